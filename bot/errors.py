@@ -1,0 +1,49 @@
+"""The error tree.
+
+CountersignError
+├── SettingsWrong        a setting is missing or odd; the message says how to mend it
+├── StoreUnfit           the Redis in use would lose data; the message says the way out
+├── StoreDown            Redis cannot be reached now
+├── LeaseLost            another process has taken the lane over; stop, write nothing
+├── ModelDown            the model cannot be reached now; the message stays queued
+├── ChatFailed           the chat platform refused a call for good
+└── LocalFailed          a local stand-in could not start
+"""
+
+from __future__ import annotations
+
+
+class CountersignError(Exception):
+    """Anything this program raises on purpose."""
+
+
+class SettingsWrong(CountersignError):
+    """A setting is missing or odd; the message says how to mend it."""
+
+
+class StoreUnfit(CountersignError):
+    """The Redis in use would lose data; the message says the way out."""
+
+
+class StoreDown(CountersignError):
+    """Redis cannot be reached now."""
+
+
+class LeaseLost(CountersignError):
+    """Another process has taken the lane over: stop, write nothing."""
+
+
+class ModelDown(CountersignError):
+    """The model cannot be reached now (network, 429, 5xx, time-out); the message stays queued."""
+
+
+class ChatFailed(CountersignError):
+    """The chat platform refused a call. `code` is its error name, e.g. `channel_not_found`."""
+
+    def __init__(self, code: str, method: str = "") -> None:
+        super().__init__(f"{method}: {code}" if method else code)
+        self.code, self.method = code, method
+
+
+class LocalFailed(CountersignError):
+    """A local stand-in could not start; the message says why."""

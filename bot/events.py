@@ -1,0 +1,145 @@
+"""What travels between the floors: who wrote or pressed what, where, and what is shown in return.
+
+Untyped platform payloads become these frozen types at the edge (`bot.chat`); nothing untyped goes inward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tools.spec import Caller, Field, Frozen, Person
+
+
+class Place(Frozen):
+    """Where in a workspace something is said."""
+
+    platform: str = "slack"
+    team: str
+    channel: str
+    thread: str | None = None
+    """Timestamp of the thread's first message; replies go there."""
+    direct: bool = False
+    """A DM between one person and the bot."""
+
+    @property
+    def conversation(self) -> str:
+        """One lane, one history: the whole channel in a DM, a thread elsewhere."""
+        base = f"{self.platform}:{self.team}:{self.channel}"
+        return base if self.direct else f"{base}:{self.thread}"
+
+
+class Message(Frozen):
+    """Something a person wrote to the bot, from a verified payload."""
+
+    id: str
+    """The platform's event id: what duplicates are told by."""
+    place: Place
+    person: str
+    """Person id."""
+    text: str
+    at: str
+    """The platform's timestamp of the message."""
+    command: bool = False
+    """A slash command: `text` is what follows the command's name."""
+
+
+class Click(Frozen):
+    """A button pressed or a dialog submitted, from a verified payload."""
+
+    id: str
+    """The platform's id of the interaction: what duplicates are told by."""
+    approval: str
+    version: int
+    """Version of the card that was pressed; an older one is stale."""
+    choice: str
+    person: str
+    place: Place
+    form: dict[str, str] | None = None
+    """Values of the dialog, or None for a bare press."""
+
+
+class Ref(Frozen):
+    """A message of ours, so that it can be rewritten."""
+
+    channel: str
+    ts: str
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    label: str
+    choice: str
+    approval: str
+    version: int
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card in the reader's language: every word already chosen, by code."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...] = ()
+    body: str = ""
+    buttons: tuple[Button, ...] = ()
+    footer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One message of the bot. `text` is Markdown-ish prose or, with a card, what a notification shows."""
+
+    text: str
+    card: Card | None = None
+    receipt: str = ""
+    """Written by code under an answer: what this run changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialog:
+    """A form that opens in front of a person; submitting it comes back as a `Click` with a form."""
+
+    title: str
+    submit: str
+    cancel: str
+    approval: str
+    version: int
+    choice: str
+    place: Place
+    fields: tuple[Field, ...]
+    labels: tuple[str, ...]
+    """The fields' labels in the reader's language."""
+    options: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """Per field: (value, label) pairs of a choice in the reader's language."""
+
+
+class Channel(Protocol):
+    """A chat platform, as everything above it sees it. Every call may raise `ChatFailed`."""
+
+    async def post(self, place: Place, post: Post, *, key: str, again: bool = False) -> Ref:
+        """Say something. `key` names this very post; with `again` (the work is being redone after a crash)
+        the place is searched for that key first, and what is already there is not said twice."""
+
+    async def edit(self, ref: Ref, post: Post) -> None:
+        """Rewrite a message of ours."""
+
+    async def whisper(self, place: Place, person: str, text: str) -> None:
+        """Tell one person privately, in the place if the platform can, otherwise in a DM."""
+
+    async def direct(self, person: str) -> Place:
+        """The DM with a person."""
+
+    async def crowded(self, place: Place) -> bool:
+        """True when the platform's rate limit for this place is near: merge what can wait."""
+
+
+class Directory(Protocol):
+    """People, as everything above the platform sees them."""
+
+    async def get(self, person: str) -> Person | None: ...
+
+    async def everyone(self) -> tuple[Person, ...]: ...
+
+    async def caller(self, person: str) -> Caller | None:
+        """The caller behind a verified payload, or None for bots, guests of other workspaces and the deactivated."""

@@ -1,0 +1,46 @@
+"""Every sentence a person reads, in zh and en, by key.
+
+The sentences stand in `words/*.toml`, one table a topic: `[cards] open = {zh = "…", en = "…"}` is the key
+`cards.open`. A missing key or a missing parameter is a programming error and raises `KeyError`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+from tools.spec import Note
+
+LANGUAGES = ("zh", "en")
+
+
+@cache
+def sentences() -> Mapping[str, Mapping[str, str]]:
+    """key → {"zh": …, "en": …}, read once."""
+    found: dict[str, Mapping[str, str]] = {}
+    for file in sorted(resources.files("bot").joinpath("words").iterdir(), key=lambda f: f.name):
+        if file.name.endswith(".toml"):
+            for topic, table in tomllib.loads(file.read_text(encoding="utf-8")).items():
+                found.update({f"{topic}.{name}": words for name, words in table.items()})
+    return found
+
+
+def say(key: str, language: str, /, **params: object) -> str:
+    """The sentence `key` in `language`, with its `{placeholders}` filled in."""
+    return sentences()[key][language].format(**{k: literal(v, language) for k, v in params.items()})
+
+
+def literal(value: object, language: str) -> str:
+    """A value as this reader sees it: words in their language, a note said, anything else as text."""
+    if isinstance(value, Note):
+        return say(value.key, language, **value.params)
+    if isinstance(value, Mapping):
+        return str(value[language])
+    return str(value)
+
+
+def label(name: str | Mapping[str, str], language: str) -> str:
+    """A label: words of a process file, or a text key `label.<name>`."""
+    return name[language] if isinstance(name, Mapping) else say(f"label.{name}", language)

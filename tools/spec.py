@@ -1,0 +1,222 @@
+"""What a tool is: its card, its gate, what it may use and what it gives back.
+
+Everything here is data that crosses a border (to Redis, to a card, to the model), so it is frozen.
+Nothing here knows a chat platform, Redis or a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from tools.mail import Mailer
+    from tools.people import Directory
+    from tools.workflow.engine import Engine
+
+
+class Gate(StrEnum):
+    """Who must press a button before the tool runs."""
+
+    NONE = "none"
+    """Nobody: the tool only reads."""
+    CONFIRM = "confirm"
+    """The caller, seeing every field."""
+    APPROVE = "approve"
+    """The person the task is assigned to, never the requester, whoever asked in chat."""
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Person(Frozen):
+    """Somebody of the directory. `id` is the chat platform's id for the person."""
+
+    id: str
+    name: str
+    """The name people use, e.g. 李四."""
+    names: tuple[str, ...] = ()
+    """Every other name they answer to (display name, handle): what a look-up may match."""
+    email: str = ""
+    title: str = ""
+    locale: str = "en-US"
+    timezone: str = "UTC"
+    manager: str | None = None
+    """Person id of the manager."""
+    roles: frozenset[str] = frozenset()
+    """Roles that rules refer to: `finance`, `director`, `admin`."""
+    active: bool = True
+
+    @property
+    def language(self) -> str:
+        """`zh` or `en`: the language everything this person reads is written in."""
+        return "zh" if self.locale.lower().startswith("zh") else "en"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The person a verified platform payload came from. Built in one place only, the directory's `caller`;
+    no tool argument and nothing anybody writes can make or change one."""
+
+    person: Person
+
+    @property
+    def id(self) -> str:
+        return self.person.id
+
+
+Words: TypeAlias = Mapping[str, str]
+"""The same thing said in every language: `{"zh": …, "en": …}` (labels that a process file brings along)."""
+
+
+class Note(Frozen):
+    """A sentence a person will read: its key in the texts, and what to fill in."""
+
+    key: str
+    params: dict[str, str | int | dict[str, str]] = {}
+
+
+class Fact(Frozen):
+    """One line of a card, e.g. *Approver: 李四*. `label` is a text key or words of a process file;
+    `value` is literal text, words, or a note."""
+
+    label: str | dict[str, str]
+    value: str | dict[str, str] | Note
+
+
+class Field(Frozen):
+    """One input of a dialog."""
+
+    name: str
+    label: str | dict[str, str]
+    kind: str = "text"
+    """`text`, `long` (several lines), `date`, `choice`, `person`."""
+    value: str = ""
+    required: bool = True
+    choices: tuple[tuple[str, dict[str, str]], ...] = ()
+    """For `choice`: (value, words) pairs."""
+    max_length: int = 3000
+
+
+class Choice(Frozen):
+    """One button of a card: what pressing it does, written by code and never by the model."""
+
+    name: str
+    """`confirm`, `cancel`, `send`, `edit`, `approve`, `reject`, `resubmit`, `withdraw`. The text key of its label is `choice.<name>`."""
+    style: str = ""
+    """`primary` for the one affirmative button, otherwise empty."""
+    runs: bool = True
+    """False: nothing is executed (cancel, edit)."""
+    replans: bool = False
+    """True (edit): the dialog's values replace arguments, which are validated and shown again before anything can run."""
+    fixed: dict[str, Any] = {}
+    """Arguments that this button adds to the shown ones, e.g. `{"decision": "approve"}`."""
+    fields: tuple[Field, ...] = ()
+    """A dialog to fill in first; its values are added to the arguments."""
+
+
+class Plan(Frozen):
+    """What a gated tool will do: arguments validated and resolved, and the card that shows all of them."""
+
+    args: dict[str, Any]
+    """Canonical, JSON-able; exactly these are stored, hashed and executed."""
+    title: Note
+    facts: tuple[Fact, ...]
+    deciders: tuple[str, ...]
+    """Person ids that may press."""
+    requester: str | None = None
+    """The person whose request it is: for `approve` never among those who may press."""
+    choices: tuple[Choice, ...]
+    subject: str = ""
+    """Id of the request, task or person concerned."""
+    body: str = ""
+    """Longer literal text shown under the facts (a mail's text)."""
+
+
+class Effect(Frozen):
+    """Something that changed in the world: one line of the receipt under an answer."""
+
+    note: Note
+    subject: str = ""
+
+
+class Outcome(Frozen):
+    """What a tool gives back."""
+
+    data: dict[str, Any]
+    """The observation the model reads, JSON-able and bounded by the tool (paging: `more`)."""
+    note: Note
+    """One line for the people who follow the steps."""
+    effect: Effect | None = None
+
+
+class ToolError(Exception):
+    """A tool could not do it, and says what to do instead.
+
+    `code` is stable and is the key of a text (`error.<code>`) that people read, filled with `params`;
+    `text` is English for the model. `ask` is true when only the person can supply what is missing.
+    """
+
+    def __init__(self, code: str, text: str, *, ask: bool = False, field: str = "", **params: str | int) -> None:
+        super().__init__(text)
+        self.code, self.text, self.ask, self.field, self.params = code, text, ask, field, params
+
+    @property
+    def note(self) -> Note:
+        return Note(key=f"error.{self.code}", params=dict(self.params))
+
+
+class EffectUnknown(Exception):
+    """The effect was begun and nobody can say whether it happened (e.g. the connection broke after DATA)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Everything outside that tools work with, passed in."""
+
+    directory: Directory
+    engine: Engine
+    mailer: Mailer
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One use of a tool."""
+
+    desk: Desk
+    caller: Caller
+    now: datetime
+    """Aware, in the caller's time zone."""
+    key: str = ""
+    """Idempotency key of the effect; the same key never has two effects in the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool card: what the model reads and what the gate enforces."""
+
+    name: str
+    purpose: str
+    use_when: str
+    avoid_when: str
+    args: type[BaseModel]
+    returns: str
+    errors: Mapping[str, str]
+    """code → what the model should do about it."""
+    example: Mapping[str, Any]
+    run: Callable[[Use, Any], Awaitable[Outcome]]
+    gate: Gate = Gate.NONE
+    prepare: Callable[[Use, Any], Awaitable[Plan]] | None = None
+    """Gated tools only: validate, resolve names to ids, describe. No effect."""
+    stored: type[BaseModel] | None = None
+    """Gated tools only: the model of `Plan.args` plus what the pressed choice adds; `run` receives this."""
+    repeatable: bool = True
+    """True: `run` with the same `Use.key` has one effect however often it is called. False: begun twice may mean done twice."""
+    hidden: bool = field(default=False)
+    """True: not offered to the model."""
