@@ -143,3 +143,41 @@ class Directory(Protocol):
 
     async def caller(self, person: str) -> Caller | None:
         """The caller behind a verified payload, or None for bots, guests of other workspaces and the deactivated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A person's own page on the platform, in their language."""
+
+    title: str
+    sections: tuple[tuple[str, tuple[Card, ...], str], ...]
+    """(heading, cards, what to say when there are none)."""
+
+
+class Intake(Protocol):
+    """What a platform may hand in. Everything here is durable or answered before it returns;
+    `StoreDown` means it is neither, and then the platform must not acknowledge the event."""
+
+    async def message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+        """Put a message in its lane. `aliases` are further names duplicates are told by."""
+
+    async def click(self, click: Click) -> None:
+        """Put a press in its lane."""
+
+    async def stop(self, place: Place, person: str, at: str) -> None:
+        """Stop what runs in this place; acts at once, before the queue. `at`: when it was said."""
+
+    def is_stop(self, text: str) -> bool:
+        """True when these words, alone, mean *stop*."""
+
+    async def engaged(self, place: Place) -> bool:
+        """True when the bot has taken part in this thread."""
+
+    async def dialog(self, click: Click) -> Dialog | None:
+        """The dialog this press opens, or None: then hand it in as a click."""
+
+    async def problems(self, click: Click) -> dict[str, str]:
+        """What is wrong with a submitted dialog (field → sentence), before it is accepted."""
+
+    async def home(self, person: str) -> Home | None:
+        """The person's own page, or None for people it is not for."""
