@@ -142,7 +142,7 @@ class Directory(Protocol):
     async def everyone(self) -> tuple[Person, ...]: ...
 
     async def caller(self, person: str) -> Caller | None:
-        """The caller behind a verified payload, or None for bots, guests of other workspaces and the deactivated."""
+        """The caller behind a verified payload; None for bots, guests and the deactivated."""
 
 
 @dataclass(frozen=True, slots=True)
