@@ -1,0 +1,134 @@
+"""Readers of everyday words: dates, lengths, names, kinds, amounts; `None` or "" where nothing stands."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from bot.local.rehearsal import words
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long: `days` counts halves; `working` leaves Saturdays and Sundays out."""
+
+    days: float
+    working: bool = False
+
+
+def number(word: str) -> float:
+    """`3`, `3.5`, `十二`, `twelve` → a number."""
+    if word.lower() in words.ENGLISH:
+        return float(words.ENGLISH[word.lower()])
+    if word[0].isdigit():
+        return float(word)
+    tens, ten, ones = word.rpartition("十")
+    one = words.DIGITS.get(ones[-1:], 0)
+    return float(10 * words.DIGITS.get(tens[-1:], 1) + one if ten else one)
+
+
+def length(text: str) -> Length | None:
+    """`10 天`, `三天半`, `half a day`, `2 weeks`, `5 working days` → a length."""
+    text = words.DATE.sub(" ", text)
+    if words.HALF.search(text):
+        return Length(0.5)
+    found = words.DAYS.search(text)
+    if found and found["working"]:
+        return Length(number(found["working"]), True)
+    if found:
+        return Length(number(found["plain"]) + (0.5 if found["half"] else 0))
+    weeks = words.WEEKS.search(text)
+    return Length(7 * number(weeks["en"] or weeks["zh"])) if weeks else None
+
+
+def dates(text: str, today: date) -> list[date]:
+    """Every day named in `text`, in the order of the words. Impossible dates (2 月 30 日) are passed over."""
+    found: list[tuple[int, date]] = []
+    for match in words.DATE.finditer(text):
+        year, month, day = match.groups()[:3] if match[1] else match.groups()[3:]
+        try:
+            found.append((match.start(), named(year, int(month), int(day), today)))
+        except ValueError:
+            continue
+    relative = words.RELATIVE_DAY.finditer(text)
+    found += [(m.start(), today + timedelta(words.RELATIVE[m[0].lower()])) for m in relative]
+    found += [(m.start(), weekday(m, today)) for m in words.WEEKDAY.finditer(text)]
+    return [day for _, day in sorted(found)]
+
+
+def named(year: str | None, month: int, day: int, today: date) -> date:
+    """A calendar day; without a year the next one to come."""
+    if year:
+        return date(int(year), month, day)
+    this = date(today.year, month, day)
+    return this if this >= today else date(today.year + 1, month, day)
+
+
+def weekday(match: re.Match[str], today: date) -> date:
+    """*Monday* is the next one after today; *next Monday* the one of next week."""
+    if match["zh"]:
+        index = min(words.CHINESE_WEEKDAYS.index(match["zh"]), 6)
+    else:
+        index = words.ENGLISH_WEEKDAYS.index(match["en"].lower())
+    if match["next"]:
+        return today + timedelta(7 - today.weekday() + index)
+    return today + timedelta((index - today.weekday() - 1) % 7 + 1)
+
+
+def names_day(text: str) -> bool:
+    return any(pattern.search(text) for pattern in (words.DATE, words.RELATIVE_DAY, words.WEEKDAY))
+
+
+def last_day(start: date, span: Length) -> date:
+    """The last day of a leave of that length: calendar days, or working days where asked for."""
+    whole = math.ceil(span.days)
+    if not span.working or whole < 1:
+        return start + timedelta(min(whole, 10_000) - 1)
+    day, left = start, min(whole, 1_000) - (start.weekday() < 5)
+    while left > 0:
+        day += timedelta(1)
+        left -= day.weekday() < 5
+    return day
+
+
+def kind(text: str, kinds: Mapping[str, re.Pattern[str]], otherwise: str) -> str:
+    return next((name for name, pattern in kinds.items() if pattern.search(text)), otherwise)
+
+
+def group(pattern: re.Pattern[str], text: str) -> str:
+    """The first group of the first match that holds something."""
+    match = pattern.search(text)
+    return next((g.strip() for g in match.groups() if g), "") if match else ""
+
+
+def bare_name(text: str) -> str:
+    """An answer such as `找李四吧` or `Li Si, please` → the name. A long answer is no name."""
+    name = words.NAME_NOISE.sub("", text.strip())
+    return name if len(name) <= 60 else ""
+
+
+def amount(text: str) -> tuple[str, str] | None:
+    """`1,500 元`, `$30.50` → (`1500`, `CNY`). Digits are kept as written, without separators."""
+    found = words.AMOUNT.search(text)
+    if not found:
+        return None
+    unit = (found["sign"] or found["unit"]).lower()
+    return (found["after"] or found["before"]).replace(",", ""), words.CURRENCIES.get(unit, unit.upper())
+
+
+def request_id(text: str) -> str:
+    found = words.REQUEST_ID.search(text)
+    return f"{found[1].upper()}-{found[2].zfill(4)}" if found else ""
+
+
+def motive(texts: Iterable[str], spoken_for: re.Pattern[str]) -> str:
+    """The person's own reason: what they call so, else the clauses that say nothing else."""
+    whole = words.APPROVER.sub("", "\n".join(texts))
+    said = group(words.REASON, whole)
+    if said:
+        return said.strip(" ，,。.")
+    kept = [c.strip() for c in words.CLAUSE.split(whole) if c.strip() and not spoken_for.search(c)]
+    return ("，" if re.search("[\u4e00-\u9fff]", "".join(kept)) else ", ").join(kept)

@@ -1,0 +1,174 @@
+"""What the rehearsal planner sees: one request to the endpoint, read into plain facts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+MESSAGE = re.compile(r"<message(?: from=\"(?P<name>[^\"]*)\")?[^>]*>\n?(?P<text>.*?)\n?</message>", re.S)
+TODAY = re.compile(r"Today is (\d{4}-\d\d-\d\d)")
+SPEAKER = re.compile(r"You speak with .*?\bid\W+(?:is )?(?P<id>\w+)\)?, language (?P<language>\w+)")
+OPEN_CARD = re.compile(r"^- (A\w+…?\w*): (\w+)", re.M)
+OF_THE_LOOP = "[system] "
+"""Starts a user message that the loop wrote, not the person."""
+CJK = re.compile(r"[\u3400-\u9fff]")
+LATIN_WORD = re.compile(r"[A-Za-z]{2,}")
+IDENTIFIER = re.compile(r"<[^>]*>|\b[A-Z]+\w*-?\d+\w*\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One thing the person wrote. `answers` is true when our answer before it was a question."""
+
+    text: str
+    answers: bool
+    name: str = ""
+    """Who wrote it, as the prompt labels the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One tool call of this run and what came back."""
+
+    tool: str
+    args: Mapping[str, Any]
+    data: Mapping[str, Any]
+
+    @property
+    def failed(self) -> bool:
+        return "error" in self.data
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Everything one answer depends on."""
+
+    today: date
+    speaker: str
+    """Person id."""
+    language: str
+    """`zh` or `en`, of the words last written; of the person where the words do not tell."""
+    turns: tuple[Turn, ...]
+    """What the person wrote, oldest first; the last one is to be answered."""
+    seen: tuple[Seen, ...]
+    """Tool calls since the last thing the person wrote."""
+    offered: frozenset[str] = frozenset()
+    cards: tuple[tuple[str, str], ...] = ()
+    """Open cards of the conversation: (id, tool)."""
+
+    @property
+    def text(self) -> str:
+        return self.turns[-1].text if self.turns else ""
+
+    @property
+    def name(self) -> str:
+        return self.turns[-1].name if self.turns else ""
+
+    @property
+    def last(self) -> Seen | None:
+        return self.seen[-1] if self.seen else None
+
+    def found(self, tool: str) -> Mapping[str, Any] | None:
+        """The newest good observation of `tool` in this run."""
+        return next((s.data for s in reversed(self.seen) if s.tool == tool and not s.failed), None)
+
+
+@dataclass(slots=True)
+class Reading:
+    """The state of one pass over the messages."""
+
+    turns: list[Turn] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+    waiting: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    said: str = ""
+
+    def user(self, content: str) -> None:
+        if content.startswith(OF_THE_LOOP):
+            return
+        self.turns.append(Turn(unwrap(content), asks(self.said), writer(content)))
+        self.seen, self.waiting, self.said = [], {}, ""
+
+    def assistant(self, message: Mapping[str, Any]) -> None:
+        self.said = text_of(message.get("content")) or self.said
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            self.waiting[call["id"]] = (function["name"], as_object(function.get("arguments", "")))
+
+    def tool(self, message: Mapping[str, Any]) -> None:
+        name, args = self.waiting.pop(str(message.get("tool_call_id", "")), ("", {}))
+        if name:
+            self.seen.append(Seen(name, args, as_object(text_of(message.get("content")))))
+
+
+def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Scene:
+    """Reads a request's `messages` and `tools` into a `Scene`. Unknown roles and shapes are passed over."""
+    rules = [m for m in messages if m.get("role") in ("system", "developer")]
+    system = "\n".join(text_of(m.get("content")) for m in rules)
+    reading = Reading()
+    for message in messages:
+        if message.get("role") == "user":
+            reading.user(text_of(message.get("content")))
+        elif message.get("role") == "assistant":
+            reading.assistant(message)
+        elif message.get("role") == "tool":
+            reading.tool(message)
+    speaker, today = SPEAKER.search(system), TODAY.search(system)
+    spoken = "zh" if speaker and speaker["language"].startswith("zh") else "en"
+    return Scene(
+        today=date.fromisoformat(today[1]) if today else date.today(),
+        speaker=speaker["id"] if speaker else "",
+        language=language_of([turn.text for turn in reading.turns], spoken),
+        turns=tuple(reading.turns),
+        seen=tuple(reading.seen),
+        offered=frozenset(t["function"]["name"] for t in tools if t.get("type") == "function"),
+        cards=tuple(OPEN_CARD.findall(system)),
+    )
+
+
+def text_of(content: object) -> str:
+    """A message's content as text: a string, or the text parts of a list."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return ""
+
+
+def unwrap(content: str) -> str:
+    """The person's own words out of the quoting the prompt puts around them."""
+    found = MESSAGE.search(content)
+    return (found["text"].replace("<\\/message", "</message") if found else content).strip()
+
+
+def writer(content: str) -> str:
+    found = MESSAGE.search(content)
+    return (found["name"] or "") if found else ""
+
+
+def asks(answer: str) -> bool:
+    """True when a line of the answer is a question. (A receipt may follow it.)"""
+    return any(line.rstrip().endswith(("?", "？")) for line in answer.splitlines())
+
+
+def as_object(text: str) -> dict[str, Any]:
+    """The JSON object in `text`, which may have quoting around it; `{"error": …}` when there is none."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        value = json.loads(text[start : end + 1]) if 0 <= start < end else {}
+    except ValueError:
+        return {"error": "unreadable", "message": text[:200]}
+    return value if isinstance(value, dict) else {}
+
+
+def language_of(texts: Sequence[str], otherwise: str) -> str:
+    """`zh` or `en`: of the newest text that tells by more than an id."""
+    for text in reversed(texts):
+        words = IDENTIFIER.sub(" ", text)
+        chinese, latin = len(CJK.findall(words)), len(LATIN_WORD.findall(words))
+        if chinese or latin:
+            return "zh" if chinese >= latin else "en"
+    return otherwise

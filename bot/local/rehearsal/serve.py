@@ -1,0 +1,91 @@
+"""The rehearsal model behind the OpenAI protocol: `POST /v1/chat/completions` and `GET /v1/models`.
+
+No key is checked: it listens on loopback only and has nothing to protect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from bot.local.rehearsal.plan import plan
+from bot.local.rehearsal.reply import Reply
+
+MODEL = "rehearsal"
+WIDE = re.compile(r"[\u2e80-\uffef]")
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """A chat-completions endpoint. `delay_s` seconds pass before each answer (tests of slow models)."""
+
+    delay_s: float = 0.0
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/v1/chat/completions", self.complete), web.get("/v1/models", self.models)]
+
+    async def models(self, request: web.Request) -> web.Response:
+        card = {"id": MODEL, "object": "model", "created": 0, "owned_by": "countersign-rehearsal"}
+        return web.json_response({"object": "list", "data": [card]})
+
+    async def complete(self, request: web.Request) -> web.Response:
+        """One completion, never streamed. 400 with the protocol's error object for what it cannot read."""
+        try:
+            body = await request.json()
+            messages, tools = body["messages"], body.get("tools") or []
+            reply = plan(messages, tools)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return refused(f"The request cannot be read: {type(error).__name__}.")
+        if body.get("stream"):
+            return refused("The rehearsal model does not stream.")
+        if self.delay_s:
+            await asyncio.sleep(self.delay_s)
+        return web.json_response(completion(reply, messages, tools))
+
+
+def refused(message: str) -> web.Response:
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    return web.json_response({"error": error}, status=400)
+
+
+def completion(
+    reply: Reply, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The protocol's answer object. Call ids count on through a run, so none comes twice in it."""
+    earlier = sum(len(message.get("tool_calls") or ()) for message in messages)
+    calls = [
+        {
+            "id": f"call_{earlier + index}",
+            "type": "function",
+            "function": {
+                "name": call.tool,
+                "arguments": json.dumps({"reason": call.why, **call.args}, ensure_ascii=False),
+            },
+        }
+        for index, call in enumerate(reply.calls)
+    ]
+    message: dict[str, Any] = {"role": "assistant", "content": reply.content or None}
+    if calls:
+        message["tool_calls"] = calls
+    read = tokens(json.dumps([messages, tools], ensure_ascii=False))
+    written = tokens(reply.content + json.dumps(calls, ensure_ascii=False) if calls else reply.content)
+    return {
+        "id": f"chatcmpl-rehearsal-{len(messages)}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}],
+        "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
+    }
+
+
+def tokens(text: str) -> int:
+    """An estimate: one a wide character, one for four others."""
+    wide = len(WIDE.findall(text))
+    return wide + (len(text) - wide + 3) // 4

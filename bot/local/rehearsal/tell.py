@@ -1,0 +1,155 @@
+"""What the planner says: questions, reasons, and what an observation really says. Never more than that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bot.local.rehearsal.reply import Reply
+from bot.local.rehearsal.scene import Scene
+from bot.texts import say, sentences
+
+LISTED = 8
+"""Rows of a list that are said; more are only counted."""
+
+
+def said(scene: Scene, name: str, /, **params: object) -> str:
+    return say(f"rehearsal.{name}", scene.language, **params)
+
+
+def words(scene: Scene, name: str, /, **params: object) -> Reply:
+    return Reply(said(scene, name, **params))
+
+
+def ask(scene: Scene, name: str, /, **params: object) -> Reply:
+    """A question; its sentence ends with a question mark, by which the next turn is known as its answer."""
+    return Reply(said(scene, f"ask_{name}", **params))
+
+
+def why(scene: Scene, name: str, /, **params: object) -> str:
+    """The short reason that goes with a tool call."""
+    return said(scene, f"why_{name}", **params)
+
+
+def kind(scene: Scene, name: str) -> str:
+    """A leave type or an expense category in words."""
+    return said(scene, f"kind_{name}")
+
+
+def some(scene: Scene, names: Iterable[str], most: int) -> str:
+    """`A、B、C` / `A, B, C`, at most so many."""
+    kept = list(names)
+    more = said(scene, "and_more") if len(kept) > most else ""
+    return said(scene, "comma").join(kept[:most]) + more
+
+
+def result(scene: Scene) -> Reply:
+    """The newest observation in words."""
+    seen = scene.last
+    if seen is None:
+        return words(scene, "unknown")
+    if seen.failed:
+        return problem(scene, seen.data)
+    teller = TELLERS.get(seen.tool)
+    return Reply(teller(scene, seen.data)) if teller else words(scene, "raw", data=short(seen.data))
+
+
+def problem(scene: Scene, data: Mapping[str, Any]) -> Reply:
+    """An error, honestly; as a question where only the person can help."""
+    code, message = str(data["error"]), str(data.get("message", ""))
+    known = f"rehearsal.error_{code}" in sentences()
+    text = said(scene, f"error_{code}" if known else "error", message=message)
+    asking = data.get("ask_the_person") or "?" in message
+    return Reply(text + ("\n" + said(scene, "ask_again") if asking else ""))
+
+
+def short(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False)[:300]
+
+
+def started(scene: Scene, data: Mapping[str, Any]) -> str:
+    """A request after start, resubmission or a decision: where it stands now."""
+    request, status = data.get("request", ""), data.get("status")
+    if status == "waiting" and data.get("waits_for"):
+        text = said(scene, "waits", request=request, names=some(scene, data["waits_for"], 4))
+    elif status in STATUSES:
+        text = said(scene, f"is_{status}", request=request)
+    else:
+        text = said(scene, "raw", data=short(data))
+    if data.get("days"):
+        text += said(scene, "days", days=data["days"])
+    return text + (said(scene, "rule", rule=data["rule"]) if data.get("rule") else "")
+
+
+def decided(scene: Scene, data: Mapping[str, Any]) -> str:
+    decision = data.get("decision")
+    if decision not in ("approved", "rejected"):
+        return said(scene, "raw", data=short(data))
+    text = said(scene, f"decided_{decision}", request=data.get("request", ""), name=data.get("by", ""))
+    return text + (said(scene, "opinion", opinion=data["opinion"]) if data.get("opinion") else "")
+
+
+def mailed(scene: Scene, data: Mapping[str, Any]) -> str:
+    return said(scene, "mailed", name=data.get("mailed", ""), subject=data.get("subject", ""))
+
+
+def tasks(scene: Scene, rows: Iterable[Mapping[str, Any]]) -> str:
+    return lines(said(scene, "task_line", request=r.get("request", ""), name=r.get("requester", ""),
+                      summary=r.get("summary", "")) for r in rows)  # fmt: skip
+
+
+def todo(scene: Scene, data: Mapping[str, Any]) -> str:
+    rows = data.get("tasks", [])
+    if not rows:
+        return said(scene, "no_tasks")
+    return said(scene, "tasks", count=len(rows)) + tasks(scene, rows) + paged(scene, data, rows)
+
+
+def mine(scene: Scene, data: Mapping[str, Any]) -> str:
+    rows = data.get("requests", [])
+    if not rows:
+        return said(scene, "no_requests")
+    told = lines(said(scene, "request_line", request=r.get("request", ""), summary=r.get("summary", ""),
+                      status=status(scene, r)) for r in rows)  # fmt: skip
+    return said(scene, "requests", count=len(rows)) + told + paged(scene, data, rows)
+
+
+def status(scene: Scene, row: Mapping[str, Any]) -> str:
+    if row.get("status") == "waiting" and row.get("waits_for"):
+        return said(scene, "status_waits", names=some(scene, row["waits_for"], 4))
+    known = row.get("status") in STATUSES
+    return said(scene, f"status_{row['status']}") if known else str(row.get("status", ""))
+
+
+def processes(scene: Scene, data: Mapping[str, Any]) -> str:
+    names = [p.get("name", "") for p in data.get("processes", [])]
+    return said(scene, "processes", names=some(scene, names, LISTED))
+
+
+def people(scene: Scene, data: Mapping[str, Any]) -> str:
+    names = [f"{p['name']} ({p['title']})" if p.get("title") else p["name"] for p in data.get("people", [])]
+    more = said(scene, "more") if data.get("more") else ""
+    return said(scene, "people", names=some(scene, names, LISTED)) + more
+
+
+def lines(told: Iterable[str]) -> str:
+    return "".join(f"\n• {line}" for line in list(told)[:LISTED])
+
+
+def paged(scene: Scene, data: Mapping[str, Any], rows: list[Any]) -> str:
+    return "\n" + said(scene, "more") if data.get("more") or len(rows) > LISTED else ""
+
+
+STATUSES = ("waiting", "revise", "approved", "rejected", "withdrawn")
+TELLERS = {
+    "start_process": started,
+    "resubmit_request": started,
+    "withdraw_request": started,
+    "decide_task": decided,
+    "send_email": mailed,
+    "query_todo_tasks": todo,
+    "my_requests": mine,
+    "list_processes": processes,
+    "list_people": people,
+}

@@ -1,0 +1,143 @@
+"""The vocabulary of the rehearsal planner, zh and en: every pattern it looks for."""
+
+from __future__ import annotations
+
+import re
+
+DIGITS = {c: n for n, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
+ENGLISH = {"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
+ENGLISH |= {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "a": 1, "an": 1}
+ENGLISH_WEEKDAYS = ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun")
+CHINESE_WEEKDAYS = "一二三四五六日天"
+
+
+def either(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.I)
+
+
+def count(name: str) -> str:
+    """A number in figures or words, as the group `name`."""
+    words = "|".join(sorted(ENGLISH, key=len, reverse=True))
+    return rf"(?P<{name}>\d+(?:\.\d+)?|[零〇一二两三四五六七八九十]+|\b(?:{words})\b)"
+
+
+HALF = either("半天", "半日", r"\bhalf[- ](?:a )?day")
+DAYS = either(
+    rf"{count('working')}\s*个?\s*(?:工作日|working days?|business days?)",
+    rf"{count('plain')}\s*(?:天|日(?!常)|days?\b)(?P<half>半)?",
+)
+WEEKS = either(rf"{count('en')}\s*weeks?\b", rf"{count('zh')}\s*个?(?:星期|周)(?![{CHINESE_WEEKDAYS}])")
+DATE = either(
+    r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b",
+    r"(?:(\d{4})\s*年\s*)?(\d{1,2})\s*月\s*(\d{1,2})\s*[日号]",
+)
+RELATIVE = {
+    "大后天": 3, "后天": 2, "明天": 1, "明早": 1, "今天": 0,
+    "day after tomorrow": 2, "tomorrow": 1, "today": 0,
+}  # fmt: skip
+RELATIVE_DAY = either(*RELATIVE)
+WEEKDAY = re.compile(
+    rf"(?P<next>下个?|\bnext )?(?:(?:周|星期|礼拜)(?P<zh>[{CHINESE_WEEKDAYS}])"
+    rf"|\b(?P<en>{'|'.join(ENGLISH_WEEKDAYS)})day\b)",
+    re.I,
+)
+SPAN = either("到", "至", r"\b(?:to|until|till|through)\b", "[–—~]", r"\s-\s")
+AFTERNOON = either("下午", "afternoon", r"\bpm\b")
+
+APPROVER = either(
+    r"审批人\s*(?:是|为|[:：])?\s*([^\s，,。;；]+)",
+    r"由\s*([^\s，,。;；]{1,12}?)\s*(?:来)?审批",
+    r"\bapprover(?:\s+is)?\s*:?\s+([^,.;，。；\n]+)",
+)
+NAME_NOISE = either(
+    r"^(?:审批人|approver|to|就|请|找|给|让|是|is|it'?s|ask|[:：\s])+(?!$)",
+    r"(?:吧|审批|please|谢谢|thanks|[。.!！,，\s])+$",
+)
+REASON = either(r"(?:原因|理由|事由)\s*(?:是|为|[:：])?\s*(.+)", r"\breason(?:\s+is)?\s*:?\s+(.+)")
+CLAUSE = either(r"[，,。;；！!\n]", r"\.(?:\s|$)", r"\s+(?:and|because)\s+", "因为", "由于")
+THANKS = r"^\s*(?:谢谢|多谢|麻烦|你好|您好|thanks?|thank you|please|hi|hello|hey)\W*\w*\W*$"
+
+AMOUNT = either(
+    r"(?P<sign>[¥￥$€])\s*(?P<after>-?\d[\d,]*(?:\.\d+)?)",
+    r"(?P<before>-?\d[\d,]*(?:\.\d+)?)\s*(?P<unit>元|块|人民币|CNY|RMB|美元|USD|欧元|EUR|HKD|JPY|GBP)",
+)
+CURRENCIES = {
+    "¥": "CNY", "￥": "CNY", "元": "CNY", "块": "CNY", "人民币": "CNY", "rmb": "CNY",
+    "$": "USD", "美元": "USD", "€": "EUR", "欧元": "EUR",
+}  # fmt: skip
+SICK = either(
+    "肚子疼|头疼|头痛|牙疼|发烧|感冒|咳嗽|不舒服|生病|病假|看病|医院|疼|痛|病",
+    r"\b(?:(?:stomach|head|tooth|back)[- ]?)?ache\b",
+    r"\b(?:sick|ill|fever|flu|cold|unwell|doctor|hospital|surgery)\b",
+)
+LEAVE_TYPES = {
+    "sick": SICK,
+    "maternity": either("(?<!陪)产假", r"\bmaternity\b"),
+    "paternity": either("陪产", r"\bpaternity\b"),
+    "marriage": either("婚假", "结婚", r"\b(?:wedding|marriage)\b"),
+    "bereavement": either("丧假", r"\b(?:funeral|bereavement)\b"),
+    "comp": either("调休", r"\bcomp(?:ensatory)?\b"),
+    "personal": either("事假", "私事", r"\bpersonal\b"),
+}
+CATEGORIES = {
+    "travel": either("差旅|出差|机票|酒店|住宿", r"\b(?:travel|trip|hotel|flight)"),
+    "transport": either("交通|打车|出租|地铁", r"\b(?:taxi|transport|train|bus)\b"),
+    "meals": either("餐|饭|招待", r"\b(?:meals?|lunch|dinner|catering)\b"),
+    "training": either("培训|课程", r"\b(?:training|course)\b"),
+    "office": either("办公|文具", r"\b(?:office|stationery)\b"),
+}
+LEAVE_WORDS = (
+    "请.{0,14}假|休.{0,8}假|[年病事婚产丧]假|调休",
+    r"\bdays? off\b|\b(?:leave|vacation|pto)\b|\btime off\b|\btake\b.{0,20}\boff\b",
+)
+EXPENSE_WORDS = ("报销|费用", r"\bexpenses?\b|\breimburs")
+ABOUT_LEAVE = either(
+    *(word.replace("病", "") for word in LEAVE_WORDS), r"\d\s*(?:天|days?\b)",
+    "[一二两三四五六七八九十]天", "从|审批", "approv", HALF.pattern, RELATIVE_DAY.pattern, THANKS,
+)  # fmt: skip
+ABOUT_EXPENSE = either(*EXPENSE_WORDS, AMOUNT.pattern, "审批", "approv", THANKS)
+
+REQUEST_ID = either(r"\b([A-Z])-?(\d{3,6})\b")
+OPINION = either(r"(?:意见|备注)\s*(?:是|为|[:：])?\s*(.+)", r"\b(?:opinion|comment|note)\s*:?\s+(.+)")
+OTHER_PERSON = re.compile(r"你(?:现在)?(?:就)?是\s*[^\s，,。]+|(?i:\byou(?:'re| are)\b)|替|\bas\s+[A-Z]")
+SUBJECT = either(
+    r"(?:主题|标题)\s*(?:是|为|[:：])?\s*[「“\"]?(.+?)[」”\"]?(?=[，,。；;\n]|$)",
+    r"\bsubject\s*:?\s+(.+?)(?=[,;\n]|\.\s|$)",
+)
+BODY = re.compile(
+    r"(?:内容|正文)\s*(?:是|为|[:：])?\s*(.+)|\b(?:body|content|text|saying|that says)\s*:?\s+(.+)",
+    re.I | re.S,
+)
+MAIL_TO = re.compile(
+    r"给\s*([^\s，,。:：]{1,20}?)\s*(?:发|写)|(?:邮件|信)\s*给\s*([^\s，,。:：]{1,20})|"
+    r"(?i:\b(?:e-?)?mail\s+(?:to\s+)?)(?!to\b|about\b)"
+    r"(?:([\w'-]+\s+[\w'-]+)(?=\s*[:：])|([A-Za-z\u4e00-\u9fff][\w'-]*(?:\s+[A-Z][\w'-]*)?))"
+)
+MAIL_TAIL = re.compile(r"^[^:：]{0,60}[:：]\s*(.+)$", re.S)
+
+INTENTS = {
+    "drop": either(r"^\s*(?:算了|不用了|取消|never ?mind|forget it|cancel)(?:吧|了|\W|$)"),
+    "mail": either(
+        "发.{0,6}(?:邮件|封信)|写.{0,4}邮件|邮件给",
+        r"^\s*(?:please\s+|can you\s+|could you\s+)?e?-?mail\b",
+        r"\b(?:send|write)\b.{0,20}\be?-?mail\b",
+    ),
+    "withdraw": either("撤回|撤销", r"\bwithdraw\b|\btake back\b"),
+    "resubmit": either("重新提交|再提交", r"\bre-?submit\b"),
+    "todo": either("待办|待审批", r"\bto-?dos?\b|\b(?:my|open) tasks\b|^\s*tasks\W*$"),
+    "decide": either("批准|同意|驳回|拒绝|审批(?!人)[一下吧]", r"\b(?:approve|reject)\b"),
+    "mine": either("我的.{0,6}申请|申请.{0,4}(?:进度|状态)", r"\bmy requests?\b|\bstatus of my\b"),
+    "expense": either(*EXPENSE_WORDS),
+    "leave": either(*LEAVE_WORDS, HALF.pattern, r"\bdays?\b.{0,12}\bfrom\b"),
+    "processes": either("有哪些流程|什么流程|流程列表", r"\bprocesses\b|list_processes"),
+    "people": either(
+        "有哪些(?:人|同事)|通讯录", r"\bwho (?:is|works) here\b|\blist (?:of )?people\b|list_people"
+    ),
+    "dinner": either("晚饭|午饭|吃什么|天气", r"\b(?:dinner|lunch|weather)\b|\bwhat (?:to|should i) eat\b"),
+    "help": either(
+        r"^\s*(?:你好|您好|嗨|哈喽|早上好|下午好|晚上好|在吗)", "帮助|你能做什么|会做什么|你是谁",
+        r"^\s*(?:hi|hello|hey|good (?:morning|afternoon|evening))\b",
+        r"\bhelp\b|\bwhat can you do\b|\bwho are you\b",
+    ),
+}  # fmt: skip
+"""intent → how it begins; the first that fits counts."""
