@@ -1,0 +1,70 @@
+"""Names of keys. Every key of a partition carries the same hash tag, so that one script can write all of
+them, on a Redis Cluster too."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import string
+from binascii import crc_hqx
+from dataclasses import dataclass
+
+_ALPHABET = string.digits + string.ascii_lowercase
+_MINTED = re.compile(r"[A-Z](\d\d)[0-9a-z]{12}(?=:|$)")
+_TAG = re.compile(r"\{q(\d\d)\}:")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Where everything stands.
+
+    `partitions` (1 to 100) is fixed at installation: another number would look for every lane elsewhere.
+    """
+
+    prefix: str = "cs"
+    partitions: int = 8
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.partitions <= 100:
+            raise ValueError(f"partitions must be 1 to 100, not {self.partitions}")
+
+    def tag(self, partition: int) -> str:
+        """The hash tag, e.g. `{q03}`."""
+        return f"{{q{partition:02d}}}"
+
+    def partition(self, lane: str) -> int:
+        """Where a lane lives: an id minted here says it itself (also with `:more` behind it), any other
+        name by the CRC16 that Redis Cluster uses."""
+        minted = _MINTED.match(lane)
+        number = int(minted[1]) if minted else crc_hqx(lane.encode(errors="replace"), 0)
+        return number % self.partitions
+
+    def mint(self, kind: str, partition: int) -> str:
+        """A new id: kind letter, partition, twelve random characters, e.g. `A03k2j5…`."""
+        return f"{kind}{partition:02d}{''.join(secrets.choice(_ALPHABET) for _ in range(12))}"
+
+    def derived(self, kind: str, partition: int, text: str) -> str:
+        """The id that belongs to `text`: the same text always has the same one."""
+        return f"{kind}{partition:02d}{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:12]}"
+
+    def key(self, partition: int, *parts: str) -> str:
+        """A key of a partition, e.g. `cs:{q03}:run:R03…`."""
+        return ":".join((self.prefix, self.tag(partition), *parts))
+
+    def home(self, key: str) -> int:
+        """The partition that a key belongs to. Raises ValueError for a key of nobody's."""
+        found = _TAG.match(key, len(self.prefix) + 1) if key.startswith(f"{self.prefix}:") else None
+        if found is None:
+            raise ValueError(f"not a key of a partition: {key}")
+        return int(found[1])
+
+    @property
+    def bell(self) -> str:
+        """The list of partitions that may have work: a hint, never the work itself."""
+        return f"{self.prefix}:bell"
+
+    @property
+    def stop(self) -> str:
+        """The pub/sub channel on which *stop* is told."""
+        return f"{self.prefix}:stop"

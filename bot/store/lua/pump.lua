@@ -1,0 +1,17 @@
+-- Move due timers into their lanes.   ARGV: bell, most, dedupe (ms).   Answers how many.
+-- The mark makes a timer that is set again for the same moment, by a repeated write, come once only.
+local due = redis.call('ZRANGEBYSCORE', base .. 't', '-inf', whole(now), 'WITHSCORES', 'LIMIT', 0, ARGV[2])
+local moved = 0
+for i = 1, #due, 2 do
+  local id, raw = due[i], redis.call('HGET', base .. 'td', due[i])
+  redis.call('ZREM', base .. 't', id)
+  redis.call('HDEL', base .. 'td', id)
+  local mark = base .. 'dd:timer:' .. id .. '@' .. whole(tonumber(due[i + 1]))
+  if raw and redis.call('SET', mark, '1', 'NX', 'PX', ARGV[3]) then
+    local length, start = string.match(raw, '^(%d+)|()')
+    local stop = start + tonumber(length)
+    enqueue(string.sub(raw, start, stop - 1), id, string.sub(raw, stop))
+    moved = moved + 1
+  end
+end
+return moved
