@@ -1,0 +1,140 @@
+"""The unmodified `slack_bolt.async_app.AsyncApp`, put together: Socket Mode or signed HTTP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import urlsplit
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, web
+from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.app.async_app import AsyncApp
+from slack_bolt.authorization import AuthorizeResult
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.chat.slack.calls import UNREACHABLE, call
+from bot.chat.slack.inbound import Inbound, Me
+from bot.errors import ChatFailed, SettingsWrong
+from bot.events import Channel, Directory, Intake
+
+API_URL = "https://slack.com/api/"
+PATH = "/slack/events"
+COMMAND = "/countersign"
+TIMEOUT_S = 30
+_BOLT_READS = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET", "SLACK_BOT_TOKEN", "SLACK_VERIFICATION_TOKEN")
+
+
+@asynccontextmanager
+async def open_client(token: str, base_url: str = API_URL) -> AsyncIterator[AsyncWebClient]:
+    """A client with one connection pool. It repeats nothing by itself: `calls.call` knows what may be."""
+    async with ClientSession(timeout=ClientTimeout(total=TIMEOUT_S)) as session:
+        yield _client(token, base_url, session)
+
+
+def _client(token: str | None, base_url: str, session: ClientSession | None = None) -> AsyncWebClient:
+    client = AsyncWebClient(token, base_url, session=session, retry_handlers=[], timeout=TIMEOUT_S)
+    if is_loopback(base_url):
+        client.proxy = None  # slack_sdk takes HTTP(S)_PROXY from the environment and knows no NO_PROXY
+    return client
+
+
+def is_loopback(url: str) -> bool:
+    """True for an address on this machine."""
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+async def identify(client: AsyncWebClient) -> Me:
+    """Who the bot is. Raises SettingsWrong for a token Slack refuses, ChatFailed when Slack is not reached."""
+    try:
+        answer = await call(client.auth_test, {})
+    except ChatFailed as failed:
+        if failed.code in (UNREACHABLE, "ratelimited"):
+            raise
+        raise SettingsWrong(
+            f"Slack refuses SLACK_BOT_TOKEN ({failed.code}). Copy the xoxb-… token from "
+            "api.slack.com/apps → your app → OAuth & Permissions, after installing the app."
+        ) from failed
+    if not answer.get("bot_id"):
+        raise SettingsWrong("SLACK_BOT_TOKEN belongs to a person. Use the bot token: it begins with xoxb-.")
+    return Me(team=answer["team_id"], user=answer["user_id"], bot=answer["bot_id"])
+
+
+def build(
+    client: AsyncWebClient,
+    me: Me,
+    intake: Intake,
+    channel: Channel,
+    directory: Directory,
+    *,
+    signing_secret: str = "",
+    command: str = COMMAND,
+) -> AsyncApp:
+    """The app with everything registered. `signing_secret` is needed in HTTP mode only."""
+
+    async def authorize() -> AuthorizeResult:
+        """Known since the start: Bolt's own look-up acknowledges, and so loses, events when it fails."""
+        return AuthorizeResult(
+            enterprise_id=None, team_id=me.team, bot_id=me.bot, bot_user_id=me.user, bot_token=client.token
+        )
+
+    with _own_settings_only():
+        app = AsyncApp(
+            name="countersign",
+            client=_client(None, client.base_url),
+            authorize=authorize,
+            signing_secret=signing_secret,
+            attaching_conversation_kwargs_enabled=False,
+        )
+    Inbound(client, me, intake, channel, directory).register(app, command)
+    return app
+
+
+@contextmanager
+def _own_settings_only() -> Iterator[None]:
+    """Bolt switches to OAuth, or to another token, by what it finds in the environment; here it finds nothing."""
+    kept = {name: os.environ.pop(name) for name in _BOLT_READS if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
+@asynccontextmanager
+async def socket_mode(
+    app: AsyncApp, app_token: str, ping_interval_s: float = 10
+) -> AsyncIterator[AsyncSocketModeHandler]:
+    """Connected over Socket Mode as long as the context is open; it reconnects by itself.
+    Raises SettingsWrong for a token Slack refuses, ChatFailed when Slack is not reached at the start."""
+    handler = AsyncSocketModeHandler(app, app_token, ping_interval=ping_interval_s)
+    if is_loopback(app.client.base_url):
+        handler.client.proxy = None
+    try:
+        handler.client.wss_uri = await _address(handler)
+        await handler.connect_async()
+        yield handler
+    finally:
+        await handler.close_async()
+
+
+async def _address(handler: AsyncSocketModeHandler) -> str:
+    """The first address, asked for here: the SDK would try a refused token again for ever."""
+    try:
+        return await handler.client.issue_new_wss_url()
+    except SlackApiError as error:
+        code = str(error.response.get("error", UNREACHABLE))
+        raise SettingsWrong(
+            f"Slack refuses SLACK_APP_TOKEN ({code}). Make an app-level token (xapp-…) with connections:write "
+            "at api.slack.com/apps → your app → Basic Information, and switch Socket Mode on."
+        ) from error
+    except (ClientError, TimeoutError, OSError) as error:
+        raise ChatFailed(UNREACHABLE, "apps.connections.open") from error
+
+
+def web_app(app: AsyncApp, signing_secret: str) -> web.Application:
+    """HTTP mode: `/slack/events` for events, presses and commands; what is not signed by Slack gets 401."""
+    if not signing_secret:
+        raise SettingsWrong("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it.")
+    return app.web_app(path=PATH)

@@ -1,0 +1,70 @@
+"""Calls to Slack's Web API: one place for rate limits, dropped connections and refusals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiohttp import ClientError
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.errors import ChatFailed
+
+Method = Callable[..., Awaitable[AsyncSlackResponse]]
+Penalty = Callable[[int], Awaitable[None]]
+
+UNREACHABLE = "unreachable"
+"""Our code for a call whose answer never came: it may or may not have been carried out."""
+LIMITED = "ratelimited"
+
+
+async def call(
+    method: Method,
+    arguments: Mapping[str, Any],
+    *,
+    tries: int = 3,
+    repeatable: bool = True,
+    penalty: Penalty | None = None,
+    pause_s: float = 0.3,
+) -> dict[str, Any]:
+    """Slack's answer. 429 is waited out (Slack says how long), and told to `penalty` in ms; a dropped
+    connection or a server error is tried again only if the call is `repeatable`.
+    Raises ChatFailed with Slack's error name, or `unreachable`."""
+    for left in range(tries - 1, -1, -1):
+        try:
+            return dict((await method(**arguments)).data)  # type: ignore[arg-type]
+        except SlackApiError as error:
+            code, wait_s = _reading(error)
+            again = code == LIMITED or (code == UNREACHABLE and repeatable)
+        except (ClientError, TimeoutError, OSError):
+            code, wait_s, again = UNREACHABLE, pause_s, repeatable
+        if code == LIMITED and penalty:
+            await penalty(int(wait_s * 1000))
+        if not (again and left):
+            raise ChatFailed(code, _name(method))
+        await asyncio.sleep(wait_s)
+    raise ChatFailed(UNREACHABLE, _name(method))
+
+
+def _reading(error: SlackApiError) -> tuple[str, float]:
+    """(code, seconds to wait) of a refusal; a server error is as unclear as a dropped connection."""
+    answer: Any = error.response
+    status = int(getattr(answer, "status_code", 0) or getattr(answer, "status", 0))
+    if status == 429:
+        return LIMITED, _seconds(answer.headers.get("Retry-After"))
+    if not isinstance(answer, AsyncSlackResponse) or status >= 500:
+        return UNREACHABLE, 0.3
+    return str(answer.get("error") or UNREACHABLE), 0.0
+
+
+def _seconds(header: str | None) -> float:
+    try:
+        return max(0.0, float(header or 1))
+    except ValueError:
+        return 1.0
+
+
+def _name(method: Method) -> str:
+    return getattr(method, "__name__", "").replace("_", ".")

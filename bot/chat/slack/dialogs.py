@@ -1,0 +1,160 @@
+"""Dialogs as Slack views, and submitted views as form values.
+
+A value longer than one input may hold is spread over several inputs and joined again, so that editing
+a long mail never shortens it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date
+from itertools import zip_longest
+from typing import Any
+
+from bot.chat.slack.text import clean, plain
+from bot.events import Click, Dialog, Place
+from tools.spec import Field
+
+CALLBACK = "cs:dialog"
+INPUT = "cs:input"
+TITLE, LABEL, OPTION, LONGEST, OPTIONS = 24, 150, 75, 3000, 100
+"""Characters in a title, a label (Slack takes 2,000), an option, an input; options of a choice."""
+
+View = dict[str, Any]
+
+
+def view(dialog: Dialog) -> View:
+    """The modal of a dialog."""
+    return {
+        "type": "modal",
+        "callback_id": CALLBACK,
+        "title": _text(dialog.title, TITLE),
+        "submit": _text(dialog.submit, TITLE),
+        "close": _text(dialog.cancel, TITLE),
+        "private_metadata": _metadata(dialog),
+        "blocks": [block for row in _rows(dialog) for block in _inputs(*row)],
+    }
+
+
+def _metadata(dialog: Dialog) -> str:
+    about = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice}
+    return json.dumps({**about, "place": dialog.place.model_dump()}, ensure_ascii=False)
+
+
+def _rows(dialog: Dialog) -> Iterator[tuple[Field, str, tuple[tuple[str, str], ...]]]:
+    for field, label, options in zip_longest(dialog.fields, dialog.labels, dialog.options):
+        if field is not None:
+            yield field, label or field.name, options or ()
+
+
+def _inputs(field: Field, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
+    values = list(_slices(field.value)) if field.kind in ("text", "long") else [field.value]
+    for number, value in enumerate(values, 1):
+        count = f" ({number}/{len(values)})" if len(values) > 1 else ""
+        yield {
+            "type": "input",
+            "block_id": field.name if number == 1 else f"{field.name}~{number}",
+            "label": _text(label, LABEL, count),
+            "optional": not field.required or number > 1,
+            "element": _element(field, value, options),
+        }
+
+
+def _slices(text: str) -> Iterator[str]:
+    """Pieces that fit one input, cut inside a word, since outer white space of an input may get lost."""
+    half = LONGEST // 2
+    while _units(text) > LONGEST:
+        inside = (i for i in range(half, 0, -1) if not any(map(str.isspace, text[i - 1 : i + 1])))
+        at = next(inside, half)
+        yield text[:at]
+        text = text[at:]
+    yield text
+
+
+def _element(field: Field, value: str, options: tuple[tuple[str, str], ...]) -> View:
+    match field.kind:
+        case "date":
+            return _with({"type": "datepicker"}, "initial_date", value if _is_date(value) else "")
+        case "person":
+            return _with({"type": "users_select"}, "initial_user", value if _is_person(value) else "")
+        case "choice" if 0 < len(options) <= OPTIONS:
+            return _select(value, options)
+        case _:
+            several = field.kind == "long" or "\n" in value
+            longest = max(1, min(LONGEST, max(field.max_length, _units(value))))
+            base = {"type": "plain_text_input", "multiline": several, "max_length": longest}
+            return _with(base, "initial_value", value)
+
+
+def _select(value: str, options: tuple[tuple[str, str], ...]) -> View:
+    shown = {name: {"text": _text(label or name, OPTION), "value": name} for name, label in options}
+    base = {"type": "static_select", "options": list(shown.values())}
+    return _with(base, "initial_option", shown.get(value))
+
+
+def _with(element: View, key: str, value: Any) -> View:
+    return {**element, "action_id": INPUT} | ({key: value} if value else {})
+
+
+def _text(text: str, length: int, after: str = "") -> View:
+    return {"type": "plain_text", "text": plain(text, length - len(after)) + after or "…", "emoji": False}
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def _is_date(value: str) -> bool:
+    try:
+        return date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
+
+
+def _is_person(value: str) -> bool:
+    return bool(re.fullmatch(r"[UW][A-Z0-9]+", value))
+
+
+def submitted(body: Mapping[str, Any]) -> Click | None:
+    """The click a submitted view stands for; None when the view is not one of ours."""
+    seen = body["view"]
+    try:
+        about = json.loads(seen.get("private_metadata") or "null")
+        return Click(
+            id=f"{seen['id']}:{seen.get('hash', '')}",
+            approval=about["approval"],
+            version=about["version"],
+            choice=about["choice"],
+            person=body["user"]["id"],
+            place=Place(**about["place"]),
+            form=values(seen["state"]["values"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def values(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, str]:
+    """Field → value; inputs that one field was spread over are joined in their order."""
+    form: dict[str, str] = {}
+    for block in sorted(state, key=lambda name: int(name.partition("~")[2] or 1)):
+        name = block.partition("~")[0]
+        form[name] = form.get(name, "") + "".join(clean(_value(element)) for element in state[block].values())
+    return form
+
+
+def _value(element: Mapping[str, Any]) -> str:
+    chosen = (element.get("selected_option") or {}).get("value")
+    picked = element.get("selected_date") or element.get("selected_user")
+    return str(element.get("value") or chosen or picked or "")
+
+
+def errors(problems: Mapping[str, str], form: Mapping[str, str]) -> dict[str, str]:
+    """Problems under the inputs they belong to; what belongs to none stands under the first."""
+    first = next(iter(form), "")
+    placed: dict[str, str] = {}
+    for field, sentence in problems.items():
+        name = field if field in form else first
+        placed[name] = f"{placed[name]} {sentence}" if name in placed else sentence
+    return placed

@@ -1,0 +1,178 @@
+"""`SlackDirectory`: the people of the workspace, with the facts Slack does not know (managers, roles)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.chat.slack.calls import call
+from bot.chat.slack.text import clean
+from bot.errors import ChatFailed, SettingsWrong
+from tools.spec import Caller, Frozen, Person
+
+PAGE = 200
+MISS_S = 60
+"""How long an id that Slack does not know is not asked for again."""
+_SLACKBOT = "USLACKBOT"
+_ID = re.compile(r"[UW][A-Z0-9]{2,30}")
+
+
+class Facts(Frozen):
+    """What the directory file says of one person."""
+
+    email: str
+    manager: str = ""
+    """E-mail of the manager."""
+    roles: frozenset[str] = frozenset()
+    title: str = ""
+    names: tuple[str, ...] = ()
+
+
+def read_facts(path: Path | None) -> Mapping[str, Facts]:
+    """e-mail → facts, from a TOML file of `[[person]]` tables; nothing without a file.
+    Raises SettingsWrong when the file is missing or odd."""
+    if path is None:
+        return {}
+    try:
+        rows = tomllib.loads(path.read_text(encoding="utf-8")).get("person", [])
+        people = [Facts.model_validate(row) for row in rows]
+    except OSError as error:
+        raise SettingsWrong(f"The directory file {path.name} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValidationError) as error:
+        raise SettingsWrong(f"The directory file {path.name} is odd: {error}") from error
+    return {one.email.lower(): one for one in people}
+
+
+class SlackDirectory:
+    """Implements `bot.events.Directory`; everybody is read at once and kept for `ttl_s` seconds."""
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        facts: Mapping[str, Facts],
+        *,
+        team: str,
+        ttl_s: float = 600,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._facts, self._team, self._ttl_s, self._clock = client, facts, team, ttl_s, clock
+        self._people: dict[str, Person] = {}
+        self._missing: dict[str, float] = {}
+        self._fresh_until = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def get(self, person: str) -> Person | None:
+        """Anybody human, also guests and the deactivated (`active` is false). Raises ChatFailed."""
+        await self._refresh()
+        return self._people.get(person) or await self._look_up(person)
+
+    async def everyone(self) -> tuple[Person, ...]:
+        """Members of the workspace who can be asked to do something. Raises ChatFailed."""
+        await self._refresh()
+        return tuple(one for one in self._people.values() if one.active)
+
+    async def caller(self, person: str) -> Caller | None:
+        """The one place where a `Caller` is made. Raises ChatFailed."""
+        found = await self.get(person)
+        return Caller(found) if found and found.active else None
+
+    async def _refresh(self) -> None:
+        if self._clock() < self._fresh_until:
+            return
+        async with self._reading:
+            if self._clock() >= self._fresh_until:
+                self._people = self._known(await self._members())
+                self._missing.clear()
+                self._fresh_until = self._clock() + self._ttl_s
+
+    async def _members(self) -> list[Mapping[str, Any]]:
+        members: list[Mapping[str, Any]] = []
+        cursor = ""
+        while True:
+            page = {"limit": PAGE, "include_locale": True} | ({"cursor": cursor} if cursor else {})
+            answer = await call(self._client.users_list, page)
+            members += answer.get("members") or ()
+            cursor = (answer.get("response_metadata") or {}).get("next_cursor") or ""
+            if not cursor:
+                return members
+
+    async def _look_up(self, person: str) -> Person | None:
+        """Somebody who joined since everybody was read."""
+        if not _ID.fullmatch(person) or self._missing.get(person, float("-inf")) > self._clock():
+            return None
+        async with self._reading:
+            if person in self._people:
+                return self._people[person]
+            member = await self._info(person)
+            if member is None or _is_bot(member):
+                self._missing[person] = self._clock() + MISS_S
+                return None
+            ids = {one.email.lower(): one.id for one in self._people.values() if one.email}
+            self._people[person] = self._person(member, ids)
+            return self._people[person]
+
+    async def _info(self, person: str) -> Mapping[str, Any] | None:
+        try:
+            answer = await call(self._client.users_info, {"user": person, "include_locale": True})
+        except ChatFailed as failed:
+            if failed.code in ("user_not_found", "user_not_visible", "users_not_found"):
+                return None
+            raise
+        return dict(answer["user"])
+
+    def _known(self, members: list[Mapping[str, Any]]) -> dict[str, Person]:
+        humans = [member for member in members if not _is_bot(member)]
+        ids = {_email(member).lower(): str(member["id"]) for member in humans if self._is_member(member)}
+        return {str(member["id"]): self._person(member, ids) for member in humans}
+
+    def _person(self, member: Mapping[str, Any], ids: Mapping[str, str]) -> Person:
+        """`ids`: e-mail → id, to find the manager. The file's facts are authority: full members only."""
+        active = self._is_member(member)
+        email = _email(member)
+        facts = self._facts.get(email.lower(), Facts(email="")) if active and email else Facts(email="")
+        names = _names(member)
+        return Person(
+            id=str(member["id"]),
+            name=names[0],
+            names=tuple(dict.fromkeys((*names[1:], *facts.names))),
+            email=email,
+            title=facts.title or clean((member.get("profile") or {}).get("title") or ""),
+            locale=member.get("locale") or "en-US",
+            timezone=member.get("tz") or "UTC",
+            manager=ids.get(facts.manager.lower()) if facts.manager else None,
+            roles=facts.roles,
+            active=active,
+        )
+
+    def _is_member(self, member: Mapping[str, Any]) -> bool:
+        """A full, active member of our workspace."""
+        barred = ("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user")
+        return member.get("team_id", self._team) == self._team and not any(member.get(why) for why in barred)
+
+
+def _is_bot(member: Mapping[str, Any]) -> bool:
+    return bool(member.get("is_bot") or member.get("is_workflow_bot")) or member.get("id") == _SLACKBOT
+
+
+def _email(member: Mapping[str, Any]) -> str:
+    return str((member.get("profile") or {}).get("email") or "").strip()
+
+
+def _names(member: Mapping[str, Any]) -> list[str]:
+    """The name people use first, then every other they answer to."""
+    profile = member.get("profile") or {}
+    given = (
+        profile.get("real_name") or member.get("real_name"),
+        profile.get("display_name"),
+        member.get("real_name"),
+        member.get("name"),
+    )
+    return list(dict.fromkeys(clean(name.strip()) for name in given if name and name.strip())) or [str(member["id"])]

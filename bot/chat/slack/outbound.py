@@ -1,0 +1,162 @@
+"""`SlackChannel`: what the bot says and shows on Slack."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.chat.slack.calls import UNREACHABLE, Method, Penalty, call
+from bot.chat.slack.cards import Part, parts
+from bot.errors import ChatFailed
+from bot.events import Place, Post, Ref
+
+EVENT = "countersign_post"
+"""Event type of the metadata every message of ours carries: which post it is."""
+ELSEWHERE = frozenset({"not_in_channel", "user_not_in_channel", "channel_not_found", "is_archived"})
+PAGES, PAGE = 10, 100
+"""How far back a place is searched for a post: pages, messages a page."""
+_UNFURLED = {"unfurl_links": False, "unfurl_media": False}
+"""No previews: fetching what a text links to is not ours to cause."""
+UPDATE_MS, UPDATE_BURST = 1_200, 10
+"""chat.update is tier 3: 50 a minute in a workspace."""
+
+
+class Slots(Protocol):
+    """Slots of a rate, shared by all processes (`bot.store.limits.Limits`)."""
+
+    async def reserve(self, key: str, spacing_ms: int, burst: int) -> int:
+        """Take the next slot; the ms to wait for it."""
+
+    async def peek(self, key: str, spacing_ms: int, burst: int) -> int:
+        """The ms one would have to wait now."""
+
+    async def penalty(self, key: str, ms: int) -> None:
+        """The platform said: nothing for so many ms."""
+
+
+class SlackChannel:
+    """Implements `bot.events.Channel`. Posts in one Slack channel keep `spacing_ms` apart after `burst`."""
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        limits: Slots,
+        *,
+        team: str,
+        bot: str,
+        spacing_ms: int = 1_050,
+        burst: int = 4,
+    ) -> None:
+        self._client, self._limits, self._team, self._bot = client, limits, team, bot
+        self._spacing_ms, self._burst = spacing_ms, burst
+        self._directs: dict[str, str] = {}
+
+    async def post(self, place: Place, post: Post, *, key: str, again: bool = False) -> Ref:
+        """Say something; see `Channel.post`. Of several messages the ref is the last: it has the buttons."""
+        shown = parts(post)
+        there = await self._search(place, key) if again else {}
+        for number, part in enumerate(shown, 1):
+            if number not in there:
+                there[number] = await self._say(place, part, key, number)
+        return Ref(channel=place.channel, ts=there[len(shown)])
+
+    async def _say(self, place: Place, part: Part, key: str, number: int, tries: int = 3) -> str:
+        """Post one message. When the answer is lost the message may be there: look before saying it again."""
+        for left in range(tries - 1, -1, -1):
+            try:
+                return await self._send(place, part, key, number)
+            except ChatFailed as failed:
+                if failed.code != UNREACHABLE or not left:
+                    raise
+            if found := (await self._search(place, key)).get(number):
+                return found
+        raise ChatFailed(UNREACHABLE, "chat.postMessage")
+
+    async def _send(self, place: Place, part: Part, key: str, number: int) -> str:
+        slot = self._slot(place.channel)
+        await self._wait(slot, self._spacing_ms, self._burst)
+        about = {"event_type": EVENT, "event_payload": {"key": key, "part": number}}
+        message = _where(place) | _content(part) | {"metadata": about} | _UNFURLED
+        post = self._client.chat_postMessage
+        answer = await call(post, message, repeatable=False, penalty=self._penalty(slot))
+        return str(answer["ts"])
+
+    async def edit(self, ref: Ref, post: Post) -> None:
+        """Rewrite the message that `post` returned. Blocks are always sent: Slack keeps omitted ones.
+        Of a post of several messages this is the last; the earlier ones have no buttons and stay."""
+        slot = f"slack:{self._team}:chat.update"
+        await self._wait(slot, _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
+"""No previews: fetching what a text links to is not ours to cause."""
+UPDATE_MS, UPDATE_BURST)
+        message = {"channel": ref.channel, "ts": ref.ts} | _content(parts(post)[-1])
+        await call(self._client.chat_update, message, penalty=self._penalty(slot))
+
+    async def whisper(self, place: Place, person: str, text: str) -> None:
+        """Tell one person privately, in the place, or in a DM where Slack does not let us."""
+        for part in parts(Post(text=text)):
+            message = _where(place) | _content(part) | {"user": person}
+            try:
+                await call(self._client.chat_postEphemeral, message)
+            except ChatFailed as failed:
+                if failed.code not in ELSEWHERE:
+                    raise
+                await self._say(await self.direct(person), part, "", 1)
+
+    async def direct(self, person: str) -> Place:
+        """The DM with a person."""
+        if person not in self._directs:
+            answer = await call(self._client.conversations_open, {"users": person})
+            self._directs[person] = str(answer["channel"]["id"])
+        return Place(team=self._team, channel=self._directs[person], direct=True)
+
+    async def crowded(self, place: Place) -> bool:
+        """True when the next post here would have to wait."""
+        return await self._limits.peek(self._slot(place.channel), self._spacing_ms, self._burst) > 0
+
+    def _slot(self, channel: str) -> str:
+        return f"slack:{self._team}:{channel}"
+
+    async def _wait(self, slot: str, spacing_ms: int, burst: int) -> None:
+        if wait_ms := await self._limits.reserve(slot, spacing_ms, burst):
+            await asyncio.sleep(wait_ms / 1000)
+
+    def _penalty(self, slot: str) -> Penalty:
+        async def tell(ms: int) -> None:
+            await self._limits.penalty(slot, ms)
+
+        return tell
+
+    async def _search(self, place: Place, key: str) -> dict[int, str]:
+        """part → ts of the messages of ours that carry this key."""
+        where: dict[str, Any] = {"channel": place.channel, "limit": PAGE, "include_all_metadata": True}
+        method: Method = self._client.conversations_history
+        if place.thread:
+            method, where["ts"] = self._client.conversations_replies, place.thread
+        found: dict[int, str] = {}
+        for _ in range(PAGES):
+            answer = await call(method, where)
+            for message in answer.get("messages") or ():
+                if (part := self._ours(message, key)) is not None:
+                    found.setdefault(part, str(message["ts"]))
+            where["cursor"] = (answer.get("response_metadata") or {}).get("next_cursor")
+            if not where["cursor"]:
+                break
+        return found
+
+    def _ours(self, message: Mapping[str, Any], key: str) -> int | None:
+        """The part number if this is our message with this key: metadata of others proves nothing."""
+        about = message.get("metadata") or {}
+        payload = about.get("event_payload") or {}
+        mine = message.get("user") == self._bot and about.get("event_type") == EVENT
+        return int(payload.get("part", 1)) if mine and key and payload.get("key") == key else None
+
+
+def _where(place: Place) -> dict[str, Any]:
+    return {"channel": place.channel} | ({"thread_ts": place.thread} if place.thread else {})
+
+
+def _content(part: Part) -> dict[str, Any]:
+    return {"text": part.text, "blocks": list(part.blocks)}
