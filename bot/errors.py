@@ -5,7 +5,9 @@ CountersignError
 ├── StoreUnfit           the Redis in use would lose data; the message says the way out
 ├── StoreDown            Redis cannot be reached now
 ├── LeaseLost            another process has taken the lane over; stop, write nothing
+├── Later                not now: keep the item queued, without counting a try
 ├── ModelDown            the model cannot be reached now; the message stays queued
+├── ModelRefused         the model will not take this conversation
 ├── ChatFailed           the chat platform refused a call for good
 └── LocalFailed          a local stand-in could not start
 """
@@ -33,8 +35,20 @@ class LeaseLost(CountersignError):
     """Another process has taken the lane over: stop, write nothing."""
 
 
+class Later(CountersignError):
+    """Not now: the item stays queued for `delay_ms`, and no try is counted."""
+
+    def __init__(self, delay_ms: int, why: str) -> None:
+        super().__init__(why)
+        self.delay_ms = delay_ms
+
+
 class ModelDown(CountersignError):
     """The model cannot be reached now (network, 429, 5xx, time-out); the message stays queued."""
+
+
+class ModelRefused(CountersignError):
+    """The model will not take this conversation (HTTP 400 and the like): trying again changes nothing."""
 
 
 class ChatFailed(CountersignError):

@@ -108,13 +108,14 @@ class Choice(Frozen):
     """One button of a card: what pressing it does, written by code and never by the model."""
 
     name: str
-    """`confirm`, `cancel`, `send`, `edit`, `approve`, `reject`, `resubmit`, `withdraw`. The text key of its label is `choice.<name>`."""
+    """`confirm`, `cancel`, `send`, `edit`, `approve`, `reject`, `resubmit`, `withdraw`; its label is the text
+    `choice.<name>`."""
     style: str = ""
     """`primary` for the one affirmative button, otherwise empty."""
     runs: bool = True
     """False: nothing is executed (cancel, edit)."""
     replans: bool = False
-    """True (edit): the dialog's values replace arguments, which are validated and shown again before anything can run."""
+    """True (edit): the dialog's values replace arguments, which are validated and shown again before anything runs."""
     fixed: dict[str, Any] = {}
     """Arguments that this button adds to the shown ones, e.g. `{"decision": "approve"}`."""
     fields: tuple[Field, ...] = ()
@@ -216,7 +217,11 @@ class Tool:
     """Gated tools only: validate, resolve names to ids, describe. No effect."""
     stored: type[BaseModel] | None = None
     """Gated tools only: the model of `Plan.args` plus what the pressed choice adds; `run` receives this."""
+    check: Callable[[Use, Any], Awaitable[None]] | None = None
+    """Gated tools with dialogs: validates `stored` arguments without any effect, so that a dialog can name the wrong
+    field before it closes. Raises `ToolError` with `field`."""
     repeatable: bool = True
-    """True: `run` with the same `Use.key` has one effect however often it is called. False: begun twice may mean done twice."""
+    """True: `run` with the same `Use.key` has one effect however often it is called. False: begun twice may be done
+    twice."""
     hidden: bool = field(default=False)
     """True: not offered to the model."""

@@ -1,0 +1,124 @@
+"""Cards in words: every sentence on a card is chosen here, by code, from stored and validated arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from bot.events import Button, Card, Dialog, Place, Post
+from bot.records import Approval, ApprovalState, EffectState
+from bot.texts import label, literal, say
+from tools.spec import Choice, Fact, Field, Note, Person, Plan
+
+Names = Mapping[str, str]
+"""Person id → name."""
+
+
+def card(approval: Approval, reader: Person, names: Names) -> Post:
+    """The card as it stands now, for one reader."""
+    language = reader.language
+    title = literal(approval.plan.title, language)
+    shown = Card(
+        title=title,
+        facts=tuple(_fact(fact, language) for fact in approval.plan.facts),
+        body=approval.plan.body,
+        buttons=_buttons(approval, reader, language),
+        footer=_footer(approval, reader, names),
+    )
+    return Post(say("card.notification", language, title=title), card=shown)
+
+
+def _fact(fact: Fact, language: str) -> tuple[str, str]:
+    return label(fact.label, language), literal(fact.value, language)
+
+
+def _buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:
+    """Only what can be pressed now; a decided card has no buttons."""
+    if approval.state is ApprovalState.OPEN:
+        return tuple(_button(approval, one.name, language, one.style) for one in approval.plan.choices)
+    if approval.state is ApprovalState.EXPIRED:
+        return (_button(approval, "again", language),)
+    if reader.id == approval.by and approval.effect is EffectState.UNKNOWN:
+        return (_button(approval, "happened", language), _button(approval, "redo", language))
+    if reader.id == approval.by and approval.effect is EffectState.FAILED:
+        return (_button(approval, "retry", language),)
+    return ()
+
+
+def _button(approval: Approval, choice: str, language: str, style: str = "") -> Button:
+    return Button(say(f"choice.{choice}", language), choice, approval.id, approval.version, style)
+
+
+def _footer(approval: Approval, reader: Person, names: Names) -> str:
+    """Who must act until when, or who did what and when, and what came of it."""
+    language = reader.language
+    if approval.state is ApprovalState.OPEN:
+        who = _listed(approval.plan.deciders, names, language)
+        return say("card.open", language, who=who, until=moment(approval.expires_ms, reader))
+    if approval.state is not ApprovalState.DECIDED:
+        by = names.get(approval.by, "")
+        return say(f"card.{approval.state.value}", language, by=by, at=moment(approval.decided_ms, reader))
+    choice = say(f"choice.{approval.choice}", language)
+    decided = say(
+        "card.decided",
+        language,
+        choice=choice,
+        by=names.get(approval.by, approval.by),
+        at=moment(approval.decided_ms, reader),
+    )
+    return "\n".join([decided, *_opinion(approval, language), *_result(approval, language)])
+
+
+def _opinion(approval: Approval, language: str) -> list[str]:
+    opinion = approval.form.get("opinion", "")
+    return [say("card.opinion", language, opinion=opinion)] if opinion else []
+
+
+def _result(approval: Approval, language: str) -> list[str]:
+    if approval.effect is EffectState.DONE and approval.outcome is not None:
+        return [say("card.done", language, result=literal(_told(approval), language))]
+    if approval.effect is EffectState.FAILED:
+        return [say("card.failed", language, problem=literal(approval.problem or Note(key="error.gone"), language))]
+    return [say(f"card.effect_{approval.effect.value or 'none'}", language)]
+
+
+def _told(approval: Approval) -> Note:
+    outcome = approval.outcome
+    if outcome is None:
+        return Note(key="error.gone")
+    return outcome.effect.note if outcome.effect else outcome.note
+
+
+def _listed(people: tuple[str, ...], names: Names, language: str) -> str:
+    return say("card.comma", language).join(names.get(one, one) for one in people)
+
+
+def moment(ms: int, reader: Person) -> str:
+    """A time as this reader's clock shows it."""
+    return datetime.fromtimestamp(ms / 1000, UTC).astimezone(ZoneInfo(reader.timezone)).strftime("%Y-%m-%d %H:%M")
+
+
+def dialog(approval: Approval, choice: Choice, reader: Person, place: Place) -> Dialog:
+    """The form that a button opens."""
+    language = reader.language
+    return Dialog(
+        title=say(f"choice.{choice.name}", language),
+        submit=say("card.submit", language),
+        cancel=say("card.close", language),
+        approval=approval.id,
+        version=approval.version,
+        choice=choice.name,
+        place=place,
+        fields=choice.fields,
+        labels=tuple(label(one.label, language) for one in choice.fields),
+        options=tuple(_options(one, language) for one in choice.fields),
+    )
+
+
+def _options(field: Field, language: str) -> tuple[tuple[str, str], ...]:
+    return tuple((value, words[language]) for value, words in field.choices)
+
+
+def choice_of(plan: Plan, name: str) -> Choice | None:
+    return next((one for one in plan.choices if one.name == name), None)

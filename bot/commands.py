@@ -1,0 +1,136 @@
+"""Plain commands: answered by code alone, as a slash command or as the words themselves in a DM, in zh and en."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from bot.events import Message
+from bot.store.history import History
+from bot.store.writes import Write
+from bot.texts import LANGUAGES, literal, say, sentences
+from tools.spec import Caller, Desk
+
+COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
+HISTORY_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A command's answer, and what it changes."""
+
+    command: str
+    text: str
+    writes: tuple[Write, ...] = ()
+
+
+@cache
+def spellings() -> Mapping[str, str]:
+    """What people type → command."""
+    return {
+        word.strip(): command
+        for command in COMMANDS
+        for language in LANGUAGES
+        for word in sentences()[f"command.{command}_words"][language].split(",")
+    }
+
+
+def recognised(text: str) -> str | None:
+    """The command a text is, if it is nothing but a command."""
+    return spellings().get(text.strip().strip("/!！。.?？").strip().lower())
+
+
+def is_stop(text: str) -> bool:
+    return recognised(text) == "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    desk: Desk
+    history: History
+    settings: Callable[[], Mapping[str, str]]
+    """The settings as they may be shown: secrets masked."""
+
+    async def answer(self, message: Message, caller: Caller) -> Said | None:
+        """The answer if this is a command. In shared channels only *stop* is taken as a plain word."""
+        name = recognised(message.text)
+        if message.command and not message.text.strip():
+            name = "help"
+        if name is None or not (message.place.direct or message.command or name == "stop"):
+            return None
+        answers: dict[str, Callable[[Message, Caller], Awaitable[Said]]] = {
+            "help": self._help,
+            "tasks": self._tasks,
+            "done": self._done,
+            "requests": self._requests,
+            "history": self._history,
+            "settings": self._settings,
+            "forget": self._forget,
+            "stop": self._stop,
+        }
+        return await answers[name](message, caller)
+
+    async def _help(self, message: Message, caller: Caller) -> Said:
+        return Said("help", say("command.help", caller.person.language))
+
+    async def _tasks(self, message: Message, caller: Caller) -> Said:
+        language = caller.person.language
+        tasks = await self.desk.engine.todo(caller.id)
+        lines = [say("command.task", language, **await self._task(task, language)) for task in tasks]
+        return Said("tasks", _listing("tasks", lines, language))
+
+    async def _done(self, message: Message, caller: Caller) -> Said:
+        language = caller.person.language
+        tasks = await self.desk.engine.done(caller.id)
+        lines = [say("command.decided", language, **await self._task(task, language)) for task in tasks]
+        return Said("done", _listing("done", lines, language))
+
+    async def _requests(self, message: Message, caller: Caller) -> Said:
+        language = caller.person.language
+        requests = await self.desk.engine.mine(caller.id)
+        lines = [
+            say(
+                "command.request",
+                language,
+                request=one.id,
+                summary=literal(one.summary, language),
+                status=say(f"status.{one.status}", language),
+            )
+            for one in requests
+        ]
+        return Said("requests", _listing("requests", lines, language))
+
+    async def _history(self, message: Message, caller: Caller) -> Said:
+        language = caller.person.language
+        entries = (await self.history.load(message.place.conversation))[-HISTORY_SHOWN:]
+        lines = [
+            say(f"command.said_{entry['role']}", language, text=_short(str(entry["content"]))) for entry in entries
+        ]
+        return Said("history", _listing("history", lines, language))
+
+    async def _settings(self, message: Message, caller: Caller) -> Said:
+        lines = [f"`{name}` = {value or '—'}" for name, value in self.settings().items()]
+        return Said("settings", _listing("settings", lines, caller.person.language))
+
+    async def _forget(self, message: Message, caller: Caller) -> Said:
+        writes = self.history.forget(message.place.conversation)
+        return Said("forget", say("command.forgotten", caller.person.language), tuple(writes))
+
+    async def _stop(self, message: Message, caller: Caller) -> Said:
+        """Stopping itself happened before the queue; by the time this is read, nothing runs here."""
+        return Said("stop", say("command.stopped", caller.person.language))
+
+    async def _task(self, task: object, language: str) -> dict[str, str]:
+        raise LookupError
+
+
+def _listing(name: str, lines: Sequence[str], language: str) -> str:
+    if not lines:
+        return say(f"command.no_{name}", language)
+    return "\n".join([say(f"command.{name}", language), *(f"- {line}" for line in lines)])
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 120 else flat[:119] + "…"

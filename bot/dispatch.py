@@ -1,0 +1,136 @@
+"""Hands each item of a lane to who deals with it, and the engine's news to the lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tools.tasks import plan_of
+
+from bot.events import Channel, Directory, Post
+from bot.gate import Gates, task_card
+from bot.logs import bind, logger
+from bot.records import WORK, Ask, Cancel, Close, Expire, Notice, Pressed, Remind, Resume, Wrote
+from bot.store.journal import Journal
+from bot.store.keys import Keys
+from bot.store.lanes import Item, Lanes, Lease
+from bot.store.writes import Write
+from bot.texts import literal, say
+from bot.turn import Turns
+from tools.spec import Desk, Gate, Note
+
+log = logger(__name__)
+
+OUTBOX_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """The worker's handler."""
+
+    turns: Turns
+    gates: Gates
+    chat: Channel
+    directory: Directory
+    journal: Journal
+
+    async def handle(self, lease: Lease) -> Sequence[Write]:
+        """One item of a lane. Returns the writes of the commit that pops it."""
+        bind(lane=lease.lane, item=lease.item.id)
+        match WORK.validate_json(lease.item.body):
+            case Wrote(message=message):
+                return await self.turns.message(lease, message)
+            case Resume() as resume:
+                return await self.turns.resume(lease, resume)
+            case Pressed(click=click):
+                return await self.gates.press(lease, click)
+            case Ask() as ask:
+                return await self.gates.open(lease, ask)
+            case Remind(version=version):
+                return await self.gates.remind(lease, lease.lane, version)
+            case Expire(version=version):
+                return await self.gates.expire(lease.lane, version)
+            case Close() as close:
+                return await self.gates.close(close)
+            case Cancel() as cancel:
+                return await self.gates.cancel(cancel)
+            case Notice() as notice:
+                return await self._notice(lease, notice)
+
+    async def _notice(self, lease: Lease, notice: Notice) -> Sequence[Write]:
+        person = await self.directory.get(notice.person)
+        if person is None:
+            return []
+        place = await self.chat.direct(person.id)
+        text = literal(notice.note, person.language)
+        await self.chat.post(place, Post(text), key=lease.item.id, again=lease.item.tries > 1)
+        return [self.journal.entry(lease.lane, "notice", person=person.id, channel=place.channel, text=notice.note.key)]
+
+    async def give_up(self, item: Item, error: str) -> Sequence[Write]:
+        """An item that failed every time: its writer is told, and the lane goes on."""
+        work = WORK.validate_json(item.body)
+        noted = self.journal.entry(item.lane, "item.dead", text=error, item=item.id)
+        if isinstance(work, Wrote):
+            person = await self.directory.get(work.message.person)
+            text = say("turn.given_up", person.language if person else "en", id=item.id)
+            await self.chat.post(work.message.place, Post(text), key=f"dead:{item.id}")
+        elif isinstance(work, Pressed):
+            person = await self.directory.get(work.click.person)
+            text = say("turn.given_up", person.language if person else "en", id=item.id)
+            await self.chat.whisper(work.click.place, work.click.person, text)
+        return [noted]
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """Brings what the engine announces to the lanes. At least once here, once there: lanes drop duplicates."""
+
+    desk: Desk
+    lanes: Lanes
+    keys: Keys
+
+    async def relay(self) -> None:
+        """Everything announced so far."""
+        while events := await self.desk.engine.outbox(OUTBOX_PAGE):
+            for event in events:
+                await self._put(event.id, event.kind, event.data)
+            await self.desk.engine.sent([event.id for event in events])
+
+    async def _put(self, event_id: str, kind: str, data: dict[str, str]) -> None:
+        match kind:
+            case "assigned":
+                await self._assigned(event_id, data)
+            case "task_closed":
+                card = task_card(self.keys, data["task"])
+                close = Close(approval=card, by=data.get("by", ""))
+                await self.lanes.put(card, event_id, close.model_dump_json())
+            case "ended":
+                note = Note(
+                    key=f"notice.{data['status']}",
+                    params={
+                        "request": data["request"],
+                        "by": data.get("by_name", ""),
+                        "opinion": data.get("opinion", ""),
+                    },
+                )
+                notice = Notice(person=data["person"], note=note)
+                await self.lanes.put(f"notice:{data['person']}", event_id, notice.model_dump_json())
+            case _:
+                log.warning("outbox.unknown", kind=kind, event=event_id)
+
+    async def _assigned(self, event_id: str, data: dict[str, str]) -> None:
+        """The assignee's card appears by itself: no model is involved."""
+        task = await self.desk.engine.task(data["task"])
+        if task is None:
+            return
+        plan = await plan_of(self.desk, task)
+        gate = Gate.APPROVE if data["kind"] == "approve" else Gate.CONFIRM
+        ask = Ask(
+            approval=task_card(self.keys, data["task"]),
+            tool="decide_task",
+            gate=gate,
+            plan=plan,
+            caller="",
+            place=None,
+        )
+        await self.lanes.put(ask.approval, event_id, ask.model_dump_json())

@@ -1,0 +1,59 @@
+"""What platforms hand in: made durable, or answered, before the platform is told *received*."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from bot import commands
+from bot.events import Click, Dialog, Home, Message, Place
+from bot.gate import Gates
+from bot.home import Homes
+from bot.records import Pressed, Wrote
+from bot.store.history import History
+from bot.store.lanes import Accepted, Lanes
+from bot.store.runs import Runs
+
+
+@dataclass(frozen=True, slots=True)
+class LaneIntake:
+    """`bot.events.Intake` over the lanes."""
+
+    lanes: Lanes
+    gates: Gates
+    homes: Homes
+    history: History
+    runs: Runs
+    full: Callable[[Message], Awaitable[None]]
+    """Tells the writer that the lane is full."""
+
+    async def message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+        body = Wrote(message=message).model_dump_json()
+        accepted = await self.lanes.put(message.place.conversation, message.id, body, aliases=aliases)
+        if accepted is Accepted.FULL:
+            await self.full(message)
+
+    async def click(self, click: Click) -> None:
+        """A press takes the lane of its approval: nobody's slow conversation holds a decision up."""
+        await self.lanes.put(click.approval, click.id, Pressed(click=click).model_dump_json())
+
+    async def stop(self, place: Place, person: str, at: str) -> None:
+        await self.lanes.stop(place.conversation, at)
+
+    def is_stop(self, text: str) -> bool:
+        return commands.is_stop(text)
+
+    async def engaged(self, place: Place) -> bool:
+        """The bot remembers this thread, or a run of it waits."""
+        if await self.history.load(place.conversation):
+            return True
+        return bool(await self.runs.paused(place.conversation))
+
+    async def dialog(self, click: Click) -> Dialog | None:
+        return await self.gates.dialog(click)
+
+    async def problems(self, click: Click) -> dict[str, str]:
+        return await self.gates.problems(click)
+
+    async def home(self, person: str) -> Home | None:
+        return await self.homes.of(person)

@@ -1,0 +1,73 @@
+"""Limits of a run. Every limit ends it with a reason that people are told; none is silent.
+
+The defaults for repetition and failures were calibrated on recorded episodes: the same action with the same
+result three times, or five failures in a row, never led to success; three failures in a row sometimes did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bot.records import Trace
+
+
+class Reason(StrEnum):
+    """Why a run stopped before an answer. The text people read is `stopped.<reason>`."""
+
+    STEPS = "steps"
+    CALLS = "calls"
+    TIME = "time"
+    REPETITION = "repetition"
+    FAILURES = "failures"
+    MALFORMED = "malformed"
+    REFUSED = "refused"
+    USER = "user"
+
+
+class Halt(Exception):
+    """Ends a run from anywhere inside the loop."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    steps: int = 12
+    """Model replies that act."""
+    calls: int = 20
+    """Tool calls."""
+    calls_per_reply: int = 8
+    active_s: float = 180.0
+    """Running time of a turn; waiting for people does not count."""
+    reply_s: float = 60.0
+    """One model call, at most."""
+    format_retries: int = 2
+    """Malformed replies answered with what was wrong, per step; one more ends the run."""
+    same: int = 3
+    """The same call with the same result, this often, ends the run; one time before, the model is told."""
+    failures: int = 5
+    """Failed calls in a row."""
+
+    def check(self, trace: Trace) -> None:
+        """Raises `Halt` when the run may not take another step."""
+        if trace.steps >= self.steps:
+            raise Halt(Reason.STEPS)
+        if trace.called >= self.calls:
+            raise Halt(Reason.CALLS)
+        if trace.failures >= self.failures:
+            raise Halt(Reason.FAILURES)
+        if self.left_s(trace) <= 0:
+            raise Halt(Reason.TIME)
+
+    def left_s(self, trace: Trace) -> float:
+        return self.active_s - trace.active_ms / 1000
+
+    def repeated(self, trace: Trace, fingerprint: str) -> bool:
+        """Counts a call with its result. True: tell the model that this was seen before. Raises `Halt` at the limit."""
+        trace.seen[fingerprint] = count = trace.seen.get(fingerprint, 0) + 1
+        if count >= self.same:
+            raise Halt(Reason.REPETITION)
+        return count == self.same - 1

@@ -1,0 +1,252 @@
+"""Think → act → observe. Knows no platform and no Redis.
+
+`Loop.run` yields `Stepped` after every reply that acted, and ends with exactly one of `Final`, `Paused`, `Stopped`.
+Whatever it needs to go on in another process is in the `Trace`, which the caller stores after each event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from bot.errors import ModelRefused
+from bot.react.guards import Halt, Limits, Reason
+from bot.react.model import Messages, Model
+from bot.react.styles import native
+from bot.react.styles.native import Act, Answer, Malformed, Proposed
+from bot.records import Call, CallStatus, Trace, fingerprint
+from tools.spec import Gate, Note, Outcome, Plan, Tool, ToolError, Use
+
+T = TypeVar("T")
+
+OBSERVATION_MAX = 6_000
+"""Characters of one observation in the prompt; tools page well below this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One finished or waiting call, for the people who follow."""
+
+    call: Call
+    note: Note
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A gated call waits for a person: what to bring to whom."""
+
+    call: Call
+    plan: Plan
+    gate: Gate
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    reason: Reason
+
+
+Event = Stepped | Final | Paused | Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    model: Model
+    tools: Sequence[Tool]
+    limits: Limits = field(default_factory=Limits)
+    clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
+    """Seconds, monotonic."""
+
+    async def run(
+        self, run_id: str, head: Messages, trace: Trace, use: Use, stopped: asyncio.Event
+    ) -> AsyncIterator[Event]:
+        """Goes on from `trace`; `head` (rules, history) precedes the run's own messages. `ModelDown` passes through."""
+        try:
+            while True:
+                event = await self._step(run_id, head, trace, use, stopped)
+                yield event
+                if not isinstance(event, Stepped):
+                    return
+        except Halt as halt:
+            yield Stopped(halt.reason)
+        except ModelRefused:
+            yield Stopped(Reason.REFUSED)
+
+    async def _step(self, run_id: str, head: Messages, trace: Trace, use: Use, stopped: asyncio.Event) -> Event:
+        self.limits.check(trace)
+        began, left = self.clock(), self.limits.left_s(trace)
+        try:
+            decision = await _unless(stopped, self._think(head, trace), left)
+            if isinstance(decision, Answer):
+                trace.messages.append({"role": "assistant", "content": decision.text})
+                return Final(decision.text)
+            return await _unless(stopped, self._act(run_id, trace, decision, use), left)
+        finally:
+            trace.active_ms += int((self.clock() - began) * 1000)
+
+    async def _think(self, head: Messages, trace: Trace) -> Act | Answer:
+        """One usable decision. What was wrong with a malformed reply is told in this request only, never stored."""
+        wrong: Messages = []
+        schemas = [native.schema(tool) for tool in self.tools if not tool.hidden]
+        for _ in range(self.limits.format_retries + 1):
+            decision = await self._ask([*head, *trace.messages, *wrong], schemas, trace)
+            if not isinstance(decision, Malformed):
+                return decision
+            trace.malformed += 1
+            wrong = [{"role": "user", "content": f"[system] Your last reply could not be used: {decision.problem}"}]
+        raise Halt(Reason.MALFORMED)
+
+    async def _ask(
+        self, messages: Messages, schemas: Sequence[dict[str, Any]], trace: Trace
+    ) -> Act | Answer | Malformed:
+        left = min(self.limits.reply_s, self.limits.left_s(trace))
+        reply = await self.model.reply(messages, schemas, timeout_s=max(left, 1.0))
+        trace.tokens_in += reply.tokens_in
+        trace.tokens_out += reply.tokens_out
+        return native.decide(reply, most=self.limits.calls_per_reply)
+
+    async def _act(self, run_id: str, trace: Trace, act: Act, use: Use) -> Event:
+        """Runs what only reads, all at once; holds the first gated call for its button; refuses further ones."""
+        trace.steps += 1
+        uids = [f"{run_id}:{trace.steps}:{index}" for index in range(len(act.proposed))]
+        gated = next((i for i, one in enumerate(act.proposed) if self._gated(one.tool)), None)
+        results = await asyncio.gather(
+            *(
+                self._one(uid, one, use, held=gated is not None and i != gated)
+                for i, (uid, one) in enumerate(zip(uids, act.proposed, strict=True))
+            )
+        )
+        trace.messages.append(native.asked(act, ""))
+        steps: list[Step] = []
+        paused: tuple[Call, Plan, Gate] | None = None
+        for call, result in results:
+            trace.called += 1
+            trace.calls.append(call)
+            steps.append(Step(call, _note(result)))
+            tool = self._tool(call.tool)
+            if isinstance(result, Plan) and tool is not None:
+                paused = (call, result, tool.gate)
+            elif not isinstance(result, Plan):
+                self._observe(trace, call, result)
+        return Paused(*paused, tuple(steps)) if paused else Stepped(tuple(steps))
+
+    def _gated(self, name: str) -> bool:
+        tool = self._tool(name)
+        return tool is not None and tool.gate is not Gate.NONE
+
+    def _tool(self, name: str) -> Tool | None:
+        return next((tool for tool in self.tools if tool.name == name and not tool.hidden), None)
+
+    async def _one(
+        self, uid: str, proposed: Proposed, use: Use, *, held: bool
+    ) -> tuple[Call, Outcome | Plan | ToolError]:
+        """One call: run if it reads, planned if it is gated. Errors are results."""
+        try:
+            result = await self._run(proposed, use, held=held)
+        except ToolError as error:
+            result = error
+        status = CallStatus.AWAITING if isinstance(result, Plan) else CallStatus.SUCCEEDED
+        status = CallStatus.FAILED if isinstance(result, ToolError) else status
+        args = result.args if isinstance(result, Plan) else proposed.args
+        return Call(
+            uid=uid,
+            tool=proposed.tool,
+            args=args,
+            reason=proposed.reason,
+            status=status,
+            model_id=proposed.model_id,
+        ), result
+
+    async def _run(self, proposed: Proposed, use: Use, *, held: bool) -> Outcome | Plan | ToolError:
+        tool = self._tool(proposed.tool)
+        if tool is None:
+            names = ", ".join(tool.name for tool in self.tools if not tool.hidden)
+            raise ToolError("unknown_tool", f"There is no tool {proposed.tool[:60]!r}. Tools: {names}.")
+        if not proposed.reason:
+            raise ToolError("bad_arguments", "`reason` is missing: say in one short sentence why.")
+        try:
+            args = tool.args.model_validate(proposed.args)
+        except ValidationError as error:
+            raise ToolError("bad_arguments", _problems(error)) from error
+        if tool.gate is Gate.NONE or tool.prepare is None:
+            return await tool.run(use, args)
+        if held:
+            raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
+        return await tool.prepare(use, args)
+
+    def _observe(self, trace: Trace, call: Call, result: Outcome | ToolError) -> None:
+        """Writes the observation down and counts failures and repetition."""
+        observation = written(result)
+        trace.failures = trace.failures + 1 if isinstance(result, ToolError) else 0
+        again = fingerprint(call.tool, {"args": call.args, "result": observation})
+        try:
+            if self.limits.repeated(trace, again):
+                observation += (
+                    "\n[system] You made this same call before, with this same result. Do something else or answer."
+                )
+        finally:
+            trace.messages.append(native.observed(call.model_id, observation))
+
+
+def settle(trace: Trace, uid: str, status: CallStatus, observation: dict[str, Any]) -> bool:
+    """Writes down how a gated call ended; False if it does not wait (any more)."""
+    for index, call in enumerate(trace.calls):
+        if call.uid == uid and call.status is CallStatus.AWAITING:
+            trace.calls[index] = call.model_copy(update={"status": status})
+            trace.messages.append(native.observed(call.model_id, bounded(observation)))
+            trace.failures = 0
+            return True
+    return False
+
+
+def written(result: Outcome | ToolError) -> str:
+    """An observation as the model reads it: JSON, bounded."""
+    if isinstance(result, ToolError):
+        return bounded(
+            {"error": result.code, "message": result.text, **({"ask_the_person": True} if result.ask else {})}
+        )
+    return bounded(result.data)
+
+
+def bounded(data: dict[str, Any]) -> str:
+    text = json.dumps(data, ensure_ascii=False)
+    return text if len(text) <= OBSERVATION_MAX else text[:OBSERVATION_MAX] + "… [cut: ask for less, or the next page]"
+
+
+def _note(result: Outcome | Plan | ToolError) -> Note:
+    return Note(key="steps.waiting") if isinstance(result, Plan) else result.note
+
+
+def _problems(error: ValidationError) -> str:
+    found = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()[:5]]
+    return "Arguments do not fit: " + "; ".join(found)
+
+
+async def _unless(stopped: asyncio.Event, work: Coroutine[Any, Any, T], left_s: float) -> T:
+    """The result of `work`, or `Halt` as soon as somebody says stop or the time is up; the work is cancelled then."""
+    task, stop = asyncio.ensure_future(work), asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait({task, stop}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Halt(Reason.USER if stopped.is_set() else Reason.TIME)
+        return task.result()
+    finally:
+        stop.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,124 @@
+"""The model behind one method, over any OpenAI-compatible endpoint; and a scripted one for tests and evaluation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import openai
+from openai import AsyncOpenAI
+
+from bot.errors import ModelDown, ModelRefused
+
+Messages = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RawCall:
+    """A tool call as the model wrote it: nothing checked yet."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One reply of a model."""
+
+    text: str = ""
+    calls: tuple[RawCall, ...] = ()
+    finish: str = "stop"
+    """`stop`, `tool_calls`, `length` (cut off: never executed), `content_filter`."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+class Model(Protocol):
+    async def reply(self, messages: Messages, tools: Sequence[dict[str, Any]], *, timeout_s: float) -> Reply:
+        """One reply. Raises `ModelDown` when it may work later, `ModelRefused` when it will not."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIModel:
+    """Chat completions with native tool calls.
+
+    Messages and tools travel in `extra_body`: the SDK's own transform walks every message of the history
+    on every call, which costs more CPU than all the rest of a step, and yields the same request.
+    """
+
+    client: AsyncOpenAI
+    name: str
+    temperature: float = 0.3
+    retries: int = 1
+
+    async def reply(self, messages: Messages, tools: Sequence[dict[str, Any]], *, timeout_s: float) -> Reply:
+        body: dict[str, Any] = {"messages": messages}
+        if tools:
+            body["tools"] = list(tools)
+        client = self.client.with_options(timeout=timeout_s, max_retries=self.retries)
+        try:
+            answer = await client.chat.completions.create(
+                model=self.name, messages=[], temperature=self.temperature, extra_body=body
+            )
+        except (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError) as error:
+            raise ModelDown(f"{type(error).__name__}") from error
+        except openai.APIStatusError as error:
+            if error.status_code in (401, 403, 404, 408, 409):
+                raise ModelDown(
+                    f"HTTP {error.status_code}: check OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL"
+                ) from error
+            raise ModelRefused(f"HTTP {error.status_code}") from error
+        except openai.APIError as error:
+            raise ModelDown(f"{type(error).__name__}") from error
+        except ValueError as error:  # a 200 whose body is no JSON: a proxy's error page
+            raise ModelDown("the endpoint's answer was not JSON") from error
+        return _read(answer)
+
+
+def _read(answer: Any) -> Reply:
+    """The parts of a completion that are used. Endpoints differ: every field may be missing or null."""
+    choices = getattr(answer, "choices", None) or []
+    if not choices:
+        return Reply(finish="empty")
+    message, usage = choices[0].message, getattr(answer, "usage", None)
+    calls = tuple(
+        RawCall(call.id or "", call.function.name or "", _text(call.function.arguments))
+        for call in (message.tool_calls or [])
+        if getattr(call, "function", None) is not None
+    )
+    return Reply(
+        text=message.content or "",
+        calls=calls,
+        finish=choices[0].finish_reason or "stop",
+        tokens_in=getattr(usage, "prompt_tokens", 0) or 0,
+        tokens_out=getattr(usage, "completion_tokens", 0) or 0,
+    )
+
+
+def _text(arguments: Any) -> str:
+    """Arguments as text. Some servers send an object where the protocol says string."""
+    if isinstance(arguments, str):
+        return arguments
+    return json.dumps(arguments, ensure_ascii=False)
+
+
+Scripted = Reply | BaseException | Callable[[Messages], Awaitable[Reply]]
+
+
+@dataclass
+class ScriptedModel:
+    """Plays replies in order: a `Reply`, an exception to raise, or a function of the messages. Past the end it
+    answers `done`, so that a test that forgot a reply sees a final answer and not a hang."""
+
+    script: list[Scripted]
+    asked: list[Messages] = field(default_factory=list)
+
+    async def reply(self, messages: Messages, tools: Sequence[dict[str, Any]], *, timeout_s: float) -> Reply:
+        self.asked.append([dict(message) for message in messages])
+        turn = self.script.pop(0) if self.script else Reply(text="done")
+        if isinstance(turn, BaseException):
+            raise turn
+        return turn if isinstance(turn, Reply) else await turn(messages)

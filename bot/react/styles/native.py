@@ -1,0 +1,110 @@
+"""ReAct by native tool calls: every action carries a required `reason`, the thought that people are shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from bot.react.model import Reply
+from tools.spec import Tool
+
+REASON = {
+    "type": "string",
+    "description": "One short sentence in the person's language: why this action, now. People read it.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """One action the model asks for: arguments parsed as JSON, not yet validated."""
+
+    model_id: str
+    tool: str
+    args: dict[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    proposed: tuple[Proposed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A reply that cannot be used, and what the model is told about it."""
+
+    problem: str
+
+
+Decision = Act | Answer | Malformed
+
+
+def schema(tool: Tool) -> dict[str, Any]:
+    """The tool card as the function schema the endpoint takes."""
+    described = (
+        f"{tool.purpose}\nUse when: {tool.use_when}\nDo not use when: {tool.avoid_when}\nReturns: {tool.returns}"
+    )
+    if tool.errors:
+        described += "\nErrors: " + "; ".join(f"{code}: {cure}" for code, cure in tool.errors.items())
+    described += f"\nExample: {json.dumps(dict(tool.example), ensure_ascii=False)}"
+    parameters = tool.args.model_json_schema()
+    parameters.pop("title", None)
+    parameters["properties"] = {"reason": REASON, **parameters.get("properties", {})}
+    parameters["required"] = ["reason", *parameters.get("required", [])]
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": described, "parameters": parameters},
+    }
+
+
+def decide(reply: Reply, *, most: int) -> Decision:
+    """What the reply asks for. A reply that was cut off is never acted on."""
+    if reply.finish == "length":
+        return Malformed("Your reply was cut off by its length. Answer again, shorter.")
+    if len(reply.calls) > most:
+        return Malformed(f"You asked for {len(reply.calls)} tool calls at once; at most {most} are taken.")
+    if reply.calls:
+        return _act(reply)
+    text = reply.text.strip()
+    return Answer(text) if text else Malformed("Your reply was empty. Call a tool or answer the person.")
+
+
+def _act(reply: Reply) -> Decision:
+    proposed: list[Proposed] = []
+    for index, call in enumerate(reply.calls):
+        try:
+            args = json.loads(call.arguments or "{}")
+        except ValueError:
+            return Malformed(f"The arguments of {call.name[:60]!r} were not valid JSON.")
+        if not isinstance(args, dict):
+            return Malformed(f"The arguments of {call.name[:60]!r} must be a JSON object.")
+        reason = args.pop("reason", "")
+        proposed.append(Proposed(call.id or f"call_{index}", call.name, args, str(reason).strip()[:280]))
+    return Act(tuple(proposed))
+
+
+def asked(act: Act, text: str) -> dict[str, Any]:
+    """The assistant message of an action, as it goes back to the model."""
+    calls = [
+        {
+            "id": call.model_id,
+            "type": "function",
+            "function": {
+                "name": call.tool,
+                "arguments": json.dumps({"reason": call.reason, **call.args}, ensure_ascii=False),
+            },
+        }
+        for call in act.proposed
+    ]
+    return {"role": "assistant", "content": text, "tool_calls": calls}
+
+
+def observed(model_id: str, observation: str) -> dict[str, Any]:
+    """The message that carries an observation."""
+    return {"role": "tool", "tool_call_id": model_id, "content": observation}

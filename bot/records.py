@@ -1,0 +1,266 @@
+"""What is remembered between two events: runs with their calls, and approvals.
+
+Both live in Redis only. Unknown fields are refused, so that a record of another version is noticed, not guessed at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from bot.events import Click, Message, Place, Ref
+from tools.spec import Effect, Frozen, Gate, Note, Outcome, Plan
+
+
+def canonical(args: Mapping[str, Any]) -> str:
+    """The one spelling of arguments that is hashed: sorted keys, no spaces, UTF-8."""
+    return json.dumps(args, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def fingerprint(tool: str, args: Mapping[str, Any]) -> str:
+    """SHA-256 over tool and canonical arguments: what an approval is bound to, and how repetition is seen."""
+    return hashlib.sha256(f"{tool}\n{canonical(args)}".encode()).hexdigest()
+
+
+class CallStatus(StrEnum):
+    PROPOSED = "proposed"
+    AWAITING = "awaiting"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class Call(Frozen):
+    """One tool call of a run."""
+
+    uid: str
+    """Ours: `<run>:<step>:<index>`. The model's own id is only echoed (servers reuse `call_0`)."""
+    tool: str
+    args: dict[str, Any]
+    reason: str
+    """Model-stated, not verified."""
+    status: CallStatus
+    model_id: str
+    approval: str = ""
+
+
+class Trace(BaseModel):
+    """How far a run has come: everything the loop needs to go on in another process."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    messages: list[dict[str, Any]] = []
+    """This run's own messages in the model's format, from the person's message on. Kept in a list of their own."""
+    calls: list[Call] = []
+    steps: int = 0
+    called: int = 0
+    failures: int = 0
+    """Failed calls in a row."""
+    malformed: int = 0
+    """Malformed replies in this run."""
+    seen: dict[str, int] = {}
+    """Fingerprint of call and result → how often."""
+    active_ms: int = 0
+    """Running time; waiting for people does not count."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+class RunStatus(StrEnum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    STOPPED = "stopped"
+
+
+class Waiter(Frozen):
+    """A run that wants to know how an approval ends."""
+
+    run: str
+    uid: str
+    lane: str
+
+
+class ApprovalState(StrEnum):
+    OPEN = "open"
+    DECIDED = "decided"
+    """A button that runs something was pressed."""
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+    """What it was about ended elsewhere."""
+
+
+class EffectState(StrEnum):
+    NONE = ""
+    STARTED = "started"
+    DONE = "done"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class Ask(Frozen):
+    """What a gate is asked to bring to people."""
+
+    kind: Literal["open"] = "open"
+    approval: str
+    tool: str
+    gate: Gate
+    plan: Plan
+    caller: str
+    """Person id of who asked; empty when the engine did."""
+    place: Place | None
+    """Where the card goes; None: to each decider's DM."""
+    waiter: Waiter | None = None
+
+
+class Run(BaseModel):
+    """One message through: from what a person wrote to the answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    message: Message
+    language: str
+    created_ms: int
+    status: RunStatus = RunStatus.RUNNING
+    trace: Trace = Trace()
+    effects: list[Effect] = []
+    lines: list[str] = []
+    """Step lines in the person's language."""
+    posted: int = 0
+    """How many of `lines` people can see."""
+    board: Ref | None = None
+    """The one live message of the `plan` display."""
+    ask: Ask | None = None
+    """What a paused run has asked a gate to bring."""
+    remembered: bool = False
+    """The person's message is in the history already."""
+    told_down: bool = False
+    """The person knows that the model cannot be reached."""
+
+    @property
+    def waiting(self) -> Call | None:
+        """The call that waits for a button, if any."""
+        return next((call for call in self.trace.calls if call.status is CallStatus.AWAITING), None)
+
+
+class Approval(Frozen):
+    """One card and what became of it."""
+
+    id: str
+    version: int
+    """Counts edits and renewals; a button of an older version is stale."""
+    tool: str
+    gate: Gate
+    plan: Plan
+    sha: str
+    """Fingerprint of tool and `plan.args`: what was shown is what runs."""
+    caller: str
+    place: Place | None
+    waiters: tuple[Waiter, ...] = ()
+    refs: tuple[tuple[str, Ref], ...] = ()
+    """(person id of the reader, the posted card)."""
+    state: ApprovalState = ApprovalState.OPEN
+    created_ms: int
+    expires_ms: int
+    by: str = ""
+    """Person id of who pressed."""
+    choice: str = ""
+    form: dict[str, str] = Field(default_factory=dict)
+    press: str = ""
+    """Id of the click that decided: the same click, delivered again, goes on instead of being refused."""
+    decided_ms: int = 0
+    effect: EffectState = EffectState.NONE
+    tries: int = 0
+    """How often the effect was begun on purpose (first, *try again*, *do it again*): part of the idempotency key."""
+    outcome: Outcome | None = None
+    problem: Note | None = None
+    """Why the effect failed, for people."""
+    why: str = ""
+    """The same for the model."""
+
+    @property
+    def key(self) -> str:
+        """Idempotency key of the effect: same approval, version and try, same effect."""
+        return hashlib.sha256(f"{self.id}:{self.version}:{self.tries}:{self.sha}".encode()).hexdigest()[:32]
+
+
+class Wrote(Frozen):
+    """Somebody wrote to the bot."""
+
+    kind: Literal["message"] = "message"
+    message: Message
+
+
+class Pressed(Frozen):
+    """Somebody pressed a button or submitted a dialog."""
+
+    kind: Literal["click"] = "click"
+    click: Click
+
+
+class Resume(Frozen):
+    """A gated call of a paused run has ended: go on."""
+
+    kind: Literal["resume"] = "resume"
+    run: str
+    uid: str
+    status: CallStatus
+    observation: dict[str, Any]
+    effect: Effect | None = None
+
+
+class Remind(Frozen):
+    """Half of an approval's time is over."""
+
+    kind: Literal["remind"] = "remind"
+    version: int
+
+
+class Expire(Frozen):
+    """An approval's time is over."""
+
+    kind: Literal["expire"] = "expire"
+    version: int
+
+
+class Close(Frozen):
+    """What an approval was about ended elsewhere."""
+
+    kind: Literal["close"] = "close"
+    approval: str
+    by: str
+    """Person id, or empty for a rule."""
+
+
+class Cancel(Frozen):
+    """Whoever proposed a card takes it back in chat."""
+
+    kind: Literal["cancel"] = "cancel"
+    approval: str
+    person: str
+
+
+class Notice(Frozen):
+    """Something a person should know, told in their DM in their language."""
+
+    kind: Literal["notice"] = "notice"
+    person: str
+    note: Note
+    run: str = ""
+
+
+Work = Annotated[
+    Wrote | Pressed | Ask | Resume | Remind | Expire | Close | Cancel | Notice, Field(discriminator="kind")
+]
+"""Everything that a lane can hold."""
+
+WORK: TypeAdapter[Work] = TypeAdapter(Work)

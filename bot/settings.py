@@ -1,0 +1,124 @@
+"""Every setting, read once from the environment and `.env`.
+
+Secrets are `SecretStr`: they print as asterisks wherever a setting is shown.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from bot.errors import SettingsWrong
+
+
+class Settings(BaseSettings):
+    """The environment variable of a setting is its name in capitals."""
+
+    model_config = SettingsConfigDict(env_file=".env", extra="ignore", frozen=True, env_ignore_empty=True)
+
+    slack_bot_token: SecretStr | None = None
+    """`xoxb-…`. With `slack_app_token` (or the signing secret in HTTP mode) set, this is the real Slack."""
+    slack_app_token: SecretStr | None = None
+    """`xapp-…` with `connections:write`: Socket Mode."""
+    slack_signing_secret: SecretStr | None = None
+    """HTTP mode only: what requests are verified with."""
+    slack_mode: Literal["socket", "http"] = "socket"
+    """Socket Mode needs no public address; HTTP mode scales behind a load balancer."""
+    slack_api_url: str = "https://slack.com/api/"
+    http_host: str = "127.0.0.1"
+    """HTTP mode: the address to listen on."""
+    http_port: int = 3000
+    """HTTP mode: the port to listen on; Slack sends to `/slack/events`."""
+    post_spacing_ms: int = 1050
+    """Slack takes about one message a second and channel; this spacing is shared by all processes (ms)."""
+
+    redis_url: str = ""
+    """`redis://`, `rediss://` or `unix://`. Empty: an embedded server in `data_dir`, for one machine."""
+    allow_non_durable: bool = False
+    """Start even if the Redis in use may lose data. For experiments only."""
+
+    openai_base_url: str = ""
+    """Any OpenAI-compatible endpoint. Empty with an `openai_api_key`: OpenAI's own."""
+    openai_api_key: SecretStr | None = None
+    """Without key and base URL the local rehearsal model answers: rules, not a model."""
+    openai_model: str = "gpt-5-mini"
+
+    smtp_url: SecretStr | None = None
+    """`smtp://user:password@host:587` (STARTTLS where offered) or `smtps://…:465`. Without it: a local mailbox."""
+    mail_from: str = "countersign@example.com"
+    """Sender of every mail."""
+
+    directory_file: Path | None = None
+    """TOML with what the chat platform does not know of people: manager, roles, title."""
+    finance_threshold: str = "1000"
+    """Expenses of this amount or more, in CNY, also go to finance."""
+
+    approval_ttl_hours: float = Field(default=72, gt=0)
+    """How long a card waits; people are reminded at half time (hours)."""
+    steps: Literal["replies", "plan", "quiet"] = "replies"
+    """How steps are shown: a threaded reply each, one live message, or not at all."""
+    history_tokens: int = Field(default=8_000, ge=500)
+    """How much of a conversation the model is reminded of (tokens)."""
+    history_days: int = Field(default=30, ge=1)
+    """How long a silent conversation is remembered (days)."""
+    run_seconds: float = Field(default=180, gt=0)
+    """Running time of one message; waiting for people does not count (s)."""
+    concurrency: int = Field(default=64, ge=1)
+    """Conversations handled at once by one process."""
+
+    data_dir: Path = Path(".countersign")
+    """Where the embedded Redis and the local stand-ins keep their state."""
+    local_port: int = 8484
+    """Where the local workspace page answers; the mail sink takes the next port."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """`auto`: coloured on a terminal, JSON elsewhere."""
+
+    @property
+    def real_slack(self) -> bool:
+        return self.slack_bot_token is not None
+
+    @property
+    def real_model(self) -> bool:
+        return bool(self.openai_base_url) or self.openai_api_key is not None
+
+    @property
+    def real_mail(self) -> bool:
+        return self.smtp_url is not None
+
+    def shown(self) -> dict[str, str]:
+        """Every setting as it may be shown to anybody: secrets masked."""
+        return {name: _masked(value) for name, value in self}
+
+
+def _masked(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return "••••••" if value.get_secret_value() else ""
+    return "" if value is None else str(value)
+
+
+def read() -> Settings:
+    """The settings. Raises `SettingsWrong` naming the variable and what it should be."""
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        wrong = "; ".join(f"{str(one['loc'][0]).upper()}: {one['msg']}" for one in error.errors())
+        raise SettingsWrong(wrong) from error
+    _check(settings)
+    return settings
+
+
+def _check(settings: Settings) -> None:
+    if not settings.real_slack:
+        if settings.slack_app_token is not None:
+            raise SettingsWrong(
+                "SLACK_APP_TOKEN is set but SLACK_BOT_TOKEN is not; set both, or neither for the local workspace"
+            )
+        return
+    if settings.slack_mode == "socket" and settings.slack_app_token is None:
+        raise SettingsWrong("SLACK_APP_TOKEN is missing: Socket Mode needs an xapp-… token with connections:write")
+    if settings.slack_mode == "http" and settings.slack_signing_secret is None:
+        raise SettingsWrong("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it")

@@ -1,0 +1,82 @@
+"""How people see a run: its steps while it works, its receipt at the end.
+
+Displays: `replies` (a threaded reply a step, merged while the platform's rate limit is near), `plan` (one live
+message), `quiet` (nothing before the answer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bot.events import Channel, Post
+from bot.react.loop import Step
+from bot.records import Run
+from bot.texts import literal, say
+
+Display = Literal["replies", "plan", "quiet"]
+
+SUBJECT_MAX = 80
+REASON_MAX = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    chat: Channel
+    display: Display = "replies"
+
+    async def show(self, run: Run, steps: Sequence[Step], *, again: bool) -> None:
+        """Adds steps and shows what the display and the rate limit allow now."""
+        for step in steps:
+            run.lines.append(line(len(run.lines) + 1, step, run.language))
+        if self.display == "replies" and not await self.chat.crowded(run.message.place):
+            await self.flush(run, again=again)
+        elif self.display == "plan":
+            await self._board(run, again=again)
+
+    async def flush(self, run: Run, *, again: bool) -> None:
+        """Posts the lines that are held back, as one reply."""
+        if self.display != "replies" or run.posted == len(run.lines):
+            return
+        text = "\n".join(run.lines[run.posted :])
+        await self.chat.post(run.message.place, Post(text), key=f"{run.id}:line:{run.posted}", again=again)
+        run.posted = len(run.lines)
+
+    async def _board(self, run: Run, *, again: bool) -> None:
+        post = Post("\n".join(run.lines))
+        if run.board is None:
+            run.board = await self.chat.post(run.message.place, post, key=f"{run.id}:board", again=again)
+        else:
+            await self.chat.edit(run.board, post)
+        run.posted = len(run.lines)
+
+
+def line(number: int, step: Step, language: str) -> str:
+    """One step in words: number, action, subject, result, and the model's stated reason."""
+    action = say(f"tool.{step.call.tool}", language) if step.note.key != "error.unknown_tool" else step.call.tool[:40]
+    subject = _subject(step.call.args)
+    key = "steps.line_about" if subject else "steps.line"
+    told = say(key, language, number=number, action=action, subject=subject, result=literal(step.note, language))
+    reason = " ".join(step.call.reason.split())[:REASON_MAX]
+    return f"{told}\n_{reason}_" if reason else told
+
+
+def _subject(args: dict[str, Any]) -> str:
+    """What the call is about, in the words of its own arguments."""
+    for name in ("process", "name", "person", "request_id", "task_id", "to", "card"):
+        value = args.get(name)
+        if isinstance(value, str) and value.strip():
+            return " ".join(value.split())[:SUBJECT_MAX]
+    return ""
+
+
+def receipt(run: Run) -> str:
+    """What this run changed, written by code from what happened: it contradicts a model that claims more."""
+    if not run.effects:
+        return say("receipt.nothing", run.language)
+    return say(
+        "receipt.changed",
+        run.language,
+        effects=" · ".join(literal(e.note, run.language) for e in run.effects),
+    )

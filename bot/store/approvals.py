@@ -1,0 +1,140 @@
+"""Approvals: one Redis hash each, decided once by one script.
+
+Everything but the decision is written in the commit of the approval's own lane (its id is the lane's name).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import resources
+
+from pydantic import TypeAdapter
+from redis.asyncio import Redis
+
+from bot.events import Click, Place, Ref
+from bot.records import Approval, ApprovalState, Expire, Remind, Waiter
+from bot.store.keys import Keys
+from bot.store.writes import Fields, Member, Timer, Unmember, Untimer, Write
+from tools.spec import Note, Outcome, Plan
+
+KEPT_MS = 30 * 24 * 3_600_000
+"""A decided approval is kept this long, so that a late press still gets its answer."""
+
+_waiters = TypeAdapter(tuple[Waiter, ...])
+_refs = TypeAdapter(tuple[tuple[str, Ref], ...])
+
+
+class Verdict(StrEnum):
+    """What the one deciding script answered."""
+
+    OK = "ok"
+    GONE = "gone"
+    STALE = "stale"
+    ALREADY = "already"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Approvals:
+    redis: Redis
+    keys: Keys
+
+    def _key(self, approval: str) -> str:
+        return self.keys.key(self.keys.partition(approval), "apr", approval)
+
+    def _index(self, approval: str) -> str:
+        return self.keys.key(self.keys.partition(approval), "open")
+
+    async def get(self, approval: str) -> Approval | None:
+        fields = await self.redis.hgetall(self._key(approval))
+        return _read(fields) if fields else None
+
+    async def decide(self, click: Click, *, ends: ApprovalState, now_ms: int) -> Verdict:
+        """Decide once: open, of this version and not expired → decided by this click. The click that
+        won is answered OK again, so that it can be resumed after a crash."""
+        script = self.redis.register_script(_decide_script())
+        form = json.dumps(click.form or {}, ensure_ascii=False)
+        args = [click.version, click.id, click.person, click.choice, form, now_ms, ends.value, KEPT_MS]
+        return Verdict(await script(keys=[self._key(click.approval), self._index(click.approval)], args=args))
+
+    def saved(self, approval: Approval) -> Write:
+        """The whole record, for a checkpoint or commit of its lane."""
+        ttl = None if approval.state is ApprovalState.OPEN else KEPT_MS
+        return Fields(self._key(approval.id), _written(approval), ttl_ms=ttl)
+
+    def opened(self, approval: Approval, remind_ms: int) -> tuple[Write, ...]:
+        """Record, index entry, and the timers for reminder and expiry."""
+        reminder, expiry = self._timers(approval)
+        return (
+            self.saved(approval),
+            Member(self._index(approval.id), approval.id, approval.expires_ms),
+            Timer(reminder, approval.id, remind_ms, Remind(version=approval.version).model_dump_json()),
+            Timer(expiry, approval.id, approval.expires_ms, Expire(version=approval.version).model_dump_json()),
+        )
+
+    def closed(self, approval: Approval) -> tuple[Write, ...]:
+        """The record of an approval that is open no longer, out of the index and without timers."""
+        timers = tuple(Untimer(timer, approval.id) for timer in self._timers(approval))
+        return (self.saved(approval), Unmember(self._index(approval.id), approval.id), *timers)
+
+    def _timers(self, approval: Approval) -> tuple[str, str]:
+        return f"remind:{approval.id}:{approval.version}", f"expire:{approval.id}:{approval.version}"
+
+    async def waiting(self) -> list[Approval]:
+        """Everything open, oldest expiry first."""
+        found: list[Approval] = []
+        for partition in range(self.keys.partitions):
+            ids: Sequence[str] = await self.redis.zrange(self.keys.key(partition, "open"), 0, -1)
+            records = [await self.get(one) for one in ids]
+            found += [one for one in records if one is not None and one.state is ApprovalState.OPEN]
+        return sorted(found, key=lambda one: one.expires_ms)
+
+
+def _decide_script() -> str:
+    return resources.files("bot.store").joinpath("lua/decide.lua").read_text(encoding="utf-8")
+
+
+def _written(approval: Approval) -> dict[str, str]:
+    return {
+        "id": approval.id,
+        "version": str(approval.version),
+        "tool": approval.tool,
+        "gate": approval.gate.value,
+        "plan": approval.plan.model_dump_json(),
+        "sha": approval.sha,
+        "caller": approval.caller,
+        "place": approval.place.model_dump_json() if approval.place else "",
+        "waiters": _waiters.dump_json(approval.waiters).decode(),
+        "refs": _refs.dump_json(approval.refs).decode(),
+        "state": approval.state.value,
+        "created_ms": str(approval.created_ms),
+        "expires_ms": str(approval.expires_ms),
+        "by": approval.by,
+        "choice": approval.choice,
+        "form": json.dumps(approval.form, ensure_ascii=False),
+        "press": approval.press,
+        "decided_ms": str(approval.decided_ms),
+        "effect": approval.effect.value,
+        "tries": str(approval.tries),
+        "outcome": approval.outcome.model_dump_json() if approval.outcome else "",
+        "problem": approval.problem.model_dump_json() if approval.problem else "",
+        "why": approval.why,
+    }
+
+
+def _read(fields: dict[str, str]) -> Approval:
+    return Approval.model_validate(
+        {
+            **fields,
+            "plan": Plan.model_validate_json(fields["plan"]),
+            "place": Place.model_validate_json(fields["place"]) if fields["place"] else None,
+            "waiters": _waiters.validate_json(fields["waiters"]),
+            "refs": _refs.validate_json(fields["refs"]),
+            "form": json.loads(fields["form"]),
+            "outcome": Outcome.model_validate_json(fields["outcome"]) if fields["outcome"] else None,
+            "problem": Note.model_validate_json(fields["problem"]) if fields["problem"] else None,
+        }
+    )

@@ -1,0 +1,284 @@
+"""One message through.
+
+`Turns.message` is the whole way of a message, top to bottom: who is it → is it a plain command → the loop, step by
+step, each step shown and stored → an answer with its receipt, or a card and a pause. `Turns.resume` goes on after a
+button. Both return the writes of the one commit that pops the item; whatever dies before that is done again by
+another process, from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from bot.commands import Commands
+from bot.errors import Later, ModelDown
+from bot.events import Channel, Directory, Message, Post
+from bot.gate import ask_for
+from bot.logs import bind
+from bot.react import prompt
+from bot.react.guards import Reason
+from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped, settle
+from bot.records import Resume, Run, RunStatus
+from bot.show import Steps, receipt
+from bot.store.history import History
+from bot.store.journal import Journal
+from bot.store.keys import Keys
+from bot.store.lanes import Lanes, Lease
+from bot.store.runs import Runs
+from bot.store.writes import Put, Write
+from bot.texts import say
+from tools.spec import Caller, Desk, Use
+
+TEXT_MAX = 12_000
+"""Characters of one message that are read."""
+DOWN_DELAY_MS = 5_000
+"""How long a message waits before an unreachable model is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    chat: Channel
+    directory: Directory
+    desk: Desk
+    loop: Loop
+    commands: Commands
+    steps: Steps
+    lanes: Lanes
+    keys: Keys
+    runs: Runs
+    history: History
+    journal: Journal
+    now: Callable[[], datetime]
+    """Aware UTC."""
+
+    async def message(self, lease: Lease, message: Message) -> Sequence[Write]:
+        """From what a person wrote to the writes that end it. Raises `Later` while the model is down."""
+        caller = await self.directory.caller(message.person)
+        if caller is None:
+            return [self._noted(message, "message.ignored", text="not a member who can be served")]
+        if (plain := await self._plain(message, caller)) is not None:
+            return plain
+        passage = await self._opened(lease, message, caller)
+        bind(run=passage.run.id)
+        if passage.run.status is RunStatus.PAUSED:
+            return self._waits(passage)
+        if await self._stopped_before(message):
+            return await self._stop(passage, Reason.USER)
+        return await self._through(passage)
+
+    async def resume(self, lease: Lease, resume: Resume) -> Sequence[Write]:
+        """Goes on with a paused run: what became of its call is an observation now."""
+        run = await self.runs.get(resume.run)
+        caller = await self.directory.caller(run.message.person) if run else None
+        if run is None or caller is None or run.status in (RunStatus.DONE, RunStatus.STOPPED):
+            return []
+        bind(run=run.id)
+        passage = Passage(lease, run, caller, stored=len(run.trace.messages))
+        if settle(run.trace, resume.uid, resume.status, resume.observation):
+            run.status, run.ask = RunStatus.RUNNING, None
+            run.effects += [resume.effect] if resume.effect else []
+            await self._checkpoint(passage, f"resume:{resume.uid}")
+        if run.status is RunStatus.PAUSED:
+            return []
+        return await self._through(passage)
+
+    async def _plain(self, message: Message, caller: Caller) -> Sequence[Write] | None:
+        """Commands, and messages that no model needs to see."""
+        language = caller.person.language
+        if (answer := await self.commands.answer(message, caller)) is not None:
+            await self._say(message, answer.text, key="command")
+            return [*answer.writes, self._noted(message, "command", text=answer.command)]
+        if not message.text.strip():
+            await self._say(message, say("turn.empty", language), key="empty")
+            return [self._noted(message, "message.empty")]
+        if len(message.text) > TEXT_MAX:
+            await self._say(
+                message, say("turn.too_long", language, length=len(message.text), most=TEXT_MAX), key="long"
+            )
+            return [self._noted(message, "message.too_long")]
+        return None
+
+    async def _opened(self, lease: Lease, message: Message, caller: Caller) -> Passage:
+        """The message's run: a new one, or the one another process had begun."""
+        partition = self.keys.partition(message.place.conversation)
+        run_id = self.keys.derived("R", partition, message.id)
+        if (run := await self.runs.get(run_id)) is not None:
+            return Passage(lease, run, caller, stored=len(run.trace.messages))
+        run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
+        run.trace.messages.append(prompt.message(caller, message.text))
+        return Passage(lease, run, caller, stored=0)
+
+    async def _stopped_before(self, message: Message) -> bool:
+        """Somebody said stop after this message was written and before its turn came."""
+        at = await self.lanes.stopped_at(message.place.conversation)
+        return at is not None and float(at) > float(message.at)
+
+    async def _through(self, passage: Passage) -> Sequence[Write]:
+        """The loop, event by event."""
+        run, lease = passage.run, passage.lease
+        use = Use(self.desk, passage.caller, self._local(passage.caller))
+        head = await self._head(passage.caller, run)
+        try:
+            async with contextlib.aclosing(self.loop.run(run.id, head, run.trace, use, lease.stopped)) as events:
+                async for event in events:
+                    match event:
+                        case Stepped(steps):
+                            await self._step(passage, steps)
+                        case Paused():
+                            return await self._pause(passage, event)
+                        case Final(text):
+                            return await self._finish(passage, text)
+                        case Stopped(reason):
+                            return await self._stop(passage, reason)
+        except ModelDown as down:
+            await self._down(passage)
+            raise Later(DOWN_DELAY_MS, str(down)) from down
+        raise AssertionError("the loop ends with a final, a pause or a stop")
+
+    async def _head(self, caller: Caller, run: Run) -> list[dict[str, Any]]:
+        """Rules, day and person, then the conversation so far, without this run's own part of it."""
+        conversation = run.message.place.conversation
+        paused = [other for other in await self.runs.paused(conversation) if other.id != run.id]
+        told = [
+            {"role": entry["role"], "content": entry["content"]}
+            for entry in await self.history.load(conversation)
+            if entry.get("run") != run.id
+        ]
+        return [prompt.system(caller, self._local(caller), paused), *told]
+
+    async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
+        run = passage.run
+        await self.steps.show(run, steps, again=passage.again)
+        await self._checkpoint(passage, f"step:{run.trace.steps}", *(self._journalled(run, step) for step in steps))
+
+    async def _pause(self, passage: Passage, event: Paused) -> Sequence[Write]:
+        """The card is brought by its own lane, so that a crash right here cannot lose it."""
+        run = passage.run
+        run.ask = ask_for(self.keys, run, event.call, event.plan, event.gate)
+        index = run.trace.calls.index(event.call)
+        run.trace.calls[index] = event.call.model_copy(update={"approval": run.ask.approval})
+        run.status = RunStatus.PAUSED
+        await self.steps.show(run, event.steps, again=passage.again)
+        await self._checkpoint(
+            passage, f"step:{run.trace.steps}", *(self._journalled(run, step) for step in event.steps)
+        )
+        return self._waits(passage)
+
+    def _waits(self, passage: Passage) -> Sequence[Write]:
+        """What ends the message of a paused run: the card's item, and what the conversation remembers meanwhile."""
+        run, ask = passage.run, passage.run.ask
+        if ask is None:
+            return []
+        remembered = (
+            []
+            if run.remembered
+            else [
+                self.history.turn(
+                    run.message.place.conversation,
+                    [
+                        self._asked(run),
+                        {
+                            "role": "assistant",
+                            "content": f"[waiting for a button: {ask.tool}]",
+                            "run": run.id,
+                        },
+                    ],
+                )
+            ]
+        )
+        run.remembered = True
+        put = Put(ask.approval, f"open:{run.id}:{len(run.trace.calls)}", ask.model_dump_json())
+        return [*self.runs.saved(run, stored=passage.stored), *remembered, put]
+
+    async def _finish(self, passage: Passage, text: str) -> Sequence[Write]:
+        run = passage.run
+        run.status = RunStatus.DONE
+        await self.steps.flush(run, again=passage.again)
+        post = Post(text, receipt=receipt(run))
+        await self.chat.post(run.message.place, post, key=f"{run.id}:final", again=passage.again)
+        return self._ended(passage, text, "run.finished")
+
+    async def _stop(self, passage: Passage, reason: Reason) -> Sequence[Write]:
+        run = passage.run
+        run.status = RunStatus.STOPPED
+        await self.steps.flush(run, again=passage.again)
+        text = say(f"stopped.{reason.value}", run.language)
+        post = Post(text, receipt=receipt(run))
+        await self.chat.post(run.message.place, post, key=f"{run.id}:final", again=passage.again)
+        return self._ended(passage, text, "run.stopped")
+
+    def _ended(self, passage: Passage, text: str, kind: str) -> Sequence[Write]:
+        run = passage.run
+        told = [] if run.remembered else [self._asked(run)]
+        done = f"{text}\n[{receipt(run)}]"
+        turn = [*told, {"role": "assistant", "content": done, "run": run.id}]
+        spent = {
+            "steps": run.trace.steps,
+            "ms": run.trace.active_ms,
+            "tokens_in": run.trace.tokens_in,
+            "tokens_out": run.trace.tokens_out,
+            "malformed": run.trace.malformed,
+        }
+        return [
+            *self.runs.saved(run, stored=passage.stored),
+            self.history.turn(run.message.place.conversation, turn),
+            self._noted(run.message, kind, run=run.id, text=receipt(run), **spent),
+        ]
+
+    async def _down(self, passage: Passage) -> None:
+        """The message stays queued; its writer is told, once."""
+        run = passage.run
+        if not run.told_down:
+            run.told_down = True
+            await self._say(run.message, say("turn.model_down", run.language), key="down")
+        await self._checkpoint(
+            passage, f"down:{passage.lease.token}", self._noted(run.message, "model.down", run=run.id)
+        )
+
+    async def _checkpoint(self, passage: Passage, seq: str, *more: Write) -> None:
+        run = passage.run
+        await passage.lease.checkpoint(seq, *self.runs.saved(run, stored=passage.stored), *more)
+        passage.stored = len(run.trace.messages)
+
+    async def _say(self, message: Message, text: str, *, key: str) -> None:
+        await self.chat.post(message.place, Post(text), key=f"{message.id}:{key}")
+
+    def _asked(self, run: Run) -> dict[str, Any]:
+        return {**run.trace.messages[0], "run": run.id}
+
+    def _journalled(self, run: Run, step: Step) -> Write:
+        call = step.call
+        return self._noted(run.message, "step", run=run.id, text=call.reason, tool=call.tool, status=call.status.value)
+
+    def _noted(self, message: Message, kind: str, *, run: str = "", text: str = "", **more: object) -> Write:
+        place = message.place
+        return self.journal.entry(
+            place.conversation, kind, run=run, person=message.person, channel=place.channel, text=text, **more
+        )
+
+    def _local(self, caller: Caller) -> datetime:
+        return self.now().astimezone(ZoneInfo(caller.person.timezone))
+
+    def _now_ms(self) -> int:
+        return int(self.now().timestamp() * 1000)
+
+
+@dataclass(slots=True)
+class Passage:
+    """One run on its way through this process."""
+
+    lease: Lease
+    run: Run
+    caller: Caller
+    stored: int
+    """How many of the run's messages Redis has already."""
+
+    @property
+    def again(self) -> bool:
+        """Another process may have posted some of this already."""
+        return self.lease.item.tries > 1

@@ -1,0 +1,237 @@
+"""The loop alone: a scripted model, small tools, no platform and no Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from bot.errors import ModelDown, ModelRefused
+from bot.react.guards import Limits, Reason
+from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped, settle
+from bot.react.model import RawCall, Reply, Scripted, ScriptedModel
+from bot.records import CallStatus, Trace
+from tools.spec import Caller, Choice, Desk, Gate, Note, Outcome, Person, Plan, Tool, ToolError, Use
+
+ZHANG = Person(id="U1", name="张三", locale="zh-CN")
+
+
+class Look(BaseModel):
+    name: str = ""
+
+
+class Pay(BaseModel):
+    amount: int
+
+
+class Bench:
+    """Two reading tools and one gated, and a count of what really ran."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.together = self.most = 0
+
+    async def look(self, use: Use, args: Look) -> Outcome:
+        self.together += 1
+        self.most = max(self.most, self.together)
+        await asyncio.sleep(0)
+        self.together -= 1
+        self.ran.append(f"look {args.name}")
+        if args.name == "nobody":
+            raise ToolError("unknown_person", "There is nobody of that name.")
+        return Outcome(data={"found": args.name}, note=Note(key="result.people", params={"n": 1}))
+
+    async def pay(self, use: Use, args: Pay) -> Outcome:
+        self.ran.append(f"pay {args.amount}")
+        return Outcome(data={}, note=Note(key="x"))
+
+    async def plan(self, use: Use, args: Pay) -> Plan:
+        choices = (Choice(name="confirm"),)
+        return Plan(args=args.model_dump(), title=Note(key="x"), facts=(), deciders=("U1",), choices=choices)
+
+    def tools(self) -> Sequence[Tool]:
+        card: dict[str, Any] = {"purpose": "p", "use_when": "u", "avoid_when": "a", "returns": "r", "errors": {}}
+        return (
+            Tool(name="look", args=Look, run=self.look, example={}, **card),
+            Tool(name="pay", args=Pay, stored=Pay, run=self.pay, prepare=self.plan, gate=Gate.CONFIRM, example={}, **card),
+        )
+
+
+def call(tool: str, identity: str = "call_0", /, **args: object) -> RawCall:
+    return RawCall(identity, tool, json.dumps({"reason": "because", **args}))
+
+
+def acts(*calls: RawCall) -> Reply:
+    return Reply(calls=calls, finish="tool_calls")
+
+
+async def play(
+    script: Sequence[Scripted], *, trace: Trace | None = None, limits: Limits | None = None
+) -> tuple[list[Event], Bench, Trace, ScriptedModel]:
+    bench, model = Bench(), ScriptedModel(list(script))
+    trace = trace or Trace(messages=[{"role": "user", "content": "hello"}])
+    loop = Loop(model, bench.tools(), limits or Limits())
+    use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+    events = [event async for event in loop.run("R00", [], trace, use, asyncio.Event())]
+    return events, bench, trace, model
+
+
+async def test_reads_then_answers() -> None:
+    events, bench, trace, model = await play([acts(call("look", name="Li")), Reply(text="Li is there")])
+    assert [type(event) for event in events] == [Stepped, Final]
+    assert bench.ran == ["look Li"]
+    assert trace.messages[-2]["role"] == "tool" and "found" in trace.messages[-2]["content"]
+    assert len(model.asked[1]) == 3, "the second request carries call and observation"
+
+
+async def test_independent_reads_run_together() -> None:
+    _, bench, _, _ = await play([acts(call("look", "a", name="1"), call("look", "b", name="2")), Reply(text="ok")])
+    assert bench.most == 2
+
+
+async def test_a_gated_call_pauses_and_does_not_run() -> None:
+    events, bench, trace, _ = await play([acts(call("pay", amount=5))])
+    assert isinstance(events[-1], Paused) and events[-1].plan.args == {"amount": 5}
+    assert bench.ran == []
+    assert trace.calls[-1].status is CallStatus.AWAITING
+
+
+async def test_reads_of_the_same_reply_run_and_a_second_gated_call_is_refused() -> None:
+    reply = acts(call("look", "a", name="Li"), call("pay", "b", amount=5), call("pay", "c", amount=6))
+    events, bench, trace, _ = await play([reply])
+    assert isinstance(events[-1], Paused) and events[-1].plan.args == {"amount": 5}
+    assert bench.ran == ["look Li"]
+    refused = [m for m in trace.messages if m.get("tool_call_id") == "c"]
+    assert "one_at_a_time" in refused[0]["content"]
+
+
+async def test_a_settled_call_is_followed_by_the_rest_of_the_run() -> None:
+    _, _, trace, _ = await play([acts(call("pay", amount=5))])
+    assert settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
+    assert not settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5}), "once"
+    events, _, _, model = await play([Reply(text="paid")], trace=trace)
+    assert events == [Final("paid")]
+    assert model.asked[0][-1] == {"role": "tool", "tool_call_id": "call_0", "content": '{"paid": 5}'}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(text="  "),
+        Reply(finish="empty"),
+        Reply(calls=(RawCall("1", "pay", '{"reason": "x", "amount": 5'),), finish="tool_calls"),
+        Reply(calls=(RawCall("1", "pay", '["amount"]'),), finish="tool_calls"),
+        Reply(calls=(call("pay", amount=5),), finish="length"),
+        acts(*(call("look", str(i), name=str(i)) for i in range(100))),
+    ],
+    ids=["empty", "no choices", "cut off", "not an object", "finish length", "100 calls"],
+)
+async def test_a_malformed_reply_is_told_twice_then_ends_the_run_and_nothing_ran(reply: Reply) -> None:
+    events, bench, trace, model = await play([reply, reply, reply])
+    assert events == [Stopped(Reason.MALFORMED)]
+    assert bench.ran == [] and trace.calls == []
+    assert "could not be used" in model.asked[1][-1]["content"]
+    assert len(trace.messages) == 1, "what was wrong is never stored"
+
+
+async def test_a_malformed_reply_can_be_mended() -> None:
+    events, _, trace, _ = await play([Reply(text=""), Reply(text="sorry: here I am")])
+    assert events == [Final("sorry: here I am")] and trace.malformed == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        (call("fly", where="moon"), "unknown_tool"),
+        (call("pay", amount="five"), "bad_arguments"),
+        (RawCall("1", "pay", '{"amount": 5}'), "bad_arguments"),
+        (call("look", name="nobody"), "unknown_person"),
+    ],
+    ids=["unknown tool", "wrong type", "no reason", "tool's own error"],
+)
+async def test_errors_are_observations_and_no_person_is_asked(wrong: RawCall, code: str) -> None:
+    events, _, trace, _ = await play([acts(wrong), Reply(text="I see")])
+    assert isinstance(events[-1], Final)
+    assert json.loads(trace.messages[-2]["content"])["error"] == code
+
+
+async def test_the_same_call_with_the_same_result_is_told_then_stopped() -> None:
+    same = acts(call("look", name="Li"))
+    events, bench, trace, _ = await play([same, same, same, same])
+    assert events[-1] == Stopped(Reason.REPETITION) and len(bench.ran) == 3
+    assert any("before" in m["content"] for m in trace.messages if m["role"] == "tool")
+
+
+async def test_five_failures_in_a_row_stop_and_a_success_forgives() -> None:
+    wrong = [acts(call("fly", where=str(i))) for i in range(5)]
+    events, _, _, _ = await play(wrong)
+    assert events[-1] == Stopped(Reason.FAILURES)
+    events, _, _, _ = await play([*wrong[:4], acts(call("look", name="Li")), *wrong[:4], Reply(text="done")])
+    assert events[-1] == Final("done")
+
+
+async def test_steps_calls_and_time_are_limited() -> None:
+    endless = [acts(call("look", name=str(i))) for i in range(30)]
+    assert (await play(endless))[0][-1] == Stopped(Reason.STEPS)
+    many = [acts(*(call("look", f"{i}{j}", name=f"{i}{j}") for j in range(7))) for i in range(9)]
+    assert (await play(many))[0][-1] == Stopped(Reason.CALLS)
+
+    async def never(_: object) -> Reply:
+        await asyncio.sleep(30)
+        return Reply(text="late")
+
+    assert (await play([never], limits=Limits(active_s=0.05)))[0] == [Stopped(Reason.TIME)]
+
+
+async def test_stop_interrupts_a_thinking_model() -> None:
+    stopped, began = asyncio.Event(), asyncio.Event()
+
+    async def thinks(_: object) -> Reply:
+        began.set()
+        await asyncio.sleep(30)
+        return Reply(text="late")
+
+    loop = Loop(ScriptedModel([thinks]), Bench().tools())
+    use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+
+    async def run() -> list[Event]:
+        return [event async for event in loop.run("R00", [], Trace(), use, stopped)]
+
+    task = asyncio.create_task(run())
+    await began.wait()
+    stopped.set()
+    assert await asyncio.wait_for(task, 1) == [Stopped(Reason.USER)]
+
+
+async def test_a_model_that_is_down_is_not_an_answer_and_one_that_refuses_is_an_end() -> None:
+    with pytest.raises(ModelDown):
+        await play([ModelDown("gone")])
+    assert (await play([ModelRefused("HTTP 400")]))[0] == [Stopped(Reason.REFUSED)]
+
+
+reply_texts = st.text(max_size=40)
+raw_calls = st.builds(
+    RawCall, reply_texts, st.sampled_from(["look", "pay", "fly", ""]), st.one_of(reply_texts, st.just('{"reason":"x"}'))
+)
+replies = st.builds(
+    Reply, text=reply_texts, calls=st.lists(raw_calls, max_size=4).map(tuple), finish=st.sampled_from(["stop", "length"])
+)
+
+
+@given(st.lists(replies, max_size=12))
+def test_whatever_a_model_says_nothing_gated_runs_and_every_call_has_its_result(script: list[Reply]) -> None:
+    events, bench, trace, _ = asyncio.run(play(script))
+    assert not any(ran.startswith("pay") for ran in bench.ran)
+    assert isinstance(events[-1], Final | Paused | Stopped)
+    asked = [one["id"] for m in trace.messages for one in m.get("tool_calls", [])]
+    told = [m["tool_call_id"] for m in trace.messages if m["role"] == "tool"]
+    waiting = 1 if isinstance(events[-1], Paused) else 0
+    halted = isinstance(events[-1], Stopped)
+    assert halted or len(asked) == len(told) + waiting
