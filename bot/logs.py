@@ -1,0 +1,128 @@
+"""Structured logs on one stream: JSON for machines, colours on a terminal, secrets never.
+
+Everything goes through the standard `logging`, ours and the libraries', and is redacted where it is written, so
+that no logger can forget to. Context (run, conversation, person) is bound once and stands on every line.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from contextvars import Token
+from types import TracebackType
+from typing import Any, TextIO
+
+import structlog
+
+QUIET = {
+    "httpx": logging.WARNING,
+    "httpx2": logging.WARNING,
+    "httpcore": logging.WARNING,
+    "openai": logging.WARNING,
+    "aiohttp.access": logging.WARNING,
+    "asyncio": logging.WARNING,
+    "mail.log": logging.WARNING,
+    "slack_sdk": logging.INFO,
+    "slack_bolt": logging.INFO,
+}
+"""Libraries that say every request at INFO, or whole payloads at DEBUG: the least level that is written."""
+
+_SECRETS = (
+    (re.compile(r"\b(xox[a-z]|xapp)(?:\.xox[a-z])?-[\w.-]+"), r"\1-***"),
+    (re.compile(r"\bsk-[\w-]{6,}"), "sk-***"),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}"), r"\1 ***"),
+    (re.compile(r"(://[^\s:@/\"'\\]*):[^\s/\"'\\]+@"), r"\1:***@"),
+    (re.compile(r"(hooks\.slack\.com/\w+)/[\w/-]+"), r"\1/***"),
+    (re.compile(r"(?i)\b(ticket|access_token|refresh_token|secret)=[^\s&\"'\\]+"), r"\1=***"),
+    (
+        re.compile(
+            r"(?i)((?:password|passwd|api[_-]?key|(?:signing|client|app)[_-]?secret)\\?[\"']?\s*[:=]\s*\\?[\"']?)"
+            r"[^\s\"'\\,;}]+"
+        ),
+        r"\1***",
+    ),
+    (re.compile(r"([\w.+%-])[\w.+%-]*@((?:[\w-]+\.)+[\w-]+)"), r"\1***@\2"),
+)
+
+
+def redact(text: str) -> str:
+    """Text without tokens, keys, passwords and the names in e-mail addresses (`l***@example.com`)."""
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+class Bound:
+    """Context bound by `bind`. Used with `with`, it ends with the block; otherwise with the task."""
+
+    def __init__(self, tokens: dict[str, Token[Any]]) -> None:
+        self._tokens = tokens
+
+    def __enter__(self) -> Bound:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        structlog.contextvars.reset_contextvars(**self._tokens)
+
+
+def bind(**context: object) -> Bound:
+    """Put context (run, conversation, person …) on every line of this task from now on."""
+    return Bound(dict(structlog.contextvars.bind_contextvars(**context)))
+
+
+def get(name: str) -> structlog.stdlib.BoundLogger:
+    """A logger: `get(__name__).info("claimed", lane=lane)`."""
+    logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
+    return logger
+
+
+class Redacting(structlog.stdlib.ProcessorFormatter):
+    """Renders a line and redacts all of it: message, fields and traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record))
+
+
+def configure(level: str = "INFO", json: bool | None = None, stream: TextIO | None = None) -> None:
+    """Send every logger to `stream` (standard output). `json` None: JSON unless the stream is a terminal."""
+    target = stream or sys.stdout
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(_formatter(json if json is not None else not target.isatty()))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name, least in QUIET.items():
+        logging.getLogger(name).setLevel(max(least, root.level))
+    logging.captureWarnings(True)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_shared(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _shared() -> list[structlog.typing.Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def _formatter(json: bool) -> logging.Formatter:
+    ending: list[structlog.typing.Processor] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
+        if json
+        else [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+    )
+    strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    return Redacting(foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_shared()], processors=[strip, *ending])

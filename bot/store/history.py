@@ -1,0 +1,56 @@
+"""What a conversation remembers: a list of turns, capped by tokens, oldest out first, gone after thirty days."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+
+from bot.store.connect import reaching
+from bot.store.keys import Keys
+from bot.store.writes import Delete, Push, Write
+
+KEPT_MS = 30 * 24 * 3_600_000
+_ANSWERS = frozenset({"assistant", "tool"})
+
+
+def estimate(text: str) -> int:
+    """Tokens of a text, roughly: one for each character of a script without spaces between words (CJK, kana,
+    Hangul, emoji), one for four of any other. At least 1."""
+    wide = sum(char >= "\u2e80" for char in text)
+    return max(1, wide + math.ceil((len(text) - wide) / 4))
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Histories by conversation. `max_tokens` counts the estimate of the content, newest first."""
+
+    redis: Redis
+    keys: Keys
+    max_tokens: int = 8_000
+
+    def _key(self, conversation: str) -> str:
+        return self.keys.key(self.keys.partition(conversation), "h", conversation)
+
+    def turn(self, conversation: str, entries: Iterable[Mapping[str, Any]]) -> Push:
+        """The write that adds entries (`role`, `content`, and as needed `name`, `at`), oldest first."""
+        values = [f"{estimate(str(one['content']))}|{json.dumps(one, ensure_ascii=False)}" for one in entries]
+        return Push(self._key(conversation), values, ttl_ms=KEPT_MS, max_tokens=self.max_tokens)
+
+    async def load(self, conversation: str) -> list[dict[str, Any]]:
+        """Entries, oldest first, never beginning with an answer whose question has been trimmed away.
+        Raises StoreDown."""
+        with reaching():
+            values = await self.redis.lrange(self._key(conversation), 0, -1)
+        entries: list[dict[str, Any]] = [json.loads(str(value).partition("|")[2]) for value in values]
+        start = next((i for i, one in enumerate(entries) if one["role"] not in _ANSWERS), len(entries))
+        return entries[start:]
+
+    def forget(self, conversation: str) -> tuple[Write, ...]:
+        """The writes after which nothing of it is known."""
+        key = self._key(conversation)
+        return (Delete(key), Delete(f"{key}:n"))
