@@ -7,11 +7,12 @@ model. It never says that something happened unless an observation of this run s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bot.local.rehearsal import desk, reading, requests, tell
 from bot.local.rehearsal.reply import Call, Frame, Reply, one
-from bot.local.rehearsal.scene import Scene, Turn, read
+from bot.local.rehearsal.scene import Scene, Turn, language_of, read
 from bot.local.rehearsal.words import INTENTS
 
 Handler = Callable[[Scene, Frame], Reply]
@@ -20,6 +21,8 @@ def plan(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any
     """The next reply to a chat-completions request: tool calls, or the final words."""
     scene = read(messages, tools)
     frame = frame_of(scene.turns)
+    # A name alone, given as an answer, does not change the language; the words that began it tell.
+    scene = replace(scene, language=language_of(frame.texts, scene.language))
     reply = HANDLERS[frame.intent](scene, frame)
     missing = next((call.tool for call in reply.calls if call.tool not in scene.offered), None)
     return tell.words(scene, "no_tool", tool=missing) if missing else reply

@@ -20,11 +20,11 @@ class Length:
 
 
 def number(word: str) -> float:
-    """`3`, `3.5`, `十二`, `twelve` → a number."""
+    """`3`, `3.5`, `十二`, `twelve` → a number, at most 10,000."""
     if word.lower() in words.ENGLISH:
         return float(words.ENGLISH[word.lower()])
     if word[0].isdigit():
-        return float(word)
+        return min(float(word), 10_000.0)
     tens, ten, ones = word.rpartition("十")
     one = words.DIGITS.get(ones[-1:], 0)
     return float(10 * words.DIGITS.get(tens[-1:], 1) + one if ten else one)
@@ -86,9 +86,9 @@ def last_day(start: date, span: Length) -> date:
     """The last day of a leave of that length: calendar days, or working days where asked for."""
     whole = math.ceil(span.days)
     if not span.working or whole < 1:
-        return start + timedelta(min(whole, 10_000) - 1)
-    day, left = start, min(whole, 1_000) - (start.weekday() < 5)
-    while left > 0:
+        return date.fromordinal(min(start.toordinal() + whole - 1, date.max.toordinal()))
+    day, left = start, whole - (start.weekday() < 5)
+    while left > 0 and day < date.max:
         day += timedelta(1)
         left -= day.weekday() < 5
     return day

@@ -51,7 +51,7 @@ class Scene:
     speaker: str
     """Person id."""
     language: str
-    """`zh` or `en`, of the words last written; of the person where the words do not tell."""
+    """`zh` or `en`: what is answered in."""
     turns: tuple[Turn, ...]
     """What the person wrote, oldest first; the last one is to be answered."""
     seen: tuple[Seen, ...]
@@ -121,7 +121,7 @@ def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any
     return Scene(
         today=date.fromisoformat(today[1]) if today else date.today(),
         speaker=speaker["id"] if speaker else "",
-        language=language_of([turn.text for turn in reading.turns], spoken),
+        language=spoken,
         turns=tuple(reading.turns),
         seen=tuple(reading.seen),
         offered=frozenset(t["function"]["name"] for t in tools if t.get("type") == "function"),
@@ -165,8 +165,8 @@ def as_object(text: str) -> dict[str, Any]:
 
 
 def language_of(texts: Sequence[str], otherwise: str) -> str:
-    """`zh` or `en`: of the newest text that tells by more than an id."""
-    for text in reversed(texts):
+    """`zh` or `en`: of the first text that tells by more than an id."""
+    for text in texts:
         words = IDENTIFIER.sub(" ", text)
         chinese, latin = len(CJK.findall(words)), len(LATIN_WORD.findall(words))
         if chinese or latin:

@@ -1,0 +1,206 @@
+"""A mailbox on loopback: an SMTP server that keeps what it is sent and passes nothing on.
+
+Mails survive a restart in `mails.jsonl` of the data directory; the newest 500 are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email
+import email.policy
+import json
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from aiosmtpd.smtp import SMTP, Envelope, Session
+
+from bot.errors import LocalFailed
+
+KEPT = 500
+LARGEST = 10_000_000
+"""Bytes of one mail."""
+
+Fault = Literal["refuse_rcpt", "refuse_data", "drop_before_data", "drop_after_data", "down"]
+"""What can go wrong next: the recipient or the text is refused for good, the connection breaks before the
+text or after it was kept (the sender cannot know), or nobody answers at all."""
+Mail = dict[str, Any]
+"""`{"id", "at" (ISO 8601, UTC), "from", "to" (list), "subject", "body", "message_id"}`"""
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Mailbox:
+    """An SMTP server on 127.0.0.1, on the running event loop."""
+
+    def __init__(
+        self,
+        data_dir: Path | None = None,
+        *,
+        on_change: Callable[[Mail], None] | None = None,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        """`on_change` is called with each mail once it is kept.
+        Without `data_dir` nothing outlives the process."""
+        self.on_change = on_change
+        self._clock = clock
+        self._file = data_dir / "mails.jsonl" if data_dir else None
+        self._mails: deque[Mail] = deque(read_lines(self._file), maxlen=KEPT)
+        self._count = self._mails[-1]["id"] if self._mails else 0
+        self._faults: list[Fault] = []
+        self.wires: set[asyncio.Transport] = set()
+        """Open connections."""
+        self._server: asyncio.Server | None = None
+
+    @property
+    def mails(self) -> list[Mail]:
+        """Kept mails, oldest first."""
+        return list(self._mails)
+
+    def fail_next(self, fault: Fault, times: int = 1) -> None:
+        """Makes the next attempts fail; faults queue up and each is used once."""
+        if fault not in get_args(Fault):
+            raise ValueError(f"unknown fault {fault!r}; there are {', '.join(get_args(Fault))}")
+        self._faults += [fault] * times
+
+    async def start(self, port: int = 0, host: str = "127.0.0.1") -> int:
+        """Listens and returns the port. Raises `LocalFailed` when the port is taken."""
+        self._compact()
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(lambda: Line(self, loop), host, port)
+        except OSError as error:
+            raise LocalFailed(f"The mailbox cannot listen on {host}:{port}: {error.strerror}.") from error
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stops listening and drops open connections. Kept mails stay."""
+        if self._server is None:
+            return
+        self._server.close()
+        for transport in list(self.wires):
+            transport.abort()
+        await self._server.wait_closed()
+        self._server = None
+
+    def takes(self, fault: Fault) -> bool:
+        """True, once, when `fault` is the next one due."""
+        if self._faults[:1] != [fault]:
+            return False
+        self._faults.pop(0)
+        return True
+
+    def keep(self, sender: str, recipients: list[str], content: bytes) -> None:
+        parsed = email.message_from_bytes(content, policy=email.policy.default)
+        self._count += 1
+        mail: Mail = {
+            "id": self._count,
+            "at": self._clock().isoformat(timespec="seconds"),
+            "from": sender,
+            "to": recipients,
+            "subject": str(parsed.get("Subject", "")),
+            "body": text_of(parsed),
+            "message_id": str(parsed.get("Message-ID", "")).strip(),
+        }
+        self._mails.append(mail)
+        self._write([mail], "a")
+        if self.on_change:
+            self.on_change(mail)
+
+    def _compact(self) -> None:
+        if self._file:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._write(self._mails, "w")
+
+    def _write(self, mails: deque[Mail] | list[Mail], mode: Literal["a", "w"]) -> None:
+        if self._file:
+            with self._file.open(mode, encoding="utf-8") as file:
+                file.writelines(json.dumps(mail, ensure_ascii=False) + "\n" for mail in mails)
+
+
+class Line(SMTP):
+    """One SMTP connection."""
+
+    def __init__(self, mailbox: Mailbox, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(
+            Rules(mailbox), loop=loop, hostname="localhost", enable_SMTPUTF8=True, data_size_limit=LARGEST
+        )
+        self._mailbox = mailbox
+        self._wire: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._wire = transport
+        self._mailbox.wires.add(transport)
+        super().connection_made(transport)
+        if self._mailbox.takes("down"):
+            transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._wire:
+            self._mailbox.wires.discard(self._wire)
+        super().connection_lost(error)
+
+    def hang_up(self) -> None:
+        if self._wire:
+            self._wire.abort()
+
+    async def smtp_DATA(self, arg: str) -> None:
+        if self._mailbox.takes("drop_before_data"):
+            self.hang_up()
+        else:
+            await super().smtp_DATA(arg)
+
+
+class Rules:
+    """What the server says to a recipient and to a text (aiosmtpd's handler hooks)."""
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+
+    async def handle_RCPT(
+        self, server: Line, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if self._mailbox.takes("refuse_rcpt"):
+            return "550 5.1.1 No such mailbox (rehearsed)"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, server: Line, session: Session, envelope: Envelope) -> str:
+        if self._mailbox.takes("refuse_data"):
+            return "554 5.7.1 Message refused (rehearsed)"
+        content = envelope.original_content or b""
+        self._mailbox.keep(envelope.mail_from or "", list(envelope.rcpt_tos), content)
+        if self._mailbox.takes("drop_after_data"):
+            server.hang_up()
+        return "250 OK kept"
+
+
+def text_of(mail: EmailMessage) -> str:
+    """The plain text of a mail, decoded; unknown charsets are read as UTF-8 with replacements."""
+    part = mail.get_body(("plain", "html"))
+    if part is None:
+        return ""
+    try:
+        text = str(part.get_content())
+    except LookupError:
+        raw = part.get_payload(decode=True)
+        text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
+    return text.replace("\r\n", "\n").rstrip("\n")
+
+
+def read_lines(file: Path | None) -> list[Mail]:
+    """The mails of the file; a line cut short by a crash is passed over."""
+    found: list[Mail] = []
+    if file and file.exists():
+        for line in file.read_text(encoding="utf-8").split("\n")[-KEPT - 1 :]:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+    return found
