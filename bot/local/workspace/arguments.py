@@ -1,0 +1,81 @@
+"""The arguments of a Web API call, out of JSON, a form or a query string, with the types they should have."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from aiohttp import web
+
+from bot.local.workspace.refused import Refused
+from bot.local.workspace.world import Json
+
+
+class Args:
+    """Arguments by name; anything missing or odd raises `Refused("invalid_arguments")`."""
+
+    def __init__(self, values: Json) -> None:
+        self.values = values
+
+    def need(self, name: str) -> str:
+        value = self.text(name)
+        if not value:
+            raise Refused("invalid_arguments", [f"[ERROR] missing required field: {name}"])
+        return value
+
+    def text(self, name: str) -> str:
+        value = self.values.get(name)
+        return "" if value is None else str(value)
+
+    def has(self, name: str) -> bool:
+        return self.values.get(name) is not None
+
+    def flag(self, name: str) -> bool:
+        return self.values.get(name) in (True, 1, "1", "true", "True")
+
+    def number(self, name: str, default: int, most: int) -> int:
+        """A whole number from 1 to `most`."""
+        try:
+            value = int(self.values.get(name, default))
+        except (TypeError, ValueError):
+            raise Refused("invalid_arguments", [f"[ERROR] must be an integer [json-pointer:/{name}]"]) from None
+        if not 1 <= value <= most:
+            raise Refused("invalid_limit" if name == "limit" else "invalid_arguments")
+        return value
+
+    def json(self, name: str) -> Any:
+        """A JSON value, which forms carry as a string. `None` when it is not given."""
+        value = self.values.get(name)
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise Refused(f"invalid_{name}_format" if name == "blocks" else "invalid_arguments") from None
+
+    def blocks(self) -> list[Json] | None:
+        """The `blocks` argument; `None` when it is not given."""
+        value = self.json("blocks")
+        if value is not None and not isinstance(value, list):
+            raise Refused("invalid_blocks_format")
+        return value
+
+
+async def read_args(request: web.Request) -> Args:
+    """From the query string and the body, the body first. `Refused` when the body cannot be read."""
+    values: Json = dict(request.query)
+    if request.content_type == "application/json":
+        values |= await read_json(request)
+    elif request.content_type in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        values |= {name: value for name, value in (await request.post()).items() if isinstance(value, str)}
+    return Args(values)
+
+
+async def read_json(request: web.Request) -> Json:
+    try:
+        body = await request.json()
+    except ValueError:
+        raise Refused("invalid_json") from None
+    if not isinstance(body, dict):
+        raise Refused("json_not_object")
+    return body

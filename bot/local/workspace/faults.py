@@ -1,0 +1,34 @@
+"""Trouble on order: what a test makes the workspace do wrong."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Outcome: TypeAlias = str | int
+"""An error name (`channel_not_found`); 429 or 500; `drop` (the connection breaks before anything is done) or
+`drop_after` (it is done, then the connection breaks)."""
+
+
+@dataclass(slots=True)
+class Faults:
+    """Faults waiting to happen, each once."""
+
+    calls: defaultdict[str, deque[Outcome]] = field(default_factory=lambda: defaultdict(deque))
+    holds: int = 0
+    retry_after_seconds: int = 1
+
+    def fail_next(self, method: str, outcome: Outcome, times: int = 1) -> None:
+        self.calls[method].extend([outcome] * times)
+
+    def take(self, method: str) -> Outcome | None:
+        return self.calls[method].popleft() if self.calls[method] else None
+
+    def hold_ack(self, times: int = 1) -> None:
+        """Swallow the app's next acknowledgements, as if they were lost on the way."""
+        self.holds += times
+
+    def take_hold(self) -> bool:
+        held, self.holds = self.holds > 0, max(0, self.holds - 1)
+        return held

@@ -1,0 +1,128 @@
+"""Interactive elements and their values: what a person put in, as the platform passes it on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bot.local.workspace.refused import Refused
+from bot.local.workspace.validate import all_options, elements
+from bot.local.workspace.world import Json
+
+VALUE_OF = {
+    "plain_text_input": "value",
+    "email_text_input": "value",
+    "url_text_input": "value",
+    "number_input": "value",
+    "rich_text_input": "rich_text_value",
+    "datepicker": "selected_date",
+    "timepicker": "selected_time",
+    "datetimepicker": "selected_date_time",
+    "users_select": "selected_user",
+    "conversations_select": "selected_conversation",
+    "channels_select": "selected_channel",
+    "static_select": "selected_option",
+    "external_select": "selected_option",
+    "radio_buttons": "selected_option",
+    "overflow": "selected_option",
+    "checkboxes": "selected_options",
+    "multi_static_select": "selected_options",
+    "multi_users_select": "selected_users",
+}
+"""Element type → the field its value travels in."""
+INITIAL_OF = {
+    "value": "initial_value",
+    "rich_text_value": "initial_value",
+    "selected_date": "initial_date",
+    "selected_time": "initial_time",
+    "selected_date_time": "initial_date_time",
+    "selected_user": "initial_user",
+    "selected_users": "initial_users",
+    "selected_conversation": "initial_conversation",
+    "selected_channel": "initial_channel",
+    "selected_option": "initial_option",
+    "selected_options": "initial_options",
+}
+
+
+def interactive(blocks: list[Json]) -> Iterator[tuple[Json, Json]]:
+    """(block, element) of every element that takes part in an interaction."""
+    for block in blocks:
+        for element in elements(block):
+            if "action_id" in element:
+                yield block, element
+
+
+def find_element(blocks: list[Json], action_id: str, block_id: str | None) -> tuple[Json, Json] | None:
+    for block, element in interactive(blocks):
+        if element["action_id"] == action_id and block_id in (None, block["block_id"]):
+            return block, element
+    return None
+
+
+def initial(element: Json) -> Json:
+    """The element's value before anybody touched it, as a state entry."""
+    name = VALUE_OF[element["type"]]
+    nothing: Any = [] if name in ("selected_options", "selected_users") else None
+    return {"type": element["type"], name: element.get(INITIAL_OF[name], nothing)}
+
+
+def entry(element: Json, given: Any) -> Json:
+    """A state entry from what was given: a bare value, or an entry as the platform writes it.
+    `Refused` when an option is none of the element's."""
+    kind = element["type"]
+    name = VALUE_OF[kind]
+    value = given.get(name) if isinstance(given, Mapping) and (name in given or "type" in given) else given
+    if name == "selected_option":
+        value = option(element, value)
+    elif name == "selected_options":
+        value = [option(element, one) for one in value or []]
+    elif name == "value":
+        value = None if value in (None, "") else str(value)
+    return {"type": kind, name: value or None if name != "selected_options" else value}
+
+
+def option(element: Json, given: Any) -> Json | None:
+    wanted = given.get("value") if isinstance(given, Mapping) else given
+    if wanted in (None, ""):
+        return None
+    if element["type"] == "external_select":
+        return {"text": {"type": "plain_text", "text": str(wanted)}, "value": str(wanted)}
+    for known in all_options(element):
+        if known["value"] == wanted:
+            return known
+    raise Refused("invalid_option")
+
+
+def state_values(blocks: list[Json], given: Mapping[str, Any]) -> Json:
+    """`state.values` of a view or message: every input by block_id and action_id, with what was given filled in.
+    `given` is by block_id: a bare value, an entry, or entries by action_id."""
+    values: Json = {}
+    known = {block["block_id"] for block, _ in interactive(blocks)}
+    if unknown := set(given) - known:
+        raise Refused("invalid_block_id", [f"[ERROR] no such block: {name}" for name in sorted(unknown)])
+    for block, element in interactive(blocks):
+        if element["type"] not in VALUE_OF or element["type"] == "overflow":
+            continue
+        name, put = element["action_id"], given.get(block["block_id"])
+        if isinstance(put, Mapping) and name in put:
+            put = put[name]
+        values.setdefault(block["block_id"], {})[name] = initial(element) if put is None else entry(element, put)
+    return values
+
+
+def missing(blocks: list[Json], values: Json) -> dict[str, str]:
+    """What the composer itself says before it submits: block_id → `required`, `too_short` or `too_long`."""
+    found: dict[str, str] = {}
+    for block in blocks:
+        if block["type"] != "input":
+            continue
+        element = block["element"]
+        value = values[block["block_id"]][element["action_id"]][VALUE_OF[element["type"]]]
+        if not value and not block.get("optional"):
+            found[block["block_id"]] = "required"
+        elif isinstance(value, str) and len(value) < element.get("min_length", 0):
+            found[block["block_id"]] = "too_short"
+        elif isinstance(value, str) and len(value) > element.get("max_length", 3000):
+            found[block["block_id"]] = "too_long"
+    return found

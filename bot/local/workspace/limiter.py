@@ -1,0 +1,65 @@
+"""The platform's rate limits, as a token bucket per method and workspace; posting counts per channel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+PER_MINUTE = {
+    "chat.update": 50,
+    "chat.delete": 50,
+    "chat.postEphemeral": 100,
+    "conversations.open": 50,
+    "conversations.info": 50,
+    "conversations.history": 50,
+    "conversations.replies": 50,
+    "conversations.list": 20,
+    "conversations.members": 100,
+    "users.info": 100,
+    "users.list": 20,
+    "users.lookupByEmail": 50,
+    "views.open": 100,
+    "views.push": 100,
+    "views.update": 100,
+    "views.publish": 100,
+    "reactions.add": 50,
+    "reactions.remove": 20,
+}
+"""Calls a minute of each method (docs.slack.dev/apis/web-api/rate-limits)."""
+POST_BURST = 4
+"""Messages that may be posted to a channel at once before one a second applies."""
+
+
+@dataclass(slots=True)
+class Bucket:
+    tokens: float
+    at: float
+
+
+class Limiter:
+    """Off until `on` is set."""
+
+    def __init__(self, clock: Callable[[], float], post_burst: int = POST_BURST) -> None:
+        self.clock, self.post_burst, self.on = clock, post_burst, False
+        self.buckets: dict[tuple[str, str], Bucket] = {}
+
+    def wait_seconds(self, method: str, channel: str) -> int:
+        """0 when the call may pass (and is counted), otherwise whole seconds for `Retry-After`."""
+        if not self.on:
+            return 0
+        if method == "chat.postMessage":
+            return self._take((method, channel), 1.0, self.post_burst)
+        if (limit := PER_MINUTE.get(method)) is not None:
+            return self._take((method, ""), limit / 60, limit)
+        return 0
+
+    def _take(self, key: tuple[str, str], per_second: float, burst: float) -> int:
+        now = self.clock()
+        bucket = self.buckets.setdefault(key, Bucket(burst, now))
+        bucket.tokens = min(burst, bucket.tokens + (now - bucket.at) * per_second)
+        bucket.at = now
+        if bucket.tokens >= 1:
+            bucket.tokens -= 1
+            return 0
+        return max(1, math.ceil((1 - bucket.tokens) / per_second))

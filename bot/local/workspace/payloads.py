@@ -1,0 +1,196 @@
+"""Objects and payloads in the platform's full shape. Pure: everything comes in, JSON goes out."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from bot.local.workspace.signed import VERIFICATION_TOKEN
+from bot.local.workspace.world import App, Json, Person, Room
+
+SLACKBOT = Person("USLACKBOT", "slackbot", "Slackbot", "Slackbot")
+"""Listed by `users.list` as on the platform, and there not marked as a bot either."""
+
+
+def user_object(app: App, person: Person, *, locale: bool, email: bool) -> Json:
+    """A user as `users.info` and `users.list` give it."""
+    offset = datetime.now(ZoneInfo(person.tz)).utcoffset()
+    bot = {"bot_id": app.bot, "api_app_id": app.app} if person.is_bot else {}
+    profile = {
+        "title": person.title,
+        "real_name": person.real_name,
+        "real_name_normalized": person.real_name,
+        "display_name": person.display_name,
+        "display_name_normalized": person.display_name,
+        "status_text": "",
+        "status_emoji": "",
+        "avatar_hash": "",
+        "team": app.team,
+        **({"email": person.email} if email and person.email else {}),
+        **bot,
+    }
+    return {
+        "id": person.id,
+        "team_id": app.team,
+        "name": person.name,
+        "deleted": person.deleted,
+        "color": "4bbe2e",
+        "real_name": person.real_name,
+        "tz": person.tz,
+        "tz_label": person.tz,
+        "tz_offset": int(offset.total_seconds()) if offset else 0,
+        "profile": profile,
+        "is_admin": False,
+        "is_owner": False,
+        "is_primary_owner": False,
+        "is_restricted": False,
+        "is_ultra_restricted": False,
+        "is_bot": person.is_bot,
+        "is_app_user": False,
+        "updated": 1,
+        "is_email_confirmed": bool(person.email),
+        **({"locale": person.locale} if locale else {}),
+    }
+
+
+def channel_object(app: App, room: Room) -> Json:
+    """A conversation as `conversations.info` gives it."""
+    common = {"id": room.id, "created": 1, "is_archived": False, "is_org_shared": False, "context_team_id": app.team}
+    if room.kind == "im":
+        other = next((member for member in room.members if member != app.user), app.user)
+        return {**common, "is_im": True, "user": other, "is_user_deleted": False, "is_open": True, "priority": 0}
+    return {
+        **common,
+        "name": room.name,
+        "name_normalized": room.name,
+        "is_channel": True,
+        "is_group": False,
+        "is_im": False,
+        "is_mpim": False,
+        "is_private": False,
+        "is_general": room.name == "general",
+        "is_shared": False,
+        "is_ext_shared": False,
+        "is_member": app.user in room.members,
+        "num_members": len(room.members),
+        "topic": {"value": "", "creator": "", "last_set": 0},
+        "purpose": {"value": "", "creator": "", "last_set": 0},
+    }
+
+
+def event_callback(app: App, event: Json, now: float) -> Json:
+    """The outer payload of an Events API delivery."""
+    authorization = {
+        "enterprise_id": None,
+        "team_id": app.team,
+        "user_id": app.user,
+        "is_bot": True,
+        "is_enterprise_install": False,
+    }
+    return {
+        "token": VERIFICATION_TOKEN,
+        "team_id": app.team,
+        "context_team_id": app.team,
+        "context_enterprise_id": None,
+        "api_app_id": app.app,
+        "event": event,
+        "type": "event_callback",
+        "event_id": "Ev" + secrets.token_hex(6).upper(),
+        "event_time": int(now),
+        "authorizations": [authorization],
+        "is_ext_shared_channel": False,
+        "event_context": "4-" + secrets.token_hex(16),
+    }
+
+
+def channel_type(room: Room) -> str:
+    return room.kind
+
+
+def message_event(message: Json, room: Room) -> Json:
+    return {**bare(message), "channel": room.id, "event_ts": message["ts"], "channel_type": channel_type(room)}
+
+
+def mention_event(message: Json, room: Room) -> Json:
+    """The second event of a mention: the same ts, no channel_type."""
+    return {**bare(message), "type": "app_mention", "channel": room.id, "event_ts": message["ts"]}
+
+
+def changed_event(message: Json, previous: Json, room: Room, stamp: str) -> Json:
+    return {
+        "type": "message",
+        "subtype": "message_changed",
+        "message": bare(message),
+        "previous_message": bare(previous),
+        "channel": room.id,
+        "hidden": True,
+        "ts": stamp,
+        "event_ts": stamp,
+        "channel_type": channel_type(room),
+    }
+
+
+def deleted_event(previous: Json, room: Room, stamp: str) -> Json:
+    return {
+        "type": "message",
+        "subtype": "message_deleted",
+        "previous_message": bare(previous),
+        "deleted_ts": previous["ts"],
+        "channel": room.id,
+        "hidden": True,
+        "ts": stamp,
+        "event_ts": stamp,
+        "channel_type": channel_type(room),
+    }
+
+
+def home_opened_event(person: Person, view: Json | None, stamp: str) -> Json:
+    known = {"view": view} if view else {}
+    return {
+        "type": "app_home_opened",
+        "user": person.id,
+        "channel": person.direct,
+        "tab": "home",
+        "event_ts": stamp,
+        **known,
+    }
+
+
+def bare(message: Json) -> Json:
+    """A message as events and plain histories show it: without its metadata."""
+    return {key: value for key, value in message.items() if key != "metadata"}
+
+
+def interaction(app: App, kind: str, person: Person, trigger: str) -> Json:
+    """What every interactive payload has in common."""
+    return {
+        "type": kind,
+        "user": {"id": person.id, "username": person.name, "name": person.name, "team_id": app.team},
+        "api_app_id": app.app,
+        "token": VERIFICATION_TOKEN,
+        "team": {"id": app.team, "domain": app.domain},
+        "enterprise": None,
+        "is_enterprise_install": False,
+        "trigger_id": trigger,
+    }
+
+
+def slash_command(
+    app: App, person: Person, room: Room, command: str, text: str, trigger: str, response_url: str
+) -> Json:
+    return {
+        "token": VERIFICATION_TOKEN,
+        "team_id": app.team,
+        "team_domain": app.domain,
+        "channel_id": room.id,
+        "channel_name": room.name,
+        "user_id": person.id,
+        "user_name": person.name,
+        "command": command,
+        "text": text,
+        "api_app_id": app.app,
+        "is_enterprise_install": "false",
+        "response_url": response_url,
+        "trigger_id": trigger,
+    }

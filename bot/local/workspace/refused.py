@@ -1,0 +1,19 @@
+"""The one way the workspace says no: by the platform's error name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class Refused(Exception):
+    """A call or an act was refused. `messages` are the platform's `response_metadata.messages`; `more` are further
+    fields of the answer."""
+
+    def __init__(self, error: str, messages: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(f"{error} {' '.join(messages)}".strip())
+        self.error, self.messages, self.more = error, tuple(messages), more
+
+    def body(self) -> dict[str, Any]:
+        metadata = {"response_metadata": {"messages": list(self.messages)}} if self.messages else {}
+        return {"ok": False, "error": self.error, **self.more, **metadata}

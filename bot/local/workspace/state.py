@@ -1,0 +1,163 @@
+"""Everything a workspace remembers, and its snapshot on disk: one JSON file, replaced atomically, so that a
+restart shows the same messages with the same cards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.local.workspace.world import Json, Person, Room, World
+
+ROOM_CAP = 2000
+"""Messages kept per room."""
+PRIVATE_CAP = 100
+"""Private notices kept per person."""
+VERSION = 1
+
+
+@dataclass(slots=True)
+class State:
+    """The memory of a workspace. `waiting`, `old_blocks` and `statuses` aside, it is what people see."""
+
+    people: dict[str, Person]
+    rooms: dict[str, Room]
+    views: dict[str, Json] = field(default_factory=dict)
+    stacks: dict[str, list[str]] = field(default_factory=dict)
+    """person → ids of the open dialogs, the top one last."""
+    homes: dict[str, Json] = field(default_factory=dict)
+    private: dict[str, list[Json]] = field(default_factory=dict)
+    """person → notices only they see."""
+    read: dict[str, dict[str, str]] = field(default_factory=dict)
+    """person → room → timestamp of the last message read."""
+    waiting: dict[str, Json] = field(default_factory=dict)
+    """event id → event payload that no app has acknowledged yet."""
+    last_stamp: int = 0
+    old_blocks: dict[tuple[str, str], list[list[Json]]] = field(default_factory=dict)
+    """(room, ts) → what the message's blocks were before: what a screen that was not repainted still shows."""
+    statuses: dict[tuple[str, str], str] = field(default_factory=dict)
+    """(room, thread) → what the app says it is doing."""
+
+    def stamp(self, now: float) -> str:
+        """A message timestamp: unique and rising, whatever the clock does. `now` in seconds."""
+        self.last_stamp = max(self.last_stamp + 1, int(now * 1_000_000))
+        return f"{self.last_stamp // 1_000_000}.{self.last_stamp % 1_000_000:06d}"
+
+    def rooms_of(self, person: str) -> list[Room]:
+        return [room for room in self.rooms.values() if person in room.members]
+
+    def unread(self, person: str, room: Room) -> int:
+        since = self.read.get(person, {}).get(room.id, "")
+        return sum(1 for ts, message in room.messages.items() if ts > since and message.get("user") != person)
+
+    def whisper(self, person: str, notice: Json) -> None:
+        notices = self.private.setdefault(person, [])
+        notices.append(notice)
+        del notices[:-PRIVATE_CAP]
+
+    def remember_blocks(self, room: str, ts: str, blocks: list[Json]) -> None:
+        if blocks:
+            past = self.old_blocks.setdefault((room, ts), [])
+            past.append(blocks)
+            del past[:-10]
+
+
+def fresh(world: World) -> State:
+    """The state before anything was said: everybody in every channel, and a DM with the bot each."""
+    app = world.app
+    bot = Person(app.user, app.name, app.real_name, is_bot=True)
+    people = {person.id: person for person in (*world.people, bot)}
+    humans = [person for person in people.values() if not person.is_bot]
+    rooms = {id: Room(id, name, "channel", list(people)) for id, name in world.channels}
+    rooms |= {p.direct: Room(p.direct, "directmessage", "im", [p.id, app.user]) for p in humans}
+    return State(people, rooms)
+
+
+def dump(state: State) -> Json:
+    rooms = [
+        {
+            "id": room.id,
+            "name": room.name,
+            "kind": room.kind,
+            "members": room.members,
+            "messages": list(room.messages.values())[-ROOM_CAP:],
+        }
+        for room in state.rooms.values()
+    ]
+    return {
+        "version": VERSION,
+        "rooms": rooms,
+        "locales": {person.id: person.locale for person in state.people.values()},
+        "views": state.views,
+        "stacks": state.stacks,
+        "homes": state.homes,
+        "private": state.private,
+        "read": state.read,
+        "waiting": state.waiting,
+        "last_stamp": state.last_stamp,
+    }
+
+
+def load(world: World, saved: Json) -> State:
+    """The state of `saved` for the people of `world`. `KeyError`, `TypeError` or `ValueError` when it is not ours."""
+    if saved["version"] != VERSION:
+        raise ValueError("snapshot of another version")
+    state = fresh(world)
+    for room in saved["rooms"]:
+        messages = {message["ts"]: message for message in room["messages"]}
+        state.rooms[room["id"]] = Room(room["id"], room["name"], room["kind"], room["members"], messages)
+    for id, locale in saved["locales"].items():
+        if id in state.people:
+            state.people[id].locale = locale
+    state.views, state.stacks, state.homes = saved["views"], saved["stacks"], saved["homes"]
+    state.private, state.read, state.waiting = saved["private"], saved["read"], saved["waiting"]
+    state.last_stamp = saved["last_stamp"]
+    return state
+
+
+class Shelf:
+    """Where the state is kept: `<folder>/workspace.json`. Without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None, delay_seconds: float) -> None:
+        self.file = folder / "workspace.json" if folder else None
+        self.delay_seconds = delay_seconds
+        self.task: asyncio.Task[None] | None = None
+
+    def restore(self, world: World) -> State:
+        """What was kept, or a fresh state; an unreadable snapshot is moved aside, never overwritten."""
+        if self.file is None or not self.file.exists():
+            return fresh(world)
+        try:
+            return load(world, json.loads(self.file.read_text("utf-8")))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            self.file.replace(self.file.with_suffix(".unreadable"))
+            return fresh(world)
+
+    def soon(self, take: Callable[[], State]) -> None:
+        """Save within the delay; changes in between go along."""
+        if self.file is not None and (self.task is None or self.task.done()):
+            self.task = asyncio.get_running_loop().create_task(self._later(take))
+
+    async def _later(self, take: Callable[[], State]) -> None:
+        await asyncio.sleep(self.delay_seconds)
+        self.save(take())
+
+    def save(self, state: State) -> None:
+        if self.file is None:
+            return
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.file.with_suffix(".new")
+        with draft.open("w", encoding="utf-8") as out:
+            json.dump(dump(state), out, ensure_ascii=False)
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(self.file)
+
+    async def close(self, state: State) -> None:
+        if self.task is not None and not self.task.done():
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+        self.save(state)

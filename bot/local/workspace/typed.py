@@ -1,0 +1,78 @@
+"""What a person types, as the platform passes it on: escaped, mentions and links marked up, and its rich text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from bot.local.workspace.world import Json, Person, Room
+
+LINK = re.compile(r"https?://[^\s<>|]+[^\s<>|.,;:!?)\]}，。；：！？）】]")
+MAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
+MARKUP = re.compile(r"<(?P<mark>@[A-Z0-9]+|#[A-Z0-9]+(?:\|[^>]*)?|![a-z]+|https?://[^>]+|mailto:[^>]+)>")
+
+
+def escape(text: str) -> str:
+    """`&`, `<` and `>` as entities: nothing typed can become a mention or a link by itself."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def unescape(text: str) -> str:
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def marked_up(text: str, people: Iterable[Person], rooms: Iterable[Room]) -> str:
+    """Typed text as it arrives at apps: entities escaped, then `@name`, `#channel`, links and addresses marked up."""
+    out = MAIL.sub(lambda m: f"<mailto:{m[0]}|{m[0]}>", LINK.sub(lambda m: f"<{m[0]}>", escape(text.strip())))
+    for sign, names in (("@", mention_names(people)), ("#", channel_names(rooms))):
+        out = replace_names(out, sign, names)
+    return out
+
+
+def replace_names(text: str, sign: str, names: Mapping[str, str]) -> str:
+    longest_first = sorted(names, key=len, reverse=True)
+    if not longest_first:
+        return text
+    pattern = rf"(?<![\w.|]){sign}({'|'.join(map(re.escape, longest_first))})(?![A-Za-z0-9_])"
+    return re.sub(pattern, lambda m: names[m[1].lower()], text, flags=re.IGNORECASE | re.ASCII)
+
+
+def mention_names(people: Iterable[Person]) -> dict[str, str]:
+    names = {"channel": "<!channel>", "here": "<!here>", "everyone": "<!everyone>"}
+    for person in people:
+        for name in (person.name, person.display_name, person.real_name):
+            if name:
+                names.setdefault(name.lower(), f"<@{person.id}>")
+    return names
+
+
+def channel_names(rooms: Iterable[Room]) -> dict[str, str]:
+    return {room.name.lower(): f"<#{room.id}|{room.name}>" for room in rooms if room.kind == "channel"}
+
+
+def rich_text(text: str, block_id: str) -> list[Json]:
+    """The `blocks` that the platform's composer sends along with marked-up text."""
+    elements: list[Json] = []
+    at = 0
+    for match in MARKUP.finditer(text):
+        elements += plain(text[at : match.start()])
+        elements.append(element(match["mark"]))
+        at = match.end()
+    elements += plain(text[at:])
+    section = {"type": "rich_text_section", "elements": elements}
+    return [{"type": "rich_text", "block_id": block_id, "elements": [section]}]
+
+
+def plain(text: str) -> list[Json]:
+    return [{"type": "text", "text": unescape(text)}] if text else []
+
+
+def element(mark: str) -> Json:
+    if mark.startswith("@"):
+        return {"type": "user", "user_id": mark[1:]}
+    if mark.startswith("#"):
+        return {"type": "channel", "channel_id": mark[1:].partition("|")[0]}
+    if mark.startswith("!"):
+        return {"type": "broadcast", "range": mark[1:]}
+    url, _, label = mark.partition("|")
+    return {"type": "link", "url": unescape(url), **({"text": unescape(label)} if label else {})}

@@ -1,0 +1,150 @@
+"""Dialogs and Home tabs: the stack a person has open, and what the app does to it."""
+
+from __future__ import annotations
+
+import secrets
+
+from bot.local.workspace.posting import named
+from bot.local.workspace.refused import Refused
+from bot.local.workspace.validate import VIEW_BYTES, size, view_problems
+from bot.local.workspace.workspace import Workspace
+from bot.local.workspace.world import Json
+
+MOST_STACKED = 3
+
+
+def checked(view: object, kind: str) -> Json:
+    """The view, or `Refused` as the platform refuses it."""
+    if not isinstance(view, dict):
+        raise Refused("invalid_arguments", ["[ERROR] missing required field: view"])
+    if problems := view_problems(view):
+        raise Refused("invalid_arguments", problems)
+    if view["type"] != kind:
+        raise Refused("invalid_arguments", [f"[ERROR] must be of type {kind} [json-pointer:/view/type]"])
+    if size(view) > VIEW_BYTES:
+        raise Refused("view_too_large")
+    return view
+
+
+def complete(ws: Workspace, view: Json, id: str, root: str, previous: str | None) -> Json:
+    """A view as it travels: with everything the platform adds."""
+    return {
+        "id": id,
+        "team_id": ws.app.team,
+        "type": view["type"],
+        "blocks": named(view["blocks"]),
+        "private_metadata": view.get("private_metadata", ""),
+        "callback_id": view.get("callback_id", ""),
+        "external_id": view.get("external_id", ""),
+        "state": {"values": {}},
+        "hash": f"{ws.stamp()}.{secrets.token_hex(4)}",
+        "title": view.get("title", {"type": "plain_text", "text": "View Title", "emoji": True}),
+        "clear_on_close": view.get("clear_on_close", False),
+        "notify_on_close": view.get("notify_on_close", False),
+        "close": view.get("close"),
+        "submit": view.get("submit"),
+        "previous_view_id": previous,
+        "root_view_id": root,
+        "app_id": ws.app.app,
+        "app_installed_team_id": ws.app.team,
+        "bot_id": ws.app.bot,
+    }
+
+
+def open_view(ws: Workspace, person: str, view: object) -> Json:
+    """Open a dialog, in place of whatever the person had open."""
+    body = checked(view, "modal")
+    claim_external_id(ws, body, "")
+    close_all(ws, person)
+    return stack(ws, person, body)
+
+
+def push_view(ws: Workspace, person: str, view: object) -> Json:
+    """Put a dialog on top of the open one."""
+    body = checked(view, "modal")
+    if len(ws.state.stacks.get(person, [])) >= MOST_STACKED:
+        raise Refused("push_limit_reached")
+    claim_external_id(ws, body, "")
+    return stack(ws, person, body)
+
+
+def stack(ws: Workspace, person: str, view: Json) -> Json:
+    open_ids = ws.state.stacks.setdefault(person, [])
+    id = "V" + secrets.token_hex(5).upper()
+    ws.state.views[id] = complete(ws, view, id, open_ids[0] if open_ids else id, open_ids[-1] if open_ids else None)
+    open_ids.append(id)
+    ws.tell("views", person=person)
+    return ws.state.views[id]
+
+
+def update_view(ws: Workspace, id: str, external_id: str, view: object, hash: str = "") -> Json:
+    """Replace an open dialog's content."""
+    known = ws.state.views.get(id) or next(
+        (v for v in ws.state.views.values() if external_id and v["external_id"] == external_id), None
+    )
+    if known is None:
+        raise Refused("not_found")
+    if hash and hash != known["hash"]:
+        raise Refused("hash_conflict")
+    body = checked(view, "modal")
+    claim_external_id(ws, body, known["id"])
+    ws.state.views[known["id"]] = complete(ws, body, known["id"], known["root_view_id"], known["previous_view_id"])
+    ws.tell("views", person=owner(ws, known["id"]))
+    return ws.state.views[known["id"]]
+
+
+def publish_home(ws: Workspace, person: str, view: object, hash: str = "") -> Json:
+    """Replace a person's Home tab."""
+    body = checked(view, "home")
+    known = ws.state.homes.get(person)
+    if hash and known and hash != known["hash"]:
+        raise Refused("hash_conflict")
+    id = known["id"] if known else "V" + secrets.token_hex(5).upper()
+    ws.state.homes[person] = complete(ws, body, id, id, None)
+    ws.tell("home", person=person)
+    return ws.state.homes[person]
+
+
+def claim_external_id(ws: Workspace, view: Json, own: str) -> None:
+    external = view.get("external_id")
+    if external and any(v["external_id"] == external and v["id"] != own for v in ws.state.views.values()):
+        raise Refused("duplicate_external_id")
+
+
+def owner(ws: Workspace, view_id: str) -> str:
+    return next((person for person, ids in ws.state.stacks.items() if view_id in ids), "")
+
+
+def top_view(ws: Workspace, person: str) -> Json | None:
+    """The dialog in front of a person."""
+    ids = ws.state.stacks.get(person)
+    return ws.state.views[ids[-1]] if ids else None
+
+
+def close_top(ws: Workspace, person: str) -> None:
+    if ids := ws.state.stacks.get(person):
+        ws.state.views.pop(ids.pop(), None)
+        ws.tell("views", person=person)
+
+
+def close_all(ws: Workspace, person: str) -> None:
+    for id in ws.state.stacks.pop(person, []):
+        ws.state.views.pop(id, None)
+    ws.tell("views", person=person)
+
+
+def respond(ws: Workspace, person: str, view_id: str, body: Json) -> dict[str, str]:
+    """Do what the app's answer to a submitted dialog says; problems per block_id when it stays open for correction."""
+    action = body.get("response_action")
+    if action == "errors":
+        errors = body.get("errors")
+        return {str(k): str(v) for k, v in errors.items()} if isinstance(errors, dict) else {}
+    if action == "update":
+        update_view(ws, view_id, "", body.get("view"))
+    elif action == "push":
+        push_view(ws, person, body.get("view"))
+    elif action == "clear":
+        close_all(ws, person)
+    else:
+        close_top(ws, person)
+    return {}

@@ -1,0 +1,85 @@
+"""Who and what is in the workspace: people, rooms, the app itself. Read from a TOML file, or built in a test."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+"""A JSON object in the platform's own shape."""
+
+
+@dataclass(slots=True)
+class Person:
+    """A member of the workspace, as the platform knows them."""
+
+    id: str
+    name: str
+    """The handle, e.g. `lisi`."""
+    real_name: str
+    display_name: str = ""
+    title: str = ""
+    email: str = ""
+    locale: str = "en-US"
+    tz: str = "UTC"
+    is_bot: bool = False
+    deleted: bool = False
+
+    @property
+    def direct(self) -> str:
+        """Id of the DM between this person and the bot."""
+        return "D" + self.id[1:]
+
+
+@dataclass(slots=True)
+class Room:
+    """A channel or a DM, with its messages by timestamp, oldest first."""
+
+    id: str
+    name: str
+    kind: Literal["im", "channel"]
+    members: list[str]
+    messages: dict[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The team and the one app that is installed in it."""
+
+    team: str = "T0LOCAL"
+    team_name: str = "Countersign Demo"
+    domain: str = "countersign-demo"
+    user: str = "U0BOT"
+    bot: str = "B0BOT"
+    app: str = "A0APP"
+    name: str = "countersign"
+    real_name: str = "Countersign"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Where a workspace starts from before anything was said."""
+
+    app: App
+    people: tuple[Person, ...]
+    channels: tuple[tuple[str, str], ...]
+    """(id, name); everybody and the bot are members."""
+
+
+def read_world(file: Path | None = None) -> World:
+    """The world of `file`, by default the demo people."""
+    text = file.read_text("utf-8") if file else demo_text()
+    data = tomllib.loads(text)
+    team, bot = data["team"], data["bot"]
+    app = App(
+        team["id"], team["name"], team["domain"], bot["user"], bot["id"], bot["app"], bot["name"], bot["real_name"]
+    )
+    people = tuple(Person(**person) for person in data["person"])
+    return World(app, people, tuple((c["id"], c["name"]) for c in data["channel"]))
+
+
+def demo_text() -> str:
+    return resources.files("bot.local").joinpath("demo", "people.toml").read_text("utf-8")
