@@ -1,0 +1,105 @@
+/* Everything a person does that the bot hears of: pressing, submitting, saying. */
+
+import { post, Refused } from "./api.js";
+import { h } from "./dom.js";
+import { escape } from "./mrkdwn.js";
+import { HOME, look, model, refresh } from "./model.js";
+import { problem, toast } from "./toast.js";
+import { t } from "./words.js";
+
+const SETTLE_MS = 1_200;
+
+/** Does `work`; what the server refuses becomes a notice. True when it worked. */
+export async function attempt(work) {
+  try {
+    await work();
+    return true;
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    toast(problem(error), { tone: "error" });
+    return false;
+  }
+}
+
+/**
+ * Presses a button (or picks from a menu) of a message, dialog or Home tab. The control stays pressed until the bot
+ * has answered, and a moment longer while its answer is being drawn, so that nobody presses twice out of doubt.
+ */
+export async function press(place, action, control) {
+  if (control.getAttribute("aria-busy") || (action.confirm && !(await ask(action.confirm)))) return;
+  const siblings = [...(control.closest(".actions, .section") ?? control.parentElement).querySelectorAll("button, select")];
+  control.setAttribute("aria-busy", "true");
+  for (const sibling of siblings) sibling.setAttribute("aria-disabled", "true");
+  const { action_id, block_id, value } = action;
+  const went = await attempt(() => post("click", { person: model.person, ...place, action_id, block_id, value }));
+  await Promise.all([refresh.messages(), refresh.view(), refresh.home()]);
+  setTimeout(
+    () => {
+      control.removeAttribute("aria-busy");
+      for (const sibling of siblings) sibling.removeAttribute("aria-disabled");
+    },
+    went ? SETTLE_MS : 0,
+  );
+}
+
+/** A button's own "are you sure?". */
+function ask({ title, text, confirm, deny, style }) {
+  const answer = (value, face, look = "") =>
+    h("button", { type: "submit", value, class: `button ${look}` }, h("span", {}, face?.text ?? t(value)));
+  const dialog = h(
+    "dialog",
+    { class: "ask" },
+    h("form", { method: "dialog" },
+      h("h2", {}, title?.text ?? ""),
+      h("p", {}, text?.text ?? ""),
+      h("div", { class: "actions" }, answer("yes", confirm, style ?? "primary"), answer("no", deny))),
+  );
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+  });
+}
+
+/** `@Name` becomes a real mention, everything else is escaped as Slack's own clients do. */
+export function encode(written) {
+  const names = [...model.people, model.bot]
+    .flatMap(({ id, name, handle }) => [[name, id], [handle, id]])
+    .filter(([name]) => name)
+    .sort(([one], [other]) => other.length - one.length);
+  let text = escape(written);
+  for (const [name, id] of names) text = text.replaceAll(`@${escape(name)}`, `<@${id}>`);
+  return text;
+}
+
+/** Says something, or runs a slash command. True when it arrived. */
+export function say(written, thread) {
+  const { person, channel } = model;
+  const [head] = written.split(/\s/, 1);
+  if (head.startsWith("/") && /^\/[a-z_-]+$/.test(head)) {
+    if (!model.commands.includes(head)) {
+      toast(t("unknown_command", { command: head }), { tone: "error" });
+      return false;
+    }
+    return attempt(() => post("slash", { person, channel, command: head, text: written.slice(head.length).trim() }));
+  }
+  return attempt(async () => {
+    await post("say", { person, channel, text: encode(written), ...(thread ? { thread_ts: thread } : {}) });
+    await refresh.messages();
+  });
+}
+
+/** Sets the language in which the bot and this page speak to people. */
+export function setLocale(lang, people = [model.person]) {
+  const locale = lang === "zh" ? "zh-CN" : "en-US";
+  return attempt(async () => {
+    for (const person of people) await post("locale", { person, locale });
+    await refresh.state();
+    if (model.channel === HOME) await post("home", { person: model.person });
+  });
+}
+
+export const everyone = () => look.people().map(({ id }) => id);

@@ -1,0 +1,93 @@
+/* Talking to the workspace: plain requests, and one live feed that finds its way back by itself. */
+
+const HEADERS = { "Content-Type": "application/json", "X-Requested-With": "countersign-page" };
+const PATIENCE_MS = 15_000;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 8_000;
+
+/** What went wrong, by a short name: `offline`, `timeout`, or the server's own error. */
+export class Refused extends Error {
+  constructor(code, detail = "") {
+    super(detail || code);
+    this.code = code;
+    this.detail = detail;
+  }
+}
+
+async function request(path, options) {
+  let response;
+  try {
+    response = await fetch(`/local/${path}`, { ...options, signal: AbortSignal.timeout(PATIENCE_MS) });
+  } catch (error) {
+    throw new Refused(error.name === "TimeoutError" ? "timeout" : "offline");
+  }
+  let body;
+  try {
+    body = await response.json();
+  } catch {
+    throw new Refused(response.ok ? "not_json" : `http_${response.status}`);
+  }
+  if (!response.ok || body.ok === false) throw new Refused(body.error ?? `http_${response.status}`, body.message);
+  return body;
+}
+
+export const get = (path, query = {}) => request(`${path}?${new URLSearchParams(query)}`, { headers: HEADERS });
+
+export const post = (path, body) => request(path, { method: "POST", headers: HEADERS, body: JSON.stringify(body) });
+
+/** The live feed of one person. Reconnects with growing pauses until `close`. */
+export class Feed {
+  /** `on` = {frame(data), up(again), down()}; `up(true)` means: back again, look at everything anew. */
+  constructor(person, on) {
+    this.person = person;
+    this.on = on;
+    this.pause = FIRST_PAUSE_MS;
+    this.been = false;
+    this.connect();
+  }
+
+  connect() {
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    this.socket = new WebSocket(`${scheme}://${location.host}/local/feed?person=${encodeURIComponent(this.person)}`);
+    this.socket.addEventListener("open", () => {
+      this.pause = FIRST_PAUSE_MS;
+      this.on.up(this.been);
+      this.been = true;
+    });
+    this.socket.addEventListener("message", (event) => this.on.frame(JSON.parse(event.data)));
+    this.socket.addEventListener("close", () => this.lost());
+  }
+
+  lost() {
+    if (this.closed) return;
+    this.on.down();
+    this.timer = setTimeout(() => this.connect(), this.pause);
+    this.pause = Math.min(this.pause * 1.7, LONGEST_PAUSE_MS);
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.socket.close();
+  }
+}
+
+/** Runs `work` at most once at a time; a call in between makes it run once more afterwards. */
+export function coalesce(work) {
+  let running = null;
+  let again = false;
+  return () => {
+    again = true;
+    running ??= (async () => {
+      try {
+        while (again) {
+          again = false;
+          await work();
+        }
+      } finally {
+        running = null;
+      }
+    })();
+    return running;
+  };
+}

@@ -1,0 +1,212 @@
+/* The page starts here: the middle, the thread, and what happens when something changes. */
+
+import { attempt, press } from "./act.js";
+import { post } from "./api.js";
+import { blocks } from "./blocks.js";
+import { composer } from "./composer.js";
+import { h, icon, reconcile, fill } from "./dom.js";
+import "./dialog.js";
+import { pane, start, tab, visible } from "./frame.js";
+import { author, isBot, liveliest, mainList, replies, rows, threadList } from "./messages.js";
+import { direct, everything, follow, HOME, look, model, on, refresh } from "./model.js";
+import { gist } from "./mrkdwn.js";
+import { announce } from "./toast.js";
+import { t } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+const stream = $("stream");
+const panel = $("panel-thread");
+const threadStream = h("div", { class: "stream", tabindex: 0 }, h("div", { class: "list" }));
+const atEnd = (box) => box.scrollHeight - box.scrollTop - box.clientHeight < 60;
+const toEnd = (box) => {
+  box.scrollTop = box.scrollHeight;
+};
+
+const isDirect = () => look.channel(model.channel)?.kind === "im";
+const channelName = () => (isDirect() ? model.bot.name : `#${look.channel(model.channel)?.name ?? ""}`);
+
+const main = composer({
+  place: () => ({ key: `${model.person} ${model.channel}`, thread: null }),
+  placeholder: () => t("write_to", { name: channelName() }),
+  sent() {
+    toEnd(stream);
+    model.expecting = true;
+  },
+});
+const side = composer({
+  place: () => ({ key: `${model.person} ${model.channel} ${model.thread}`, thread: model.thread }),
+  placeholder: () => t("write_in_thread"),
+  sent: () => toEnd(threadStream),
+});
+
+/** Opens a thread on the right; `asked` when a person wanted it, so that a narrow screen turns to it. */
+function open(root, asked) {
+  model.thread = root;
+  threadStream.replaceChildren(h("div", { class: "list" }));
+  side.refresh();
+  if (asked) pane("thread");
+  draw();
+  toEnd(threadStream);
+  if (asked && matchMedia("(min-width: 900px)").matches) side.field.focus();
+}
+
+function close() {
+  const root = model.thread;
+  model.thread = null;
+  if (document.body.dataset.pane === "thread") pane("chat");
+  draw();
+  const origin = $("list").querySelector(`[data-ts="${CSS.escape(root)}"]`);
+  (origin?.querySelector(".thread-link") ?? main.field).focus();
+}
+
+function draw() {
+  const home = model.channel === HOME;
+  $("home").hidden = !home;
+  stream.hidden = home;
+  $("write").hidden = home;
+  if (!home) drawList();
+  drawThread();
+}
+
+function drawList() {
+  const stay = atEnd(stream) || model.fresh;
+  const list = mainList();
+  const items = rows(list, { inThread: false, open, redraw: draw });
+  if (!list.length) items.push({ key: "welcome", print: `${model.spoken} ${model.channel} ${model.person}`, make: welcome });
+  reconcile($("list"), items);
+  if (stay) toEnd(stream);
+  $("jump").hidden = stay || atEnd(stream);
+}
+
+function welcome() {
+  if (!isDirect()) return h("div", { class: "empty" }, icon("hash"), h("h3", {}, channelName()), h("p", {}, t("channel_empty")));
+  const chip = (name) => h("button", { type: "button", class: "chip", onclick: () => suggest(t(name)) }, t(name));
+  return h(
+    "div",
+    { class: "empty welcome" },
+    icon("chat"),
+    h("h3", {}, t("welcome", { name: model.me.name })),
+    h("p", {}, t("welcome_how")),
+    h("div", { class: "chips" }, ["try_leave", "try_tasks", "try_expense", "try_help"].map(chip)),
+  );
+}
+
+function suggest(text) {
+  main.field.value = text;
+  main.node.requestSubmit();
+  main.field.focus();
+}
+
+function drawThread() {
+  const root = model.thread;
+  const list = root ? threadList(root) : [];
+  panel.classList.toggle("none", !list.length);
+  if (!list.length) {
+    fill(panel, h("div", { class: "empty" }, icon("thread"), h("h3", {}, t("no_thread")), h("p", {}, t("no_thread_why"))));
+    return;
+  }
+  if (!panel.contains(threadStream)) {
+    fill(panel, h("div", { class: "thread-head" }, h("span", { id: "thread-name" }), closeButton()), threadStream, side.node);
+    side.refresh();
+  }
+  $("thread-name").textContent = t("thread_in", { name: channelName() });
+  const stay = atEnd(threadStream);
+  reconcile(threadStream.firstElementChild, rows(list, { inThread: true, open, redraw: draw }));
+  if (stay) toEnd(threadStream);
+}
+
+const closeButton = () =>
+  h("button", { type: "button", class: "quiet", "aria-label": t("close_thread"), title: t("close_thread"), onclick: close }, icon("close"));
+
+/** New words from the bot: announced, read, and in a DM its thread opened, so that nobody has to hunt for the steps. */
+function arrived() {
+  const list = [...model.messages, ...model.private];
+  const last = list.reduce((newest, message) => (Number(message.ts) > Number(newest) ? message.ts : newest), "0");
+  const fresh = model.fresh;
+  const news = fresh ? [] : list.filter((message) => Number(message.ts) > Number(model.lastTs) && message.user !== model.person);
+  model.fresh = false;
+  model.lastTs = last;
+  for (const message of news) announce(`${author(message).name}: ${gist(message.text, look)}`);
+  if (model.channel !== HOME && !document.hidden && (news.length || fresh)) read();
+  if (isDirect()) turnToThread(fresh, news);
+  draw();
+  if (news.length && !visible("panel-thread") && news.some((message) => message.thread_ts)) {
+    document.body.toggleAttribute("data-new-thread", true);
+  }
+}
+
+async function read() {
+  await attempt(() => post("read", { person: model.person, channel: model.channel }));
+  const here = look.channel(model.channel);
+  if (here?.unread) refresh.state();
+}
+
+function turnToThread(fresh, news) {
+  const busy = side.field.value !== "" || threadStream.contains(document.activeElement);
+  const spoke = news.some((message) => (isBot(message) || !message.user) && message.thread_ts);
+  if ((!fresh && !spoke) || (busy && model.thread)) return;
+  const root = liveliest()?.root;
+  if (!root || root === model.thread) return;
+  model.thread = root;
+  threadStream.replaceChildren(h("div", { class: "list" }));
+  side.refresh();
+  setTimeout(() => toEnd(threadStream));
+  const waiting = model.expecting && replies(root).length;
+  if (waiting && document.body.dataset.pane === "chat" && model.tab === "thread") pane("thread");
+  model.expecting = false;
+}
+
+function drawHome() {
+  const env = { look, press: (action, control) => press({ view_id: model.home.id }, action, control) };
+  const nothing = () => h("div", { class: "empty" }, icon("home"), h("h3", {}, t("no_home")), h("p", {}, t("no_home_why")));
+  fill($("home"), model.home?.blocks ? h("div", { class: "content" }, blocks(model.home.blocks, env)) : nothing());
+}
+
+function heading() {
+  $("title").textContent = model.channel === HOME ? t("home") : channelName();
+  $("topic").textContent = t(model.channel === HOME ? "topic_home" : isDirect() ? "topic_direct" : "topic_channel");
+  document.title = `${$("title").textContent} · Countersign`;
+  main.refresh();
+  side.refresh();
+}
+
+function jump() {
+  fill($("jump"), icon("down"), t("newest"));
+  threadStream.setAttribute("aria-label", t("thread"));
+  stream.setAttribute("aria-label", t("messages"));
+}
+
+async function begin() {
+  $("write").append(main.node);
+  start();
+  on("words", jump);
+  on("where words", heading);
+  on("where words", draw);
+  on("messages", arrived);
+  on("home words where", drawHome);
+  $("jump").addEventListener("click", () => toEnd(stream));
+  stream.addEventListener("scroll", () => {
+    if (atEnd(stream)) $("jump").hidden = true;
+  });
+  panel.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && model.thread && !event.isComposing) close();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && model.channel !== HOME && model.person) read();
+  });
+  model.fresh = true;
+  await refresh.state();
+  while (!model.person) {
+    await new Promise((resume) => setTimeout(resume, 1_000));
+    await refresh.state();
+  }
+  follow();
+  if (model.channel === HOME) await attempt(() => post("home", { person: model.person }));
+  await everything();
+  heading();
+  refresh.others();
+  tab(model.tab);
+  if (matchMedia("(min-width: 900px)").matches) main.field.focus();
+}
+
+begin();

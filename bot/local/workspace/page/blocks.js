@@ -1,0 +1,141 @@
+/* Slack's blocks as nodes. What a block asks for is handed to `press`; nothing here talks to the server. */
+
+import { h, icon } from "./dom.js";
+import { emoji, emojify } from "./emoji.js";
+import { input } from "./inputs.js";
+import { markdown } from "./markdown.js";
+import { link, mention, mrkdwn, unescape } from "./mrkdwn.js";
+import { t, tokens } from "./words.js";
+
+/** A text object: `plain_text` or `mrkdwn`. */
+export function text(object, look) {
+  if (!object) return [];
+  if (object.type === "mrkdwn") return mrkdwn(object.text ?? "", look);
+  return [h("p", { dir: "auto" }, words(object))];
+}
+
+/** A text object where only characters fit: labels, button faces, options. */
+export const words = (object) => emojify(unescape(object?.text ?? ""));
+
+/**
+ * The blocks of a message, a dialog or the Home tab. `env.look` finds people and channels;
+ * `env.press(action, control)` is called for every action; `env.values` holds what dialog fields start with.
+ */
+export function blocks(list, env) {
+  return (list ?? []).map((block) => {
+    const make = Object.hasOwn(BLOCKS, block.type) ? BLOCKS[block.type] : unknown;
+    const node = make(block, env);
+    node.classList.add("block");
+    if (block.block_id) node.dataset.block = block.block_id;
+    return node;
+  });
+}
+
+const BLOCKS = {
+  section(block, env) {
+    const body = h("div", { class: "prose" }, text(block.text, env.look), block.fields && fields(block.fields, env));
+    return h("div", { class: "section" }, body, block.accessory && element(block.accessory, block, env));
+  },
+  header: (block) => h("h3", { class: "header", dir: "auto" }, words(block.text)),
+  divider: () => h("hr"),
+  context: (block, env) => h("div", { class: "context" }, (block.elements ?? []).map((part) => aside(part, env))),
+  actions: (block, env) =>
+    h("div", { class: "actions" }, (block.elements ?? []).map((part) => element(part, block, env))),
+  markdown: (block, env) => h("div", { class: "prose" }, markdown(block.text ?? "", env.look)),
+  rich_text: (block, env) => h("div", { class: "prose" }, (block.elements ?? []).map((part) => rich(part, env.look))),
+  input,
+};
+
+const fields = (list, env) =>
+  h("div", { class: "fields" }, list.map((field) => h("div", { class: "field" }, text(field, env.look))));
+
+function aside(part, env) {
+  if (part.type === "image") return h("span", { class: "note" }, `[${part.alt_text ?? t("image")}]`);
+  return h("div", { class: "prose" }, text(part, env.look));
+}
+
+/** Blocks this page does not draw are named, so that nobody mistakes a gap for an empty message. */
+function unknown(block) {
+  return h("div", { class: "unknown" }, icon("info"), t("unknown_block", { type: String(block.type) }));
+}
+
+/** An element that acts: button or select. */
+function element(part, block, env) {
+  const make = Object.hasOwn(ELEMENTS, part.type) ? ELEMENTS[part.type] : unknown;
+  return make(part, block, env);
+}
+
+const action = (part, block, value) => ({
+  action_id: part.action_id,
+  block_id: block.block_id,
+  value,
+  confirm: part.confirm,
+});
+
+const ELEMENTS = {
+  button(part, block, env) {
+    if (part.url) return h("span", { class: "button link" }, link(part.url, words(part.text)));
+    return h(
+      "button",
+      {
+        type: "button",
+        class: `button ${part.style ?? ""}`,
+        "aria-label": part.accessibility_label,
+        dataset: { action: part.action_id ?? "" },
+        onclick: (event) => env.press(action(part, block, part.value), event.currentTarget),
+      },
+      h("span", {}, words(part.text)),
+    );
+  },
+  static_select: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option)),
+  overflow: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option), "⋯"),
+  users_select: (part, block, env) =>
+    chooser(part, block, env, env.look.people().map(({ id, name }) => ({ value: id, label: name }))),
+};
+
+const option = (given) => ({ value: given.value, label: words(given.text) });
+
+function chooser(part, block, env, options, blank) {
+  const chosen = part.initial_option?.value ?? part.initial_user ?? "";
+  const select = h(
+    "select",
+    {
+      class: "select",
+      "aria-label": words(part.placeholder) || blank || t("choose"),
+      dataset: { action: part.action_id ?? "" },
+      onchange: (event) => env.press(action(part, block, event.target.value), event.target),
+    },
+    h("option", { value: "", disabled: true, selected: chosen === "" }, blank ?? (words(part.placeholder) || t("choose"))),
+    options.map(({ value, label }) => h("option", { value, selected: value === chosen }, label)),
+  );
+  return select;
+}
+
+function rich(part, look) {
+  const inside = () => (part.elements ?? []).map((run) => richRun(run, look));
+  if (part.type === "rich_text_list") {
+    const tag = part.style === "ordered" ? "ol" : "ul";
+    return h(tag, { dir: "auto" }, (part.elements ?? []).map((item) => h("li", {}, [...rich(item, look).childNodes])));
+  }
+  if (part.type === "rich_text_quote") return h("blockquote", { dir: "auto" }, inside());
+  if (part.type === "rich_text_preformatted") return h("pre", { tabindex: 0 }, h("code", {}, inside()));
+  return h("p", { dir: "auto" }, inside());
+}
+
+function richRun(run, look) {
+  if (run.type === "user") return mention(run.user_id, look);
+  if (run.type === "channel") return h("span", { class: "mention" }, `#${look.channel(run.channel_id)?.name ?? run.channel_id}`);
+  if (run.type === "broadcast") return h("span", { class: "mention loud" }, `@${run.range}`);
+  if (run.type === "emoji") return emoji(run.name);
+  if (run.type === "link") return styled(run, link(run.url, run.text || run.url));
+  if (run.type === "date") return tokens(run.timestamp * 1000, run.format ?? "") ?? run.fallback ?? "";
+  return styled(run, emojify(run.text ?? ""));
+}
+
+const STYLES = { bold: "strong", italic: "em", strike: "s", code: "code" };
+
+function styled(run, node) {
+  let inner = node;
+  for (const [style, tag] of Object.entries(STYLES)) if (run.style?.[style]) inner = h(tag, {}, inner);
+  return inner;
+}

@@ -1,0 +1,111 @@
+/* Building the page out of nodes. Data only ever becomes text nodes and attributes, never markup. */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element: `h("p", {class: "note", onclick: go}, "text", child)`. Nullish and false children are left out. */
+export function h(tag, props = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) set(element, name, value);
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+function set(element, name, value) {
+  if (value === undefined || value === null || value === false) return;
+  if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+  else if (name === "dataset") Object.assign(element.dataset, value);
+  else element.setAttribute(name, value === true ? "" : String(value));
+}
+
+const ICONS = {
+  chat: "M4 5.5A1.5 1.5 0 0 1 5.5 4h13A1.5 1.5 0 0 1 20 5.5v9a1.5 1.5 0 0 1-1.5 1.5H10l-4.5 4v-4A1.5 1.5 0 0 1 4 14.5z",
+  hash: "M9.5 4 8 20M16 4l-1.5 16M4.5 9h16M3.5 15h16",
+  home: "M4 11.5 12 4.5l8 7M6 10v9.5h12V10M10 19.5v-5.5h4v5.5",
+  thread: "M8.5 9h7M8.5 12.5h4M4 5.5A1.5 1.5 0 0 1 5.5 4h13A1.5 1.5 0 0 1 20 5.5v9a1.5 1.5 0 0 1-1.5 1.5H10l-4.5 4v-4A1.5 1.5 0 0 1 4 14.5z",
+  mail: "M4 6.5h16v11.5H4zM4 7l8 6.5L20 7",
+  log: "M4.5 6.5h9M4.5 10.5h13M4.5 14.5h6M4.5 18.5h11M17 5v3M19.5 17v3",
+  send: "M4.5 12 20 4.5 15.5 20l-3.5-6.5zM12 13.5l8-9",
+  close: "M6 6l12 12M18 6 6 18",
+  back: "M14.5 5.5 8 12l6.5 6.5",
+  lock: "M6 11h12v8.5H6zM8.5 11V8a3.5 3.5 0 0 1 7 0v3",
+  info: "M12 11v5.5M12 7.5v.5M12 3.5a8.5 8.5 0 1 0 0 17 8.5 8.5 0 0 0 0-17",
+  down: "M12 5v13M6.5 12.5 12 18l5.5-5.5",
+  list: "M4.5 7h15M4.5 12h15M4.5 17h15",
+  warn: "M12 4 3.5 19h17zM12 10v4.5M12 16.8v.2",
+};
+
+/** A line icon, decorative: whatever carries it has an accessible name of its own. */
+export function icon(name) {
+  const svg = document.createElementNS(SVG, "svg");
+  const path = document.createElementNS(SVG, "path");
+  for (const [key, value] of Object.entries({ class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" })) {
+    svg.setAttribute(key, value);
+  }
+  path.setAttribute("d", ICONS[name]);
+  svg.append(path);
+  return svg;
+}
+
+/** The mark of the product: a seal with a tick. */
+export function seal() {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("class", "seal");
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("aria-hidden", "true");
+  const parts = [
+    ["rect", { x: 1, y: 1, width: 22, height: 22, rx: 6.5 }],
+    ["rect", { x: 4, y: 4, width: 16, height: 16, rx: 3.5, class: "rim" }],
+    ["path", { d: "M8 12.3 11 15.3 16.3 9" }],
+  ];
+  for (const [tag, attributes] of parts) {
+    const part = document.createElementNS(SVG, tag);
+    for (const [key, value] of Object.entries(attributes)) part.setAttribute(key, value);
+    svg.append(part);
+  }
+  return svg;
+}
+
+/** Swaps what a node holds. */
+export function fill(parent, ...children) {
+  parent.replaceChildren(...children.flat(Infinity).filter(Boolean));
+}
+
+/**
+ * Brings the children of `parent` in line with `items` and touches only what changed, so that focus, selection and
+ * scroll positions survive. An item is `{key, print, make}`: `print` is a string that differs when the look differs.
+ */
+export function reconcile(parent, items) {
+  const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  let before = parent.firstElementChild;
+  for (const { key, print, make } of items) {
+    let child = old.get(key);
+    old.delete(key);
+    if (!child || child.print !== print) {
+      const made = make();
+      made.dataset.key = key;
+      made.print = print;
+      if (child) {
+        if (child === before) before = made;
+        child.replaceWith(made);
+      }
+      child = made;
+    }
+    if (child === before) before = before.nextElementSibling;
+    else parent.insertBefore(child, before);
+  }
+  for (const child of old.values()) child.remove();
+}
+
+/** Roving focus for a row of tabs or similar: arrow keys move, Home and End jump. */
+export function rove(list, selector) {
+  list.addEventListener("keydown", (event) => {
+    const stops = [...list.querySelectorAll(selector)].filter((stop) => stop.checkVisibility());
+    const at = stops.indexOf(document.activeElement);
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const to = { Home: 0, End: stops.length - 1 }[event.key] ?? (step && (at + step + stops.length) % stops.length);
+    if (at < 0 || to === undefined) return;
+    event.preventDefault();
+    stops[to].focus();
+    if (stops[to].getAttribute("role") === "tab") stops[to].click();
+  });
+}

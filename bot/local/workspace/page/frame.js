@@ -1,0 +1,177 @@
+/* The frame around the talk: faces and languages on top, channels on the left, panes and the bar below. */
+
+import { everyone, setLocale } from "./act.js";
+import { fill, h, icon, rove, seal } from "./dom.js";
+import { avatar } from "./messages.js";
+import { become, direct, go, HOME, keep, look, model, on } from "./model.js";
+import { seen } from "./mailbox.js";
+import { shown } from "./log.js";
+import { toast } from "./toast.js";
+import { apply, t } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+const body = document.body;
+
+function faces() {
+  const focused = document.activeElement?.dataset?.person;
+  fill($("people"), look.people().map((person, place) => face(person, place + 1)));
+  if (focused) $("people").querySelector(`[data-person="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function face(person, number) {
+  const me = person.id === model.person;
+  const waiting = me ? 0 : (model.unread[person.id] ?? 0);
+  const label = [person.name, person.title, waiting && t("unread", { n: waiting })].filter(Boolean).join(" · ");
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "face",
+      "aria-pressed": String(me),
+      "aria-label": label,
+      "aria-keyshortcuts": `Alt+${number}`,
+      title: `${label} (Alt+${number})`,
+      dataset: { person: person.id },
+      onclick: () => become(person.id),
+    },
+    avatar(person),
+    me && h("span", { class: "name" }, person.name),
+    waiting > 0 && h("span", { class: "count" }, String(waiting)),
+  );
+}
+
+function languages() {
+  for (const button of $("languages").children) {
+    button.setAttribute("aria-pressed", String(button.dataset.language === model.language));
+  }
+}
+
+async function choose(lang) {
+  if (lang === model.language || !(await setLocale(lang))) return;
+  const run = () => setLocale(lang, everyone());
+  toast(t("language_set", { name: model.me.name }), { action: t("for_everybody"), run });
+}
+
+function channels() {
+  const dm = direct();
+  const shared = model.channels.filter((channel) => channel.kind !== "im");
+  fill(
+    $("nav"),
+    h("h2", {}, model.team.name ?? ""),
+    h("h3", {}, t("app_section")),
+    dm && entry(dm.id, "chat", model.bot.name, dm.unread),
+    entry(HOME, "home", t("home"), 0),
+    h("h3", {}, t("channels")),
+    shared.map((channel) => entry(channel.id, "hash", channel.name, channel.unread)),
+    h("p", { class: "honest" }, t("honest")),
+  );
+}
+
+function entry(id, mark, name, unread) {
+  const here = model.channel === id;
+  const to = async () => {
+    await go(id);
+    pane("chat");
+  };
+  return h(
+    "button",
+    { type: "button", class: "entry", "aria-current": here ? "page" : undefined, dataset: { channel: id }, onclick: to },
+    icon(mark),
+    h("span", {}, name),
+    unread > 0 && !here && h("span", { class: "count", "aria-label": t("unread", { n: unread }) }, String(unread)),
+  );
+}
+
+function standins() {
+  fill(
+    $("standins"),
+    h("h2", {}, t("standins")),
+    h("p", {}, t("standins_why")),
+    h("dl", {}, model.standins.map(({ name, note }) => [h("dt", {}, name), h("dd", {}, note)])),
+  );
+}
+
+const BAR = [["nav", "list", "channels_short"], ["chat", "chat", "chat"], ["thread", "thread", "thread"], ["mail", "mail", "mailbox"], ["log", "log", "log"]];
+
+function bar() {
+  fill(
+    $("bar"),
+    BAR.map(([name, mark, label]) =>
+      h(
+        "button",
+        { type: "button", dataset: { pane: name }, onclick: () => pane(name), "aria-current": body.dataset.pane === name ? "page" : undefined },
+        icon(mark),
+        h("span", {}, t(label)),
+        h("i", { class: "dot", "aria-hidden": "true" }),
+      ),
+    ),
+  );
+}
+
+/** On a narrow screen one pane fills it: `nav`, `chat`, `thread`, `mail` or `log`. On a wide one the side follows. */
+export function pane(name) {
+  body.dataset.pane = name;
+  if (["thread", "mail", "log"].includes(name)) tab(name);
+  for (const button of $("bar").children) {
+    if (button.dataset.pane === name) button.setAttribute("aria-current", "page");
+    else button.removeAttribute("aria-current");
+  }
+}
+
+/** Turns the right side to one of its tabs. */
+export function tab(name) {
+  if (model.tab === "mail" && name !== "mail") seen();
+  model.tab = name;
+  keep();
+  for (const button of $("tabs").children) {
+    const chosen = button.dataset.tab === name;
+    button.setAttribute("aria-selected", String(chosen));
+    button.tabIndex = chosen ? 0 : -1;
+    $(`panel-${button.dataset.tab}`).hidden = !chosen;
+  }
+  if (name === "thread") body.removeAttribute("data-new-thread");
+  if (name === "log") shown();
+}
+
+/** True when this pane can be seen now. */
+export const visible = (id) => $(id).checkVisibility();
+
+const STOPS = ["nav", "talk", "side"];
+
+function keys(event) {
+  const digit = /^Digit([1-9])$/.exec(event.code)?.[1];
+  if (event.altKey && !event.ctrlKey && !event.metaKey && digit && !document.querySelector("dialog[open]")) {
+    const person = look.people()[digit - 1];
+    if (!person) return;
+    event.preventDefault();
+    become(person.id);
+  } else if (event.key === "F6") {
+    event.preventDefault();
+    const stops = STOPS.map($).filter((stop) => stop.checkVisibility());
+    const at = stops.findIndex((stop) => stop.contains(document.activeElement));
+    stops.at((at + (event.shiftKey ? -1 : 1)) % stops.length).focus();
+  }
+}
+
+export function start() {
+  fill($("seal"), seal());
+  document.addEventListener("keydown", keys);
+  rove($("tabs"), "[role=tab]");
+  rove($("people"), "button");
+  rove($("nav"), ".entry");
+  for (const button of $("tabs").children) button.addEventListener("click", () => pane(button.dataset.tab));
+  for (const button of $("languages").children) button.addEventListener("click", () => choose(button.dataset.language));
+  tab(model.tab);
+}
+
+on("state unread words", faces);
+on("state where words", channels);
+on("state words", standins);
+on("words", () => {
+  apply(document);
+  languages();
+  bar();
+});
+on("connection", () => {
+  $("banner").textContent = model.connected ? "" : t("connection_lost");
+});

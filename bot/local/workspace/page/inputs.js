@@ -1,0 +1,151 @@
+/* The fields of dialogs. Every control carries `read()`, which gives its value the way Slack reports it. */
+
+import { h } from "./dom.js";
+import { emojify } from "./emoji.js";
+import { unescape } from "./mrkdwn.js";
+import { t } from "./words.js";
+
+const words = (object) => emojify(unescape(object?.text ?? ""));
+let count = 0;
+
+/** An `input` block: label, control, hint and a place for what is wrong with it. */
+export function input(block, env) {
+  const part = block.element ?? {};
+  const id = `field-${(count += 1)}`;
+  const make = Object.hasOwn(CONTROLS, part.type) ? CONTROLS[part.type] : strange;
+  const kept = env.values?.[block.block_id]?.[part.action_id];
+  const { node, read, group } = make(part, { id, kept, look: env.look });
+  const label = [words(block.label), block.optional && h("span", { class: "optional" }, t("optional"))];
+  const described = `${id}-hint ${id}-error`;
+  const target = group ? node : node.querySelector("input, textarea, select") ?? node;
+  target.setAttribute("aria-describedby", described);
+  if (!block.optional) target.setAttribute(group ? "data-required" : "aria-required", "true");
+  const wrap = h(
+    "div",
+    { class: "input", dataset: { block: block.block_id, action: part.action_id } },
+    group ? h("div", { class: "label", id: `${id}-label` }, label) : h("label", { class: "label", for: id }, label),
+    node,
+    h("p", { class: "hint", id: `${id}-hint` }, words(block.hint)),
+    h("p", { class: "error", id: `${id}-error`, role: "alert" }),
+  );
+  wrap.read = () => ({ type: part.type, ...read() });
+  wrap.required = !block.optional && part.type in CONTROLS;
+  return wrap;
+}
+
+const strange = (part) => ({
+  node: h("p", { class: "unknown" }, t("unknown_block", { type: String(part.type) })),
+  read: () => ({}),
+  group: true,
+});
+
+function field(type, part, { id, kept }, extra = {}) {
+  const control = h(type === "textarea" ? "textarea" : "input", {
+    id,
+    class: "control",
+    type: type === "textarea" ? undefined : type,
+    placeholder: words(part.placeholder) || undefined,
+    maxlength: part.max_length,
+    minlength: part.min_length,
+    dir: "auto",
+    autofocus: part.focus_on_load,
+    autocomplete: "off",
+    ...extra,
+  });
+  return { control, kept };
+}
+
+function typed(type, part, at, extra) {
+  const { control, kept } = field(type, part, at, extra);
+  control.value = kept?.value ?? part.initial_value ?? "";
+  const counter = part.max_length ? meter(control, part.max_length) : null;
+  return { node: h("div", { class: "box" }, control, counter), read: () => ({ value: control.value || null }) };
+}
+
+/** "12 / 300", shown once a text comes near its limit. */
+function meter(control, most) {
+  const counter = h("span", { class: "meter", "aria-hidden": "true" });
+  const show = () => {
+    counter.textContent = control.value.length > most * 0.7 ? `${control.value.length} / ${most}` : "";
+  };
+  control.addEventListener("input", show);
+  show();
+  return counter;
+}
+
+function moment(type, key, part, at) {
+  const { control, kept } = field(type, part, at);
+  control.value = kept?.[`selected_${key}`] ?? part[`initial_${key}`] ?? "";
+  return { node: h("div", { class: "box" }, control), read: () => ({ [`selected_${key}`]: control.value || null }) };
+}
+
+function select(part, { id }, options, chosen) {
+  const control = h(
+    "select",
+    { id, class: "control select" },
+    h("option", { value: "" }, words(part.placeholder) || t("choose")),
+    options.map(({ value, label }) => h("option", { value }, label)),
+  );
+  control.value = chosen ?? "";
+  return control;
+}
+
+const optionsOf = (part) =>
+  [...(part.options ?? []), ...(part.option_groups ?? []).flatMap((group) => group.options)].filter(Boolean);
+
+function chosenAmong(part, control) {
+  return optionsOf(part).find(({ value }) => value === control.value) ?? null;
+}
+
+function choices(kind, part, { id, kept }) {
+  const before = kind === "radio" ? [kept?.selected_option ?? part.initial_option] : kept?.selected_options ?? part.initial_options ?? [];
+  const marked = new Set(before.filter(Boolean).map(({ value }) => value));
+  const boxes = optionsOf(part).map((given) => {
+    const box = h("input", { type: kind, name: id, value: given.value, checked: marked.has(given.value) });
+    box.option = given;
+    return box;
+  });
+  const rows = boxes.map((box) =>
+    h("label", { class: "choice" }, box, h("span", {}, words(box.option.text), describe(box.option))),
+  );
+  const role = kind === "radio" ? "radiogroup" : "group";
+  const node = h("div", { class: "choices", role, "aria-labelledby": `${id}-label` }, rows);
+  return { node, group: true, picked: () => boxes.filter((box) => box.checked).map((box) => box.option) };
+}
+
+const describe = (given) => given.description && h("small", {}, words(given.description));
+
+const CONTROLS = {
+  plain_text_input: (part, at) => typed(part.multiline ? "textarea" : "text", part, at, part.multiline ? { rows: 4 } : {}),
+  email_text_input: (part, at) => typed("email", part, at),
+  url_text_input: (part, at) => typed("url", part, at),
+  number_input: (part, at) =>
+    typed("text", part, at, { inputmode: part.is_decimal_allowed ? "decimal" : "numeric" }),
+  datepicker: (part, at) => moment("date", "date", part, at),
+  timepicker: (part, at) => moment("time", "time", part, at),
+  static_select(part, at) {
+    const options = optionsOf(part).map((given) => ({ value: given.value, label: words(given.text) }));
+    const control = select(part, at, options, (at.kept?.selected_option ?? part.initial_option)?.value);
+    return { node: h("div", { class: "box" }, control), read: () => ({ selected_option: chosenAmong(part, control) }) };
+  },
+  users_select(part, at) {
+    const options = at.look.people().map(({ id, name, title }) => ({ value: id, label: title ? `${name} · ${title}` : name }));
+    const control = select(part, at, options, at.kept?.selected_user ?? part.initial_user);
+    return { node: h("div", { class: "box" }, control), read: () => ({ selected_user: control.value || null }) };
+  },
+  radio_buttons(part, at) {
+    const made = choices("radio", part, at);
+    return { ...made, read: () => ({ selected_option: made.picked()[0] ?? null }) };
+  },
+  checkboxes(part, at) {
+    const made = choices("checkbox", part, at);
+    return { ...made, read: () => ({ selected_options: made.picked() }) };
+  },
+};
+
+/** True when a reported value says nothing. */
+export function blank(state) {
+  const { type: _type, ...rest } = state;
+  const values = Object.values(rest);
+  return values.every((value) => value === null || value === undefined || String(value).trim() === "" || value.length === 0);
+}

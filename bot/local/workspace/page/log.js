@@ -1,0 +1,93 @@
+/* The live log: what the bot writes into its journal, as it happens. */
+
+import { h, icon } from "./dom.js";
+import { look, model, on } from "./model.js";
+import { clockSeconds, t } from "./words.js";
+
+const panel = document.getElementById("panel-log");
+const MOST_SHOWN = 600;
+
+const box = h("ol", { class: "lines", role: "log", "aria-live": "off", tabindex: 0 });
+const filter = h("input", { type: "search", class: "control", autocomplete: "off", spellcheck: "false" });
+const none = h("div", { class: "empty" });
+const follow = h("button", { type: "button", class: "button jump", hidden: true });
+panel.append(h("div", { class: "filter" }, filter), h("div", { class: "screen" }, box, follow, none));
+
+/** The colour of a kind of line. */
+const TONES = [
+  [/error|fail|dead|unknown|lost|down/, "bad"],
+  [/refus|reject|denied|forbidden|expire|warn|stop|retry|limit/, "warn"],
+  [/approv|decision|decid|done|final|answer|succe|commit/, "good"],
+  [/card|wait|pause|propos|ask|gate/, "ask"],
+  [/effect|mail|tool|execut|click|press/, "act"],
+  [/message|say|in$|event/, "talk"],
+];
+
+const tone = (kind) => TONES.find(([pattern]) => pattern.test(kind))?.[1] ?? "calm";
+
+const text = (line) => [line.kind, line.run, name(line.person), line.person, line.channel, line.text].join(" ").toLowerCase();
+const name = (id) => (id ? (look.person(id)?.name ?? id) : "");
+const wanted = (line) => filter.value.toLowerCase().split(/\s+/).every((word) => text(line).includes(word));
+const atEnd = () => box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+const toEnd = () => {
+  box.scrollTop = box.scrollHeight;
+};
+
+function row(line) {
+  const run = line.run && h("button", { type: "button", class: "run", title: t("only_this_run"), onclick: () => only(line.run) }, line.run);
+  return h(
+    "li",
+    { "data-tone": tone(line.kind ?? "") },
+    h("time", {}, clockSeconds(line.at_ms)),
+    h("span", { class: "kind" }, line.kind),
+    run,
+    line.person && h("span", { class: "who" }, name(line.person)),
+    h("span", { class: "what", dir: "auto" }, line.text),
+  );
+}
+
+function only(run) {
+  filter.value = filter.value === run ? "" : run;
+  draw();
+}
+
+function draw() {
+  box.replaceChildren(...model.lines.filter(wanted).slice(-MOST_SHOWN).map(row));
+  words();
+  toEnd();
+}
+
+function add() {
+  const line = model.lines.at(-1);
+  if (!wanted(line)) return;
+  const stay = atEnd();
+  box.append(row(line));
+  if (box.children.length > MOST_SHOWN) box.firstElementChild.remove();
+  none.hidden = true;
+  if (stay) toEnd();
+  else follow.hidden = false;
+}
+
+function words() {
+  filter.placeholder = t("filter_log");
+  filter.setAttribute("aria-label", t("filter_log"));
+  box.setAttribute("aria-label", t("log"));
+  follow.replaceChildren(icon("down"), t("newest"));
+  none.replaceChildren(icon("log"), h("h3", {}, t(filter.value ? "nothing_found" : "no_log")), h("p", {}, t("no_log_why")));
+  none.hidden = box.children.length > 0;
+  follow.hidden = true;
+}
+
+/** The pane has just come into view. */
+export const shown = toEnd;
+
+filter.addEventListener("input", draw);
+follow.addEventListener("click", () => {
+  toEnd();
+  follow.hidden = true;
+});
+box.addEventListener("scroll", () => {
+  if (atEnd()) follow.hidden = true;
+});
+on("line", add);
+on("words", draw);

@@ -1,0 +1,100 @@
+/* The mailbox: every mail the stand-in caught, newest first. */
+
+import { h, icon, reconcile } from "./dom.js";
+import { keep, look, model, on } from "./model.js";
+import { full, t, when } from "./words.js";
+
+const panel = document.getElementById("panel-mail");
+const badge = document.getElementById("mail-count");
+let reading = null;
+
+const at = (mail) => (typeof mail.at === "number" ? mail.at : Date.parse(mail.at));
+const stamp = (mail) => (at(mail) < 1e11 ? at(mail) * 1000 : at(mail));
+
+/** An address as a name where the page knows one. */
+function known(address) {
+  const bare = /<([^>]+)>/.exec(address)?.[1] ?? address;
+  return look.people().find(({ email }) => email && email === bare.trim()) ?? null;
+}
+
+const list = (to) => (Array.isArray(to) ? to : [to]).filter(Boolean);
+const names = (to) => list(to).map((one) => known(one)?.name ?? one).join(", ");
+
+export function draw() {
+  const fresh = model.mails.filter((mail) => stamp(mail) > model.seenMail).length;
+  badge.textContent = fresh ? String(fresh) : "";
+  document.body.toggleAttribute("data-new-mail", fresh > 0);
+  const mail = model.mails.find(({ id }) => id === reading);
+  panel.replaceChildren(mail ? letter(mail) : model.mails.length ? shelf() : nothing());
+}
+
+function nothing() {
+  return h("div", { class: "empty" }, icon("mail"), h("h3", {}, t("no_mail")), h("p", {}, t("no_mail_why")));
+}
+
+function shelf() {
+  const box = h("ul", { class: "mails" });
+  const newest = [...model.mails].sort((one, other) => stamp(other) - stamp(one));
+  reconcile(box, newest.map((mail) => ({ key: String(mail.id), print: mail.subject, make: () => envelope(mail) })));
+  return box;
+}
+
+function envelope(mail) {
+  const open = () => {
+    reading = mail.id;
+    draw();
+    panel.querySelector("button").focus();
+  };
+  const unseen = stamp(mail) > model.seenMail;
+  return h(
+    "li",
+    {},
+    h(
+      "button",
+      { type: "button", class: unseen ? "mail unseen" : "mail", onclick: open },
+      h("span", { class: "to" }, t("mail_to", { name: names(mail.to) })),
+      h("time", {}, when(stamp(mail))),
+      h("b", { dir: "auto" }, mail.subject || t("no_subject")),
+      h("span", { class: "first", dir: "auto" }, (mail.body ?? "").slice(0, 160)),
+    ),
+  );
+}
+
+function letter(mail) {
+  const back = () => {
+    reading = null;
+    draw();
+    panel.querySelector("button")?.focus();
+  };
+  if (stamp(mail) > model.seenMail) {
+    model.seenMail = stamp(mail);
+    keep();
+  }
+  const line = (name, value) => value && [h("dt", {}, t(name)), h("dd", { dir: "auto" }, value)];
+  const whole = (address) => (known(address) ? `${known(address).name} <${known(address).email}>` : address);
+  return h(
+    "article",
+    { class: "letter" },
+    h("button", { type: "button", class: "quiet text", onclick: back }, icon("back"), t("all_mails")),
+    h("h3", { dir: "auto" }, mail.subject || t("no_subject")),
+    h(
+      "dl",
+      {},
+      line("mail_from", mail.from),
+      line("mail_recipient", list(mail.to).map(whole).join(", ")),
+      line("mail_at", full(stamp(mail))),
+      line("mail_id", mail.message_id),
+    ),
+    h("div", { class: "mail-body", dir: "auto" }, mail.body ?? ""),
+  );
+}
+
+/** Whoever looks at the list has seen what is in it. */
+export function seen() {
+  model.seenMail = Math.max(model.seenMail, ...model.mails.map(stamp));
+  keep();
+  badge.textContent = "";
+  document.body.removeAttribute("data-new-mail");
+}
+
+on("mails words", draw);

@@ -1,0 +1,162 @@
+/* Messages: the list of a channel, and the thread beside it. */
+
+import { press } from "./act.js";
+import { blocks } from "./blocks.js";
+import { h, icon, seal } from "./dom.js";
+import { look, model } from "./model.js";
+import { gist, mrkdwn } from "./mrkdwn.js";
+import { clock, day, dayName, full, millis, t } from "./words.js";
+
+const TOGETHER_MS = 300_000;
+const LONG = 2_500;
+
+export const isBot = (message) => Boolean(message.bot_id) || message.user === model.bot.id;
+
+/** Who wrote a message, as far as the page knows. */
+export function author(message) {
+  if (isBot(message)) return { id: model.bot.id, name: model.bot.name ?? "Countersign", is_bot: true };
+  return look.person(message.user) ?? { id: message.user, name: message.user ?? t("somebody") };
+}
+
+const isReply = (message) => message.thread_ts && message.thread_ts !== message.ts;
+
+/** What the middle of the page lists: messages outside threads and private notices, oldest first. */
+export function mainList() {
+  const shown = model.messages.filter((message) => !isReply(message) || message.subtype === "thread_broadcast");
+  return ordered([...shown, ...notices().filter((notice) => !notice.thread_ts)]);
+}
+
+/** The root of a thread and everything under it. */
+export function threadList(root) {
+  const own = model.messages.filter((message) => message.ts === root || message.thread_ts === root);
+  return ordered([...own, ...notices().filter((notice) => notice.thread_ts === root)]);
+}
+
+const dismissed = new Set();
+const notices = () =>
+  model.private.filter(({ ts }) => !dismissed.has(ts)).map((notice) => ({ ...notice, bot_id: "B", private: true }));
+const ordered = (list) => list.sort((one, other) => Number(one.ts) - Number(other.ts));
+
+export const replies = (root) => model.messages.filter((message) => isReply(message) && message.thread_ts === root);
+
+/** The thread in which the bot spoke last, as {root, ts}, or null. */
+export function liveliest() {
+  const spoken = model.messages.filter((message) => isBot(message) && isReply(message));
+  const last = ordered(spoken).at(-1);
+  return last ? { root: last.thread_ts, ts: last.ts } : null;
+}
+
+/** Rows for `reconcile`. `inThread` hides reply counts and puts a line under the root. */
+export function rows(list, { inThread, open, redraw }) {
+  const result = [];
+  let before = null;
+  for (const message of list) {
+    const at = millis(message.ts);
+    const newDay = !before || day(millis(before.ts)) !== day(at);
+    if (newDay && !inThread) result.push(row(`day-${day(at)}`, dayName(at), () => separator(dayName(at), "day")));
+    const close = !newDay && at - millis(before.ts) < TOGETHER_MS;
+    const compact = close && !(inThread && result.at(-1)?.rule) && together(before, message);
+    const options = { compact, inThread, open, redraw, count: inThread ? [] : replies(message.ts) };
+    result.push(row(`${message.private ? "p" : "m"}${message.ts}`, print(message, options), () => bubble(message, options)));
+    if (inThread && list.length > 1 && message === list[0]) {
+      const label = t("replies", { n: list.length - 1 });
+      result.push({ ...row("rule", label, () => separator(label, "rule")), rule: true });
+    }
+    before = message;
+  }
+  return result;
+}
+
+const row = (key, print, make) => ({ key, print: `${print} ${model.spoken}`, make });
+
+const together = (one, other) =>
+  author(one).id === author(other).id && Boolean(one.private) === Boolean(other.private) && !replies(one.ts).length;
+
+const print = (message, { compact, count }) =>
+  JSON.stringify([message, compact, count.length, count.at(-1)?.ts, author(message).name, model.thread === message.ts]);
+
+const separator = (label, kind) => h("div", { class: `separator ${kind}`, role: "separator" }, h("span", {}, label));
+
+/** A round face: the first character of a name on a colour of their own; the bot carries its seal. */
+export function avatar(person) {
+  if (person.is_bot) return h("span", { class: "avatar bot", "aria-hidden": "true" }, seal());
+  const place = model.people.findIndex(({ id }) => id === person.id);
+  return h("span", { class: "avatar", "data-tint": (place + 6) % 6, "aria-hidden": "true" }, [...(person.name ?? "?")][0]);
+}
+
+function bubble(message, options) {
+  const who = author(message);
+  const at = millis(message.ts);
+  const time = h("time", { datetime: new Date(at).toISOString(), title: full(at) }, clock(at));
+  const node = h(
+    "article",
+    { class: "message", "aria-label": t("message_by", { name: who.name, time: clock(at) }), tabindex: -1, dataset: { ts: message.ts } },
+    message.private && privateMark(message, options),
+    h("div", { class: "gutter" }, options.compact ? time : avatar(who)),
+    h(
+      "div",
+      { class: "body" },
+      !options.compact && h("header", {}, h("b", {}, who.name), who.is_bot && h("span", { class: "badge" }, t("app")), time),
+      content(message),
+      message.edited && h("small", { class: "edited" }, t("edited")),
+      !options.inThread && threadLink(message, options),
+    ),
+  );
+  node.classList.toggle("compact", Boolean(options.compact));
+  node.classList.toggle("private", Boolean(message.private));
+  node.classList.toggle("current", !options.inThread && model.thread === message.ts);
+  return node;
+}
+
+function privateMark(notice, { redraw }) {
+  const drop = () => {
+    dismissed.add(notice.ts);
+    redraw();
+  };
+  return h(
+    "div",
+    { class: "only-you" },
+    icon("lock"),
+    h("span", {}, t("only_you")),
+    h("button", { type: "button", class: "quiet text", onclick: drop }, t("dismiss")),
+  );
+}
+
+/** Blocks where a message has its own, otherwise its text. A very long text is folded;
+ * a card never is: what is decided on is always in full view. */
+function content(message) {
+  const place = { channel: model.channel, ts: message.ts };
+  const own = (message.blocks ?? []).length > 0 && (isBot(message) || !message.text);
+  const env = { look, press: (action, control) => press(place, action, control) };
+  if (own) return h("div", { class: "content" }, blocks(message.blocks, env));
+  const node = h("div", { class: "content prose" }, mrkdwn(message.text ?? "", look));
+  return node.textContent.length > LONG ? folded(node) : node;
+}
+
+function folded(node) {
+  const toggle = h("button", { type: "button", class: "quiet text", "aria-expanded": "false" }, t("show_more"));
+  const box = h("div", { class: "folded" }, node, toggle);
+  toggle.addEventListener("click", () => {
+    const open = box.classList.toggle("open");
+    toggle.textContent = t(open ? "show_less" : "show_more");
+    toggle.setAttribute("aria-expanded", String(open));
+  });
+  return box;
+}
+
+function threadLink(message, { open, count }) {
+  if (message.private) return null;
+  if (!count.length) {
+    const label = t("reply_in_thread");
+    const to = () => open(message.ts, true);
+    return h("button", { type: "button", class: "quiet hover", "aria-label": label, title: label, onclick: to }, icon("thread"));
+  }
+  const faces = [...new Map(count.map((reply) => [author(reply).id, author(reply)])).values()].slice(0, 3);
+  return h(
+    "button",
+    { type: "button", class: "thread-link", onclick: () => open(message.ts, true) },
+    h("span", { class: "faces" }, faces.map(avatar)),
+    h("b", {}, t("replies", { n: count.length })),
+    h("span", { class: "last" }, gist(count.at(-1).text, look, 60)),
+  );
+}

@@ -1,0 +1,240 @@
+/* What the page knows, and how it finds out. Views read `model` and listen for the names of what changed. */
+
+import { coalesce, Feed, get, post, Refused } from "./api.js";
+import { load, language, setZone } from "./words.js";
+
+const KEPT = "countersign";
+const MOST_LINES = 2_000;
+
+const kept = read();
+
+export const model = {
+  person: kept.person ?? null,
+  channel: kept.channel ?? null,
+  tab: kept.tab ?? "thread",
+  language: kept.language ?? "zh",
+  team: {},
+  bot: {},
+  me: null,
+  people: [],
+  channels: [],
+  standins: [],
+  commands: [],
+  messages: [],
+  private: [],
+  thread: null,
+  view: null,
+  home: null,
+  mails: [],
+  lines: [],
+  unread: {},
+  seenMail: kept.seenMail ?? 0,
+  connected: true,
+};
+
+export const HOME = "home";
+
+/** How renderers find people and channels. */
+export const look = {
+  person: (id) => model.people.find((person) => person.id === id),
+  people: () => model.people.filter((person) => !person.is_bot),
+  channel: (id) => model.channels.find((channel) => channel.id === id),
+  get me() {
+    return model.me;
+  },
+};
+
+const listeners = new Map();
+
+/** Calls `listen` whenever one of `names` changed. */
+export function on(names, listen) {
+  for (const name of names.split(" ")) listeners.set(name, [...(listeners.get(name) ?? []), listen]);
+}
+
+export function emit(name) {
+  for (const listen of listeners.get(name) ?? []) listen();
+}
+
+function read() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/** Remembers where this reader is, for the next visit. */
+export function keep() {
+  const { person, channel, tab, language: lang, seenMail } = model;
+  try {
+    localStorage.setItem(KEPT, JSON.stringify({ person, channel, tab, language: lang, seenMail }));
+  } catch {
+    return; // private windows may refuse; the page works without a memory
+  }
+}
+
+/** Wraps a fetch so that an answer for somebody or somewhere left meanwhile is thrown away. */
+function current(fetching, take) {
+  return coalesce(async () => {
+    const before = `${model.person} ${model.channel}`;
+    let found;
+    try {
+      found = await fetching();
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      if (error.code === "offline" || error.code === "timeout") connected(false);
+      return;
+    }
+    if (before === `${model.person} ${model.channel}`) await take(found);
+  });
+}
+
+export function connected(is) {
+  if (model.connected === is) return;
+  model.connected = is;
+  emit("connection");
+}
+
+const who = () => (model.person ? { person: model.person } : {});
+
+export const refresh = {
+  state: current(
+    () => get("state", who()),
+    async (state) => {
+      state.people = state.people.map((one) => ({ ...one, name: one.display || one.name, handle: one.name }));
+      state.bot.name = state.people.find(({ id }) => id === state.bot.id)?.name ?? state.bot.name;
+      Object.assign(model, state, { me: person(state) });
+      model.person = model.me.id;
+      if (model.channel !== HOME && !look.channel(model.channel)) model.channel = direct()?.id ?? null;
+      setZone(model.me.tz);
+      await speak(model.me.locale?.toLowerCase().startsWith("zh") ? "zh" : "en");
+      keep();
+      emit("state");
+    },
+  ),
+  messages: current(
+    () => (model.channel === HOME ? { messages: [], private: [] } : get("messages", { ...who(), channel: model.channel })),
+    (found) => {
+      model.messages = found.messages;
+      model.private = found.private;
+      emit("messages");
+    },
+  ),
+  view: current(
+    () => get("views", who()),
+    ({ view }) => {
+      model.view = view;
+      emit("view");
+    },
+  ),
+  home: current(
+    () => get("home", who()),
+    ({ view }) => {
+      model.home = view;
+      emit("home");
+    },
+  ),
+  mails: current(
+    () => get("mail"),
+    ({ mails }) => {
+      model.mails = mails;
+      emit("mails");
+    },
+  ),
+  /** Unread counts of everybody else, for the dots on their faces. */
+  others: coalesce(async () => {
+    for (const { id } of look.people()) {
+      if (id === model.person) continue;
+      try {
+        const { channels } = await get("state", { person: id });
+        model.unread[id] = channels.reduce((sum, channel) => sum + (channel.kind === "im" ? channel.unread : 0), 0);
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        return;
+      }
+    }
+    emit("unread");
+  }),
+};
+
+const person = (state) => {
+  const id = typeof state.me === "string" ? state.me : state.me?.id;
+  return state.people.find((one) => one.id === (id ?? model.person)) ?? state.people.find((one) => !one.is_bot);
+};
+
+export const direct = () => model.channels.find((channel) => channel.kind === "im");
+
+async function speak(lang) {
+  if (model.spoken === lang) return;
+  await load(lang);
+  model.spoken = lang;
+  model.language = language();
+  emit("words");
+}
+
+export const everything = () => Promise.all(["state", "messages", "view", "home", "mails"].map((name) => refresh[name]()));
+
+let feed = null;
+
+/** Opens the live feed of the current person, closing the one before. */
+export function follow() {
+  feed?.close();
+  feed = new Feed(model.person, {
+    frame,
+    up(again) {
+      connected(true);
+      if (again) everything();
+    },
+    down: () => connected(false),
+  });
+}
+
+let later = null;
+
+function othersSoon() {
+  later ??= setTimeout(() => {
+    later = null;
+    refresh.others();
+  }, 700);
+}
+
+const CHANGED = { private: "messages", views: "view", mail: "mails", people: "state", channels: "state" };
+
+function frame(data) {
+  othersSoon();
+  if (data.type === "log") {
+    model.lines.push(data.line);
+    model.lines.splice(0, model.lines.length - MOST_LINES);
+    emit("line");
+  } else if (data.what === "messages" && data.channel && data.channel !== model.channel) {
+    refresh.state();
+  } else {
+    refresh[CHANGED[data.what] ?? data.what]?.();
+  }
+}
+
+/** Becomes another person, in their DM with the bot. */
+export async function become(id) {
+  const kind = model.channel === HOME ? HOME : look.channel(model.channel)?.kind;
+  model.person = id;
+  model.channel = kind === "channel" ? model.channel : kind === HOME ? HOME : null;
+  Object.assign(model, { thread: null, messages: [], private: [], view: null, home: null, fresh: true });
+  model.unread[id] = 0;
+  await refresh.state();
+  emit("where");
+  follow();
+  await Promise.all([refresh.messages(), refresh.view(), refresh.home(), refresh.others()]);
+}
+
+/** Goes to a channel or to the Home tab. */
+export async function go(channel) {
+  Object.assign(model, { channel, thread: null, messages: [], private: [], fresh: true });
+  keep();
+  emit("where");
+  if (channel === HOME) {
+    await post("home", { person: model.person });
+    await refresh.home();
+  } else {
+    await refresh.messages();
+  }
+}

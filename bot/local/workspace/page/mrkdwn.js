@@ -1,0 +1,137 @@
+/* Slack's mrkdwn as nodes. Untrusted: everything ends in a text node, links only where the scheme is harmless. */
+
+import { h } from "./dom.js";
+import { emojify } from "./emoji.js";
+import { t, tokens } from "./words.js";
+
+const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
+
+/** Slack escapes exactly three characters. */
+export const unescape = (text) => text.replace(/&(?:lt|gt|amp);/g, (entity) => ENTITIES[entity]);
+export const escape = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+/** A link that leaves the page; anything but http, https and mailto stays text. */
+export function link(address, ...label) {
+  let url;
+  try {
+    url = new URL(address);
+  } catch {
+    return h("span", {}, ...label);
+  }
+  if (!["http:", "https:", "mailto:"].includes(url.protocol)) return h("span", {}, ...label);
+  return h("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" }, ...label);
+}
+
+/** A person as a name. `look.person(id)` finds them. */
+export function mention(id, look, fallback = id) {
+  const person = look.person(id);
+  const me = id === look.me?.id;
+  return h("span", { class: me ? "mention me" : "mention", dir: "auto" }, `@${person?.name ?? fallback}`);
+}
+
+const ADDRESS = /https?:\/\/[^\s<>"'）】」』，。；]+[^\s<>"'.,;:!?）】」』，。；)\]]/g;
+
+/** Plain characters: emoji shortcodes and bare addresses. */
+export function plain(text) {
+  const nodes = [];
+  let at = 0;
+  for (const found of text.matchAll(ADDRESS)) {
+    nodes.push(emojify(text.slice(at, found.index)), link(found[0], found[0]));
+    at = found.index + found[0].length;
+  }
+  nodes.push(emojify(text.slice(at)));
+  return nodes.filter((node) => node !== "");
+}
+
+/** What stands between angle brackets: a mention, a channel, a date or a link. */
+function angle(inside, look) {
+  const [head, ...rest] = inside.split("|");
+  const label = unescape(rest.join("|"));
+  const kind = head[0];
+  if (kind === "@") return mention(head.slice(1), look, label || head.slice(1));
+  if (kind === "#") return h("span", { class: "mention" }, `#${label || (look.channel(head.slice(1))?.name ?? head.slice(1))}`);
+  if (kind === "!") return special(head.slice(1), label);
+  const address = unescape(head);
+  return link(address, label ? emojify(label) : address.replace(/^mailto:/, ""));
+}
+
+function special(head, label) {
+  const [name, seconds, template] = head.split("^");
+  if (name === "date") {
+    const said = tokens(Number(seconds) * 1000, unescape(template ?? ""));
+    const when = new Date(Number(seconds) * 1000);
+    const machine = Number.isNaN(when.valueOf()) ? undefined : when.toISOString();
+    return h("time", { datetime: machine }, (machine && said) || label);
+  }
+  return h("span", { class: "mention loud" }, label || `@${name}`);
+}
+
+const INLINE = new RegExp(
+  [
+    "`(?<code>[^`\\n]+)`",
+    "<(?<angle>[^<>\\n]+)>",
+    "(?<![A-Za-z0-9*])\\*(?<bold>[^\\s*](?:[^*\\n]*[^\\s*])?)\\*(?![A-Za-z0-9*])",
+    "(?<![A-Za-z0-9_])_(?<italic>[^\\s_](?:[^_\\n]*[^\\s_])?)_(?![A-Za-z0-9_])",
+    "(?<![A-Za-z0-9~])~(?<strike>[^\\s~](?:[^~\\n]*[^\\s~])?)~(?![A-Za-z0-9~])",
+  ].join("|"),
+  "g",
+);
+
+/** One line or more of running text, without quotes, lists and preformatted parts. */
+export function inline(text, look) {
+  const nodes = [];
+  let at = 0;
+  for (const found of text.matchAll(INLINE)) {
+    nodes.push(...plain(unescape(text.slice(at, found.index))));
+    at = found.index + found[0].length;
+    const { code, angle: inside, bold, italic, strike } = found.groups;
+    if (code !== undefined) nodes.push(h("code", {}, unescape(code)));
+    else if (inside !== undefined) nodes.push(angle(inside, look));
+    else if (bold !== undefined) nodes.push(h("strong", {}, inline(bold, look)));
+    else if (italic !== undefined) nodes.push(h("em", {}, inline(italic, look)));
+    else nodes.push(h("s", {}, inline(strike, look)));
+  }
+  nodes.push(...plain(unescape(text.slice(at))));
+  return nodes;
+}
+
+const LINES = [
+  { tag: "blockquote", mark: /^(?:&gt;|>) ?/ },
+  { tag: "ul", mark: /^ {0,6}[•◦▪-] +/ },
+  { tag: "ol", mark: /^ {0,3}(\d{1,4})[.)] +/ },
+];
+
+/** A whole mrkdwn text: paragraphs, quotes, lists, preformatted parts. */
+export function mrkdwn(text, look) {
+  const nodes = [];
+  for (const [index, part] of text.split("```").entries()) {
+    if (index % 2) nodes.push(h("pre", { tabindex: 0 }, h("code", {}, unescape(part.replace(/^\n|\n$/g, "")))));
+    else nodes.push(...paragraphs(part.replace(index ? /^\n/ : /^$/, "").replace(/\n$/, ""), look));
+  }
+  return nodes;
+}
+
+function paragraphs(text, look) {
+  const groups = [];
+  for (const line of text === "" ? [] : text.split("\n")) {
+    const form = LINES.find(({ mark }) => mark.test(line)) ?? { tag: "p" };
+    const last = groups.at(-1);
+    if (last?.form === form) last.lines.push(line);
+    else groups.push({ form, lines: [line] });
+  }
+  return groups.map(({ form, lines }) => group(form, lines, look));
+}
+
+function group({ tag, mark }, lines, look) {
+  if (tag === "p") return h("p", { dir: "auto" }, inline(lines.join("\n"), look));
+  const bare = lines.map((line) => line.replace(mark, ""));
+  if (tag === "blockquote") return h("blockquote", { dir: "auto" }, inline(bare.join("\n"), look));
+  const start = tag === "ol" ? mark.exec(lines[0])[1] : undefined;
+  return h(tag, { start, dir: "auto" }, bare.map((line) => h("li", {}, inline(line, look))));
+}
+
+/** One line for lists and announcements: the same text without any mark-up. */
+export function gist(text, look, length = 140) {
+  const flat = h("div", {}, mrkdwn(text ?? "", look)).textContent.replace(/\s+/g, " ").trim();
+  return flat.length > length ? `${flat.slice(0, length - 1)}…` : flat || t("attachment");
+}

@@ -1,0 +1,38 @@
+/* Short notices at the edge of the page, and what errors mean in words. */
+
+import { h, icon } from "./dom.js";
+import { known, t } from "./words.js";
+
+const STAYS_MS = 7_000;
+
+/** What a `Refused` means for the person in front of the page. */
+export function problem(error) {
+  return known(`error_${error.code}`) ?? t("error_other", { code: error.detail || error.code });
+}
+
+/** Shows a notice. `more` = {tone: "error", action: "label", run: function}. */
+export function toast(sentence, more = {}) {
+  const box = document.getElementById("toasts");
+  const note = h("div", { class: `toast ${more.tone ?? ""}` }, more.tone === "error" && icon("warn"), h("p", {}, sentence));
+  const away = () => note.remove();
+  if (more.action) {
+    const run = () => {
+      away();
+      more.run();
+    };
+    note.append(h("button", { type: "button", class: "button", onclick: run }, more.action));
+  }
+  const label = t("dismiss");
+  note.append(h("button", { type: "button", class: "quiet", "aria-label": label, title: label, onclick: away }, icon("close")));
+  box.append(note);
+  while (box.children.length > 3) box.firstElementChild.remove();
+  setTimeout(away, STAYS_MS);
+}
+
+let said = "";
+
+/** Tells screen readers, in their own time. */
+export function announce(sentence) {
+  said = sentence === said ? `${sentence}\u00a0` : sentence;
+  document.getElementById("live").textContent = said;
+}

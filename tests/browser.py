@@ -1,0 +1,256 @@
+"""A headless Chromium driven over the W3C WebDriver protocol: just enough for tests of the workspace page."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+ABSENT = (
+    None
+    if CHROMIUM and DRIVER
+    else ("no browser: install the packages `chromium` and `chromium-driver` to run the browser tests")
+)
+"""Why browser tests are skipped here, or None. Use: `@pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT))`."""
+
+KEYS = {
+    "Enter": "\ue007",
+    "Tab": "\ue004",
+    "Escape": "\ue00c",
+    "Backspace": "\ue003",
+    "Home": "\ue011",
+    "End": "\ue010",
+    "ArrowLeft": "\ue012",
+    "ArrowUp": "\ue013",
+    "ArrowRight": "\ue014",
+    "ArrowDown": "\ue015",
+    "Shift": "\ue008",
+    "Control": "\ue009",
+    "Alt": "\ue00a",
+    "F6": "\ue036",
+}
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --no-proxy-server
+    --disable-background-networking --disable-component-update --disable-sync --disable-dev-shm-usage
+    --disable-default-apps --hide-scrollbars --force-device-scale-factor=1""".split()
+EVERY_S = 0.05
+
+
+class BrowserFailed(Exception):
+    """The driver refused a command. `kind` is WebDriver's error name, e.g. "stale element reference"."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+
+
+class Browser:
+    """One browser window: `async with Browser(size=(1280, 800)) as browser: await browser.open(url)`.
+
+    Every look-up takes a CSS selector and waits up to `wait_s` for it, so tests need no sleeps.
+    """
+
+    def __init__(
+        self,
+        *,
+        size: tuple[int, int] = (1280, 800),
+        dark: bool = False,
+        language: str = "zh-CN",
+        wait_s: float = 10,
+    ) -> None:
+        self.size, self.dark, self.language, self.wait_s = size, dark, language, wait_s
+        self._profile = tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True)
+        self._driver: asyncio.subprocess.Process | None = None
+        self._http: aiohttp.ClientSession | None = None
+        self._base = ""
+
+    async def __aenter__(self) -> Browser:
+        self._driver = await asyncio.create_subprocess_exec(
+            str(DRIVER), "--port=0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+        try:
+            self._http = aiohttp.ClientSession(trust_env=False, timeout=aiohttp.ClientTimeout(total=60))
+            self._base = f"http://127.0.0.1:{await self._port()}"
+            made = await self._send("POST", "/session", {"capabilities": {"alwaysMatch": self._wishes()}})
+        except BaseException:
+            await self.close()
+            raise
+        self._base += f"/session/{made['sessionId']}"
+        await self.resize(*self.size)
+        if self.dark:
+            features = [{"name": "prefers-color-scheme", "value": "dark"}]
+            await self.devtools("Emulation.setEmulatedMedia", features=features)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the browser and its driver; safe to call twice."""
+        if self._http is not None:
+            if "/session/" in self._base:
+                await self._quit()
+            await self._http.close()
+        if self._driver is not None and self._driver.returncode is None:
+            self._driver.terminate()
+            await self._driver.wait()
+        self._profile.cleanup()
+
+    async def open(self, url: str) -> None:
+        await self._send("POST", "/url", {"url": url})
+
+    async def resize(self, width: int, height: int) -> None:
+        """Sets the size of the page itself, in CSS pixels (a window is never as narrow as a phone)."""
+        await self.devtools(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+
+    async def devtools(self, command: str, **params: Any) -> Any:
+        """A command of the DevTools protocol, e.g. `devtools("Emulation.setCPUThrottlingRate", rate=4)`."""
+        return await self._send("POST", "/goog/cdp/execute", {"cmd": command, "params": params})
+
+    async def execute(self, js: str, *args: Any) -> Any:
+        """Runs the body of a function in the page; `arguments[0]` … are `args`. Returns what it returns."""
+        return await self._send("POST", "/execute/sync", {"script": js, "args": list(args)})
+
+    async def find(self, css: str, text: str = "") -> str:
+        """Id of the first visible element that matches and contains `text`; waits for it."""
+        found: list[str] = []
+
+        async def there() -> bool:
+            element = await self.execute(FIND, css, text)
+            if element:
+                found.append(element[ELEMENT])
+            return bool(element)
+
+        await self.wait_for(there, what=f"{css} {text!r}")
+        return found[0]
+
+    async def count(self, css: str) -> int:
+        """How many elements match now; does not wait."""
+        return int(await self.execute("return document.querySelectorAll(arguments[0]).length", css))
+
+    async def text(self, css: str, text: str = "") -> str:
+        """The visible text of the first element that matches and contains `text`."""
+        return str(await self._on(css, text, "GET", "/text"))
+
+    async def click(self, css: str, text: str = "") -> None:
+        """Clicks the element in its middle, as a person would: fails when something covers it."""
+        await self._on(css, text, "POST", "/click")
+
+    async def type(self, css: str, text: str, *, clear: bool = False) -> None:
+        """Types into a field. With `clear`, what stood there goes first."""
+        if clear:
+            await self._on(css, "", "POST", "/clear")
+        await self._on(css, "", "POST", "/value", {"text": text})
+
+    async def press(self, *keys: str) -> None:
+        """Presses keys together on whatever has the focus: `press("Alt", "2")`, `press("Enter")`."""
+        codes = [KEYS.get(key, key) for key in keys]
+        down = [{"type": "keyDown", "value": code} for code in codes]
+        up = [{"type": "keyUp", "value": code} for code in reversed(codes)]
+        await self._send(
+            "POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": down + up}]}
+        )
+
+    async def wait_for(self, wanted: str | Callable[[], Awaitable[bool]], *, what: str = "") -> None:
+        """Waits until a selector is visible or a predicate is true; TimeoutError says for what it waited."""
+        if isinstance(wanted, str):
+            await self.find(wanted)
+            return
+        try:
+            async with asyncio.timeout(self.wait_s):
+                while not await wanted():
+                    await asyncio.sleep(EVERY_S)
+        except TimeoutError:
+            raise TimeoutError(f"waited {self.wait_s} s for {what or wanted}") from None
+
+    async def gone(self, css: str, text: str = "") -> None:
+        """Waits until nothing visible matches."""
+
+        async def absent() -> bool:
+            return not await self.execute(FIND, css, text)
+
+        await self.wait_for(absent, what=f"the end of {css} {text!r}")
+
+    async def screenshot(self, path: str | Path) -> Path:
+        """Saves what the window shows as a PNG file."""
+        image = base64.b64decode(await self._send("GET", "/screenshot"))
+        await asyncio.to_thread(Path(path).write_bytes, image)
+        return Path(path)
+
+    async def console(self) -> list[str]:
+        """What the page complained about since the last call: script errors, refused resources."""
+        lines = await self._send("POST", "/se/log", {"type": "browser"})
+        return [line["message"] for line in lines if line["level"] in {"SEVERE", "WARNING"}]
+
+    async def _on(self, css: str, text: str, verb: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """An element command; looked up again when the page replaced the element in between."""
+        result: list[Any] = []
+
+        async def done() -> bool:
+            element = await self.find(css, text)
+            try:
+                result.append(await self._send(verb, f"/element/{element}{path}", body))
+            except BrowserFailed as error:
+                if error.kind in {"stale element reference", "element click intercepted"}:
+                    return False
+                raise
+            return True
+
+        await self.wait_for(done, what=f"{verb} {path} of {css} {text!r}")
+        return result[0]
+
+    async def _send(self, verb: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        assert self._http is not None
+        sent = None if verb == "GET" else body or {}
+        async with self._http.request(verb, self._base + path, json=sent) as reply:
+            value = (await reply.json())["value"]
+        if reply.status != 200:
+            raise BrowserFailed(value["error"], value["message"].partition("\n")[0])
+        return value
+
+    async def _quit(self) -> None:
+        try:
+            await self._send("DELETE", "")
+        except (BrowserFailed, aiohttp.ClientError):
+            return
+
+    async def _port(self) -> str:
+        assert self._driver is not None and self._driver.stdout is not None
+        async with asyncio.timeout(self.wait_s * 3):
+            async for line in self._driver.stdout:
+                if b"successfully on port" in line:
+                    return line.decode().rstrip().rstrip(".").rpartition(" ")[2]
+        raise BrowserFailed("no driver", "chromedriver ended before it was ready")
+
+    def _wishes(self) -> dict[str, Any]:
+        flags: Sequence[str] = (*FLAGS, f"--lang={self.language}", f"--user-data-dir={self._profile.name}")
+        return {
+            "browserName": "chrome",
+            "goog:chromeOptions": {"binary": CHROMIUM, "args": list(flags)},
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }
+
+
+FIND = """
+for (const element of document.querySelectorAll(arguments[0])) {
+  const visible = element.checkVisibility({visibilityProperty: true})
+  if (visible && (element.innerText ?? element.textContent).includes(arguments[1])) return element
+}
+return null
+"""
