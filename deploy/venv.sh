@@ -1,0 +1,54 @@
+# Sourced by `run` and `test`: the project's own environment in .venv, made once.
+# It is made again only when the lock, pyproject.toml, the place or the Python changes.
+# shellcheck shell=bash
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+ROOT=$PWD
+# The project is found as the current directory too; nothing else that happens to be set may come before it.
+unset PYTHONPATH PYTHONHOME
+
+find_python() {
+    local name
+    for name in ${PYTHON:+"$PYTHON"} python3.11 python3.12 python3.13 python3 python3.14 python; do
+        if "$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+            printf '%s\n' "$name"
+            return
+        fi
+    done
+    {
+        echo "Countersign needs Python 3.11 or newer, with its venv module. None was found."
+        echo "  Debian, Ubuntu:  apt install python3 python3-venv"
+        echo "  macOS:           brew install python@3.12"
+        echo "  or name one:     PYTHON=/path/to/python3.12 deploy/run"
+    } >&2
+    return 1
+}
+
+# What the environment was made from, as text: compared instead of hashed, which needs no tool.
+made_from() {
+    printf '%s\n' "$ROOT"
+    cat pyproject.toml "$1"
+}
+
+# install LOCK: makes .venv hold exactly what LOCK names, and the project itself.
+install() {
+    local lock=$1 stamp python
+    stamp=.venv/made-from-$(basename "$lock")
+    if [ -x .venv/bin/python ] && made_from "$lock" | cmp -s - "$stamp"; then
+        return
+    fi
+    if ! .venv/bin/python -c '' >/dev/null 2>&1; then
+        python=$(find_python)
+        echo "Setting up .venv with $("$python" -V) (once) …" >&2
+        rm -rf .venv
+        "$python" -m venv .venv
+    fi
+    echo "Installing what $lock names …" >&2
+    local pip=(.venv/bin/python -m pip --disable-pip-version-check install --quiet --retries 5)
+    if ! "${pip[@]}" --require-hashes -r "$lock" ||
+        ! "${pip[@]}" --no-deps --no-build-isolation --editable .; then
+        echo "The installation did not succeed. The first set-up needs a network; run the command again to go on." >&2
+        return 1
+    fi
+    made_from "$lock" >"$stamp"
+}
