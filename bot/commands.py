@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from bot.events import Message
+from bot.home import summary
 from bot.store.history import History
 from bot.store.writes import Write
-from bot.texts import LANGUAGES, literal, say, sentences
+from bot.texts import LANGUAGES, say, sentences
+from tools.people import name_of
 from tools.spec import Caller, Desk
+from tools.workflow.engine import Assigned
 
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
 HISTORY_SHOWN = 10
@@ -77,13 +80,13 @@ class Commands:
     async def _tasks(self, message: Message, caller: Caller) -> Said:
         language = caller.person.language
         tasks = await self.desk.engine.todo(caller.id)
-        lines = [say("command.task", language, **await self._task(task, language)) for task in tasks]
+        lines = [await self._told("command.task", one, language) for one in tasks]
         return Said("tasks", _listing("tasks", lines, language))
 
     async def _done(self, message: Message, caller: Caller) -> Said:
         language = caller.person.language
         tasks = await self.desk.engine.done(caller.id)
-        lines = [say("command.decided", language, **await self._task(task, language)) for task in tasks]
+        lines = [await self._told("command.decided", one, language) for one in tasks]
         return Said("done", _listing("done", lines, language))
 
     async def _requests(self, message: Message, caller: Caller) -> Said:
@@ -94,8 +97,8 @@ class Commands:
                 "command.request",
                 language,
                 request=one.id,
-                summary=literal(one.summary, language),
-                status=say(f"status.{one.status}", language),
+                summary=await summary(self.desk, one, language),
+                status=say(f"status.{one.status.value}", language),
             )
             for one in requests
         ]
@@ -121,8 +124,10 @@ class Commands:
         """Stopping itself happened before the queue; by the time this is read, nothing runs here."""
         return Said("stop", say("command.stopped", caller.person.language))
 
-    async def _task(self, task: object, language: str) -> dict[str, str]:
-        raise LookupError
+    async def _told(self, key: str, one: Assigned, language: str) -> str:
+        requester = await name_of(self.desk.directory, one.request.initiator)
+        about = await summary(self.desk, one.request, language)
+        return say(key, language, request=one.request.id, requester=requester, summary=about, task=one.task.id)
 
 
 def _listing(name: str, lines: Sequence[str], language: str) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from tools.tasks import plan_of
 
+from bot import logs
 from bot.events import Channel, Directory, Post
 from bot.gate import Gates, task_card
-from bot.logs import bind, logger
+from bot.logs import bind
 from bot.records import WORK, Ask, Cancel, Close, Expire, Notice, Pressed, Remind, Resume, Wrote
 from bot.store.journal import Journal
 from bot.store.keys import Keys
@@ -19,7 +20,7 @@ from bot.texts import literal, say
 from bot.turn import Turns
 from tools.spec import Desk, Gate, Note
 
-log = logger(__name__)
+log = logs.get(__name__)
 
 OUTBOX_PAGE = 50
 

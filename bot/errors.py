@@ -5,7 +5,6 @@ CountersignError
 ├── StoreUnfit           the Redis in use would lose data; the message says the way out
 ├── StoreDown            Redis cannot be reached now
 ├── LeaseLost            another process has taken the lane over; stop, write nothing
-├── Later                not now: keep the item queued, without counting a try
 ├── ModelDown            the model cannot be reached now; the message stays queued
 ├── ModelRefused         the model will not take this conversation
 ├── ChatFailed           the chat platform refused a call for good
@@ -33,14 +32,6 @@ class StoreDown(CountersignError):
 
 class LeaseLost(CountersignError):
     """Another process has taken the lane over: stop, write nothing."""
-
-
-class Later(CountersignError):
-    """Not now: the item stays queued for `delay_ms`, and no try is counted."""
-
-    def __init__(self, delay_ms: int, why: str) -> None:
-        super().__init__(why)
-        self.delay_ms = delay_ms
 
 
 class ModelDown(CountersignError):

@@ -15,10 +15,9 @@ from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
-from bot import cards
+from bot import cards, logs
 from bot.errors import ChatFailed
 from bot.events import Card, Channel, Click, Dialog, Directory, Place, Post, Ref
-from bot.logs import logger
 from bot.policy import RECOVERIES, RENEWALS, Refusal, may_press
 from bot.records import (
     Approval,
@@ -55,7 +54,7 @@ from tools.spec import (
     Use,
 )
 
-log = logger(__name__)
+log = logs.get(__name__)
 
 
 def ask_for(keys: Keys, run: Run, call: Call, plan: Plan, gate: Gate) -> Ask:

@@ -9,7 +9,8 @@ from bot import commands
 from bot.events import Click, Dialog, Home, Message, Place
 from bot.gate import Gates
 from bot.home import Homes
-from bot.records import Pressed, Wrote
+from bot.records import ApprovalState, Cancel, Pressed, Wrote
+from bot.store.approvals import Approvals
 from bot.store.history import History
 from bot.store.lanes import Accepted, Lanes
 from bot.store.runs import Runs
@@ -57,3 +58,20 @@ class LaneIntake:
 
     async def home(self, person: str) -> Home | None:
         return await self.homes.of(person)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCards:
+    """`tools.cards.Cards` over the approvals."""
+
+    lanes: Lanes
+    approvals: Approvals
+
+    async def cancel(self, card: str, person: str) -> bool:
+        """Only what this person proposed, and only while it is open; the card's own lane carries it out."""
+        approval = await self.approvals.get(card)
+        if approval is None or approval.state is not ApprovalState.OPEN or approval.caller != person:
+            return False
+        cancel = Cancel(approval=card, person=person)
+        await self.lanes.put(card, f"cancel:{card}:{approval.version}", cancel.model_dump_json())
+        return True

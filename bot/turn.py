@@ -16,7 +16,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot.commands import Commands
-from bot.errors import Later, ModelDown
+from bot.errors import ModelDown
 from bot.events import Channel, Directory, Message, Post
 from bot.gate import ask_for
 from bot.logs import bind
@@ -28,7 +28,7 @@ from bot.show import Steps, receipt
 from bot.store.history import History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
-from bot.store.lanes import Lanes, Lease
+from bot.store.lanes import Later, Lease
 from bot.store.runs import Runs
 from bot.store.writes import Put, Write
 from bot.texts import say
@@ -48,7 +48,6 @@ class Turns:
     loop: Loop
     commands: Commands
     steps: Steps
-    lanes: Lanes
     keys: Keys
     runs: Runs
     history: History
@@ -67,8 +66,6 @@ class Turns:
         bind(run=passage.run.id)
         if passage.run.status is RunStatus.PAUSED:
             return self._waits(passage)
-        if await self._stopped_before(message):
-            return await self._stop(passage, Reason.USER)
         return await self._through(passage)
 
     async def resume(self, lease: Lease, resume: Resume) -> Sequence[Write]:
@@ -112,11 +109,6 @@ class Turns:
         run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
         run.trace.messages.append(prompt.message(caller, message.text))
         return Passage(lease, run, caller, stored=0)
-
-    async def _stopped_before(self, message: Message) -> bool:
-        """Somebody said stop after this message was written and before its turn came."""
-        at = await self.lanes.stopped_at(message.place.conversation)
-        return at is not None and float(at) > float(message.at)
 
     async def _through(self, passage: Passage) -> Sequence[Write]:
         """The loop, event by event."""

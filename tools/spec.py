@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
+    from tools.cards import Cards
     from tools.mail import Mailer
     from tools.people import Directory
     from tools.workflow.engine import Engine
@@ -164,7 +165,9 @@ class ToolError(Exception):
     `text` is English for the model. `ask` is true when only the person can supply what is missing.
     """
 
-    def __init__(self, code: str, text: str, *, ask: bool = False, field: str = "", **params: str | int) -> None:
+    def __init__(
+        self, code: str, text: str, *, ask: bool = False, field: str = "", **params: str | int | dict[str, str]
+    ) -> None:
         super().__init__(text)
         self.code, self.text, self.ask, self.field, self.params = code, text, ask, field, params
 
@@ -184,6 +187,7 @@ class Desk:
     directory: Directory
     engine: Engine
     mailer: Mailer
+    cards: Cards | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,8 @@ class Loop:
             yield Stopped(Reason.REFUSED)
 
     async def _step(self, run_id: str, head: Messages, trace: Trace, use: Use, stopped: asyncio.Event) -> Event:
+        if stopped.is_set():
+            raise Halt(Reason.USER)
         self.limits.check(trace)
         began, left = self.clock(), self.limits.left_s(trace)
         try:

@@ -1,0 +1,179 @@
+"""The commands of `countersign`: run the bot, and follow what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bot import main as composition
+from bot.doctor import examine
+from bot.errors import CountersignError
+from bot.local.embedded import Embedded
+from bot.records import Approval
+from bot.settings import Settings, read
+from bot.store.approvals import Approvals
+from bot.store.connect import connect
+from bot.store.journal import Journal, Record
+from bot.store.keys import Keys
+from bot.store.runs import Runs
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Countersign: an approval bot for chat workspaces.")
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+
+def main() -> None:
+    """Entry point: every known error is one clear line, never a traceback."""
+    try:
+        app()
+    except CountersignError as error:
+        typer.secho(f"countersign: {error}", fg="red", err=True)
+        sys.exit(1)
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        asyncio.run(work)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@app.command()
+def run() -> None:
+    """Start the bot: on the real Slack with SLACK_BOT_TOKEN and SLACK_APP_TOKEN set, otherwise all on this machine."""
+    _run(composition.serve(read()))
+
+
+@app.command()
+def tail(
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep following.")] = False,
+    run_id: Annotated[str, typer.Option("--run", help="Only this run.")] = "",
+    channel: Annotated[str, typer.Option(help="Only this channel.")] = "",
+    person: Annotated[str, typer.Option(help="Only this person (id).")] = "",
+    kind: Annotated[list[str] | None, typer.Option(help="Only these kinds; may be repeated.")] = None,
+    since: Annotated[str, typer.Option(help="How far back, e.g. 15m, 2h, 7d.")] = "1h",
+    as_json: Json = False,
+) -> None:
+    """One time line of steps, decisions, refusals and errors, across all processes."""
+
+    async def work() -> None:
+        async with _stores(read()) as (journal, _, _):
+            records = journal.follow(
+                since=since, follow=follow, kinds=tuple(kind or ()), run=run_id, channel=channel, person=person
+            )
+            async for record in records:
+                _line(record, as_json)
+
+    _run(work())
+
+
+@app.command()
+def show(run_id: str) -> None:
+    """Print a whole run: its message, every step with its reason, cards, decisions and figures."""
+
+    async def work() -> None:
+        async with _stores(read()) as (journal, runs, _):
+            found = await runs.get(run_id)
+            if found is None:
+                raise CountersignError(f"there is no run {run_id}; `countersign tail` shows the ids")
+            spent = found.trace
+            typer.echo(f"{found.id}  {found.status.value}  {found.message.person}  {found.message.place.channel}")
+            typer.echo(f"  {found.message.text!r}")
+            for call in spent.calls:
+                typer.echo(
+                    f"  {call.uid}  {call.tool}  {call.status.value}  {json.dumps(call.args, ensure_ascii=False)}"
+                )
+                typer.echo(f"      reason: {call.reason}" + (f"  card: {call.approval}" if call.approval else ""))
+            typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {spent.tokens_in}+{spent.tokens_out} tokens")
+            async for record in journal.follow(since=found.created_ms - 60_000, run=run_id):
+                _line(record, as_json=False)
+
+    _run(work())
+
+
+@app.command()
+def pending(as_json: Json = False) -> None:
+    """What waits for whom."""
+
+    async def work() -> None:
+        async with _stores(read()) as (_, _, approvals):
+            waiting = await approvals.waiting()
+        if as_json:
+            for one in waiting:
+                typer.echo(json.dumps(_summary(one), ensure_ascii=False))
+            return
+        table = Table("Card", "Tool", "About", "Waits for", "Asked by", "Until")
+        for one in waiting:
+            table.add_row(*_summary(one).values())
+        Console().print(table if waiting else "Nothing waits for anybody.")
+
+    _run(work())
+
+
+@app.command()
+def doctor() -> None:
+    """Check tokens, scopes, Redis, the model (one tool call) and SMTP, and say how to mend what is wrong."""
+
+    async def work() -> None:
+        settings, failed = read(), False
+        async with composition.outside_of(settings) as outside:
+            async for finding in examine(outside):
+                mark, colour = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow")}.get(finding.level, ("FAIL", "red"))
+                typer.secho(f"{mark} {finding.what}: {finding.text}", fg=colour)
+                failed = failed or finding.level == "fail"
+        if failed:
+            sys.exit(1)
+
+    _run(work())
+
+
+@asynccontextmanager
+async def _stores(settings: Settings) -> AsyncIterator[tuple[Journal, Runs, Approvals]]:
+    """Read access to what the bot keeps, whether it runs or not."""
+    embedded = None if settings.redis_url else Embedded(settings.data_dir / "redis")
+    url = settings.redis_url or (await embedded.ensure() if embedded else "")
+    redis, keys = await connect(url), Keys()
+    try:
+        yield Journal(redis, keys), Runs(redis, keys), Approvals(redis, keys)
+    finally:
+        await redis.aclose()
+        if embedded:
+            await embedded.close()
+
+
+def _line(record: Record, as_json: bool) -> None:
+    if as_json:
+        fields = {"at_ms": record.at_ms, "kind": record.kind, "run": record.run, "person": record.person}
+        typer.echo(
+            json.dumps({**fields, "channel": record.channel, "text": record.text, **record.more}, ensure_ascii=False)
+        )
+        return
+    at = datetime.fromtimestamp(record.at_ms / 1000, UTC).astimezone().strftime("%m-%d %H:%M:%S")
+    more = " ".join(f"{name}={value}" for name, value in record.more.items() if value not in ("", None))
+    colour = _COLOURS.get(record.kind.partition(".")[0], "white")
+    kind = typer.style(f"{record.kind:<20}", fg=colour)
+    typer.echo(f"{at}  {record.run or '-':<15}  {record.person or '-':<10}  {kind}  {record.text}  {more}".rstrip())
+
+
+_COLOURS = {"run": "cyan", "step": "blue", "approval": "yellow", "effect": "green", "item": "red", "model": "red"}
+
+
+def _summary(one: Approval) -> dict[str, str]:
+    until = datetime.fromtimestamp(one.expires_ms / 1000, UTC).astimezone().strftime("%m-%d %H:%M")
+    return {
+        "card": one.id,
+        "tool": one.tool,
+        "about": one.plan.subject,
+        "waits_for": ", ".join(one.plan.deciders),
+        "asked_by": one.caller or "engine",
+        "until": until,
+    }

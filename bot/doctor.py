@@ -1,0 +1,116 @@
+"""`countersign doctor`: every outside service is asked once, and what is wrong comes with its cure."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Literal
+
+import aiosmtplib
+from openai import AsyncOpenAI, DefaultAioHttpClient
+from slack_sdk.web.async_client import AsyncWebClient
+from tools.mail import open_smtp
+
+from bot.chat.slack import app as slack
+from bot.chat.slack.calls import call
+from bot.errors import CountersignError
+from bot.main import Outside
+from bot.react.model import OpenAIModel
+from bot.store.check import examine as examine_redis
+from bot.store.connect import connect
+
+SCOPES = frozenset(
+    (
+        "app_mentions:read channels:history chat:write commands im:history im:read im:write "
+        "users:read users:read.email"
+    ).split()
+)
+"""What the manifest asks for and the bot cannot do without."""
+ECHO = {
+    "type": "function",
+    "function": {
+        "name": "echo",
+        "description": "Repeats a word.",
+        "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `text` says what was found and, if it is wrong, what to do."""
+
+    level: Literal["ok", "warn", "fail"]
+    what: str
+    text: str
+
+
+async def examine(outside: Outside) -> AsyncIterator[Finding]:
+    """Findings as they come: Slack, Redis, model, mail."""
+    for look in (_slack, _redis, _model):
+        try:
+            async for finding in look(outside):
+                yield finding
+        except CountersignError as error:
+            yield Finding("fail", look.__name__.strip("_"), str(error))
+    async for finding in _mail(outside):
+        yield finding
+
+
+async def _slack(outside: Outside) -> AsyncIterator[Finding]:
+    async with slack.open_client(outside.bot_token, outside.slack_api_url) as client:
+        me = await slack.identify(client)
+        yield Finding("ok", "slack", f"workspace {me.team}, bot {me.user}")
+        yield await _scopes(client)
+        if outside.app_token:
+            await call(client.apps_connections_open, {"app_token": outside.app_token})
+            yield Finding("ok", "slack", "Socket Mode: the app token opens a connection")
+
+
+async def _scopes(client: AsyncWebClient) -> Finding:
+    answer = await client.auth_test()
+    has = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(","))
+    lacking = sorted(SCOPES - has)
+    if lacking:
+        cure = "add them under OAuth & Permissions and install the app again"
+        return Finding("fail", "slack", f"scopes missing: {', '.join(lacking)}; {cure}")
+    return Finding("ok", "slack", f"scopes: all {len(SCOPES)} granted")
+
+
+async def _redis(outside: Outside) -> AsyncIterator[Finding]:
+    redis = await connect(outside.redis_url, retries=1)
+    try:
+        findings = await examine_redis(redis)
+        for finding in findings:
+            yield Finding("fail" if finding.refuse else "warn", "redis", finding.text("en"))
+        if not findings:
+            yield Finding("ok", "redis", "keeps what it is given")
+    finally:
+        await redis.aclose()
+
+
+async def _model(outside: Outside) -> AsyncIterator[Finding]:
+    """One tool call: an endpoint that only chats cannot drive the bot."""
+    async with AsyncOpenAI(
+        base_url=outside.model_url or None, api_key=outside.model_key, http_client=DefaultAioHttpClient()
+    ) as client:
+        model = OpenAIModel(client, outside.model_name, retries=0)
+        asked = [{"role": "user", "content": "Call the tool echo with the word hello."}]
+        reply = await model.reply(asked, [ECHO], timeout_s=30)
+    if "model" in outside.standins:
+        yield Finding("ok", "model", "the rehearsal answers (rules, not a model; it never calls unknown tools)")
+    elif any(one.name == "echo" for one in reply.calls):
+        yield Finding("ok", "model", f"{outside.model_name} answers and calls tools")
+    else:
+        yield Finding(
+            "fail", "model", f"{outside.model_name} answers but does not call tools; choose a model that does"
+        )
+
+
+async def _mail(outside: Outside) -> AsyncIterator[Finding]:
+    try:
+        async with open_smtp(outside.smtp_url) as smtp:
+            await smtp.noop()
+        yield Finding("ok", "mail", "the mail server answers and takes the log-in")
+    except (aiosmtplib.SMTPException, OSError) as error:
+        yield Finding("fail", "mail", f"{type(error).__name__}: check SMTP_URL")

@@ -1,0 +1,324 @@
+"""The worker: claims lanes, hands their items to a handler, commits what it gives back, never loses one.
+
+A sweep a second over all partitions finds what is due (new, backed off, taken over from the dead); a bell shortens
+the wait. While handlers run, a heartbeat keeps their leases. A Redis outage stops nothing for good: whatever was
+to be written is written when Redis is back, or refused because somebody else has the lane by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from bot import logs
+from bot.errors import LeaseLost, StoreDown
+from bot.store.lanes import Item, Lanes, Later, Lease
+from bot.store.writes import Write
+
+GIVE_UP_TRIES = 3
+"""How often giving up is tried before an item is buried without."""
+_MOST_AT_ONCE = 16
+"""Lanes taken by one claim, so that processes share a burst."""
+_log = logs.get(__name__)
+_T = TypeVar("_T")
+
+Job = Callable[[], Awaitable[None]]
+"""Something done again and again in the background: one pass, or an endless one."""
+
+
+class Handler(Protocol):
+    """What the worker works for."""
+
+    async def handle(self, lease: Lease) -> Sequence[Write]:
+        """Handle the lease's item; the writes go into its commit. Raise `Later` to keep it for another time."""
+
+    async def give_up(self, item: Item, error: str) -> Sequence[Write]:
+        """The item has failed too often: tell people; the writes go into its commit, with a dead letter."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A lane in this process."""
+
+    lease: Lease
+    task: asyncio.Task[None] | None = None
+    committing: bool = False
+    """The outcome of a commit in flight is unknown: it is never cancelled."""
+    lost: bool = False
+
+
+class Worker:
+    """Runs until `stop()`: then it claims no more, lets running handlers finish within `grace_s`, and gives the
+    rest back without counting a try. `jobs` run beside it, `pause_s` apart, and survive their own failures."""
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        handler: Handler,
+        *,
+        concurrency: int = 64,
+        sweep_s: float = 1.0,
+        grace_s: float = 25,
+        burst: int = 10,
+        jobs: Sequence[Job] = (),
+        pause_s: float = 0.5,
+        backoff_ms: int = 500,
+    ) -> None:
+        self._lanes, self._handler = lanes, handler
+        self._concurrency, self._sweep_s, self._grace_s, self._burst = concurrency, sweep_s, grace_s, burst
+        self._jobs, self._pause_s, self._backoff_ms = jobs, pause_s, backoff_ms
+        self._owner = f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._held: dict[str, Held] = {}
+        self._stopping = asyncio.Event()
+        self._freed = asyncio.Event()
+
+    @property
+    def busy(self) -> int:
+        """Lanes held now."""
+        return len(self._held)
+
+    def stop(self) -> None:
+        """Stop gracefully; `run` returns when that is done."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        background = [self._beat, self._pump, self._listen, *self._jobs]
+        pauses = [self._lanes.lease_ms / 4000, self._pause_s, self._pause_s, *([self._pause_s] * len(self._jobs))]
+        running = [
+            asyncio.create_task(self._supervised(job, pause), name=_name(job))
+            for job, pause in zip(background, pauses, strict=True)
+        ]
+        try:
+            await self._claim_until_stopped()
+            await self._drain()
+        finally:
+            await _cancelled(running)
+
+    # Claiming
+
+    async def _claim_until_stopped(self) -> None:
+        down = Outage("claim")
+        while not self._stopping.is_set():
+            try:
+                found = await self._sweep()
+                if not found:
+                    await self._doze()
+                down.over()
+            except StoreDown as error:
+                await self._unless_stopping(down.began(error))
+
+    async def _sweep(self) -> bool:
+        """Claim from every partition, in a random order; True when there may be more."""
+        partitions = list(range(self._lanes.keys.partitions))
+        random.shuffle(partitions)
+        return any([await self._claim(partition) for partition in partitions])
+
+    async def _claim(self, partition: int) -> bool:
+        room = min(self._concurrency - len(self._held), _MOST_AT_ONCE)
+        if room <= 0:
+            await self._wait_for_room()
+            return not self._stopping.is_set()
+        leases = await self._lanes.claim(self._owner, partition, room)
+        for lease in leases:
+            self._take(lease)
+        return len(leases) == room
+
+    async def _wait_for_room(self) -> None:
+        self._freed.clear()
+        await self._first(self._freed.wait())
+
+    async def _doze(self) -> None:
+        """Until the next sweep is due, answering the bell."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._sweep_s
+        while (left := end - loop.time()) > 0.01 and not self._stopping.is_set():
+            partition = await self._first(self._lanes.bell(left))
+            if partition is not None and await self._claim(partition):
+                return
+
+    async def _first(self, waiting: Coroutine[Any, Any, _T]) -> _T | None:
+        """What is waited for, or None when the worker is stopped before."""
+        wanted = asyncio.ensure_future(waiting)
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({wanted, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return wanted.result() if wanted.done() else None
+        finally:
+            await _cancelled([wanted, stopping])
+
+    async def _unless_stopping(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+
+    # One lane
+
+    def _take(self, lease: Lease) -> None:
+        held = self._held[lease.lane] = Held(lease)
+        held.task = asyncio.create_task(self._serve(held), name=f"lane {lease.lane}")
+
+    async def _serve(self, held: Held) -> None:
+        """Item after item of one lane, at most a burst of them."""
+        with logs.bind(lane=held.lease.lane):
+            try:
+                for left in range(self._burst - 1, -1, -1):
+                    if await self._one(held, more=left > 0) is None:
+                        return
+            except LeaseLost:
+                _log.info("lane lost", item=held.lease.item.id)
+            except asyncio.CancelledError:
+                if not held.lost:
+                    await self._insist(held.lease.release)
+                raise
+            finally:
+                if self._held.get(held.lease.lane) is held:
+                    del self._held[held.lease.lane]
+                self._freed.set()
+
+    async def _one(self, held: Held, *, more: bool) -> Item | None:
+        lease = held.lease
+        with logs.bind(item=lease.item.id):
+            writes = await self._handled(lease)
+            if writes is None:
+                return None
+            held.committing = True
+            try:
+                return await self._insist(lambda: lease.commit(*writes, more=more and not self._stopping.is_set()))
+            finally:
+                held.committing = False
+
+    async def _handled(self, lease: Lease) -> Sequence[Write] | None:
+        """The writes to commit, or None when the lane has been given back."""
+        item = lease.item
+        try:
+            if item.tries > self._lanes.max_tries:
+                return await self._given_up(lease)
+            return await self._handler.handle(lease)
+        except LeaseLost:
+            raise
+        except Later as later:
+            _log.info("later", delay_ms=later.delay_ms, reason=str(later))
+            await self._back(lease, later.delay_ms, str(later), count=later.counted)
+        except StoreDown as error:
+            _log.warning("store down while handling", error=str(error))
+            await self._back(lease, self._backoff(1), str(error), count=False)
+        except Exception as error:  # noqa: BLE001 - the process edge: whatever a handler does, the lane goes on
+            _log.exception("handler failed", tries=item.tries)
+            await self._back(lease, self._backoff(item.tries), f"{type(error).__name__}: {error}")
+        return None
+
+    async def _given_up(self, lease: Lease) -> Sequence[Write]:
+        item = lease.item
+        error = logs.redact(item.error or "unknown")
+        _log.error("giving up", tries=item.tries, error=error)
+        buried = self._lanes.bury(lease, error)
+        if item.tries > self._lanes.max_tries + GIVE_UP_TRIES:
+            return (buried,)
+        return (*await self._handler.give_up(item, error), buried)
+
+    async def _back(self, lease: Lease, delay_ms: int, error: str, count: bool = True) -> None:
+        await self._insist(lambda: lease.retry(delay_ms, logs.redact(error)[:500], count))
+
+    def _backoff(self, tries: int) -> int:
+        """Exponential, with jitter, a minute at most (ms)."""
+        full: int = min(self._backoff_ms * 2 ** min(tries, 10), 60_000)
+        return random.randint(full // 2, full)  # noqa: S311 - jitter, not a secret
+
+    async def _insist(self, write: Callable[[], Awaitable[_T]]) -> _T:
+        """Write, however long Redis is away: the scripts can be repeated, and refuse who has lost the lane."""
+        down = Outage("write")
+        while True:
+            try:
+                result = await write()
+            except StoreDown as error:
+                await asyncio.sleep(down.began(error))
+            else:
+                down.over()
+                return result
+
+    # Beside the lanes
+
+    async def _beat(self) -> None:
+        """Extend every lease; cancel what runs without one."""
+        for lease in await self._lanes.extend([held.lease for held in self._held.values()]):
+            held = self._held.get(lease.lane)
+            if held is not None and held.lease is lease and not held.committing and held.task is not None:
+                _log.info("lane lost while handling", lane=lease.lane)
+                held.lost = True
+                held.task.cancel()
+
+    async def _pump(self) -> None:
+        await self._lanes.pump()
+
+    async def _listen(self) -> None:
+        """Tell running handlers at once that somebody said *stop*."""
+        async for lane, at_ms in self._lanes.stops():
+            held = self._held.get(lane)
+            if held is not None and at_ms > held.lease.item.put_ms:
+                held.lease.stopped.set()
+
+    async def _supervised(self, job: Job, pause_s: float) -> None:
+        down = Outage(_name(job))
+        while True:
+            try:
+                await job()
+            except StoreDown as error:
+                await asyncio.sleep(down.began(error))
+                continue
+            except Exception:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
+                _log.exception("job failed", job=_name(job))
+                await asyncio.sleep(down.longer())
+                continue
+            down.over()
+            await asyncio.sleep(pause_s)
+
+    async def _drain(self) -> None:
+        """Let what runs finish within the grace; give back the rest."""
+        tasks = [held.task for held in self._held.values() if held.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._grace_s)
+        for held in list(self._held.values()):
+            if held.task is not None and not held.committing:
+                held.task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Outage:
+    """One outage, as one part of the worker sees it: said once when it begins, once when it is over."""
+
+    def __init__(self, part: str) -> None:
+        self._part, self._delay_s, self._said = part, 0.0, False
+
+    def began(self, error: Exception) -> float:
+        """It is (still) down: seconds to wait before the next try."""
+        if not self._said:
+            _log.error("store down", part=self._part, error=str(error))
+        self._said = True
+        return self.longer()
+
+    def longer(self) -> float:
+        """The next wait: 0.1 s, doubling to 5 s, with jitter."""
+        self._delay_s = min(max(self._delay_s * 2, 0.1), 5.0)
+        return self._delay_s * random.uniform(0.75, 1.0)  # noqa: S311 - jitter, not a secret
+
+    def over(self) -> None:
+        if self._said:
+            _log.info("store back", part=self._part)
+        self._delay_s, self._said = 0.0, False
+
+
+async def _cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """Cancel, and wait until that has happened."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _name(job: Job) -> str:
+    return getattr(job, "__qualname__", type(job).__name__)
