@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
-from slack_bolt.app.async_app import AsyncApp
+from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
@@ -43,7 +44,10 @@ def _client(token: str | None, base_url: str, session: ClientSession | None = No
 def is_loopback(url: str) -> bool:
     """True for an address on this machine."""
     host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 async def identify(client: AsyncWebClient) -> Me:
@@ -113,10 +117,10 @@ async def socket_mode(
         handler.client.proxy = None
     try:
         handler.client.wss_uri = await _address(handler)
-        await handler.connect_async()
+        await handler.connect_async()  # type: ignore[no-untyped-call]
         yield handler
     finally:
-        await handler.close_async()
+        await handler.close_async()  # type: ignore[no-untyped-call]
 
 
 async def _address(handler: AsyncSocketModeHandler) -> str:

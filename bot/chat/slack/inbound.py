@@ -74,14 +74,16 @@ class Inbound:
 
     async def events(self, body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> None:
         """Bolt middleware: a message is durable before anything acknowledges it."""
-        event = body.get("event") or {}
-        if body.get("type") == "event_callback" and event.get("type") in ("message", "app_mention"):
-            if (message := self.message(body, event)) and await self._is_for_us(message, event):
-                await self._take(message, aliases=(f"{message.place.channel}:{message.at}",))
+        message = self.message(body)
+        if message and await self._is_for_us(message, body["event"]):
+            await self._take(message, aliases=(f"{message.place.channel}:{message.at}",))
         await next()
 
-    def message(self, body: Body, event: Body) -> Message | None:
+    def message(self, body: Body) -> Message | None:
         """The message somebody wrote, or None for everything else that looks like one."""
+        event = body.get("event") or {}
+        if body.get("type") != "event_callback" or event.get("type") not in ("message", "app_mention"):
+            return None
         person, ts = event.get("user"), event.get("ts")
         if not (person and ts and event.get("channel")) or event.get("subtype") not in SUBTYPES:
             return None

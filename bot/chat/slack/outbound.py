@@ -88,9 +88,7 @@ class SlackChannel:
         """Rewrite the message that `post` returned. Blocks are always sent: Slack keeps omitted ones.
         Of a post of several messages this is the last; the earlier ones have no buttons and stay."""
         slot = f"slack:{self._team}:chat.update"
-        await self._wait(slot, _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
-"""No previews: fetching what a text links to is not ours to cause."""
-UPDATE_MS, UPDATE_BURST)
+        await self._wait(slot, UPDATE_MS, UPDATE_BURST)
         message = {"channel": ref.channel, "ts": ref.ts} | _content(parts(post)[-1])
         await call(self._client.chat_update, message, penalty=self._penalty(slot))
 

@@ -1,0 +1,322 @@
+"""Doubles of the ports the Slack adapter works with, and a very small Slack behind the real HTTP client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import WSMsgType, web
+from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
+from slack_bolt.response import BoltResponse
+from slack_sdk.models.blocks import Block
+from slack_sdk.models.views import View
+
+from bot.chat.slack.inbound import Me
+from bot.errors import StoreDown
+from bot.events import Click, Dialog, Home, Message, Place
+
+ME = Me(team="T0", user="U0BOT", bot="B0BOT")
+TOKEN, APP_TOKEN = "xoxb-test", "xapp-test"
+
+
+class Inbox:
+    """An `Intake` in memory; `down` makes it as good as no Redis."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[Message, tuple[str, ...]]] = []
+        self.clicks: list[Click] = []
+        self.stops: list[tuple[Place, str, str]] = []
+        self.log: list[str] = []
+        self.threads: set[str] = set()
+        self.dialogs: dict[str, Dialog] = {}
+        self.wrong: dict[str, str] = {}
+        self.homes: dict[str, Home] = {}
+        self.down = False
+
+    def _up(self, what: str) -> None:
+        if self.down:
+            raise StoreDown("no Redis")
+        self.log.append(what)
+
+    async def message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+        self._up("message")
+        names = {message.id, *aliases}
+        if not any(names & {one.id, *others} for one, others in self.messages):
+            self.messages.append((message, aliases))
+
+    async def click(self, click: Click) -> None:
+        self._up("click")
+        if click.id not in [one.id for one in self.clicks]:
+            self.clicks.append(click)
+
+    async def stop(self, place: Place, person: str, at: str) -> None:
+        self._up("stop")
+        self.stops.append((place, person, at))
+
+    def is_stop(self, text: str) -> bool:
+        return text.lower() in ("stop", "停")
+
+    async def engaged(self, place: Place) -> bool:
+        self._up("engaged")
+        return place.thread in self.threads
+
+    async def dialog(self, click: Click) -> Dialog | None:
+        self._up("dialog")
+        return self.dialogs.get(click.choice)
+
+    async def problems(self, click: Click) -> dict[str, str]:
+        self._up("problems")
+        return self.wrong
+
+    async def home(self, person: str) -> Home | None:
+        return self.homes.get(person)
+
+    @property
+    def texts(self) -> list[str]:
+        return [message.text for message, _ in self.messages]
+
+
+class Slots:
+    """Slots that are always free, unless told otherwise; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.wait_ms = 0
+        self.reserved: list[tuple[str, int, int]] = []
+        self.penalties: list[tuple[str, int]] = []
+
+    async def reserve(self, key: str, spacing_ms: int, burst: int) -> int:
+        self.reserved.append((key, spacing_ms, burst))
+        return self.wait_ms
+
+    async def peek(self, key: str, spacing_ms: int, burst: int) -> int:
+        return self.wait_ms
+
+    async def penalty(self, key: str, ms: int) -> None:
+        self.penalties.append((key, ms))
+
+
+def member(id: str, name: str, email: str = "", locale: str = "en-US", **more: Any) -> dict[str, Any]:
+    profile = {"real_name": name, "display_name": name.split()[0].lower(), "email": email}
+    return {"id": id, "team_id": "T0", "name": name, "tz": "Asia/Shanghai", "locale": locale, "profile": profile} | more
+
+
+@dataclass
+class Slack:
+    """A Web API and a socket on loopback. `faults[method]`: what happens to the next calls instead:
+    an error name, a number of seconds for a 429, `drop` (nothing done, no answer), `lose` (done, no answer)."""
+
+    url: str = ""
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    messages: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    members: list[dict[str, Any]] = field(default_factory=list)
+    pages: int = 1
+    faults: dict[str, list[str | float]] = field(default_factory=lambda: defaultdict(list))
+    socket: web.WebSocketResponse | None = None
+    acks: dict[str, Any] = field(default_factory=dict)
+    acked: asyncio.Condition = field(default_factory=asyncio.Condition)
+    authorization: list[str] = field(default_factory=list)
+
+    def called(self, method: str) -> list[dict[str, Any]]:
+        return [arguments for name, arguments in self.calls if name == method]
+
+    async def api(self, request: web.Request) -> web.StreamResponse:
+        method = request.match_info["method"]
+        arguments: dict[str, Any] = dict(request.query)
+        if request.content_type == "application/json":
+            arguments |= await request.json()
+        elif request.can_read_body:
+            arguments |= dict(await request.post())
+        self.calls.append((method, arguments))
+        self.authorization.append(request.headers.get("Authorization", ""))
+        fault = self.faults[method].pop(0) if self.faults[method] else ""
+        if isinstance(fault, float | int):
+            refused = {"ok": False, "error": "ratelimited"}
+            return web.json_response(refused, status=429, headers={"Retry-After": str(fault)})
+        if fault == "500":
+            return web.Response(status=500, text="<html>oops</html>")
+        if fault not in ("", "drop", "lose"):
+            return web.json_response({"ok": False, "error": fault})
+        answer = {} if fault == "drop" else self.answer(method, arguments)
+        if fault in ("drop", "lose"):
+            assert request.transport is not None
+            request.transport.abort()
+        return web.json_response({"ok": "error" not in answer, **answer})
+
+    def answer(self, method: str, a: dict[str, Any]) -> dict[str, Any]:
+        validate(a)
+        match method:
+            case "auth.test":
+                return {"team_id": "T0", "user_id": "U0BOT", "bot_id": "B0BOT"}
+            case "apps.connections.open":
+                return {"url": self.url.replace("http", "ws").replace("/api/", "/link/")}
+            case "chat.postMessage":
+                ts = f"{100 + len(self.calls)}.000100"
+                self.messages[a["channel"]].append({"user": ME.user, "ts": ts, **a})
+                return {"channel": a["channel"], "ts": ts}
+            case "conversations.open":
+                return {"channel": {"id": "D" + a["users"][1:]}}
+            case "conversations.replies":
+                said = self.messages[a["channel"]]
+                return {"messages": [m for m in said if a["ts"] in (m["ts"], m.get("thread_ts"))]}
+            case "conversations.history":
+                return {"messages": [m for m in self.messages[a["channel"]] if not m.get("thread_ts")]}
+            case "users.list":
+                page = int(a.get("cursor") or 0)
+                size = -(-len(self.members) // self.pages)
+                more = str(page + 1) if page + 1 < self.pages else ""
+                rows = self.members[page * size : (page + 1) * size]
+                return {"members": rows, "response_metadata": {"next_cursor": more}}
+            case "users.info":
+                found = [one for one in self.members if one["id"] == a["user"]]
+                return {"user": found[0]} if found else {"error": "user_not_found"}
+        return {}
+
+    async def link(self, request: web.Request) -> web.WebSocketResponse:
+        self.socket = socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.send_json({"type": "hello", "num_connections": 1})
+        async for frame in socket:
+            if frame.type == WSMsgType.TEXT:
+                ack = json.loads(frame.data)
+                async with self.acked:
+                    self.acks[ack["envelope_id"]] = ack.get("payload")
+                    self.acked.notify_all()
+        return socket
+
+    async def deliver(self, id: str, payload: dict[str, Any], attempt: int = 0) -> None:
+        assert self.socket is not None
+        await self.socket.send_json(
+            {"type": "events_api", "envelope_id": id, "payload": payload, "retry_attempt": attempt}
+            | {"retry_reason": "timeout" if attempt else "", "accepts_response_payload": False}
+        )
+
+    async def acknowledged(self, id: str, timeout_s: float) -> bool:
+        async def wait() -> None:
+            async with self.acked:
+                await self.acked.wait_for(lambda: id in self.acks)
+
+        try:
+            await asyncio.wait_for(wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+
+@asynccontextmanager
+async def slack() -> AsyncIterator[Slack]:
+    here, site = Slack(), web.Application()
+    site.router.add_route("*", "/api/{method}", here.api)
+    site.router.add_get("/link/", here.link)
+    runner = web.AppRunner(site, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    here.url = f"http://{host}:{port}/api/"
+    try:
+        yield here
+    finally:
+        await runner.cleanup()
+
+
+def validate(arguments: dict[str, Any]) -> None:
+    """What Slack would refuse: limits of slack_sdk's models, and those they miss."""
+    if blocks := arguments.get("blocks"):
+        check_blocks(blocks, 50)
+        assert arguments.get("text"), "a message needs a text for notifications"
+        assert sum(len(b["text"]) for b in blocks if b["type"] == "markdown") <= 12_000
+        assert len(arguments["text"]) <= 40_000
+    if view := arguments.get("view"):
+        check_blocks(view["blocks"], 100)
+        View(**view).to_dict()
+        assert len(view.get("private_metadata", "")) <= 3000
+
+
+def check_blocks(blocks: list[dict[str, Any]], limit: int) -> None:
+    assert 0 < len(blocks) <= limit
+    ids = [block["block_id"] for block in blocks if "block_id" in block]
+    assert len(ids) == len(set(ids)), "block ids repeat"
+    for block in blocks:
+        parsed = Block.parse(block)
+        assert parsed is not None, block
+        parsed.to_dict()
+        for text in _texts(block):
+            assert text["text"], "an empty text"
+            assert len(text["text"].encode("utf-16-le")) // 2 <= 3000
+        for one in block.get("fields", ()):
+            assert len(one["text"]) <= 2000
+        for element in block.get("elements", ()):
+            assert len(element.get("action_id", "")) <= 255
+            if element["type"] == "button":
+                assert len(element["text"]["text"]) <= 75
+                assert 0 < len(element["value"]) <= 2000
+
+
+def _texts(node: Any) -> list[dict[str, Any]]:
+    if isinstance(node, list):
+        return [text for one in node for text in _texts(one)]
+    if not isinstance(node, dict):
+        return []
+    own = [node] if node.get("type") in ("mrkdwn", "plain_text") else []
+    return own + [text for one in node.values() for text in _texts(one)]
+
+
+async def dispatch(app: AsyncApp, payload: dict[str, Any]) -> BoltResponse:
+    """Through the whole of Bolt, as Socket Mode does it."""
+    return await app.async_dispatch(AsyncBoltRequest(mode="socket_mode", body=payload))
+
+
+def event(body: dict[str, Any], id: str = "Ev1") -> dict[str, Any]:
+    own = [{"team_id": "T0", "user_id": ME.user, "is_bot": True}]
+    return {
+        "type": "event_callback", "team_id": "T0", "api_app_id": "A0", "event_id": id, "event": body,
+        "authorizations": own,
+    }  # fmt: skip
+
+
+def written(text: str, channel: str = "D01ZHANG", ts: str = "10.1", **more: Any) -> dict[str, Any]:
+    kind = "im" if channel.startswith("D") else "channel"
+    base = {"type": "message", "channel": channel, "user": "U01ZHANG", "text": text, "ts": ts, "team": "T0"}
+    return base | {"channel_type": kind} | more
+
+
+def mention(text: str, channel: str = "C01GENERAL", ts: str = "10.1", **more: Any) -> dict[str, Any]:
+    said = written(text, channel, ts, **more) | {"type": "app_mention"}
+    del said["channel_type"]
+    return said
+
+
+def pressed(choice: str = "confirm", value: str = "A03abc.2", trigger: str = "1.2.x", **more: Any) -> dict[str, Any]:
+    container = {"type": "message", "channel_id": "D01ZHANG", "message_ts": "20.1", "thread_ts": "10.1"}
+    return {
+        "type": "block_actions", "team": {"id": "T0"}, "user": {"id": "U01ZHANG", "team_id": "T0"},
+        "trigger_id": trigger, "container": container, "channel": {"id": "D01ZHANG"},
+        "message": {"ts": "20.1", "thread_ts": "10.1"}, "api_app_id": "A0",
+        "actions": [{"type": "button", "action_id": f"cs:{choice}", "block_id": "b", "value": value}],
+    } | more  # fmt: skip
+
+
+def submission(view: dict[str, Any], filled: dict[str, dict[str, Any]], person: str = "U01ZHANG") -> dict[str, Any]:
+    """The payload Slack makes of a view opened before: `filled` is block id → the element's state."""
+    state = {
+        block["block_id"]: {block["element"]["action_id"]: filled.get(block["block_id"], {"value": None})}
+        for block in view["blocks"]
+    }
+    seen = {**view, "id": "V1", "hash": "h1", "state": {"values": state}}
+    return {
+        "type": "view_submission", "team": {"id": "T0"}, "user": {"id": person, "team_id": "T0"},
+        "view": seen, "trigger_id": "9.9.z", "api_app_id": "A0",
+    }  # fmt: skip
+
+
+def slash(
+    text: str, channel: str = "C01GENERAL", command: str = "/countersign", person: str = "U01ZHANG"
+) -> dict[str, Any]:
+    return {
+        "command": command, "text": text, "user_id": person, "channel_id": channel, "team_id": "T0",
+        "trigger_id": "5.5.s", "api_app_id": "A0", "response_url": "http://127.0.0.1:9/never",
+    }  # fmt: skip

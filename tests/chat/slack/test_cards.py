@@ -1,0 +1,216 @@
+"""Cards: nothing cut, nothing interpreted, nothing Slack would refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.chat.slack import home
+from bot.chat.slack.cards import Part, parts
+from bot.chat.slack.dialogs import view
+from bot.chat.slack.text import chunks, escape, prose, readable, shortened, unescape, visible
+from bot.events import Button, Card, Dialog, Home, Place, Post
+from tests.chat.slack.doubles import check_blocks, validate
+from tools.spec import Field
+
+NASTY = st.sampled_from(
+    ["<!channel>", "<@U02LI>", "<https://evil.example|Approve>", "<#C1|x>", "&lt;!here&gt;", "&", "```", "`", "*b*",
+     "_i_", ":x:", "> q", "\n", "  ", "张三", "😀", "مرحبا", "\u202e", "\x00", "[Approve](http://e)", "[a]: http://e",
+     "\r\n"]
+)  # fmt: skip
+WRITTEN = st.lists(st.one_of(NASTY, st.text(max_size=30)), max_size=40).map("".join)
+LONG = st.tuples(WRITTEN, st.integers(1, 200)).map(lambda pair: (pair[0] * pair[1])[:12_000])
+BUTTONS = (
+    Button("Confirm", "confirm", "A03abc", 2, "primary"),
+    Button("Cancel", "cancel", "A03abc", 2),
+)
+CARDS = st.builds(
+    Card,
+    title=WRITTEN,
+    facts=st.lists(st.tuples(st.sampled_from(["Reason", "Type"]), st.one_of(WRITTEN, LONG)), max_size=14).map(tuple),
+    body=LONG,
+    buttons=st.just(BUTTONS),
+    footer=WRITTEN,
+)
+
+
+def sent(shown: tuple[Part, ...]) -> list[str]:
+    """Every string of what is sent."""
+    return [text for part in shown for text in [part.text, *strings(list(part.blocks))]]
+
+
+def strings(node: Any) -> list[str]:
+    if isinstance(node, str):
+        return [node]
+    inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return [text for one in inner for text in strings(one)]
+
+
+def harmless(text: str) -> bool:
+    return not re.search(r"<[!@#]|<http|<mailto|<[^>]*\|", text)
+
+
+def read(shown: tuple[Part, ...]) -> str:
+    """What a person reads off the sections, in order."""
+    read: list[str] = []
+    for part in shown:
+        for block in part.blocks:
+            for text in [block["text"]] if "text" in block else block.get("fields", []):
+                if block["type"] == "section":
+                    inside = re.sub(r"```\n(.*)\n```", r"\1", text["text"], flags=re.DOTALL)
+                    assert "```" not in inside
+                    read.append(unescape(inside))
+    return "\n".join(read)
+
+
+def squeezed(text: str) -> str:
+    """Text without what only joins blocks or keeps backticks apart."""
+    return re.sub(r"\n|\u200b", "", text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(CARDS)
+def test_cards_show_everything_and_slack_takes_them(card: Card) -> None:
+    shown = parts(Post(text="A card", card=card))
+    for part in shown:
+        validate({"text": part.text, "blocks": list(part.blocks)})
+    assert all(map(harmless, sent(shown)))
+    text = squeezed(read(shown))
+    for _, value in card.facts:
+        assert squeezed(visible(value)) in text
+    assert squeezed(visible(card.body)) in text
+    rows = [block for part in shown for block in part.blocks if block["type"] == "actions"]
+    assert len(rows) == 1
+    assert rows[0] is shown[-1].blocks[-1]
+    assert [button["style"] for button in rows[0]["elements"] if "style" in button] == ["primary"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(LONG, WRITTEN)
+def test_prose_is_sent_whole_and_mentions_nobody(text: str, receipt: str) -> None:
+    shown = parts(Post(text=text, receipt=receipt))
+    for part in shown:
+        if part.blocks:
+            validate({"text": part.text, "blocks": list(part.blocks)})
+    assert all(map(harmless, sent(shown)))
+    markdown = "".join(block["text"] for part in shown for block in part.blocks if block["type"] == "markdown")
+    said = unescape(re.sub(r"\](\\)(?=[(\[:])", "]", markdown))
+    assert re.sub(r"\s|\\", "", said) == re.sub(r"\s|\\", "", visible(text))
+    assert not re.search(r"\][(\[:]", markdown)
+
+
+def test_the_check_itself_finds_what_is_not_escaped() -> None:
+    assert not harmless("hello <!channel>")
+    assert not harmless("<@U02LI>")
+    assert not harmless("<https://evil.example|ok>")
+    assert "<!channel>" in unescape(escape("<!channel>"))
+
+
+@given(st.text(), st.integers(4, 50))
+def test_chunks_are_the_text(text: str, limit: int) -> None:
+    pieces = list(chunks(text, limit))
+    assert "".join(pieces) == text
+    assert all(len(escape(piece).encode()) <= limit or len(piece) == 1 for piece in pieces)
+
+
+@given(st.text(alphabet="a😀字", max_size=40), st.integers(2, 30))
+def test_shortened_keeps_to_the_length(text: str, length: int) -> None:
+    short = shortened(text, length)
+    assert len(short.encode("utf-16-le")) // 2 <= length
+    assert short == text or short.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("<@U0BOT> hello", "hello"),
+        ("<@U0BOT>: hello", "hello"),
+        ("hi <@U0BOT|countersign>, are you there?", "hi are you there?"),
+        ("a &lt;b&gt; &amp; c", "a <b> & c"),
+        ("&amp;lt;", "&lt;"),
+        ("tell <@U02LI|lisi> and <@W9>", "tell <@U02LI> and <@W9>"),
+        ("in <#C01|general> or <#C02> or <#C03|>", "in #general or #C02 or #C03"),
+        ("<https://a.example/x?a=1&amp;b=2>", "https://a.example/x?a=1&b=2"),
+        ("<https://a.example|the page>", "the page (https://a.example)"),
+        ("<https://a.example|a.example>", "https://a.example"),
+        ("<mailto:li@example.com|li@example.com>", "li@example.com"),
+        ("<!here> <!channel|channel> <!subteam^S1|@team> <!date^1^{date}|today>", "@here channel @team today"),
+        ("bad \ud83d half", "bad \ufffd half"),
+        ("line one\nline two <@U0BOT>", "line one\nline two"),
+    ],
+)
+def test_what_people_type_is_readable(typed: str, text: str) -> None:
+    assert readable(typed, "U0BOT") == text
+
+
+def test_a_plain_card_is_pleasant() -> None:
+    facts = (("Type", "Annual leave"), ("From", "2026-12-01"), ("Days", "10"), ("Reason", "two *stars* & more"))
+    [part] = parts(Post(text="", card=Card("Leave request", facts, buttons=BUTTONS, footer="Expires on Friday")))
+    kinds = [block["type"] for block in part.blocks]
+    assert kinds == ["header", "section", "section", "context", "actions"]
+    assert part.text == "Leave request"
+    assert part.blocks[1]["fields"][0]["text"] == "*Type*\nAnnual leave"
+    assert part.blocks[2]["text"]["text"] == "*Reason*\n```\ntwo *stars* &amp; more\n```"
+    assert part.blocks[2]["expand"] is True
+    assert part.blocks[4]["elements"][0]["value"] == "A03abc.2"
+
+
+def test_a_mail_too_long_for_one_message_ends_with_the_buttons() -> None:
+    body = "\n".join(f"{number}: " + "word " * 30 for number in range(200))
+    shown = parts(Post(text="", card=Card("Mail to Li Si", (("To", "Li Si"),), body, BUTTONS)))
+    assert len(shown) > 1
+    assert shown[0].blocks[0]["text"]["text"] == f"Mail to Li Si (1/{len(shown)})"
+    assert [any(b["type"] == "actions" for b in part.blocks) for part in shown] == [False] * (len(shown) - 1) + [True]
+
+
+def test_a_title_the_header_cannot_show_is_repeated_as_it_is() -> None:
+    [part] = parts(Post(text="", card=Card("Mail to <Li Si>", buttons=BUTTONS)))
+    assert part.blocks[0]["text"]["text"] == "Mail to ‹Li Si›"
+    assert part.blocks[1]["text"]["text"] == "Mail to &lt;Li Si&gt;"
+
+
+def test_direction_marks_are_shown_and_not_obeyed() -> None:
+    [part] = parts(Post(text="", card=Card("Mail", body="pay \u202e001 now", buttons=BUTTONS)))
+    assert "pay ⟨202E⟩001 now" in json.dumps(part.blocks, ensure_ascii=False)
+
+
+def test_links_that_hide_their_target_are_undone() -> None:
+    assert prose("[ok](https://evil.example)") == r"[ok]\(https://evil.example)"
+    assert prose("**bold** and `code`") == "**bold** and `code`"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(CARDS, max_size=5), WRITTEN)
+def test_home_shows_cards_whole_or_counts_them(cards: list[Card], title: str) -> None:
+    shown = home.view(Home("Hi " + title, (("Waiting", tuple(cards), "Nothing."), ("Mine", (), "None."))), "en")
+    check_blocks(shown["blocks"], 100)
+    assert all(map(harmless, strings(shown)))
+    rows = sum(block["type"] == "actions" for block in shown["blocks"])
+    assert rows == len(cards) or f"{len(cards) - rows} more" in shown["blocks"][-1]["elements"][0]["text"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(WRITTEN, WRITTEN, LONG)
+def test_dialogs_are_such_as_slack_takes(title: str, label: str, value: str) -> None:
+    options = tuple((f"v{number}", label) for number in range(3))
+    dialog = Dialog(
+        title=title, submit=title, cancel=title, approval="A03abc", version=1, choice="edit",
+        place=Place(team="T0", channel="D1"), labels=(label,) * 5, options=((), (), (), options, ()),
+        fields=(
+            Field(name="text", label="x", value=value), Field(name="long", label="x", kind="long", value=value),
+            Field(name="date", label="x", kind="date", value=value),
+            Field(name="pick", label="x", kind="choice", value="v1"),
+            Field(name="who", label="x", kind="person", value=value),
+        ),
+    )  # fmt: skip
+    shown = view(dialog)
+    validate({"view": shown})
+    labels = [shown["title"], shown["submit"], *(block["label"] for block in shown["blocks"])]
+    assert all(harmless(text) for text in strings(labels))
+    typed = [block["element"].get("initial_value", "") for block in shown["blocks"]]
+    assert "".join(typed) == value + value

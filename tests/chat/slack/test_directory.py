@@ -1,0 +1,112 @@
+"""People: who they are, and who may call."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.chat.slack.directory import SlackDirectory, read_facts
+from bot.errors import ChatFailed, SettingsWrong
+from tests.chat.slack.conftest import Desk
+from tests.chat.slack.doubles import ME, member
+
+FILE = """
+[[person]]
+email = "ZhangSan@example.com"
+manager = "zhaoliu@example.com"
+title = "Engineer"
+names = ["老张"]
+
+[[person]]
+email = "zhaoliu@example.com"
+roles = ["finance"]
+
+[[person]]
+email = "guest@example.com"
+roles = ["director"]
+"""
+
+
+def people(desk: Desk, tmp_path: Path, **more: float) -> SlackDirectory:
+    path = tmp_path / "directory.toml"
+    path.write_text(FILE, encoding="utf-8")
+    desk.slack.members += [
+        member("U05", "Gone", "gone@example.com", deleted=True),
+        member("U06", "Guest", "guest@example.com", is_restricted=True),
+        member("U07", "Elsewhere", "zhaoliu@example.com", team_id="T9", is_stranger=True),
+        member("U08", "Robot", is_bot=True),
+        member("USLACKBOT", "Slackbot"),
+        member("U0BOT", "Countersign", is_bot=True),
+    ]
+    return SlackDirectory(desk.client, read_facts(path), team=ME.team, ttl_s=more.get("ttl_s", 600))
+
+
+async def test_people_with_the_facts_slack_does_not_know(desk: Desk, tmp_path: Path) -> None:
+    desk.slack.pages = 3
+    everyone = {person.id: person for person in await people(desk, tmp_path).everyone()}
+    assert set(everyone) == {"U01ZHANG", "U04ZHAO"}
+    zhang = everyone["U01ZHANG"]
+    assert (zhang.name, zhang.names) == ("Zhang San", ("zhang", "老张"))
+    assert (zhang.manager, zhang.title, zhang.language) == ("U04ZHAO", "Engineer", "zh")
+    assert (zhang.email, zhang.timezone) == ("zhangsan@example.com", "Asia/Shanghai")
+    assert everyone["U04ZHAO"].roles == {"finance"}
+    assert len(desk.slack.called("users.list")) == 3
+
+
+@pytest.mark.parametrize("id", ["U05", "U06", "U07", "U08", "USLACKBOT", "U0BOT", "U99", "nobody", "", "../U1"])
+async def test_not_everybody_is_a_caller(desk: Desk, tmp_path: Path, id: str) -> None:
+    assert await people(desk, tmp_path).caller(id) is None
+
+
+async def test_a_member_is_a_caller(desk: Desk, tmp_path: Path) -> None:
+    caller = await people(desk, tmp_path).caller("U01ZHANG")
+    assert caller is not None
+    assert caller.person.name == "Zhang San"
+
+
+async def test_guests_have_a_name_and_no_authority(desk: Desk, tmp_path: Path) -> None:
+    guest = await people(desk, tmp_path).get("U06")
+    assert guest is not None
+    assert (guest.name, guest.active, guest.roles) == ("Guest", False, frozenset())
+
+
+async def test_slack_is_asked_once_for_many(desk: Desk, tmp_path: Path) -> None:
+    directory = people(desk, tmp_path)
+    await asyncio.gather(*(directory.get("U01ZHANG") for _ in range(20)))
+    assert len(desk.slack.called("users.list")) == 1
+
+
+async def test_everybody_is_read_again_after_a_while(desk: Desk, tmp_path: Path) -> None:
+    directory = people(desk, tmp_path, ttl_s=-1)
+    assert await directory.caller("U01ZHANG")
+    desk.slack.members[0]["deleted"] = True
+    assert await directory.caller("U01ZHANG") is None
+
+
+async def test_newcomers_are_looked_up_and_strangers_only_once(desk: Desk, tmp_path: Path) -> None:
+    directory = people(desk, tmp_path)
+    await directory.everyone()
+    desk.slack.members.append(member("U10", "New", "new@example.com"))
+    for _ in range(3):
+        assert await directory.caller("U10")
+        assert await directory.caller("U99") is None
+    assert [call["user"] for call in desk.slack.called("users.info")] == ["U10", "U99"]
+
+
+async def test_slack_being_away_makes_nobody_a_caller(desk: Desk, tmp_path: Path) -> None:
+    desk.slack.faults["users.list"] = ["fatal_error"]
+    with pytest.raises(ChatFailed):
+        await people(desk, tmp_path).caller("U01ZHANG")
+
+
+@pytest.mark.parametrize("text", ["[[person]]\nname = 1", "[[person", '[[person]]\nemail = "a"\nroles = "finance"'])
+def test_an_odd_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "people.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsWrong, match=r"people\.toml"):
+        read_facts(path)
+    with pytest.raises(SettingsWrong, match=r"none\.toml"):
+        read_facts(tmp_path / "none.toml")
+    assert read_facts(None) == {}

@@ -1,0 +1,121 @@
+"""Posting: once, spaced, and honest about what Slack refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.chat.slack.calls import call
+from bot.errors import ChatFailed
+from bot.events import Button, Card, Place, Post, Ref
+from tests.chat.slack.conftest import Desk
+
+PLACE = Place(team="T0", channel="C01GENERAL", thread="10.1")
+DM = Place(team="T0", channel="D01ZHANG", direct=True)
+CARD = Post(text="Please confirm", card=Card("Leave", buttons=(Button("Confirm", "confirm", "A03abc", 1),)))
+
+
+async def test_a_post_says_where_what_and_which(desk: Desk) -> None:
+    ref = await desk.channel.post(PLACE, CARD, key="R03x.1")
+    [sent] = desk.slack.called("chat.postMessage")
+    assert ref == Ref(channel="C01GENERAL", ts=desk.slack.messages["C01GENERAL"][0]["ts"])
+    assert (sent["channel"], sent["thread_ts"], sent["text"]) == ("C01GENERAL", "10.1", "Please confirm")
+    assert sent["metadata"] == {"event_type": "countersign_post", "event_payload": {"key": "R03x.1", "part": 1}}
+    assert sent["unfurl_links"] is False
+    assert desk.slots.reserved == [("slack:T0:C01GENERAL", 1050, 4)]
+
+
+async def test_again_finds_what_is_already_there(desk: Desk) -> None:
+    for place in (PLACE, DM):
+        first = await desk.channel.post(place, CARD, key="R03x.1")
+        assert await desk.channel.post(place, CARD, key="R03x.1", again=True) == first
+        assert await desk.channel.post(place, CARD, key="R03x.2", again=True) != first
+
+
+async def test_again_believes_only_our_own_messages(desk: Desk) -> None:
+    metadata = {"event_type": "countersign_post", "event_payload": {"key": "R03x.1"}}
+    desk.slack.messages["D01ZHANG"] = [{"user": "U02LI", "ts": "1.1", "metadata": metadata}]
+    assert (await desk.channel.post(DM, CARD, key="R03x.1", again=True)).ts != "1.1"
+
+
+async def test_again_completes_a_post_of_several_messages(desk: Desk) -> None:
+    long = Post(text="", card=Card("Mail", body="words and words\n" * 2000, buttons=CARD.card.buttons))  # type: ignore[union-attr]
+    ref = await desk.channel.post(PLACE, long, key="k")
+    count = len(desk.slack.messages["C01GENERAL"])
+    lost = desk.slack.messages["C01GENERAL"].pop()
+    assert (ref.ts, count > 1) == (lost["ts"], True)
+    await desk.channel.post(PLACE, long, key="k", again=True)
+    posted = [message["metadata"]["event_payload"]["part"] for message in desk.slack.messages["C01GENERAL"]]
+    assert posted == list(range(1, count + 1))
+
+
+@pytest.mark.parametrize("fault", ["lose", "drop", "500"])
+async def test_a_dropped_connection_never_says_it_twice(desk: Desk, fault: str) -> None:
+    desk.slack.faults["chat.postMessage"] = [fault]
+    ref = await desk.channel.post(PLACE, CARD, key="k")
+    assert [message["ts"] for message in desk.slack.messages["C01GENERAL"]] == [ref.ts]
+    assert len(desk.slack.called("chat.postMessage")) == (1 if fault == "lose" else 2)
+
+
+async def test_retrying_blindly_would_say_it_twice(desk: Desk) -> None:
+    """The negative control: what the look before the second try prevents."""
+    desk.slack.faults["chat.postMessage"] = ["lose"]
+    said = {"channel": "C01GENERAL", "text": "hi"}
+    await call(desk.client.chat_postMessage, said, repeatable=True, pause_s=0)
+    assert len(desk.slack.messages["C01GENERAL"]) == 2
+
+
+async def test_slack_being_away_is_said(desk: Desk) -> None:
+    desk.slack.faults["chat.postMessage"] = ["drop"] * 3
+    with pytest.raises(ChatFailed) as failed:
+        await desk.channel.post(PLACE, CARD, key="k")
+    assert (failed.value.code, failed.value.method) == ("unreachable", "chat.postMessage")
+
+
+async def test_rate_limits_are_waited_out_and_told_to_the_others(desk: Desk) -> None:
+    desk.slack.faults["chat.postMessage"] = [0.05]
+    desk.slack.faults["chat.update"] = [0.05]
+    ref = await desk.channel.post(PLACE, CARD, key="k")
+    await desk.channel.edit(ref, CARD)
+    assert desk.slots.penalties == [("slack:T0:C01GENERAL", 50), ("slack:T0:chat.update", 50)]
+    assert len(desk.slack.messages["C01GENERAL"]) == 1
+
+
+async def test_posts_wait_for_their_slot(desk: Desk) -> None:
+    assert not await desk.channel.crowded(PLACE)
+    desk.slots.wait_ms = 40
+    assert await desk.channel.crowded(PLACE)
+    await desk.channel.post(PLACE, CARD, key="k")
+
+
+async def test_refusals_have_slacks_name(desk: Desk) -> None:
+    desk.slack.faults["chat.postMessage"] = ["is_archived"]
+    with pytest.raises(ChatFailed) as failed:
+        await desk.channel.post(PLACE, CARD, key="k")
+    assert (failed.value.code, failed.value.method) == ("is_archived", "chat.postMessage")
+
+
+async def test_an_edit_always_sends_blocks_and_text(desk: Desk) -> None:
+    await desk.channel.edit(Ref(channel="C01GENERAL", ts="20.1"), Post(text="Approved by **Li Si**"))
+    [sent] = desk.slack.called("chat.update")
+    assert (sent["ts"], sent["text"]) == ("20.1", "Approved by **Li Si**")
+    assert [block["type"] for block in sent["blocks"]] == ["markdown"]
+
+
+async def test_a_whisper_is_for_one_person(desk: Desk) -> None:
+    await desk.channel.whisper(PLACE, "U01ZHANG", "Only Li Si can approve this.")
+    [sent] = desk.slack.called("chat.postEphemeral")
+    assert (sent["channel"], sent["user"], sent["thread_ts"]) == ("C01GENERAL", "U01ZHANG", "10.1")
+
+
+@pytest.mark.parametrize("code", ["not_in_channel", "user_not_in_channel", "channel_not_found"])
+async def test_a_whisper_slack_does_not_allow_goes_to_the_dm(desk: Desk, code: str) -> None:
+    desk.slack.faults["chat.postEphemeral"] = [code]
+    await desk.channel.whisper(PLACE, "U01ZHANG", "Only Li Si can approve this.")
+    assert [message["text"] for message in desk.slack.messages["D01ZHANG"]] == ["Only Li Si can approve this."]
+    assert desk.slack.messages["C01GENERAL"] == []
+
+
+async def test_dms_are_opened_once(desk: Desk) -> None:
+    assert await desk.channel.direct("U01ZHANG") == DM
+    assert await desk.channel.direct("U01ZHANG") == DM
+    assert len(desk.slack.called("conversations.open")) == 1
