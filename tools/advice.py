@@ -1,0 +1,59 @@
+"""What the model should do about each error: one sentence a code, shared by every tool that may raise it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ADVICE: Mapping[str, str] = {
+    "missing_field": "Ask the person for the named fields in one question; never invent them.",
+    "unknown_field": "Use only the fields that list_processes names; leave computed ones out.",
+    "unknown_process": "Use a key that list_processes returns.",
+    "unknown_person": "Search with list_people; if nobody fits, ask who is meant.",
+    "ambiguous_person": "Ask which of the candidates is meant, then use that id.",
+    "bad_choice": "Use one of the listed values.",
+    "bad_date": "Write YYYY-MM-DD; work relative dates out from today's date.",
+    "in_the_past": "Ask whether the year is right.",
+    "too_far_ahead": "Ask whether the year is right.",
+    "end_before_start": "Ask which days are meant.",
+    "span_too_long": "Ask for at most a year at a time.",
+    "zero_days": "Tell the person that these days are not working days and ask which are meant.",
+    "bad_amount": "Ask for the exact amount.",
+    "too_precise": "Ask for the amount with the decimals that the currency has.",
+    "two_currencies": "Ask which currency is meant.",
+    "too_long": "Ask for a shorter text, or shorten it and show it.",
+    "own_approver": "Ask for somebody else: nobody approves their own request.",
+    "own_level": "Say that one person cannot decide two levels and ask for another approver.",
+    "no_level": "Say that nobody can take this level and that an administrator has to add somebody.",
+    "no_task": "Check the id with query_todo_tasks.",
+    "no_request": "Check the number with my_requests.",
+    "task_closed": "Say that it has been decided already; do not try again.",
+    "own_request": "Say that nobody decides on their own request.",
+    "not_assignee": "Say whose decision it is.",
+    "bad_decision": "Use only what the task offers.",
+    "missing_opinion": "Ask why it is rejected.",
+    "use_resubmit": "Use resubmit_request or withdraw_request for a request that came back to its author.",
+    "not_revise": "Say that the request cannot be changed while it waits for somebody; it can be withdrawn.",
+    "request_changed": "Look again: what was shown is not what is there now.",
+    "not_running": "Say that the request has ended, and how.",
+    "not_yours": "Say that only the person who made the request can do that.",
+    "busy": "Try once more.",
+    "no_recipient": "Ask who the mail is for.",
+    "no_address": "Say that the directory has no address for this person.",
+    "empty_mail": "Ask what the mail should say.",
+    "template_mail": "Ask for what is missing and write the finished text, without placeholders.",
+    "bad_subject": "Use one line of at most 200 characters.",
+    "mail_refused": "Say that the mail server refused it and that nothing was sent.",
+    "mail_down": "Say that the mail server cannot be reached, that nothing was sent, and offer to try again.",
+}
+
+FORM = (
+    "missing_field", "unknown_field", "unknown_person", "ambiguous_person", "bad_choice", "bad_date",
+    "in_the_past", "too_far_ahead", "end_before_start", "span_too_long", "zero_days", "bad_amount",
+    "too_precise", "two_currencies", "too_long", "own_approver", "own_level", "no_level",
+)  # fmt: skip
+"""What filling a form in may raise."""
+
+
+def advice(*codes: str) -> dict[str, str]:
+    """The part of `ADVICE` that a tool card lists."""
+    return {code: ADVICE[code] for code in codes}

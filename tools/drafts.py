@@ -1,0 +1,91 @@
+"""Whether a text is ready to be sent: not empty, not a template, no placeholder left in it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from tools.spec import ToolError
+
+BLANKS_EN = (
+    r"your|recipient|sender|insert|enter|fill|(?:full |first |last |company )?names?|dates?|time|subject|body|content|"
+    r"email|title|position|company|department|reason|placeholder|signature|text|phone|contact"
+)
+BLANKS_ZH = (
+    r"你的|您的|请?填写|请?输入|请?补充|插入|待填|收件人|发件人|姓名|名字|日期|时间|公司|部门|职位|主题|正文|内容|"
+    r"邮件内容|事由|原因|签名|联系方式|电话"
+)
+PLACEHOLDERS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\{\{.{0,80}?\}\}",
+        r"\$\{[^}]{0,80}\}",
+        rf"[\[<]\s*(?:{BLANKS_EN})\b[^\]>\n]{{0,60}}[\]>]",
+        rf"[\[<【〔]\s*(?:{BLANKS_ZH})[^\]>】〕\n]{{0,20}}[\]>】〕]",
+        r"[（(]\s*(?:请?填写|请?输入|请?补充|待填|待补充)[^）)\n]{0,20}[）)]",
+        r"lorem ipsum",
+        r"\b(?:subject|body|email|mail|message)\s+(?:goes\s+)?here\b",
+        r"\b(?:insert|enter|write|type)\s+(?:your|the)\s+[\w\s]{0,30}\bhere\b",
+        r"(?:此处|这里|在此)(?:填写|填入|输入|插入|补充)",
+        r"(?<!\w)(?:XXX+|×××+|___+|＿＿＿+)(?!\w)",
+    )
+)
+"""Anywhere in a text."""
+
+SHORT = 100
+REQUESTS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?:请|需要|待|等待)\s*(?:用户|您|你|发起人)\s*(?:提供|补充|填写|告知|确认)",
+        r"(?:提供|补充|填写).{0,6}邮件.{0,3}(?:内容|正文|主题)",
+        r"(?:内容|正文|主题)(?:待定|待补充|待填写|待确认|未提供)",
+        r"\b(?:ask|wait for|waiting for)\s+(?:the\s+)?user\b",
+        r"\buser\s+(?:to|should|must|needs? to|did not|has not)\s+(?:provide|specify|supply|give)",
+        r"\b(?:provide|supply|specify)\s+(?:the\s+|an?\s+)?(?:e-?mail|mail|message)\s+(?:content|body|text|subject)",
+        r"\b(?:content|body|subject)\s+(?:not|to be)\s+(?:provided|specified|determined|added)",
+    )
+)
+"""What a model writes when it has nothing to write; in a text of at most `SHORT` characters."""
+
+EMPTY = frozenset(
+    ("tbd", "tba", "todo", "n/a", "na", "none", "null", "nil", "empty", "placeholder", "content", "body", "subject")
+    + ("text", "undefined", "无", "空", "待定", "待补充", "待填写", "内容", "正文", "主题", "暂无")
+    + ("邮件内容", "邮件正文", "邮件主题")
+)
+"""The whole text, apart from signs around it."""
+
+
+def checked_draft(subject: str, body: str, max_subject: int, max_body: int) -> tuple[str, str]:
+    """Subject and body, trimmed and ready. Raises `ToolError` naming what is wrong with them."""
+    subject, body = subject.strip(), _tidy(body)
+    for name, text in (("subject", subject), ("body", body)):
+        if not _core(text):
+            raise ToolError("empty_mail", f"the {name} is empty; ask what the mail should say", ask=True, field=name)
+        if is_template(text):
+            message = f"the {name} is a template or has placeholders; ask for what is missing and write it out"
+            raise ToolError("template_mail", message, ask=True, field=name)
+    if len(subject) > max_subject or any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in subject):
+        message = f"the subject should be one line of at most {max_subject} characters"
+        raise ToolError("bad_subject", message, field="subject", limit=max_subject)
+    if len(body) > max_body:
+        label = {"zh": "正文", "en": "The text"}
+        message = f"the body has {len(body)} characters, at most {max_body}"
+        raise ToolError("too_long", message, field="body", label=label, limit=max_body)
+    return subject, body
+
+
+def is_template(text: str) -> bool:
+    """True for a text that somebody still has to fill in."""
+    patterns = (*PLACEHOLDERS, *REQUESTS) if len(text) <= SHORT else PLACEHOLDERS
+    return _core(text).lower() in EMPTY or any(p.search(text) for p in patterns)
+
+
+def _core(text: str) -> str:
+    """Without the signs around it: `[TBD]…` → `TBD`."""
+    return re.sub(r"^[\W_]+|[\W_]+$", "", text)
+
+
+def _tidy(body: str) -> str:
+    """With plain line breaks and no other control characters."""
+    plain = body.replace("\r\n", "\n").replace("\r", "\n")
+    return "".join(c for c in plain if c in "\n\t" or unicodedata.category(c) != "Cc").strip()

@@ -1,0 +1,266 @@
+"""Mail: to a person of the directory, exactly as shown on the card, once.
+
+`Mailer.send` either sends, or is sure that nothing was sent (`ToolError` `mail_refused`, `mail_down`), or says
+that nobody can know (`EffectUnknown`): the connection broke after the text had begun to go out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.policy import SMTP as SMTP_POLICY
+from email.utils import format_datetime, formataddr
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+import aiosmtplib
+from pydantic import Field
+
+from tools.advice import advice
+from tools.drafts import checked_draft
+from tools.people import the_one
+from tools.spec import (
+    Choice,
+    Effect,
+    EffectUnknown,
+    Fact,
+    Frozen,
+    Gate,
+    Note,
+    Outcome,
+    Person,
+    Plan,
+    Tool,
+    ToolError,
+    Use,
+)
+from tools.spec import Field as Input
+
+MAX_SUBJECT = 200
+MAX_BODY = 10_000
+TIMEOUT_S = 20.0
+
+
+class Mailer(Protocol):
+    async def send(self, to: Person, subject: str, body: str, message_id: str) -> None:
+        """Raises `ToolError` when it was surely not sent, `EffectUnknown` when nobody can know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    to: str
+    """Person id."""
+    subject: str
+    body: str
+    message_id: str
+
+
+@dataclass
+class MemoryMailer:
+    """Keeps mails in a list; `failing` is raised instead."""
+
+    mails: list[Mail] = field(default_factory=list)
+    failing: Exception | None = None
+
+    async def send(self, to: Person, subject: str, body: str, message_id: str) -> None:
+        if self.failing is not None:
+            raise self.failing
+        self.mails.append(Mail(to.id, subject, body, message_id))
+
+
+class SmtpMailer:
+    """SMTP by `smtp://[user:password@]host[:port]` (STARTTLS where offered) or `smtps://…`.
+
+    A password only ever travels encrypted: with one, and a host that is not this machine, STARTTLS is demanded.
+    Raises `ValueError` for an odd URL, never repeating it: it may hold a password.
+    """
+
+    def __init__(
+        self, url: str, sender: str, *, clock: Callable[[], datetime] | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
+            raise ValueError("the SMTP URL should look like smtp://host:port or smtps://user:password@host")
+        tls = parts.scheme == "smtps"
+        demanded = bool(parts.username) and not tls and not _is_here(parts.hostname)
+        self._options: dict[str, Any] = {
+            "hostname": parts.hostname,
+            "port": parts.port,
+            "username": unquote(parts.username) if parts.username else None,
+            "password": unquote(parts.password) if parts.password else None,
+            "use_tls": tls,
+            "start_tls": None if not (tls or demanded) else demanded,
+            "timeout": timeout_s,
+        }
+        self._sender = sender
+        self._clock = clock or (lambda: datetime.now(UTC))
+
+    async def send(self, to: Person, subject: str, body: str, message_id: str) -> None:
+        text = self._message(to, subject, body, message_id).as_bytes(policy=SMTP_POLICY)
+        smtp = aiosmtplib.SMTP(**self._options)
+        try:
+            await self._envelope(smtp, to)
+            await self._text(smtp, text)
+        finally:
+            smtp.close()
+
+    def _message(self, to: Person, subject: str, body: str, message_id: str) -> EmailMessage:
+        message = EmailMessage(policy=SMTP_POLICY)
+        message["From"], message["To"] = self._sender, formataddr((to.name, to.email))
+        message["Subject"], message["Message-ID"] = subject, message_id
+        message["Date"], message["Auto-Submitted"] = format_datetime(self._clock()), "auto-generated"
+        message.set_content(body, cte="base64" if not body.isascii() else None)
+        return message
+
+    async def _envelope(self, smtp: aiosmtplib.SMTP, to: Person) -> None:
+        """Everything before the text: whatever goes wrong here, nothing was sent."""
+        try:
+            await smtp.connect()
+            await smtp.mail(_address(self._sender))
+            await smtp.rcpt(to.email)
+        except aiosmtplib.SMTPResponseException as refused:
+            raise _refused(refused) from None
+        except (aiosmtplib.SMTPException, OSError, ssl.SSLError, ValueError) as broken:
+            raise _down(broken) from None
+
+    async def _text(self, smtp: aiosmtplib.SMTP, text: bytes) -> None:
+        try:
+            await smtp.data(text)
+        except aiosmtplib.SMTPResponseException as refused:
+            raise _refused(refused) from None
+        except (aiosmtplib.SMTPException, OSError) as broken:
+            raise EffectUnknown(f"the mail server went away while taking the mail: {type(broken).__name__}") from None
+
+
+def _refused(error: aiosmtplib.SMTPResponseException) -> ToolError:
+    return ToolError(
+        "mail_refused", f"the mail server refused the mail ({error.code}); nothing was sent", code=error.code
+    )
+
+
+def _down(error: Exception) -> ToolError:
+    kind = type(error).__name__
+    return ToolError("mail_down", f"the mail server cannot be reached ({kind}); nothing was sent")
+
+
+def _address(sender: str) -> str:
+    """The bare address of `Name <address>`."""
+    return sender.rpartition("<")[2].rstrip(">").strip()
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class SendEmail(Frozen):
+    to: str = Field("", max_length=100, description="Name or id of a person of the directory.")
+    task_id: str = Field("", max_length=60, description="Instead of `to`: the person this task is assigned to.")
+    subject: str = Field(max_length=4000, description="One line, at most 200 characters.")
+    body: str = Field(max_length=60_000, description="The finished text, at most 10,000 characters, no placeholders.")
+
+
+async def prepare_mail(use: Use, args: SendEmail) -> Plan:
+    person = await _recipient(use, args)
+    subject, body = checked_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
+    inputs = (
+        Input(name="subject", label="subject", value=subject, max_length=MAX_SUBJECT),
+        Input(name="body", label="body", kind="long", value=body, max_length=MAX_BODY),
+    )
+    return Plan(
+        args={"to": person.id, "subject": subject, "body": body},
+        title=Note(key="title.mail", params={"name": person.name}),
+        facts=(Fact(label="to", value=person.name), Fact(label="subject", value=subject)),
+        deciders=(use.caller.id,),
+        requester=use.caller.id,
+        choices=(
+            Choice(name="send", style="primary"),
+            Choice(name="edit", runs=False, replans=True, fields=inputs),
+            Choice(name="cancel", runs=False),
+        ),
+        subject=person.id,
+        body=body,
+    )
+
+
+async def run_mail(use: Use, args: SendEmail) -> Outcome:
+    person = await _recipient(use, args)
+    subject, body = checked_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
+    message_id = message_id_of(use.key)
+    await use.desk.mailer.send(person, subject, body, message_id)
+    params: dict[str, Any] = {"name": person.name}
+    return Outcome(
+        data={"mailed": person.name, "subject": subject, "message_id": message_id},
+        note=Note(key="result.mailed", params=params),
+        effect=Effect(note=Note(key="effect.mailed", params=params), subject=person.id),
+    )
+
+
+def message_id_of(key: str) -> str:
+    """The same effect has the same Message-ID, so that even a mail sent twice can be told by readers' programs."""
+    return f"<{hashlib.sha256(key.encode()).hexdigest()[:32]}@countersign>"
+
+
+async def _recipient(use: Use, args: SendEmail) -> Person:
+    if args.to.strip():
+        person = the_one(await use.desk.directory.everyone(), args.to, field="to")
+    elif args.task_id.strip():
+        person = await _assignee(use, args.task_id)
+    else:
+        raise ToolError("no_recipient", "give `to` or `task_id`; ask who the mail is for", ask=True, field="to")
+    if not person.email:
+        raise ToolError("no_address", f"the directory has no e-mail address for {person.name}", name=person.name)
+    return person
+
+
+async def _assignee(use: Use, task_id: str) -> Person:
+    """The assignee of an open task of the caller's request, or of the caller's own."""
+    assigned = await use.desk.engine.task(task_id)
+    concerned = use.caller.id in (assigned.request.initiator, assigned.task.assignee)
+    person = await use.desk.directory.get(assigned.task.assignee)
+    if not concerned or person is None or not person.active:
+        raise ToolError("no_task", f"there is no task {task_id[:40]!r} of the caller's requests", task=task_id[:40])
+    if not assigned.task.open:
+        raise ToolError("task_closed", f"task {assigned.task.id} is closed; nobody is working on it")
+    return person
+
+
+SEND_EMAIL = Tool(
+    name="send_email",
+    purpose="Mail a person of the directory. The caller sees the exact mail and sends, edits or cancels it.",
+    use_when="The caller asks to mail or remind somebody and it is clear what the mail should say.",
+    avoid_when="They did not say what it is about: ask. Never write placeholders, never mail unasked.",
+    args=SendEmail,
+    returns='{"mailed": name, "subject", "message_id"}',
+    errors=advice(
+        "no_recipient",
+        "no_address",
+        "unknown_person",
+        "ambiguous_person",
+        "no_task",
+        "task_closed",
+        "empty_mail",
+        "template_mail",
+        "bad_subject",
+        "too_long",
+        "mail_refused",
+        "mail_down",
+    ),
+    example={
+        "to": "李四",
+        "subject": "请假申请 L-0012",
+        "body": "李四你好，请假申请 L-0012 还在等你审批，麻烦看一下。",
+    },
+    run=run_mail,
+    gate=Gate.CONFIRM,
+    prepare=prepare_mail,
+    stored=SendEmail,
+    repeatable=False,
+)

@@ -1,0 +1,16 @@
+"""Bounded observations: pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+PAGE = 20
+
+
+def page_of(items: Sequence[T], page: int) -> tuple[Sequence[T], int | None]:
+    """The items of a page (the first is 1), and the number of the next page if there is one."""
+    end = page * PAGE
+    return items[end - PAGE : end], page + 1 if len(items) > end else None

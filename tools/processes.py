@@ -1,0 +1,315 @@
+"""Requests as their author sees them: what can be asked for, asking, changing, taking back, looking."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from tools.advice import FORM, advice
+from tools.facts import CANCEL, CONFIRM, clear_text, form_facts, request_facts
+from tools.paging import PAGE, page_of
+from tools.people import name_of
+from tools.spec import Effect, Fact, Frozen, Gate, Note, Outcome, Plan, Tool, ToolError, Use
+from tools.workflow.forms import FormField
+from tools.workflow.process import Process, summary_of
+from tools.workflow.state import Decision, Kind, Request, Status, Task
+
+MAX_REASON = 500
+MAX_VALUE = 4000
+
+
+def _without_nothing(form: Any) -> Any:
+    """Models write null for what they leave out, and numbers for amounts."""
+    return {k: v for k, v in form.items() if v is not None} if isinstance(form, dict) else form
+
+
+Form = Annotated[
+    dict[str, Annotated[str, Field(max_length=MAX_VALUE)]],
+    BeforeValidator(_without_nothing),
+]
+
+
+class ListProcesses(Frozen):
+    pass
+
+
+class StartProcess(Frozen):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    process: str = Field(max_length=60, description="Key of the process, from list_processes.")
+    form: Form = Field(description="Field → value, as list_processes describes. Leave out what the person did not say.")
+    seen: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
+
+
+class ResubmitRequest(Frozen):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
+    form: Form = Field(default={}, description="Only the fields that change, field → value.")
+    seen: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
+
+
+class WithdrawRequest(Frozen):
+    request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
+    reason: str = Field("", max_length=MAX_VALUE, description="Why, if the person said so.")
+
+
+class MyRequests(Frozen):
+    status: str = Field("", max_length=20, description="waiting, revise, approved, rejected, withdrawn; empty for all.")
+    page: int = Field(1, ge=1, description=f"Page of {PAGE} requests, newest first.")
+
+
+async def run_list_processes(use: Use, args: ListProcesses) -> Outcome:
+    processes = [_described(p) for p in await use.desk.engine.processes()]
+    return Outcome(data={"processes": processes}, note=Note(key="result.processes", params={"n": len(processes)}))
+
+
+async def prepare_start(use: Use, args: StartProcess) -> Plan:
+    process = await _process(use, args.process)
+    filled = await use.desk.engine.fill(process, args.form, use.caller.id, use.now)
+    return Plan(
+        args={"process": process.key, "form": filled.values, "seen": filled.sha},
+        title=Note(key="title.start", params={"process": process.form.name.both}),
+        facts=await form_facts(use.desk.directory, process, filled),
+        deciders=(use.caller.id,),
+        requester=use.caller.id,
+        choices=(CONFIRM, CANCEL),
+    )
+
+
+async def run_start(use: Use, args: StartProcess) -> Outcome:
+    engine = use.desk.engine
+    started = await engine.start(args.process, args.form, use.caller.id, use.key, use.now, args.seen)
+    process = await engine.process_of(await engine.request(started.request))
+    data: dict[str, Any] = {
+        "request": started.request,
+        "status": started.status.value,
+        "waits_for": [await name_of(use.desk.directory, p) for p in started.waits_for],
+        "days": started.days,
+    }
+    params = {"process": process.form.name.both, "request": started.request}
+    if started.rule:
+        rule = process.form.rule(started.rule)
+        data["rule"] = rule["en"]
+        return _changed(data, "result.passed", "effect.passed", started.request, {**params, "rule": rule})
+    return _changed(data, "result.started", "effect.started", started.request, params)
+
+
+async def prepare_resubmit(use: Use, args: ResubmitRequest) -> Plan:
+    request, _ = await _to_revise(use, args.request_id)
+    process = await use.desk.engine.process_of(request)
+    filled = await use.desk.engine.fill(process, {**request.filled.values, **args.form}, use.caller.id, use.now)
+    facts = (Fact(label="request", value=request.id), *await form_facts(use.desk.directory, process, filled))
+    return Plan(
+        args={"request_id": request.id, "form": filled.values, "seen": filled.sha},
+        title=Note(key="title.resubmit", params={"process": process.form.name.both, "request": request.id}),
+        facts=facts,
+        deciders=(use.caller.id,),
+        requester=use.caller.id,
+        choices=(CONFIRM, CANCEL),
+        subject=request.id,
+    )
+
+
+async def run_resubmit(use: Use, args: ResubmitRequest) -> Outcome:
+    task = await _revise_task(use, args.request_id)
+    decision = Decision.RESUBMIT
+    decided = await use.desk.engine.decide(task.id, use.caller.id, decision, "", args.form, use.key, use.now, args.seen)
+    data = {"request": decided.request, "status": decided.status.value}
+    params = {"request": decided.request}
+    return _changed(data, "result.resubmitted", "effect.resubmitted", decided.request, params)
+
+
+async def prepare_withdraw(use: Use, args: WithdrawRequest) -> Plan:
+    request = await _own(use, args.request_id)
+    reason = clear_text(args.reason, MAX_REASON, "reason")
+    if not request.running:
+        raise ToolError("not_running", f"{request.id} has ended: {request.status}", request=request.id)
+    process = await use.desk.engine.process_of(request)
+    facts = await request_facts(use.desk.directory, process, request)
+    return Plan(
+        args={"request_id": request.id, "reason": reason},
+        title=Note(key="title.withdraw", params={"process": process.form.name.both, "request": request.id}),
+        facts=(*facts, Fact(label="withdraw_reason", value=reason)) if reason else facts,
+        deciders=(use.caller.id,),
+        requester=use.caller.id,
+        choices=(CONFIRM, CANCEL),
+        subject=request.id,
+    )
+
+
+async def run_withdraw(use: Use, args: WithdrawRequest) -> Outcome:
+    moved = await use.desk.engine.withdraw(args.request_id, use.caller.id, args.reason, use.key, use.now)
+    data = {"request": moved.request, "status": moved.status.value}
+    return _changed(data, "result.withdrawn", "effect.withdrawn", moved.request, {"request": moved.request})
+
+
+async def run_my_requests(use: Use, args: MyRequests) -> Outcome:
+    wanted = args.status.strip().lower()
+    if wanted and wanted not in [s.value for s in Status]:
+        listed = ", ".join(Status)
+        label = {"zh": "状态", "en": "Status"}
+        message = f"status {wanted[:40]!r} is not one of {listed}"
+        raise ToolError("bad_choice", message, field="status", label=label, choices={"zh": listed, "en": listed})
+    own = [r for r in reversed(await use.desk.engine.mine(use.caller.id)) if r.status.value == (wanted or r.status)]
+    shown, more = page_of(own, args.page)
+    requests = [await _listed(use, request) for request in shown]
+    return Outcome(data={"requests": requests, "more": more}, note=Note(key="result.requests", params={"n": len(own)}))
+
+
+def _changed(data: dict[str, Any], result: str, effect: str, subject: str, params: dict[str, Any]) -> Outcome:
+    note = Note(key=effect, params=params)
+    return Outcome(data=data, note=Note(key=result, params=params), effect=Effect(note=note, subject=subject))
+
+
+async def _process(use: Use, key: str) -> Process:
+    processes = await use.desk.engine.processes()
+    for process in processes:
+        if key.strip().lower() in (process.key, process.form.name.zh, process.form.name.en):
+            return process
+    known = ", ".join(p.key for p in processes)
+    raise ToolError("unknown_process", f"there is no process {key[:60]!r}; there are: {known}", name=key[:60])
+
+
+async def _own(use: Use, request_id: str) -> Request:
+    request = await use.desk.engine.request(request_id)
+    if request.initiator != use.caller.id:
+        raise ToolError("not_yours", f"request {request.id} belongs to somebody else")
+    return request
+
+
+async def _to_revise(use: Use, request_id: str) -> tuple[Request, Task]:
+    """The caller's own request, and its task to revise it."""
+    request = await _own(use, request_id)
+    task = next((t for t in request.open_tasks if t.kind is Kind.REVISE), None)
+    if not request.running:
+        raise ToolError("not_running", f"{request.id} has ended: {request.status}", request=request.id)
+    if task is None:
+        message = f"{request.id} is waiting for a decision and cannot be changed now; it can be withdrawn"
+        raise ToolError("not_revise", message, request=request.id)
+    return request, task
+
+
+async def _revise_task(use: Use, request_id: str) -> Task:
+    """The task to resubmit by: the open one, or, when this very command has been carried out before, the last."""
+    request = await _own(use, request_id)
+    revisions = [t for t in request.tasks if t.kind is Kind.REVISE]
+    if not revisions:
+        raise ToolError("not_revise", f"{request.id} has not come back to its author", request=request.id)
+    return revisions[-1]
+
+
+async def _listed(use: Use, request: Request) -> dict[str, Any]:
+    process = await use.desk.engine.process_of(request)
+    return {
+        "request": request.id,
+        "process": request.process,
+        "status": request.status.value,
+        "summary": summary_of(process, request)["en"],
+        "waits_for": [await name_of(use.desk.directory, p) for p in request.waits_for],
+        "since": request.changed.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
+    }
+
+
+def _described(process: Process) -> dict[str, Any]:
+    form = process.form
+    return {
+        "key": process.key,
+        "name": f"{form.name.en.capitalize()} / {form.name.zh}",
+        "purpose": form.purpose.en,
+        "fields": [_described_field(f) for f in form.fields],
+        "rules": [r.words.en for r in form.rules],
+    }
+
+
+def _described_field(field: FormField) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": field.name,
+        "type": field.kind.value,
+        "required": field.required and not field.default,
+        "help": field.help.en,
+    }
+    if field.options:
+        shown["choices"] = [o.value for o in field.options]
+    return shown
+
+
+LIST_PROCESSES = Tool(
+    name="list_processes",
+    purpose="List what can be asked for (leave, expenses …) and the fields each needs.",
+    use_when="Somebody wants to start a request, or asks what they can do here.",
+    avoid_when="You have seen the list in this conversation already.",
+    args=ListProcesses,
+    returns='{"processes": [{"key", "name", "purpose", "fields": [{"name", "type", "required", "help", "choices"?}], '
+    '"rules"}]}',
+    errors=advice(),
+    example={},
+    run=run_list_processes,
+)
+START_PROCESS = Tool(
+    name="start_process",
+    purpose="Start a request for the caller. They see every field on a card and confirm before anything happens.",
+    use_when="The caller wants to ask for something and has said what its fields need.",
+    avoid_when="A needed field is unknown: ask for it first. Never choose the approver yourself, never invent a reason, "
+    "never start the same request twice.",
+    args=StartProcess,
+    returns='{"request", "status": "waiting" | "approved", "waits_for": [names], "days", "rule"?: why it passed}',
+    errors=advice("unknown_process", "request_changed", "busy", *FORM),
+    example={
+        "process": "leave",
+        "form": {
+            "leave_type": "sick",
+            "start_date": "2026-11-23",
+            "end_date": "2026-11-24",
+            "reason": "胃疼",
+            "approver": "李四",
+        },
+    },
+    run=run_start,
+    gate=Gate.CONFIRM,
+    prepare=prepare_start,
+    stored=StartProcess,
+)
+RESUBMIT_REQUEST = Tool(
+    name="resubmit_request",
+    purpose="Send a request that came back to the caller off again, changed or as it was. They confirm on a card.",
+    use_when="A request of the caller has the status revise and they want to try again.",
+    avoid_when="The request still waits for somebody, or has ended.",
+    args=ResubmitRequest,
+    returns='{"request", "status"}',
+    errors=advice(
+        "no_request", "not_yours", "not_running", "not_revise", "task_closed", "request_changed", "busy", *FORM
+    ),
+    example={"request_id": "L-0012", "form": {"end_date": "2026-11-25"}},
+    run=run_resubmit,
+    gate=Gate.CONFIRM,
+    prepare=prepare_resubmit,
+    stored=ResubmitRequest,
+)
+WITHDRAW_REQUEST = Tool(
+    name="withdraw_request",
+    purpose="Take back a request of the caller that has not ended. They confirm on a card.",
+    use_when="The caller no longer wants a request that is waiting or came back to them.",
+    avoid_when="The request has ended, or belongs to somebody else.",
+    args=WithdrawRequest,
+    returns='{"request", "status": "withdrawn"}',
+    errors=advice("no_request", "not_yours", "not_running", "too_long", "busy"),
+    example={"request_id": "L-0012", "reason": "计划变了"},
+    run=run_withdraw,
+    gate=Gate.CONFIRM,
+    prepare=prepare_withdraw,
+    stored=WithdrawRequest,
+)
+MY_REQUESTS = Tool(
+    name="my_requests",
+    purpose="List the caller's own requests and where each stands.",
+    use_when="The caller asks what became of a request, or you need its number.",
+    avoid_when="They ask what they have to decide: that is query_todo_tasks.",
+    args=MyRequests,
+    returns='{"requests": [{"request", "process", "status", "summary", "waits_for", "since"}], "more": next page or null}',
+    errors=advice("bad_choice"),
+    example={"status": "waiting"},
+    run=run_my_requests,
+)
