@@ -73,6 +73,11 @@ def bind(**context: object) -> Bound:
     return Bound(dict(structlog.contextvars.bind_contextvars(**context)))
 
 
+def clear() -> None:
+    """Forget this task's context."""
+    structlog.contextvars.clear_contextvars()
+
+
 def get(name: str) -> structlog.stdlib.BoundLogger:
     """A logger: `get(__name__).info("claimed", lane=lane)`."""
     logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)

@@ -8,11 +8,11 @@ to be written is written when Redis is back, or refused because somebody else ha
 from __future__ import annotations
 
 import asyncio
-import os
+import platform
 import random
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -25,6 +25,8 @@ GIVE_UP_TRIES = 3
 """How often giving up is tried before an item is buried without."""
 _MOST_AT_ONCE = 16
 """Lanes taken by one claim, so that processes share a burst."""
+_CUT_OFF_S = 5.0
+"""Time for writes in flight once everything is to end: longer, and a Redis that is away would hold us up."""
 _log = logs.get(__name__)
 _T = TypeVar("_T")
 
@@ -48,8 +50,8 @@ class Held:
 
     lease: Lease
     task: asyncio.Task[None] | None = None
-    committing: bool = False
-    """The outcome of a commit in flight is unknown: it is never cancelled."""
+    settling: bool = False
+    """It is being committed or given back: the outcome is unknown, so that is not cancelled."""
     lost: bool = False
 
 
@@ -73,7 +75,7 @@ class Worker:
         self._lanes, self._handler = lanes, handler
         self._concurrency, self._sweep_s, self._grace_s, self._burst = concurrency, sweep_s, grace_s, burst
         self._jobs, self._pause_s, self._backoff_ms = jobs, pause_s, backoff_ms
-        self._owner = f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._owner = f"{platform.node()}-{secrets.token_hex(4)}"
         self._held: dict[str, Held] = {}
         self._stopping = asyncio.Event()
         self._freed = asyncio.Event()
@@ -99,6 +101,7 @@ class Worker:
             await self._claim_until_stopped()
             await self._drain()
         finally:
+            await self._cut_off()
             await _cancelled(running)
 
     # Claiming
@@ -160,58 +163,53 @@ class Worker:
     # One lane
 
     def _take(self, lease: Lease) -> None:
+        if lease.lane in self._held:  # our own lease ran out unnoticed, and we have taken the lane over
+            self._lose(self._held[lease.lane])
         held = self._held[lease.lane] = Held(lease)
         held.task = asyncio.create_task(self._serve(held), name=f"lane {lease.lane}")
 
     async def _serve(self, held: Held) -> None:
         """Item after item of one lane, at most a burst of them."""
-        with logs.bind(lane=held.lease.lane):
-            try:
-                for left in range(self._burst - 1, -1, -1):
-                    if await self._one(held, more=left > 0) is None:
-                        return
-            except LeaseLost:
-                _log.info("lane lost", item=held.lease.item.id)
-            except asyncio.CancelledError:
-                if not held.lost:
-                    await self._insist(held.lease.release)
-                raise
-            finally:
-                if self._held.get(held.lease.lane) is held:
-                    del self._held[held.lease.lane]
-                self._freed.set()
+        try:
+            for left in range(self._burst - 1, -1, -1):
+                if await self._one(held, more=left > 0) is None:
+                    return
+        except LeaseLost:
+            _log.info("lane lost", lane=held.lease.lane)
+        except asyncio.CancelledError:
+            if not held.lost:
+                await self._released(held.lease)
+            raise
+        finally:
+            if self._held.get(held.lease.lane) is held:
+                del self._held[held.lease.lane]
+            self._freed.set()
 
     async def _one(self, held: Held, *, more: bool) -> Item | None:
-        lease = held.lease
-        with logs.bind(item=lease.item.id):
-            writes = await self._handled(lease)
-            if writes is None:
-                return None
-            held.committing = True
-            try:
-                return await self._insist(lambda: lease.commit(*writes, more=more and not self._stopping.is_set()))
-            finally:
-                held.committing = False
-
-    async def _handled(self, lease: Lease) -> Sequence[Write] | None:
-        """The writes to commit, or None when the lane has been given back."""
-        item = lease.item
+        """Handle and commit one item: the next one, or None when the lane is ours no longer."""
+        lease, item = held.lease, held.lease.item
+        logs.clear()
+        logs.bind(lane=item.lane, item=item.id)
         try:
-            if item.tries > self._lanes.max_tries:
-                return await self._given_up(lease)
-            return await self._handler.handle(lease)
+            writes = await self._handled(lease)
+            return await self._settle(held, lambda: lease.commit(*writes, more=more and not self._stopping.is_set()))
         except LeaseLost:
             raise
         except Later as later:
             _log.info("later", delay_ms=later.delay_ms, reason=str(later))
-            await self._back(lease, later.delay_ms, str(later), count=later.counted)
+            await self._back(held, later.delay_ms, str(later), count=later.counted)
         except StoreDown as error:
             _log.warning("store down while handling", error=str(error))
-            await self._back(lease, self._backoff(1), str(error), count=False)
+            await self._back(held, self._backoff(1), str(error), count=False)
         except Exception as error:  # noqa: BLE001 - the process edge: whatever a handler does, the lane goes on
             _log.exception("handler failed", tries=item.tries)
-            await self._back(lease, self._backoff(item.tries), f"{type(error).__name__}: {error}")
+            await self._back(held, self._backoff(item.tries), f"{type(error).__name__}: {error}")
         return None
+
+    async def _handled(self, lease: Lease) -> Sequence[Write]:
+        if lease.item.tries > self._lanes.max_tries:
+            return await self._given_up(lease)
+        return await self._handler.handle(lease)
 
     async def _given_up(self, lease: Lease) -> Sequence[Write]:
         item = lease.item
@@ -222,25 +220,35 @@ class Worker:
             return (buried,)
         return (*await self._handler.give_up(item, error), buried)
 
-    async def _back(self, lease: Lease, delay_ms: int, error: str, count: bool = True) -> None:
-        await self._insist(lambda: lease.retry(delay_ms, logs.redact(error)[:500], count))
+    async def _back(self, held: Held, delay_ms: int, error: str, count: bool = True) -> None:
+        await self._settle(held, lambda: held.lease.retry(delay_ms, logs.redact(error)[:500], count))
+
+    async def _settle(self, held: Held, write: Callable[[], Awaitable[_T]]) -> _T:
+        """Write, however long Redis is away: the scripts can be repeated, and refuse who has lost the lane."""
+        down = Outage("write")
+        held.settling = True
+        try:
+            while True:
+                try:
+                    result = await write()
+                except StoreDown as error:
+                    await asyncio.sleep(down.began(error))
+                else:
+                    down.over()
+                    return result
+        finally:
+            held.settling = False
+
+    async def _released(self, lease: Lease) -> None:
+        """Give the lane back without counting a try; if Redis is away, the lease runs out by itself."""
+        with suppress(StoreDown, LeaseLost, TimeoutError):
+            async with asyncio.timeout(_CUT_OFF_S / 2):
+                await lease.release()
 
     def _backoff(self, tries: int) -> int:
         """Exponential, with jitter, a minute at most (ms)."""
         full: int = min(self._backoff_ms * 2 ** min(tries, 10), 60_000)
         return random.randint(full // 2, full)  # noqa: S311 - jitter, not a secret
-
-    async def _insist(self, write: Callable[[], Awaitable[_T]]) -> _T:
-        """Write, however long Redis is away: the scripts can be repeated, and refuse who has lost the lane."""
-        down = Outage("write")
-        while True:
-            try:
-                result = await write()
-            except StoreDown as error:
-                await asyncio.sleep(down.began(error))
-            else:
-                down.over()
-                return result
 
     # Beside the lanes
 
@@ -248,20 +256,26 @@ class Worker:
         """Extend every lease; cancel what runs without one."""
         for lease in await self._lanes.extend([held.lease for held in self._held.values()]):
             held = self._held.get(lease.lane)
-            if held is not None and held.lease is lease and not held.committing and held.task is not None:
-                _log.info("lane lost while handling", lane=lease.lane)
-                held.lost = True
-                held.task.cancel()
+            if held is not None and held.lease is lease:
+                self._lose(held)
+
+    def _lose(self, held: Held) -> None:
+        """Somebody else has the lane: end the work on it, unless its own last write is just finding out."""
+        if not held.settling and held.task is not None:
+            _log.info("lane lost while handling", lane=held.lease.lane)
+            held.lost = True
+            held.task.cancel()
 
     async def _pump(self) -> None:
         await self._lanes.pump()
 
     async def _listen(self) -> None:
         """Tell running handlers at once that somebody said *stop*."""
-        async for lane, at_ms in self._lanes.stops():
-            held = self._held.get(lane)
-            if held is not None and at_ms > held.lease.item.put_ms:
-                held.lease.stopped.set()
+        async with aclosing(self._lanes.stops()) as told:
+            async for lane, at_ms in told:
+                held = self._held.get(lane)
+                if held is not None and at_ms > held.lease.item.put_ms:
+                    held.lease.stopped.set()
 
     async def _supervised(self, job: Job, pause_s: float) -> None:
         down = Outage(_name(job))
@@ -279,14 +293,19 @@ class Worker:
             await asyncio.sleep(pause_s)
 
     async def _drain(self) -> None:
-        """Let what runs finish within the grace; give back the rest."""
+        """Let what runs finish within the grace."""
         tasks = [held.task for held in self._held.values() if held.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=self._grace_s)
-        for held in list(self._held.values()):
-            if held.task is not None and not held.committing:
-                held.task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _cut_off(self) -> None:
+        """End what still runs: handlers at once, writes in flight a little later."""
+        tasks = {held.task: held.settling for held in self._held.values() if held.task is not None}
+        for task in [one for one, settling in tasks.items() if not settling]:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CUT_OFF_S)
+        await _cancelled(list(tasks))
 
 
 class Outage:

