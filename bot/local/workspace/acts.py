@@ -33,19 +33,21 @@ class Done:
         return not self.error
 
 
-def typed_text(ws: Workspace, text: str) -> str:
+def typed_text(ws: Workspace, text: str, encoded: bool) -> str:
     if not text.strip():
         raise Refused("no_text")
     if len(text) > POST_TEXT:
         raise Refused("msg_too_long")
-    return marked_up(text, ws.state.people.values(), ws.state.rooms.values())
+    return marked_up(text, ws.state.people.values(), ws.state.rooms.values(), encoded=encoded)
 
 
-def say(ws: Workspace, person: str, channel: str, text: str, thread_ts: str | None = None) -> str:
-    """Somebody writes a message; its timestamp."""
+def say(
+    ws: Workspace, person: str, channel: str, text: str, thread_ts: str | None = None, *, encoded: bool = False
+) -> str:
+    """Somebody writes a message; its timestamp. `encoded`: as a client sends it, not as it was typed."""
     who = ws.person(person)
     room = ws.room_with(channel, who.id)
-    marked = typed_text(ws, text)
+    marked = typed_text(ws, text, encoded)
     blocks = rich_text(marked, posting.short_id())
     message = {"user": who.id, "text": marked, "client_msg_id": str(uuid.uuid4()), "blocks": blocks}
     ts = str(posting.post(ws, room, message, thread_ts)["ts"])
@@ -61,9 +63,9 @@ def own(ws: Workspace, person: str, channel: str, ts: str, error: str) -> tuple[
     return room, message
 
 
-def edit(ws: Workspace, person: str, channel: str, ts: str, text: str) -> None:
+def edit(ws: Workspace, person: str, channel: str, ts: str, text: str, *, encoded: bool = False) -> None:
     room, message = own(ws, person, channel, ts, "cant_update_message")
-    marked = typed_text(ws, text)
+    marked = typed_text(ws, text, encoded)
     posting.amend(ws, room, message, {"text": marked, "blocks": rich_text(marked, posting.short_id())}, person)
 
 
@@ -127,9 +129,8 @@ async def click(
     if found is None:
         raise Refused("action_not_found")
     block, element = found
-    if visible := element.get("visible_to_user_ids"):
-        if person not in visible and not force:
-            raise Refused("action_not_found")
+    if not force and person not in element.get("visible_to_user_ids", [person]):
+        raise Refused("action_not_found")
     payload = block_actions(ws, who, room, on, action(ws, block, element, value, force))
     return await interact(ws, "interactive", payload)
 

@@ -4,6 +4,7 @@ events again and again until acknowledged, interactions once."""
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
@@ -68,6 +69,8 @@ class Delivery:
         self.tasks: set[asyncio.Task[None]] = set()
         self.lost: list[Json] = []
         """Events given up after the last redelivery."""
+        self.given: deque[Json] = deque(maxlen=1000)
+        """Events to deliver, as they came."""
 
     def resume(self) -> None:
         """Bring again what an earlier process did not get acknowledged."""
@@ -75,6 +78,7 @@ class Delivery:
             self._start(payload)
 
     def event(self, payload: Json) -> None:
+        self.given.append(payload)
         self.waiting[payload["event_id"]] = payload
         self._start(payload)
 

@@ -21,9 +21,16 @@ def unescape(text: str) -> str:
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def marked_up(text: str, people: Iterable[Person], rooms: Iterable[Room]) -> str:
-    """Typed text as it arrives at apps: entities escaped, then `@name`, `#channel`, links and addresses marked up."""
-    out = MAIL.sub(lambda m: f"<mailto:{m[0]}|{m[0]}>", LINK.sub(lambda m: f"<{m[0]}>", escape(text.strip())))
+def escape_rest(text: str) -> str:
+    """Text a client has already encoded: its entities and mentions of people stay, everything else is escaped."""
+    return re.sub(r"<@[A-Z0-9]+>|&(?:amp|lt|gt);|[&<>]", lambda m: m[0] if len(m[0]) > 1 else escape(m[0]), text)
+
+
+def marked_up(text: str, people: Iterable[Person], rooms: Iterable[Room], *, encoded: bool = False) -> str:
+    """Typed text as it arrives at apps: entities escaped, then `@name`, `#channel`, links and addresses marked up.
+    `encoded`: by a client that has escaped it and put `<@U…>` for people."""
+    clean = (escape_rest if encoded else escape)(text.strip())
+    out = MAIL.sub(lambda m: f"<mailto:{m[0]}|{m[0]}>", LINK.sub(lambda m: f"<{m[0]}>", clean))
     for sign, names in (("@", mention_names(people)), ("#", channel_names(rooms))):
         out = replace_names(out, sign, names)
     return out

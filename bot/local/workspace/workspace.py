@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
+
+from aiohttp import WSCloseCode, web
 
 from bot.errors import LocalFailed
 from bot.local.workspace.delivery import Delivery, Timing
@@ -75,12 +76,12 @@ class Standin:
 
 
 class Mailbox(Protocol):
-    """Mails that arrived at the local mail sink, newest last, each with id, at, from, to, subject, body, message_id."""
+    """The local mail sink. Each mail has id, at, from, to, subject, body, message_id; newest last."""
+
+    on_change: Callable[[Json], None] | None
 
     @property
-    def mails(self) -> Sequence[Mapping[str, Any]]: ...
-
-    def on_change(self, callback: Callable[[], object]) -> object: ...
+    def mails(self) -> Sequence[Json]: ...
 
 
 class Changes:
@@ -120,6 +121,8 @@ class Workspace:
         """The latest log lines."""
         self.line_listeners: list[Callable[[Json], None]] = []
         self.files: dict[str, Json] = {}
+        self.feeds: set[web.WebSocketResponse] = set()
+        """Open live feeds of pages."""
         self.changes, self.faults = Changes(), Faults()
         self.limiter = Limiter(clock)
         self.triggers = Triggers(clock, setup.timing.trigger)
@@ -178,14 +181,15 @@ class Workspace:
             raise LocalFailed(f"{url} did not answer the url_verification challenge")
 
     def started(self, address: str) -> None:
-        """To be called once the server listens, in its loop. Mail may arrive on another thread."""
+        """To be called once the server listens, in its loop."""
         self.address = address
         self.delivery.resume()
         if self.mailbox is not None:
-            loop = asyncio.get_running_loop()
-            self.mailbox.on_change(partial(loop.call_soon_threadsafe, self.tell, "mail"))
+            self.mailbox.on_change = lambda mail: self.tell("mail")
 
     async def close(self) -> None:
         await self.delivery.close()
         await self.sockets.close()
+        for feed in list(self.feeds):
+            await feed.close(code=WSCloseCode.GOING_AWAY)
         await self.shelf.close(self.state)

@@ -1,0 +1,177 @@
+"""A person's hands, for tests: say, press, submit, break things, and look at what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from bot.local.workspace import acts, views
+from bot.local.workspace.acts import Done
+from bot.local.workspace.faults import Outcome
+from bot.local.workspace.sockets import Ack
+from bot.local.workspace.workspace import Call, Workspace
+from bot.local.workspace.world import Json
+
+T = TypeVar("T")
+RECHECK_SECONDS = 0.1
+"""How often `until` looks again when nothing in the workspace changed (what it waits for may be elsewhere)."""
+
+
+class Driver:
+    """Drives one workspace. Refusals raise `Refused`, as they would stop a person."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.ws = workspace
+
+    # What people do
+
+    async def say(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> str:
+        """Type a message; its timestamp. Typed `<`, `>`, `&` arrive escaped; `@Countersign` becomes a mention."""
+        return acts.say(self.ws, user, channel, text, thread_ts)
+
+    async def mention(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> str:
+        """The same, addressed to the bot: `@Countersign text`."""
+        return await self.say(user, channel, f"@{self.ws.app.real_name} {text}", thread_ts)
+
+    async def edit(self, user: str, channel: str, ts: str, text: str) -> None:
+        acts.edit(self.ws, user, channel, ts, text)
+
+    async def delete(self, user: str, channel: str, ts: str) -> None:
+        acts.delete(self.ws, user, channel, ts)
+
+    async def click(
+        self,
+        user: str,
+        channel: str,
+        ts: str,
+        action_id: str,
+        *,
+        block_id: str | None = None,
+        value: Any = None,
+        force: bool = False,
+    ) -> Done:
+        """Press a button; how it was acknowledged. Refuses one that is not there now, unless `force`: then as on a
+        screen that was not repainted, with `value` in place of the button's."""
+        return await acts.click(self.ws, user, channel, ts, action_id, block_id=block_id, value=value, force=force)
+
+    async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None) -> Done:
+        """Press a button of the Home tab or of a dialog."""
+        return await acts.click_view(self.ws, user, view_id, action_id, value=value)
+
+    async def submit(self, user: str, view_id: str, values: Mapping[str, Any], *, force: bool = False) -> Done:
+        """Submit a dialog. `values` by block_id: a bare value, or an entry as the platform writes it. Without `force`,
+        empty required inputs are not sent, as in the composer."""
+        return await acts.submit(self.ws, user, view_id, values, force=force)
+
+    async def close_view(self, user: str, view_id: str) -> Done:
+        return await acts.close_view(self.ws, user, view_id)
+
+    async def slash(self, user: str, channel: str, command: str, text: str = "") -> Done:
+        return await acts.slash(self.ws, user, channel, command, text)
+
+    async def open_home(self, user: str) -> str:
+        """Look at the app's Home tab; the event's id."""
+        return acts.open_home(self.ws, user)
+
+    # What goes wrong
+
+    async def disconnect(self, reason: str = "refresh_requested") -> None:
+        """Send every socket a disconnect frame (`warning`, `refresh_requested`, `link_disabled`, …) and end it."""
+        await self.ws.sockets.disconnect(reason)
+
+    async def drop_sockets(self) -> None:
+        """Close every socket without a frame before."""
+        await self.ws.sockets.drop()
+
+    def fail_next(self, method: str, outcome: Outcome, times: int = 1) -> None:
+        """Make the next calls of a method fail: an error name, 429, 500, `drop` or `drop_after`."""
+        self.ws.faults.fail_next(method, outcome, times)
+
+    def hold_ack(self, times: int = 1) -> None:
+        """Swallow the next acknowledgements: those events come again."""
+        self.ws.faults.hold_ack(times)
+
+    def deliver_again(self, event_id: str) -> None:
+        """Deliver an event once more, with the same event id, as if the platform had lost count."""
+        self.ws.delivery.event(next(payload for payload in reversed(self.events) if payload["event_id"] == event_id))
+
+    def inject(self, subscription: str, event: Json) -> str:
+        """Deliver any event, shaped by the test; its event id."""
+        return self.ws.send_event(subscription, event)
+
+    # What is there to see
+
+    @property
+    def calls(self) -> list[Call]:
+        return list(self.ws.calls)
+
+    def called(self, method: str) -> list[Json]:
+        """Arguments of the successful calls of a method."""
+        return [call.args for call in self.ws.calls if call.method == method and not call.error]
+
+    @property
+    def acks(self) -> list[Ack]:
+        return list(self.ws.sockets.acks)
+
+    @property
+    def sent(self) -> list[Json]:
+        """Envelopes sent over sockets."""
+        return list(self.ws.sockets.sent)
+
+    @property
+    def events(self) -> list[Json]:
+        """Event payloads given to delivery, in order (the last 1,000)."""
+        return list(self.ws.delivery.given)
+
+    @property
+    def homes(self) -> Mapping[str, Json]:
+        return self.ws.state.homes
+
+    def channel(self, user: str) -> str:
+        """The DM between a person and the bot."""
+        return self.ws.person(user).direct
+
+    def messages(self, channel: str) -> list[Json]:
+        """Every message of a room, oldest first, threads included."""
+        return list(self.ws.state.rooms[channel].messages.values())
+
+    def thread(self, channel: str, ts: str) -> list[Json]:
+        """A thread, its first message included."""
+        return [m for m in self.messages(channel) if ts in (m["ts"], m.get("thread_ts"))]
+
+    def private(self, user: str) -> list[Json]:
+        """What only this person sees."""
+        return list(self.ws.state.private.get(user, []))
+
+    def views(self, user: str) -> list[Json]:
+        """The dialogs open in front of a person, the top one last."""
+        return [self.ws.state.views[id] for id in self.ws.state.stacks.get(user, [])]
+
+    def view(self, user: str) -> Json | None:
+        return views.top_view(self.ws, user)
+
+    async def until(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:
+        """Wait until the predicate is true, looking again at every change; its value. `TimeoutError` tells what is
+        there instead."""
+        deadline = asyncio.get_running_loop().time() + timeout
+        while True:
+            bell = self.ws.changes.bell
+            if found := predicate():
+                return found
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                raise TimeoutError(f"nothing came of it within {timeout} s; last said: {self.last_said()}")
+            try:
+                await asyncio.wait_for(bell.wait(), min(left, RECHECK_SECONDS))
+            except TimeoutError:
+                continue
+
+    async def connected(self, sockets: int = 1, timeout: float = 10.0) -> None:
+        """Wait until that many sockets are up."""
+        await self.until(lambda: len(self.ws.sockets.live()) >= sockets, timeout)
+
+    def last_said(self, most: int = 5) -> Sequence[str]:
+        said = [m for room in self.ws.state.rooms.values() for m in room.messages.values()]
+        said.sort(key=lambda message: str(message["ts"]))
+        return [f"{m['user']}: {m.get('text', '')[:120]}" for m in said[-most:]]

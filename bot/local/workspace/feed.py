@@ -1,0 +1,65 @@
+"""The live feed of the page: what changed, and the log lines, over one socket per open page."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from aiohttp import web
+
+from bot.local.workspace.workspace import Change, Workspace
+from bot.local.workspace.world import Json
+
+MOST_BEHIND = 1000
+"""Frames a page may be behind before it is cut off (it reconnects and looks at everything anew)."""
+FOR_TESTS = ("calls", "acks")
+
+
+class Feed:
+    """One page's feed. Changes of rooms go to everybody (the page counts what is unread for others too), those of one
+    person to that person."""
+
+    def __init__(self, workspace: Workspace, person: str) -> None:
+        self.ws, self.person = workspace, person
+        self.frames: asyncio.Queue[Json] = asyncio.Queue(MOST_BEHIND)
+        self.socket = web.WebSocketResponse(heartbeat=30)
+        self.behind = False
+
+    async def serve(self, request: web.Request) -> web.WebSocketResponse:
+        await self.socket.prepare(request)
+        for line in self.ws.lines:
+            self._line(line)
+        self.ws.changes.listeners.append(self._change)
+        self.ws.line_listeners.append(self._line)
+        self.ws.feeds.add(self.socket)
+        sender = asyncio.create_task(self._send())
+        try:
+            async for _ in self.socket:
+                pass
+        finally:
+            sender.cancel()
+            self.ws.feeds.discard(self.socket)
+            self.ws.changes.listeners.remove(self._change)
+            self.ws.line_listeners.remove(self._line)
+            await asyncio.gather(sender, return_exceptions=True)
+        return self.socket
+
+    def _change(self, change: Change) -> None:
+        if change.what in FOR_TESTS or change.person not in ("", self.person):
+            return
+        self._put({"type": "changed", "what": change.what, "channel": change.channel})
+
+    def _line(self, line: Json) -> None:
+        self._put({"type": "log", "line": line})
+
+    def _put(self, frame: Json) -> None:
+        try:
+            self.frames.put_nowait(frame)
+        except asyncio.QueueFull:
+            self.behind = True
+
+    async def _send(self) -> None:
+        with suppress(ConnectionResetError):
+            while not self.behind:
+                await self.socket.send_json(await self.frames.get())
+        await self.socket.close()

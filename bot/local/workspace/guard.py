@@ -1,0 +1,67 @@
+"""Only this machine's own page may use the page's API: against foreign sites, DNS rebinding and path tricks."""
+
+from __future__ import annotations
+
+import mimetypes
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+PAGE_HEADER = "countersign-page"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """True for `localhost` and loopback addresses."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def host_name(netloc: str) -> str:
+    """The host without its port; empty when it is malformed."""
+    try:
+        return urlsplit(f"//{netloc}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def check(request: web.Request, allowed: frozenset[str] = frozenset()) -> None:
+    """403 unless the request comes from a page of this very server, by a loopback name or one of the `allowed` hosts."""
+    host = host_name(request.host)
+    if not (is_loopback(host) or host in allowed):
+        raise web.HTTPForbidden(text="unknown host")
+    origin = request.headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc != request.host:
+        raise web.HTTPForbidden(text="foreign origin")
+    if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+        raise web.HTTPForbidden(text="foreign site")
+    if request.method == "POST" and request.headers.get("X-Requested-With") != PAGE_HEADER:
+        raise web.HTTPForbidden(text="header X-Requested-With is missing")
+
+
+def page_file(folder: Path, name: str) -> web.Response:
+    """A file of the page, or 404: nothing outside the folder, no dot files, no links out of it."""
+    file = (folder / name).resolve()
+    hidden = any(part.startswith(".") for part in Path(name).parts)
+    if hidden or not file.is_relative_to(folder.resolve()) or not file.is_file():
+        raise web.HTTPNotFound(text="not found")
+    kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    kind = "text/javascript" if file.suffix in (".js", ".mjs") else kind
+    charset = "utf-8" if kind.startswith("text/") else None
+    return web.Response(body=file.read_bytes(), content_type=kind, charset=charset, headers=HEADERS)
