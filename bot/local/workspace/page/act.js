@@ -64,10 +64,10 @@ function ask({ title, text, confirm, deny, style }) {
   });
 }
 
-/** `@Name` becomes a real mention, everything else is escaped as Slack's own clients do. */
+/** What a client sends: `@Name` as a real mention, everything else escaped. */
 export function encode(written) {
   const names = [...model.people, model.bot]
-    .flatMap(({ id, name, handle }) => [[name, id], [handle, id]])
+    .flatMap(({ id, name, also, handle }) => [name, also, handle].map((known) => [known, id]))
     .filter(([name]) => name)
     .sort(([one], [other]) => other.length - one.length);
   let text = escape(written);
@@ -84,7 +84,7 @@ export function say(written, thread) {
       toast(t("unknown_command", { command: head }), { tone: "error" });
       return false;
     }
-    return attempt(() => post("slash", { person, channel, command: head, text: written.slice(head.length).trim() }));
+    return attempt(() => post("slash", { person, channel, command: head, text: encode(written).slice(head.length).trim() }));
   }
   return attempt(async () => {
     await post("say", { person, channel, text: encode(written), ...(thread ? { thread_ts: thread } : {}) });

@@ -7,10 +7,10 @@ const LONGEST_PAUSE_MS = 8_000;
 
 /** What went wrong, by a short name: `offline`, `timeout`, or the server's own error. */
 export class Refused extends Error {
-  constructor(code, detail = "") {
-    super(detail || code);
+  constructor(code, body = {}) {
+    super(body.message || code);
     this.code = code;
-    this.detail = detail;
+    this.body = body;
   }
 }
 
@@ -27,7 +27,7 @@ async function request(path, options) {
   } catch {
     throw new Refused(response.ok ? "not_json" : `http_${response.status}`);
   }
-  if (!response.ok || body.ok === false) throw new Refused(body.error ?? `http_${response.status}`, body.message);
+  if (!response.ok || body.ok === false) throw new Refused(body.error ?? `http_${response.status}`, body);
   return body;
 }
 

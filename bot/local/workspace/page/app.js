@@ -7,7 +7,7 @@ import { composer } from "./composer.js";
 import { h, icon, reconcile, fill } from "./dom.js";
 import "./dialog.js";
 import { pane, start, tab, visible } from "./frame.js";
-import { author, isBot, liveliest, mainList, replies, rows, threadList } from "./messages.js";
+import { author, doing, isBot, liveliest, mainList, replies, rows, threadList } from "./messages.js";
 import { direct, everything, follow, HOME, look, model, on, refresh } from "./model.js";
 import { gist } from "./mrkdwn.js";
 import { announce } from "./toast.js";
@@ -111,7 +111,10 @@ function drawThread() {
   }
   $("thread-name").textContent = t("thread_in", { name: channelName() });
   const stay = atEnd(threadStream);
-  reconcile(threadStream.firstElementChild, rows(list, { inThread: true, open, redraw: draw }));
+  const items = rows(list, { inThread: true, open, redraw: draw });
+  const status = doing(root);
+  if (status) items.push({ key: "status", print: status, make: () => h("p", { class: "status" }, status) });
+  reconcile(threadStream.firstElementChild, items);
   if (stay) toEnd(threadStream);
 }
 

@@ -1,21 +1,19 @@
 /* Slack's blocks as nodes. What a block asks for is handed to `press`; nothing here talks to the server. */
 
 import { h, icon } from "./dom.js";
-import { emoji, emojify } from "./emoji.js";
+import { emoji, emojify, words } from "./emoji.js";
 import { input } from "./inputs.js";
 import { markdown } from "./markdown.js";
-import { link, mention, mrkdwn, unescape } from "./mrkdwn.js";
+import { link, mention, mrkdwn } from "./mrkdwn.js";
 import { t, tokens } from "./words.js";
 
 /** A text object: `plain_text` or `mrkdwn`. */
 export function text(object, look) {
   if (!object) return [];
-  if (object.type === "mrkdwn") return mrkdwn(object.text ?? "", look);
+  if (object.type === "mrkdwn") return mrkdwn(object.text ?? "", object.verbatim ? { ...look, verbatim: true } : look);
   return [h("p", { dir: "auto" }, words(object))];
 }
 
-/** A text object where only characters fit: labels, button faces, options. */
-export const words = (object) => emojify(unescape(object?.text ?? ""));
 
 /**
  * The blocks of a message, a dialog or the Home tab. `env.look` finds people and channels;

@@ -145,8 +145,8 @@ function candidates([, before, sign, typed]) {
   const bot = { id: model.bot.id, name: model.bot.name, is_bot: true };
   const people = model.people.filter((person) => !person.is_bot && person.id !== model.person);
   return [bot, ...people]
-    .filter(({ name, handle }) => [name, handle].some((known) => known?.toLowerCase().startsWith(wanted)))
-    .map((person) => ({ insert: `@${person.name}`, name: person.name, person, note: person.is_bot ? t("app") : person.title }));
+    .filter(({ name, also, handle }) => [name, also, handle].some((known) => known?.toLowerCase().startsWith(wanted)))
+    .map((person) => ({ insert: `@${person.name}`, name: person.name, person, note: person.is_bot ? t("app") : [person.also, person.title].filter(Boolean).join(" · ") }));
 }
 
 function line(option, id, take) {

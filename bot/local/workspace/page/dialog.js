@@ -2,8 +2,9 @@
 
 import { attempt, press } from "./act.js";
 import { post } from "./api.js";
-import { blocks, words } from "./blocks.js";
+import { blocks } from "./blocks.js";
 import { h, icon } from "./dom.js";
+import { words } from "./emoji.js";
 import { blank } from "./inputs.js";
 import { look, model, on, refresh } from "./model.js";
 import { t } from "./words.js";
@@ -68,12 +69,21 @@ async function submit(view) {
   const button = frame.querySelector("[type=submit]");
   if (missing.length || button.getAttribute("aria-busy")) return;
   button.setAttribute("aria-busy", "true");
-  await attempt(async () => {
-    const { errors } = await post("submit", { person: model.person, view_id: view.id, values: read() });
-    if (errors && Object.keys(errors).length) complain(errors);
-  });
+  await attempt(async () => complain(await send(view)));
   button.removeAttribute("aria-busy");
   await Promise.all([refresh.view(), refresh.messages()]);
+}
+
+/** Submits; gives what the bot finds wrong, by block. */
+async function send(view) {
+  try {
+    const { errors } = await post("submit", { person: model.person, view_id: view.id, values: read() });
+    return errors ?? {};
+  } catch (error) {
+    const errors = error.body?.errors;
+    if (errors && Object.keys(errors).length) return errors;
+    throw error;
+  }
 }
 
 /** Puts every complaint under its field and goes to the first. */

@@ -23,4 +23,15 @@ const EMOJI = new Map(TABLE.trim().split(/[\n|]/).map((entry) => entry.split(" "
 /** `:tada:` → 🎉. What is not known stays as it was written. */
 export const emojify = (text) => text.replace(/:([a-z0-9_+-]{1,40}):/g, (code, name) => EMOJI.get(name) ?? code);
 
+const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
+
+/** Slack escapes exactly three characters; this undoes it, once. */
+export const unescape = (text) => text.replace(/&(?:lt|gt|amp);/g, (entity) => ENTITIES[entity]);
+
+/** A text object where only characters fit: labels, button faces, options. */
+export function words(object) {
+  const text = unescape(object?.text ?? "");
+  return object?.emoji === false ? text : emojify(text);
+}
+
 export const emoji = (name) => EMOJI.get(name) ?? `:${name}:`;

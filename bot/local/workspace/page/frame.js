@@ -7,7 +7,7 @@ import { become, direct, go, HOME, keep, look, model, on } from "./model.js";
 import { seen } from "./mailbox.js";
 import { shown } from "./log.js";
 import { toast } from "./toast.js";
-import { apply, t } from "./words.js";
+import { apply, known, t } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const body = document.body;
@@ -87,9 +87,15 @@ function standins() {
     $("standins"),
     h("h2", {}, t("standins")),
     h("p", {}, t("standins_why")),
-    h("dl", {}, model.standins.map(({ name, note }) => [h("dt", {}, name), h("dd", {}, note)])),
+    h("dl", {}, model.standins.map(standin)),
   );
 }
+
+/** Named in words where the page has them. */
+const standin = ({ name, note }) => [
+  h("dt", {}, known(`standin_${name}`) ?? name),
+  h("dd", {}, known(`standin_${name}_note`) ?? note),
+];
 
 const BAR = [["nav", "list", "channels_short"], ["chat", "chat", "chat"], ["thread", "thread", "thread"], ["mail", "mail", "mailbox"], ["log", "log", "log"]];
 

@@ -1,11 +1,9 @@
 /* The fields of dialogs. Every control carries `read()`, which gives its value the way Slack reports it. */
 
 import { h } from "./dom.js";
-import { emojify } from "./emoji.js";
-import { unescape } from "./mrkdwn.js";
+import { words } from "./emoji.js";
 import { t } from "./words.js";
 
-const words = (object) => emojify(unescape(object?.text ?? ""));
 let count = 0;
 
 /** An `input` block: label, control, hint and a place for what is wrong with it. */
@@ -25,8 +23,8 @@ export function input(block, env) {
     { class: "input", dataset: { block: block.block_id, action: part.action_id } },
     group ? h("div", { class: "label", id: `${id}-label` }, label) : h("label", { class: "label", for: id }, label),
     node,
-    h("p", { class: "hint", id: `${id}-hint` }, words(block.hint)),
     h("p", { class: "error", id: `${id}-error`, role: "alert" }),
+    h("p", { class: "hint", id: `${id}-hint` }, words(block.hint)),
   );
   wrap.read = () => ({ type: part.type, ...read() });
   wrap.required = !block.optional && part.type in CONTROLS;

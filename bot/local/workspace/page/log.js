@@ -90,4 +90,4 @@ box.addEventListener("scroll", () => {
   if (atEnd()) follow.hidden = true;
 });
 on("line", add);
-on("words", draw);
+on("words lines", draw);

@@ -42,6 +42,7 @@ function shelf() {
 function envelope(mail) {
   const open = () => {
     reading = mail.id;
+    seen();
     draw();
     panel.querySelector("button").focus();
   };
@@ -66,10 +67,6 @@ function letter(mail) {
     draw();
     panel.querySelector("button")?.focus();
   };
-  if (stamp(mail) > model.seenMail) {
-    model.seenMail = stamp(mail);
-    keep();
-  }
   const line = (name, value) => value && [h("dt", {}, t(name)), h("dd", { dir: "auto" }, value)];
   const whole = (address) => (known(address) ? `${known(address).name} <${known(address).email}>` : address);
   return h(

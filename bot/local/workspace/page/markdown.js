@@ -1,7 +1,8 @@
 /* Standard Markdown (Slack's `markdown` block) as nodes; the common part of it, with the same care as mrkdwn. */
 
 import { h } from "./dom.js";
-import { link, mention, plain, unescape } from "./mrkdwn.js";
+import { unescape } from "./emoji.js";
+import { link, mention, plain } from "./mrkdwn.js";
 
 const INLINE = new RegExp(
   [

@@ -3,6 +3,7 @@
 import { press } from "./act.js";
 import { blocks } from "./blocks.js";
 import { h, icon, seal } from "./dom.js";
+import { emoji } from "./emoji.js";
 import { look, model } from "./model.js";
 import { gist, mrkdwn } from "./mrkdwn.js";
 import { clock, day, dayName, full, millis, t } from "./words.js";
@@ -38,6 +39,9 @@ const notices = () =>
 const ordered = (list) => list.sort((one, other) => Number(one.ts) - Number(other.ts));
 
 export const replies = (root) => model.messages.filter((message) => isReply(message) && message.thread_ts === root);
+
+/** What the bot says it is doing in a thread right now, or "". */
+export const doing = (root) => model.status.find(({ thread_ts }) => thread_ts === root)?.status ?? "";
 
 /** The thread in which the bot spoke last, as {root, ts}, or null. */
 export function liveliest() {
@@ -98,7 +102,8 @@ function bubble(message, options) {
       { class: "body" },
       !options.compact && h("header", {}, h("b", {}, who.name), who.is_bot && h("span", { class: "badge" }, t("app")), time),
       content(message),
-      message.edited && h("small", { class: "edited" }, t("edited")),
+      message.edited && !who.is_bot && h("small", { class: "edited" }, t("edited")),
+      reactions(message),
       !options.inThread && threadLink(message, options),
     ),
   );
@@ -106,6 +111,11 @@ function bubble(message, options) {
   node.classList.toggle("private", Boolean(message.private));
   node.classList.toggle("current", !options.inThread && model.thread === message.ts);
   return node;
+}
+
+function reactions({ reactions: list }) {
+  const pill = ({ name, count }) => h("span", { class: "pill" }, emoji(name), count > 1 && ` ${count}`);
+  return list?.length ? h("div", { class: "pills" }, list.map(pill)) : null;
 }
 
 function privateMark(notice, { redraw }) {

@@ -22,6 +22,7 @@ export const model = {
   commands: [],
   messages: [],
   private: [],
+  status: [],
   thread: null,
   view: null,
   home: null,
@@ -113,10 +114,11 @@ export const refresh = {
     },
   ),
   messages: current(
-    () => (model.channel === HOME ? { messages: [], private: [] } : get("messages", { ...who(), channel: model.channel })),
+    () => (model.channel === HOME ? { messages: [], private: [], status: [] } : get("messages", { ...who(), channel: model.channel })),
     (found) => {
       model.messages = found.messages;
       model.private = found.private;
+      model.status = found.status ?? [];
       emit("messages");
     },
   ),
@@ -183,6 +185,8 @@ export function follow() {
     frame,
     up(again) {
       connected(true);
+      model.lines = [];
+      emit("lines");
       if (again) everything();
     },
     down: () => connected(false),
@@ -207,7 +211,7 @@ function frame(data) {
     model.lines.splice(0, model.lines.length - MOST_LINES);
     emit("line");
   } else if (data.what === "messages" && data.channel && data.channel !== model.channel) {
-    refresh.state();
+    if (look.channel(data.channel)) refresh.state();
   } else {
     refresh[CHANGED[data.what] ?? data.what]?.();
   }

@@ -1,13 +1,10 @@
 /* Slack's mrkdwn as nodes. Untrusted: everything ends in a text node, links only where the scheme is harmless. */
 
 import { h } from "./dom.js";
-import { emojify } from "./emoji.js";
+import { emojify, unescape } from "./emoji.js";
 import { t, tokens } from "./words.js";
 
-const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
-
 /** Slack escapes exactly three characters. */
-export const unescape = (text) => text.replace(/&(?:lt|gt|amp);/g, (entity) => ENTITIES[entity]);
 export const escape = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
 /** A link that leaves the page; anything but http, https and mailto stays text. */
@@ -31,8 +28,9 @@ export function mention(id, look, fallback = id) {
 
 const ADDRESS = /https?:\/\/[^\s<>"'）】」』，。；]+[^\s<>"'.,;:!?）】」』，。；)\]]/g;
 
-/** Plain characters: emoji shortcodes and bare addresses. */
-export function plain(text) {
+/** Plain characters: emoji shortcodes and bare addresses; `verbatim` leaves addresses alone. */
+export function plain(text, look = {}) {
+  if (look.verbatim) return text ? [emojify(text)] : [];
   const nodes = [];
   let at = 0;
   for (const found of text.matchAll(ADDRESS)) {
@@ -82,7 +80,7 @@ export function inline(text, look) {
   const nodes = [];
   let at = 0;
   for (const found of text.matchAll(INLINE)) {
-    nodes.push(...plain(unescape(text.slice(at, found.index))));
+    nodes.push(...plain(unescape(text.slice(at, found.index)), look));
     at = found.index + found[0].length;
     const { code, angle: inside, bold, italic, strike } = found.groups;
     if (code !== undefined) nodes.push(h("code", {}, unescape(code)));
@@ -91,10 +89,11 @@ export function inline(text, look) {
     else if (italic !== undefined) nodes.push(h("em", {}, inline(italic, look)));
     else nodes.push(h("s", {}, inline(strike, look)));
   }
-  nodes.push(...plain(unescape(text.slice(at))));
+  nodes.push(...plain(unescape(text.slice(at)), look));
   return nodes;
 }
 
+const PARAGRAPH = { tag: "p" };
 const LINES = [
   { tag: "blockquote", mark: /^(?:&gt;|>) ?/ },
   { tag: "ul", mark: /^ {0,6}[•◦▪-] +/ },
@@ -114,7 +113,7 @@ export function mrkdwn(text, look) {
 function paragraphs(text, look) {
   const groups = [];
   for (const line of text === "" ? [] : text.split("\n")) {
-    const form = LINES.find(({ mark }) => mark.test(line)) ?? { tag: "p" };
+    const form = LINES.find(({ mark }) => mark.test(line)) ?? PARAGRAPH;
     const last = groups.at(-1);
     if (last?.form === form) last.lines.push(line);
     else groups.push({ form, lines: [line] });

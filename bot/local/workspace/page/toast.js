@@ -7,7 +7,7 @@ const STAYS_MS = 7_000;
 
 /** What a `Refused` means for the person in front of the page. */
 export function problem(error) {
-  return known(`error_${error.code}`) ?? t("error_other", { code: error.detail || error.code });
+  return error.body.message ?? known(`error_${error.code}`) ?? t("error_other", { code: error.code });
 }
 
 /** Shows a notice. `more` = {tone: "error", action: "label", run: function}. */
