@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools.cards import CANCEL_CARD
 from tools.mail import SEND_EMAIL
 from tools.people import LIST_PEOPLE
 from tools.processes import LIST_PROCESSES, MY_REQUESTS, RESUBMIT_REQUEST, START_PROCESS, WITHDRAW_REQUEST
@@ -18,6 +19,7 @@ TOOLS: tuple[Tool, ...] = (
     RESUBMIT_REQUEST,
     WITHDRAW_REQUEST,
     SEND_EMAIL,
+    CANCEL_CARD,
 )
 
 

@@ -47,10 +47,10 @@ REQUESTS = tuple(
 )
 """What a model writes when it has nothing to write; in a text of at most `SHORT` characters."""
 
-EMPTY = frozenset(
-    ("tbd", "tba", "todo", "n/a", "na", "none", "null", "nil", "empty", "placeholder", "content", "body", "subject")
-    + ("text", "undefined", "无", "空", "待定", "待补充", "待填写", "内容", "正文", "主题", "暂无")
-    + ("邮件内容", "邮件正文", "邮件主题")
+EMPTY = re.compile(
+    r"tb[ad]|todo|n/?a|none|null|nil|empty|placeholder|content|body|subject|text|undefined|"
+    r"无|空|待定|待补充|待填写|暂无|(?:邮件)?(?:内容|正文|主题)",
+    re.IGNORECASE,
 )
 """The whole text, apart from signs around it."""
 
@@ -77,7 +77,7 @@ def checked_draft(subject: str, body: str, max_subject: int, max_body: int) -> t
 def is_template(text: str) -> bool:
     """True for a text that somebody still has to fill in."""
     patterns = (*PLACEHOLDERS, *REQUESTS) if len(text) <= SHORT else PLACEHOLDERS
-    return _core(text).lower() in EMPTY or any(p.search(text) for p in patterns)
+    return EMPTY.fullmatch(_core(text)) is not None or any(p.search(text) for p in patterns)
 
 
 def _core(text: str) -> str:

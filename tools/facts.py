@@ -14,7 +14,6 @@ CONFIRM = Choice(name="confirm", style="primary")
 CANCEL = Choice(name="cancel", runs=False)
 PREFIX = "field_"
 """Before the names of form fields in a dialog, so that they cannot meet other arguments."""
-NO_WORDS = {"zh": "", "en": ""}
 
 
 async def form_facts(directory: Directory, process: Process, filled: Filled) -> tuple[Fact, ...]:
@@ -40,7 +39,7 @@ async def request_facts(directory: Directory, process: Process, request: Request
     """Everything about a request: who, what, its form, and what has been said about it."""
     head = (
         Fact(label="request", value=request.id),
-        Fact(label="process", value=process.form.name.both),
+        Fact(label="process", value=process.form.title),
         Fact(label="requester", value=await name_of(directory, request.initiator)),
     )
     said = [
@@ -62,12 +61,11 @@ def form_inputs(process: Process, values: Mapping[str, str]) -> tuple[Field, ...
     return tuple(_input(f, values.get(f.name, "")) for f in process.form.fields)
 
 
-def clear_text(text: str, limit: int, field: str) -> str:
+def clear_text(text: str, limit: int, field: str, label: dict[str, str]) -> str:
     """Trimmed text of at most `limit` characters. Raises `ToolError`."""
     text = text.strip()
     if len(text) > limit:
         message = f"{field} has {len(text)} characters, at most {limit}"
-        label = {"zh": field, "en": field}
         raise ToolError("too_long", message, field=field, label=label, limit=limit)
     return text
 

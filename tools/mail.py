@@ -139,7 +139,7 @@ class SmtpMailer:
 
 def _refused(error: aiosmtplib.SMTPResponseException) -> ToolError:
     return ToolError(
-        "mail_refused", f"the mail server refused the mail ({error.code}); nothing was sent", code=error.code
+        "mail_refused", f"the mail server refused the mail ({error.code}); nothing was sent", reply=error.code
     )
 
 

@@ -124,7 +124,7 @@ async def run_resubmit(use: Use, args: ResubmitRequest) -> Outcome:
 
 async def prepare_withdraw(use: Use, args: WithdrawRequest) -> Plan:
     request = await _own(use, args.request_id)
-    reason = clear_text(args.reason, MAX_REASON, "reason")
+    reason = clear_text(args.reason, MAX_REASON, "reason", {"zh": "撤回原因", "en": "The reason"})
     if not request.running:
         raise ToolError("not_running", f"{request.id} has ended: {request.status}", request=request.id)
     process = await use.desk.engine.process_of(request)
@@ -217,7 +217,7 @@ def _described(process: Process) -> dict[str, Any]:
     form = process.form
     return {
         "key": process.key,
-        "name": f"{form.name.en.capitalize()} / {form.name.zh}",
+        "name": f"{form.title['en']} / {form.title['zh']}",
         "purpose": form.purpose.en,
         "fields": [_described_field(f) for f in form.fields],
         "rules": [r.words.en for r in form.rules],
@@ -252,8 +252,8 @@ START_PROCESS = Tool(
     name="start_process",
     purpose="Start a request for the caller. They see every field on a card and confirm before anything happens.",
     use_when="The caller wants to ask for something and has said what its fields need.",
-    avoid_when="A needed field is unknown: ask for it first. Never choose the approver yourself, never invent a reason, "
-    "never start the same request twice.",
+    avoid_when="A needed field is unknown: ask for it first. Never choose the approver yourself, never invent a "
+    "reason, never start the same request twice.",
     args=StartProcess,
     returns='{"request", "status": "waiting" | "approved", "waits_for": [names], "days", "rule"?: why it passed}',
     errors=advice("unknown_process", "request_changed", "busy", *FORM),
@@ -308,7 +308,7 @@ MY_REQUESTS = Tool(
     use_when="The caller asks what became of a request, or you need its number.",
     avoid_when="They ask what they have to decide: that is query_todo_tasks.",
     args=MyRequests,
-    returns='{"requests": [{"request", "process", "status", "summary", "waits_for", "since"}], "more": next page or null}',
+    returns='{"requests": [{"request", "process", "status", "summary", "waits_for", "since"}], "more": page | null}',
     errors=advice("bad_choice"),
     example={"status": "waiting"},
     run=run_my_requests,

@@ -125,6 +125,11 @@ class Form(Frozen):
     numbers: dict[str, Decimal] = Field(default_factory=dict)
     days: Span | None = None
 
+    @property
+    def title(self) -> dict[str, str]:
+        """The name as a heading."""
+        return {"zh": self.name.zh, "en": self.name.en[:1].upper() + self.name.en[1:]}
+
     def field(self, name: str) -> FormField | None:
         return next((f for f in self.fields if f.name == name), None)
 
