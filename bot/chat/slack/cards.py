@@ -25,8 +25,8 @@ MESSAGE = 12_000
 """Bytes of JSON a message's blocks may have."""
 SECTION, FIELD, CONTEXT, PROSE = 2_900, 200, 1_900, 10_000
 """Bytes of text in a section, in one of two columns, in a context line, in a `markdown` block."""
-HEADER, LABEL, NOTICE, BUTTONS = 150, 75, 3_000, 25
-"""UTF-16 units of a header, a button, a notification; buttons in a row."""
+HEADER, LABEL, NOTICE, BUTTONS = 150, 75, 1_000, 25
+"""UTF-16 units of a header, a button, a notification (`chat.update` takes 4,000 bytes); buttons in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +72,16 @@ def size(blocks: Iterable[Block]) -> int:
 
 def heading(title: str, number: int = 1, total: int = 1) -> list[Block]:
     """The first line of a card; `(2/3)` when it continues."""
-    if not title:
+    if not plain(title, HEADER):
         return []
     count = f" ({number}/{total})" if total > 1 else ""
-    text = plain(visible(title), HEADER - len(count)) + count
+    text = plain(title, HEADER - len(count)) + count
     return [{"type": "header", "text": {"type": "plain_text", "text": text, "emoji": False}}]
 
 
 def _full_title(title: str) -> Iterator[Block]:
     """The title once more when the header could not show it as it is."""
-    return iter(()) if plain(visible(title), HEADER - 10) == title else literal(title)
+    return iter(()) if plain(title, HEADER - 10) == title else literal(title)
 
 
 def named(title: str) -> list[Block]:
@@ -167,7 +167,7 @@ def _button(button: Button) -> Block:
     element: Block = {
         "type": "button",
         "action_id": f"cs:{button.choice}",
-        "text": {"type": "plain_text", "text": plain(button.label, LABEL), "emoji": False},
+        "text": {"type": "plain_text", "text": plain(button.label, LABEL) or "…", "emoji": False},
         "value": f"{button.approval}.{button.version}",
     }
     return element | ({"style": "primary"} if button.style == "primary" else {})

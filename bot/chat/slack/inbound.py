@@ -112,7 +112,7 @@ class Inbound:
         await self._intake.message(message, aliases=aliases)
 
     def _place(self, channel: str, thread: str | None, kind: str | None = None) -> Place:
-        direct = kind == "im" if kind else channel.startswith("D")
+        direct = kind == "im" or channel.startswith("D")
         return Place(team=self._me.team, channel=channel, thread=thread, direct=direct)
 
     async def command(self, ack: Ack, body: dict[str, Any]) -> None:
@@ -212,10 +212,12 @@ class Inbound:
 
     async def _not_taken(self, body: Body, failed: Exception) -> None:
         _log.warning("press not taken: %s", failed)
-        channel = (body.get("container") or {}).get("channel_id") or (body.get("channel") or {}).get("id")
-        if channel:
-            place = self._place(str(channel), (body.get("container") or {}).get("thread_ts"))
-            await self._whisper(place, body["user"]["id"], "slack.not_taken")
+        person = body["user"]["id"]
+        try:
+            place = await self._pressed_at(body, person)
+        except ChatFailed:
+            return
+        await self._whisper(place, person, "slack.not_taken")
 
     async def _whisper(self, place: Place, person: str, key: str) -> None:
         try:

@@ -90,7 +90,7 @@ def _units(text: str) -> int:
 
 def plain(text: str, length: int) -> str:
     """A label: angle brackets replaced by look-alikes, as labels have no escapes."""
-    return shortened(" ".join(text.split()).replace("<", "‹").replace(">", "›"), length)
+    return shortened(" ".join(visible(text).split()).replace("<", "‹").replace(">", "›"), length)
 
 
 def chunks(text: str, limit: int) -> Iterator[str]:

@@ -13,12 +13,11 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
 from slack_bolt.response import BoltResponse
-from slack_sdk.models.blocks import Block
-from slack_sdk.models.views import View
 
 from bot.chat.slack.inbound import Me
 from bot.errors import StoreDown
 from bot.events import Click, Dialog, Home, Message, Place
+from bot.local.workspace.validate import BLOCK_TEXT, UPDATE_BYTES, block_problems, text_length, view_problems
 
 ME = Me(team="T0", user="U0BOT", bot="B0BOT")
 TOKEN, APP_TOKEN = "xoxb-test", "xapp-test"
@@ -224,45 +223,13 @@ async def slack() -> AsyncIterator[Slack]:
 
 
 def validate(arguments: dict[str, Any]) -> None:
-    """What Slack would refuse: limits of slack_sdk's models, and those they miss."""
+    """What Slack would refuse: its limits as the local workspace and slack_sdk's models know them."""
     if blocks := arguments.get("blocks"):
-        check_blocks(blocks, 50)
-        assert arguments.get("text"), "a message needs a text for notifications"
-        assert sum(len(b["text"]) for b in blocks if b["type"] == "markdown") <= 12_000
-        assert len(arguments["text"]) <= 40_000
+        assert block_problems(blocks) == []
+        assert text_length(blocks) <= BLOCK_TEXT
+        assert 0 < len(arguments["text"].encode()) <= UPDATE_BYTES
     if view := arguments.get("view"):
-        check_blocks(view["blocks"], 100)
-        View(**view).to_dict()
-        assert len(view.get("private_metadata", "")) <= 3000
-
-
-def check_blocks(blocks: list[dict[str, Any]], limit: int) -> None:
-    assert 0 < len(blocks) <= limit
-    ids = [block["block_id"] for block in blocks if "block_id" in block]
-    assert len(ids) == len(set(ids)), "block ids repeat"
-    for block in blocks:
-        parsed = Block.parse(block)
-        assert parsed is not None, block
-        parsed.to_dict()
-        for text in _texts(block):
-            assert text["text"], "an empty text"
-            assert len(text["text"].encode("utf-16-le")) // 2 <= 3000
-        for one in block.get("fields", ()):
-            assert len(one["text"]) <= 2000
-        for element in block.get("elements", ()):
-            assert len(element.get("action_id", "")) <= 255
-            if element["type"] == "button":
-                assert len(element["text"]["text"]) <= 75
-                assert 0 < len(element["value"]) <= 2000
-
-
-def _texts(node: Any) -> list[dict[str, Any]]:
-    if isinstance(node, list):
-        return [text for one in node for text in _texts(one)]
-    if not isinstance(node, dict):
-        return []
-    own = [node] if node.get("type") in ("mrkdwn", "plain_text") else []
-    return own + [text for one in node.values() for text in _texts(one)]
+        assert view_problems(view) == []
 
 
 async def dispatch(app: AsyncApp, payload: dict[str, Any]) -> BoltResponse:

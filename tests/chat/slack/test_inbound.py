@@ -144,6 +144,12 @@ async def test_a_press_that_cannot_be_taken_is_not_acknowledged_and_said(desk: D
     assert "什么都没有发生" in told["text"]
 
 
+async def test_a_press_on_the_home_tab_that_cannot_be_taken_is_said_in_the_dm(desk: Desk) -> None:
+    desk.inbox.down = True
+    await dispatch(desk.app, pressed(container={"type": "view", "view_id": "V1"}, channel=None, message=None))
+    assert desk.slack.called("chat.postEphemeral")[0]["channel"] == "D01ZHANG"
+
+
 async def test_a_press_on_the_home_tab_belongs_to_the_dm(desk: Desk) -> None:
     home = pressed(container={"type": "view", "view_id": "V1"}, channel=None, message=None)
     await dispatch(desk.app, home)
