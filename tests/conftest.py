@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from redis.asyncio import Redis
@@ -17,10 +17,10 @@ from bot.store.keys import Keys
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of one real server for the whole session (one for each xdist worker)."""
-    embedded = Embedded(Path(tmp_path_factory.mktemp("valkey")))
-    url = asyncio.run(embedded.ensure())
-    yield url
-    asyncio.run(embedded.close())
+    embedded = Embedded(tmp_path_factory.mktemp("valkey"))
+    with ThreadPoolExecutor(1) as thread:  # a loop may be running here already
+        yield thread.submit(asyncio.run, embedded.ensure()).result()
+        thread.submit(asyncio.run, embedded.close()).result()
 
 
 @pytest.fixture

@@ -56,6 +56,7 @@ async def connect(url: str, *, connections: int = 64, retries: int = 10) -> Redi
         protocol=3,
         legacy_responses=False,
         decode_responses=True,
+        encoding_errors="replace",  # half a surrogate pair, which JSON can smuggle in, becomes "?"
         socket_timeout=SOCKET_TIMEOUT_S,
         health_check_interval=30,
         retry=Retry(ExponentialWithJitterBackoff(base=0.02, cap=0.5), retries),

@@ -35,7 +35,6 @@ from bot.store.writes import (
     Untimer,
     Write,
     apply,
-    clean,
     encode,
     split,
 )
@@ -152,7 +151,7 @@ class Lease:
 
     async def retry(self, delay_ms: int, error: str, count: bool = True) -> None:
         """Give the lane back; the item comes again after `delay_ms`, and nothing of the lane before it."""
-        args = (self.item.id, delay_ms, int(count), clean(error))
+        args = (self.item.id, delay_ms, int(count), error)
         self._kept(await self._lanes.run("retry", self.lane, self.lane, self.token, *args))
 
     async def release(self) -> None:
@@ -200,9 +199,8 @@ class Lanes:
     async def put(self, lane: str, id: str, body: str, *, aliases: Sequence[str] = ()) -> Accepted:
         """Accept an item once: durable when this returns. A known `id` or alias is a duplicate; a lane with
         `cap` items is full."""
-        names = [clean(name) for name in (id, *aliases)]
         nonce = secrets.token_hex(8)
-        answer = await self.run("put", lane, nonce, lane, self.cap, self.dedupe_ms, clean(body), *names)
+        answer = await self.run("put", lane, nonce, lane, self.cap, self.dedupe_ms, body, id, *aliases)
         if answer == "new" and not self._scripts.bell:
             with reaching():
                 await self.redis.rpush(self.keys.bell, self.keys.partition(lane))
@@ -224,7 +222,7 @@ class Lanes:
         for partition, group in held.items():
             pairs = [part for lease in group for part in (lease.lane, lease.token)]
             gone = set(await self._run("extend", partition, self.lease_ms, *pairs))
-            lost += [lease for lease in group if lease.lane in gone]
+            lost += [lease for lease in group if lease.token in gone]
         return lost
 
     async def pump(self) -> int:

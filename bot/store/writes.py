@@ -187,12 +187,7 @@ class Untimer(Write):
 
 def encode(writes: Iterable[Write]) -> str:
     """Writes as the JSON that the scripts read."""
-    return clean(json.dumps([write.op() for write in writes], ensure_ascii=False, separators=(",", ":")))
-
-
-def clean(text: str) -> str:
-    """Text that UTF-8 can spell: half a surrogate pair, which JSON can smuggle in, becomes `?`."""
-    return text.encode(errors="replace").decode()
+    return json.dumps([write.op() for write in writes], ensure_ascii=False, separators=(",", ":"))
 
 
 def split(writes: Iterable[Write], partition: int, keys: Keys) -> tuple[list[Write], dict[int, list[Write]]]:

@@ -1,0 +1,33 @@
+"""Store tests run on the real server and, where durability is not the question, on fakeredis too."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from redis.asyncio import Redis
+
+from bot.store.connect import connect
+from bot.store.keys import Keys
+from bot.store.lanes import Lanes
+
+
+@pytest.fixture(params=["fake", "valkey"])
+async def either(request: pytest.FixtureRequest) -> AsyncIterator[Redis]:
+    """A client of an empty server: once the in-process double, once the real one."""
+    if request.param == "fake":
+        client: Redis = FakeAsyncRedis(
+            decode_responses=True, encoding_errors="replace", protocol=3, legacy_responses=False
+        )
+    else:
+        url = request.getfixturevalue("server")
+        client = await connect(url)
+        await client.flushall()
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def lanes(either: Redis, keys: Keys) -> Lanes:
+    return Lanes(either, keys, lease_ms=60_000)
