@@ -38,17 +38,11 @@ def utc_now() -> datetime:
 class Mailbox:
     """An SMTP server on 127.0.0.1, on the running event loop."""
 
-    def __init__(
-        self,
-        data_dir: Path | None = None,
-        *,
-        on_change: Callable[[Mail], None] | None = None,
-        clock: Callable[[], datetime] = utc_now,
-    ) -> None:
-        """`on_change` is called with each mail once it is kept.
-        Without `data_dir` nothing outlives the process."""
-        self.on_change = on_change
+    def __init__(self, data_dir: Path | None = None, *, clock: Callable[[], datetime] = utc_now) -> None:
+        """Without `data_dir` nothing outlives the process."""
         self._clock = clock
+        self.on_change: Callable[[Mail], None] | None = None
+        """Called with each mail once it is kept."""
         self._file = data_dir / "mails.jsonl" if data_dir else None
         self._mails: deque[Mail] = deque(read_lines(self._file), maxlen=KEPT)
         self._count = self._mails[-1]["id"] if self._mails else 0

@@ -15,22 +15,24 @@ Form = dict[str, str]
 def leave(scene: Scene, frame: Frame) -> Reply:
     span = newest(frame.texts, reading.length)
     note = "leave_working" if span and span.working else "leave"
-    return submit(scene, "leave", leave_form(scene, frame, span), note)
+    form = leave_form(scene, frame, span)
+    short = form["start_date"] == form["end_date"] != ""
+    return submit(scene, "leave", form, note if form["approver"] else "short_leave", alone=short)
 
 
 def expense(scene: Scene, frame: Frame) -> Reply:
     return submit(scene, "expense", expense_form(scene, frame), "expense")
 
 
-def submit(scene: Scene, process: str, form: Form, note: str) -> Reply:
-    """Asks for what is missing, looks up who could approve, then starts the request.
-    `note` names the reason that goes with it."""
+def submit(scene: Scene, process: str, form: Form, note: str, *, alone: bool = False) -> Reply:
+    """Asks for what is missing, looks up who could approve, then starts the request. `note` names the reason
+    that goes with it; `alone`: try without an approver (a day of leave passes by rule)."""
     if scene.last and (scene.last.tool == "start_process" or scene.last.failed):
         return tell.result(scene)
     missing = missing_of(process, form)
     if missing:
         return tell.ask(scene, f"{process}_{missing}")
-    if not form["approver"]:
+    if not form["approver"] and not alone:
         return find_approver(scene, process) or start(process, form, tell.why(scene, note, **form))
     return start(process, form, tell.why(scene, note, **form))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,11 @@ from bot.texts import say, sentences
 
 LISTED = 8
 """Rows of a list that are said; more are only counted."""
+CANDIDATE = re.compile(r"[:;]\s*([^;:]+?) = \w+")
+"""`李四 (Li Si) = U02LI`: one of several people a name may mean."""
+STATUSES = ("waiting", "revise", "approved", "rejected", "withdrawn")
+ASKING = frozenset({"zero_days", "span_too_long", "end_before_start", "empty_mail", "template_mail"})
+"""Errors that only the person can mend, besides those that say so themselves."""
 
 
 def said(scene: Scene, name: str, /, **params: object) -> str:
@@ -59,8 +65,9 @@ def problem(scene: Scene, data: Mapping[str, Any]) -> Reply:
     """An error, honestly; as a question where only the person can help."""
     code, message = str(data["error"]), str(data.get("message", ""))
     known = f"rehearsal.error_{code}" in sentences()
-    text = said(scene, f"error_{code}" if known else "error", message=message)
-    asking = data.get("ask_the_person") or "?" in message
+    candidates = said(scene, "comma").join(CANDIDATE.findall(message))
+    text = said(scene, f"error_{code}" if known else "error", message=message, candidates=candidates or message)
+    asking = data.get("ask_the_person") or code in ASKING
     return Reply(text + ("\n" + said(scene, "ask_again") if asking else ""))
 
 
@@ -71,15 +78,15 @@ def short(data: Mapping[str, Any]) -> str:
 def started(scene: Scene, data: Mapping[str, Any]) -> str:
     """A request after start, resubmission or a decision: where it stands now."""
     request, status = data.get("request", ""), data.get("status")
-    if status == "waiting" and data.get("waits_for"):
+    if data.get("rule"):
+        text = said(scene, "is_passed", request=request)
+    elif status == "waiting" and data.get("waits_for"):
         text = said(scene, "waits", request=request, names=some(scene, data["waits_for"], 4))
     elif status in STATUSES:
         text = said(scene, f"is_{status}", request=request)
     else:
         text = said(scene, "raw", data=short(data))
-    if data.get("days"):
-        text += said(scene, "days", days=data["days"])
-    return text + (said(scene, "rule", rule=data["rule"]) if data.get("rule") else "")
+    return text + (said(scene, "days", days=data["days"]) if data.get("days") else "")
 
 
 def decided(scene: Scene, data: Mapping[str, Any]) -> str:
@@ -141,8 +148,12 @@ def paged(scene: Scene, data: Mapping[str, Any], rows: list[Any]) -> str:
     return "\n" + said(scene, "more") if data.get("more") or len(rows) > LISTED else ""
 
 
-STATUSES = ("waiting", "revise", "approved", "rejected", "withdrawn")
+def cancelled(scene: Scene, data: Mapping[str, Any]) -> str:
+    return said(scene, "error_cancelled")
+
+
 TELLERS = {
+    "cancel_card": cancelled,
     "start_process": started,
     "resubmit_request": started,
     "withdraw_request": started,

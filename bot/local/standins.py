@@ -1,0 +1,192 @@
+"""The child process that serves every local stand-in: workspace, rehearsal model and mailbox.
+
+`python -m bot.local.standins --data DIR --port 8484 [--workspace] [--model] [--mail] [--journal REDIS_URL]`, with the
+tokens in `STANDIN_BOT_TOKEN` and `STANDIN_APP_TOKEN`. When everything listens it prints one line of JSON with the
+addresses. It ends on SIGTERM, on SIGINT, and when its standard input ends, which is how it notices that its
+parent has died.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from bot.errors import LocalFailed, StoreDown
+from bot.local.mailbox import Mailbox
+from bot.local.rehearsal.serve import Rehearsal
+from bot.local.workspace import server
+from bot.local.workspace.workspace import Setup, Standin, Workspace
+from bot.store.connect import connect
+from bot.store.journal import Journal, Record
+from bot.store.keys import Keys
+
+HOST = "127.0.0.1"
+LARGEST = 16 * 1024 * 1024
+"""Bytes of one request: a long conversation sent to the model, or a file."""
+AGAIN_S = 1.0
+"""How long to wait before an unreachable journal is tried again."""
+SHOWN_SINCE = "15m"
+"""How far back the page's log reaches when it starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to serve, and where."""
+
+    data: Path
+    port: int
+    """0 takes any free port. The mailbox listens on the next one."""
+    workspace: bool = False
+    model: bool = False
+    mail: bool = False
+    bot_token: str = field(default="", repr=False)
+    app_token: str = field(default="", repr=False)
+    journal: str = field(default="", repr=False)
+    """URL of the Redis whose journal the page shows."""
+    delay_s: float = 0.0
+    """How long the rehearsal model takes to answer."""
+
+
+@asynccontextmanager
+async def standing(options: Options) -> AsyncIterator[dict[str, str]]:
+    """The chosen stand-ins, listening: their addresses by name. Raises `LocalFailed` when a port is taken."""
+    async with AsyncExitStack() as stack:
+        app, addresses, mailbox = web.Application(client_max_size=LARGEST), dict[str, str](), None
+        if options.mail:
+            mailbox = Mailbox(options.data)
+            stack.push_async_callback(mailbox.close)
+            port = await mailbox.start(options.port + 1 if options.port else 0)
+            addresses["smtp_url"] = f"smtp://{HOST}:{port}"
+        if options.model:
+            app.add_routes(Rehearsal(options.delay_s).routes())
+        workspace = _workspace(options, mailbox) if options.workspace else None
+        if workspace:
+            app.add_routes(server.routes(workspace))
+        address = await _listen(stack, app, options.port)
+        if options.model:
+            addresses["openai_base_url"] = f"{address}/v1"
+        if workspace:
+            stack.push_async_callback(workspace.close)
+            workspace.started(address)
+            addresses |= {"page": f"{address}/", "slack_api_url": f"{address}/api/"}
+        if workspace and options.journal:
+            await stack.enter_async_context(_following(options.journal, workspace))
+        yield addresses
+
+
+def _workspace(options: Options, mailbox: Mailbox | None) -> Workspace:
+    setup = Setup(options.bot_token, options.app_token)
+    workspace = Workspace(setup, folder=options.data / "workspace", mailbox=mailbox)
+    replaced = {
+        "workspace": "a local stand-in for Slack",
+        "model": "a rehearsal with rules, not a model" if options.model else "",
+        "mail": "a local mailbox; nothing leaves this machine" if options.mail else "",
+    }
+    workspace.standins = tuple(Standin(name, note) for name, note in replaced.items() if note)
+    return workspace
+
+
+async def _listen(stack: AsyncExitStack, app: web.Application, port: int) -> str:
+    """Serves `app` until the stack is left; `http://host:port`."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    try:
+        await web.TCPSite(runner, HOST, port).start()
+    except OSError as error:
+        raise LocalFailed(
+            f"Port {port} of this machine is in use. Is Countersign running already? "
+            f"Otherwise set LOCAL_PORT to another number, e.g. LOCAL_PORT={port + 10}."
+        ) from error
+    return f"http://{HOST}:{runner.addresses[0][1]}"
+
+
+@asynccontextmanager
+async def _following(url: str, workspace: Workspace) -> AsyncIterator[None]:
+    task = asyncio.create_task(_follow(url, workspace))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _follow(url: str, workspace: Workspace) -> None:
+    """Shows the journal in the page's log, and goes on where it was after every loss of the connection."""
+    since: int | str = SHOWN_SINCE
+    while True:
+        with suppress(StoreDown):
+            redis = await connect(url, connections=4, retries=2)
+            try:
+                async for record in Journal(redis, Keys()).follow(since=since, follow=True):
+                    workspace.log(shown(record))
+                    since = record.at_ms + 1
+            finally:
+                await redis.aclose()
+        await asyncio.sleep(AGAIN_S)
+
+
+def shown(record: Record) -> dict[str, Any]:
+    """A record as a line of the page's log: what it says, then what else it knows."""
+    more = " ".join(f"{name}={value}" for name, value in record.more.items() if value not in ("", None))
+    text = " · ".join(part for part in (record.text, more) if part)
+    return {**asdict(record), "text": text}
+
+
+async def serve(options: Options) -> None:
+    """Stands until a signal comes or the parent is gone."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    threading.Thread(target=_until_orphaned, args=(loop, stop), daemon=True).start()
+    async with standing(options) as addresses:
+        print(json.dumps(addresses), flush=True)
+        await stop.wait()
+
+
+def _until_orphaned(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Reads standard input to its end. A thread, because not every kind of input can be waited for."""
+    with suppress(OSError):
+        while os.read(0, 1024):
+            pass
+    with suppress(RuntimeError):  # the loop is closed: we are leaving anyway
+        loop.call_soon_threadsafe(stop.set)
+
+
+def options(arguments: Sequence[str] | None = None) -> Options:
+    parser = argparse.ArgumentParser(prog="python -m bot.local.standins", description="Local stand-ins.")
+    parser.add_argument("--data", type=Path, required=True, help="folder they keep their state in")
+    parser.add_argument("--port", type=int, default=8484, help="the mailbox takes the next one")
+    for name in ("workspace", "model", "mail"):
+        parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--journal", default="", help="URL of the Redis whose journal the page shows")
+    parser.add_argument("--delay", dest="delay_s", type=float, default=0.0, help="seconds per model answer")
+    return Options(
+        bot_token=os.environ.get("STANDIN_BOT_TOKEN", ""),
+        app_token=os.environ.get("STANDIN_APP_TOKEN", ""),
+        **vars(parser.parse_args(arguments)),
+    )
+
+
+def main() -> None:
+    try:
+        asyncio.run(serve(options()))
+    except LocalFailed as error:
+        sys.exit(f"countersign: {error}")
+
+
+if __name__ == "__main__":
+    main()

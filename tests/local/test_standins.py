@@ -1,0 +1,140 @@
+"""The child process of the stand-ins: what it announces, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from email.message import EmailMessage
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+import aiosmtplib
+import pytest
+from redis.asyncio import Redis
+
+from bot.errors import LocalFailed
+from bot.local.standins import Options, options, shown, standing
+from bot.store.journal import Journal, Record
+from bot.store.keys import Keys
+
+BOT, APP = "xoxb-local-test", "xapp-local-test"
+
+
+def everything(data: Path) -> Options:
+    return Options(data, 0, workspace=True, model=True, mail=True, bot_token=BOT, app_token=APP)
+
+
+async def test_everything_answers_at_the_announced_addresses(tmp_path: Path) -> None:
+    async with standing(everything(tmp_path)) as at, aiohttp.ClientSession() as session:
+        assert sorted(at) == ["openai_base_url", "page", "slack_api_url", "smtp_url"]
+        authorization = {"Authorization": f"Bearer {BOT}"}
+        async with session.post(at["slack_api_url"] + "auth.test", headers=authorization) as answer:
+            assert (await answer.json())["user_id"] == "U0BOT"
+        async with session.get(at["openai_base_url"] + "/models") as answer:
+            assert (await answer.json())["data"][0]["id"] == "rehearsal"
+        async with session.get(at["page"]) as answer:
+            assert answer.status == 200 and "<html" in await answer.text()
+        mail, smtp = EmailMessage(), urlsplit(at["smtp_url"])
+        mail["From"], mail["To"], mail["Subject"] = "a@example.com", "b@example.com", "hello"
+        await aiosmtplib.send(mail, hostname=smtp.hostname, port=smtp.port, start_tls=False)
+    assert (tmp_path / "mails.jsonl").exists()
+
+
+async def test_only_what_is_chosen_is_served(tmp_path: Path) -> None:
+    async with standing(Options(tmp_path, 0, model=True)) as at, aiohttp.ClientSession() as session:
+        assert list(at) == ["openai_base_url"]
+        async with session.get(at["openai_base_url"].removesuffix("v1")) as answer:
+            assert answer.status == 404
+
+
+async def test_a_taken_port_names_the_setting(tmp_path: Path) -> None:
+    async with standing(Options(tmp_path, 0, model=True)) as at:
+        port = urlsplit(at["openai_base_url"]).port or 0
+        with pytest.raises(LocalFailed, match="LOCAL_PORT"):
+            async with standing(Options(tmp_path, port, model=True)):
+                pass
+
+
+def test_tokens_come_from_the_environment_and_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STANDIN_BOT_TOKEN", BOT)
+    monkeypatch.setenv("STANDIN_APP_TOKEN", APP)
+    chosen = options(["--data", "x", "--workspace", "--mail", "--port", "1234"])
+    assert chosen == Options(Path("x"), 1234, workspace=True, mail=True, bot_token=BOT, app_token=APP)
+    assert BOT not in repr(chosen) and APP not in repr(chosen)
+
+
+def test_a_record_becomes_a_line_of_the_log() -> None:
+    record = Record(1, "1-0", "step", "R1", "U1", "C1", "look", {"tool": "list_people", "sha": ""})
+    assert shown(record) == {
+        "at_ms": 1, "id": "1-0", "kind": "step", "run": "R1", "person": "U1", "channel": "C1",
+        "text": "look · tool=list_people", "more": {"tool": "list_people", "sha": ""},
+    }  # fmt: skip
+
+
+@asynccontextmanager
+async def child(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bot.local.standins", *arguments,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "STANDIN_BOT_TOKEN": BOT, "STANDIN_APP_TOKEN": APP},
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def announced(process: asyncio.subprocess.Process) -> dict[str, str]:
+    assert process.stdout is not None
+    return dict(json.loads(await process.stdout.readline()))
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "orphaned"])
+async def test_the_process_ends_cleanly(tmp_path: Path, how: str) -> None:
+    async with child("--data", str(tmp_path), "--port", "0", "--workspace", "--model", "--mail") as process:
+        assert "page" in await announced(process)
+        if how == "orphaned":
+            assert process.stdin is not None
+            process.stdin.close()
+        else:
+            process.send_signal(signal.Signals[how])
+        assert await asyncio.wait_for(process.wait(), 10) == 0
+
+
+async def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
+    async with standing(Options(tmp_path, 0, model=True)) as at:
+        port = urlsplit(at["openai_base_url"]).port
+        async with child("--data", str(tmp_path), "--port", str(port), "--model") as process:
+            output, errors = await process.communicate()
+    assert process.returncode == 1 and output == b""
+    assert b"LOCAL_PORT" in errors and b"Traceback" not in errors
+
+
+async def test_the_page_is_shown_the_journal(tmp_path: Path, valkey: str, redis: Redis) -> None:
+    journal = Journal(redis, Keys())
+    await journal.add("D01ZHANG", "message.in", person="U01ZHANG", text="before")
+    chosen = Options(tmp_path, 0, workspace=True, bot_token=BOT, app_token=APP, journal=valkey)
+    async with (
+        asyncio.timeout(10),
+        standing(chosen) as at,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(at["page"] + "local/feed?person=U01ZHANG") as feed,
+    ):
+        assert await next_line(feed) == "before"
+        await journal.add("D01ZHANG", "run.finished", person="U01ZHANG", text="after")
+        assert await next_line(feed) == "after"
+
+
+async def next_line(feed: aiohttp.ClientWebSocketResponse) -> str:
+    while True:
+        frame = await feed.receive_json()
+        if frame["type"] == "log":
+            return str(frame["line"]["text"])
