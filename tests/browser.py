@@ -38,9 +38,21 @@ KEYS = {
     "F6": "\ue036",
 }
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --no-proxy-server
-    --disable-background-networking --disable-component-update --disable-sync --disable-dev-shm-usage
-    --disable-default-apps --hide-scrollbars --force-device-scale-factor=1""".split()
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--no-proxy-server",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--disable-default-apps",
+    "--hide-scrollbars",
+    "--force-device-scale-factor=1",
+)
 EVERY_S = 0.05
 
 
@@ -163,9 +175,7 @@ class Browser:
         codes = [KEYS.get(key, key) for key in keys]
         down = [{"type": "keyDown", "value": code} for code in codes]
         up = [{"type": "keyUp", "value": code} for code in reversed(codes)]
-        await self._send(
-            "POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": down + up}]}
-        )
+        await self._send("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": down + up}]})
 
     async def wait_for(self, wanted: str | Callable[[], Awaitable[bool]], *, what: str = "") -> None:
         """Waits until a selector is visible or a predicate is true; TimeoutError says for what it waited."""

@@ -1,0 +1,52 @@
+"""The page of a real workspace in a real browser, with a little Bolt app as the bot."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+
+from bot.local.workspace.driver import Driver
+from bot.local.workspace.server import serving
+from bot.local.workspace.workspace import Standin, Workspace
+from tests.browser import Browser
+from tests.local.workspace.hands import setup
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """slack_sdk reads these and ignores NO_PROXY; Bolt turns to OAuth when it finds client credentials."""
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[Workspace]:
+    ws = Workspace(setup())
+    ws.standins = (Standin("workspace", "a local stand-in for Slack"),)
+    async with serving(ws):
+        yield ws
+
+
+@pytest.fixture
+def driver(workspace: Workspace) -> Driver:
+    return Driver(workspace)
+
+
+Opener = Callable[..., AbstractAsyncContextManager[Browser]]
+
+
+@pytest.fixture
+def page(workspace: Workspace) -> Opener:
+    """`async with page(size=…, dark=…) as browser`: the page, open and loaded; it must not complain meanwhile."""
+
+    @asynccontextmanager
+    async def opened(size: tuple[int, int] = (1280, 800), dark: bool = False) -> AsyncIterator[Browser]:
+        async with Browser(size=size, dark=dark, wait_s=20) as browser:
+            await browser.open(f"{workspace.address}/")
+            await browser.find(".face[aria-pressed=true]")
+            yield browser
+            assert await browser.console() == []
+
+    return opened
