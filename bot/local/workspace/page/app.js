@@ -7,7 +7,7 @@ import { composer } from "./composer.js";
 import { h, icon, reconcile, fill } from "./dom.js";
 import "./dialog.js";
 import { pane, start, tab, visible } from "./frame.js";
-import { author, doing, isBot, liveliest, mainList, replies, rows, threadList } from "./messages.js";
+import { author, doing, isBot, liveliest, mainList, rows, threadList } from "./messages.js";
 import { direct, everything, follow, HOME, look, model, on, refresh } from "./model.js";
 import { gist } from "./mrkdwn.js";
 import { announce } from "./toast.js";
@@ -148,14 +148,15 @@ function turnToThread(fresh, news) {
   const busy = side.field.value !== "" || threadStream.contains(document.activeElement);
   const spoke = news.some((message) => (isBot(message) || !message.user) && message.thread_ts);
   if ((!fresh && !spoke) || (busy && model.thread)) return;
-  const root = liveliest()?.root;
+  const told = news.findLast((message) => model.private.includes(message) && message.thread_ts);
+  const root = told?.thread_ts ?? liveliest()?.root;
   if (!root || root === model.thread) return;
   model.thread = root;
   threadStream.replaceChildren(h("div", { class: "list" }));
   side.refresh();
   setTimeout(() => toEnd(threadStream));
-  const waiting = model.expecting && replies(root).length;
-  if (waiting && document.body.dataset.pane === "chat" && model.tab === "thread") pane("thread");
+  const watching = model.tab === "log" && visible("panel-log");
+  if (model.expecting && document.body.dataset.pane !== "nav" && !watching) pane("thread");
   model.expecting = false;
 }
 
@@ -199,7 +200,7 @@ async function begin() {
   });
   model.fresh = true;
   await refresh.state();
-  while (!model.person) {
+  while (!model.me) {
     await new Promise((resume) => setTimeout(resume, 1_000));
     await refresh.state();
   }

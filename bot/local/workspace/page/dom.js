@@ -86,7 +86,7 @@ export function reconcile(parent, items) {
       made.print = print;
       if (child) {
         if (child === before) before = made;
-        child.replaceWith(made);
+        swap(child, made);
       }
       child = made;
     }
@@ -94,6 +94,16 @@ export function reconcile(parent, items) {
     else parent.insertBefore(child, before);
   }
   for (const child of old.values()) child.remove();
+}
+
+/** Replaces a node; focus inside it goes to the same button of the new one, or to the whole. */
+function swap(old, made) {
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  old.replaceWith(made);
+  if (!focused) return;
+  const action = focused.dataset.action;
+  const same = action && made.querySelector(`[data-action="${CSS.escape(action)}"]`);
+  (same || made).focus({ preventScroll: true });
 }
 
 /** Roving focus for a row of tabs or similar: arrow keys move, Home and End jump. */

@@ -55,6 +55,7 @@ async function choose(lang) {
 function channels() {
   const dm = direct();
   const shared = model.channels.filter((channel) => channel.kind !== "im");
+  const focused = document.activeElement?.dataset?.channel;
   fill(
     $("nav"),
     h("h2", {}, model.team.name ?? ""),
@@ -65,6 +66,7 @@ function channels() {
     shared.map((channel) => entry(channel.id, "hash", channel.name, channel.unread)),
     h("p", { class: "honest" }, t("honest")),
   );
+  if (focused) $("nav").querySelector(`[data-channel="${CSS.escape(focused)}"]`)?.focus();
 }
 
 function entry(id, mark, name, unread) {

@@ -74,10 +74,12 @@ export function keep() {
   }
 }
 
+const here = () => `${model.person} ${model.channel}`;
+
 /** Wraps a fetch so that an answer for somebody or somewhere left meanwhile is thrown away. */
 function current(fetching, take) {
   return coalesce(async () => {
-    const before = `${model.person} ${model.channel}`;
+    const before = here();
     let found;
     try {
       found = await fetching();
@@ -86,7 +88,7 @@ function current(fetching, take) {
       if (error.code === "offline" || error.code === "timeout") connected(false);
       return;
     }
-    if (before === `${model.person} ${model.channel}`) await take(found);
+    if (!model.person || before === here()) await take(found);
   });
 }
 
@@ -100,7 +102,15 @@ const who = () => (model.person ? { person: model.person } : {});
 
 export const refresh = {
   state: current(
-    () => get("state", who()),
+    async () => {
+      try {
+        return await get("state", who());
+      } catch (error) {
+        if (error.code !== "user_not_found" || !model.person) throw error;
+        model.person = null; // remembered from another demo world
+        return get("state");
+      }
+    },
     async (state) => {
       state.people = state.people.map((one) => ({ ...one, name: one.display || one.name, handle: one.name }));
       state.bot.name = state.people.find(({ id }) => id === state.bot.id)?.name ?? state.bot.name;
