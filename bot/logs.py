@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from collections.abc import Mapping
 from contextvars import Token
 from types import TracebackType
 from typing import Any, TextIO
@@ -29,8 +30,8 @@ QUIET = {
 """Libraries that say every request at INFO, or whole payloads at DEBUG: the least level that is written."""
 
 _SECRETS = (
-    (re.compile(r"\b(xox[a-z]|xapp)(?:\.xox[a-z])?-[\w.-]+"), r"\1-***"),
-    (re.compile(r"\bsk-[\w-]{6,}"), "sk-***"),
+    (re.compile(r"(xox[a-z]|xapp)(?:\.xox[a-z])?-[\w.-]+"), r"\1-***"),
+    (re.compile(r"(?<![A-Za-z0-9])sk-[\w-]{6,}"), "sk-***"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}"), r"\1 ***"),
     (re.compile(r"(://[^\s:@/\"'\\]*):[^\s/\"'\\]+@"), r"\1:***@"),
     (re.compile(r"(hooks\.slack\.com/\w+)/[\w/-]+"), r"\1/***"),
@@ -84,8 +85,19 @@ def get(name: str) -> structlog.stdlib.BoundLogger:
     return logger
 
 
+def redacted(value: object) -> object:
+    """A value with every text in it redacted, before a renderer puts escapes and colours around it."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {key: redacted(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [redacted(one) for one in value]
+    return value
+
+
 class Redacting(structlog.stdlib.ProcessorFormatter):
-    """Renders a line and redacts all of it: message, fields and traceback."""
+    """Renders a line and redacts all of it again: what objects and tracebacks say of themselves."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redact(super().format(record))
@@ -114,6 +126,10 @@ def configure(level: str = "INFO", json: bool | None = None, stream: TextIO | No
     )
 
 
+def _values(logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    return {key: one if key == "exc_info" else redacted(one) for key, one in event.items()}
+
+
 def _shared() -> list[structlog.typing.Processor]:
     return [
         structlog.contextvars.merge_contextvars,
@@ -124,10 +140,10 @@ def _shared() -> list[structlog.typing.Processor]:
 
 
 def _formatter(json: bool) -> logging.Formatter:
-    ending: list[structlog.typing.Processor] = (
-        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
-        if json
-        else [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-    )
     strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    ending: list[structlog.typing.Processor] = (
+        [structlog.processors.format_exc_info, _values, structlog.processors.JSONRenderer(ensure_ascii=False)]
+        if json
+        else [_values, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+    )
     return Redacting(foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_shared()], processors=[strip, *ending])

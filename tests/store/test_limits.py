@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import asyncio
+
+from redis.asyncio import Redis
+
+from bot.store.keys import Keys
+from bot.store.limits import Limits
+
+SLACK_MS = 500
+"""Slots are far apart compared with what a loaded machine takes for the calls."""
+
+
+def near(waits: list[int], expected: list[int]) -> bool:
+    return len(waits) == len(expected) and all(abs(a - b) <= SLACK_MS for a, b in zip(waits, expected, strict=True))
+
+
+async def test_slots_of_a_key_are_spaced_and_keys_are_apart(either: Redis, keys: Keys) -> None:
+    limits = Limits(either, keys)
+    waits = [await limits.reserve("post:C1", 10_000) for _ in range(4)]
+    assert near(waits, [0, 10_000, 20_000, 30_000])
+    assert await limits.reserve("post:C2", 10_000) == 0
+
+
+async def test_a_burst_goes_at_once_and_then_every_spacing(either: Redis, keys: Keys) -> None:
+    limits = Limits(either, keys)
+    waits = [await limits.reserve("m", 10_000, 3) for _ in range(5)]
+    assert waits[:3] == [0, 0, 0]
+    assert near(waits[3:], [10_000, 20_000])
+
+
+async def test_peek_reserves_nothing(either: Redis, keys: Keys) -> None:
+    limits = Limits(either, keys)
+    assert [await limits.peek("k", 10_000) for _ in range(3)] == [0, 0, 0]
+    await limits.reserve("k", 10_000)
+    assert near([await limits.peek("k", 10_000) for _ in range(2)], [10_000, 10_000])
+
+
+async def test_after_a_penalty_slots_are_spaced_again(either: Redis, keys: Keys) -> None:
+    limits = Limits(either, keys)
+    await limits.reserve("k", 5_000, 3)
+    await limits.penalty("k", 60_000)
+    waits = [await limits.reserve("k", 5_000, 3) for _ in range(3)]
+    assert near(waits, [60_000, 65_000, 70_000])
+
+
+async def test_a_penalty_never_shortens_a_wait(either: Redis, keys: Keys) -> None:
+    limits = Limits(either, keys)
+    for _ in range(3):
+        await limits.reserve("k", 30_000)
+    await limits.penalty("k", 1_000)
+    assert near([await limits.peek("k", 30_000)], [90_000])
+
+
+async def test_a_repeated_call_reserves_one_slot(either: Redis, keys: Keys) -> None:
+    limits, calls = Limits(either, keys), []
+
+    async def twice(script: object, *args: object) -> int:
+        from bot.store.scripts import Scripts
+
+        scripts = Scripts.of(either, keys)
+        calls.append([await scripts.run("slot", *args), await scripts.run("slot", *args)])
+        return calls[-1][1]
+
+    await limits.reserve("k", 10_000)
+    await twice(None, keys.partition("k"), "k", "reserve", "nonce", 10_000, 1)
+    assert near(calls[0], [10_000, 10_000])
+    assert near([await limits.peek("k", 10_000)], [20_000])
+
+
+async def test_together_no_two_get_the_same_slot(either: Redis, keys: Keys) -> None:
+    limits = Limits(either, keys)
+    waits = await asyncio.gather(*(limits.reserve("k", 10_000) for _ in range(20)))
+    assert near(sorted(waits), [n * 10_000 for n in range(20)])
