@@ -227,6 +227,14 @@ def test_an_approver_decides_an_own_task() -> None:
     assert talk.observe(done).content == "李四 approved L-0001."
 
 
+def test_a_first_level_is_not_told_as_the_end() -> None:
+    talk = Talk("en")
+    talk.say("approve L-0001")
+    talk.observe({"tasks": [{"task": "T-1", "request": "L-0001", "kind": "approve"}]})
+    done = {"task": "T-1", "request": "L-0001", "decision": "approved", "by": "李四", "status": "waiting"}
+    assert talk.observe(done).content == "李四 approved L-0001. It now waits for the next approver."
+
+
 def test_several_tasks_are_asked_about() -> None:
     talk = Talk("en")
     talk.say("approve")

@@ -94,7 +94,8 @@ def decided(scene: Scene, data: Mapping[str, Any]) -> str:
     if decision not in ("approved", "rejected"):
         return said(scene, "raw", data=short(data))
     text = said(scene, f"decided_{decision}", request=data.get("request", ""), name=data.get("by", ""))
-    return text + (said(scene, "opinion", opinion=data["opinion"]) if data.get("opinion") else "")
+    text += said(scene, "opinion", opinion=data["opinion"]) if data.get("opinion") else ""
+    return text + (said(scene, "next_level") if data.get("status") == "waiting" else "")
 
 
 def mailed(scene: Scene, data: Mapping[str, Any]) -> str:
