@@ -42,7 +42,7 @@ def host_name(netloc: str) -> str:
 
 
 def check(request: web.Request, allowed: frozenset[str] = frozenset()) -> None:
-    """403 unless the request comes from a page of this very server, by a loopback name or one of the `allowed` hosts."""
+    """403 unless the request comes from this very server's page, by a loopback name or one of the `allowed` hosts."""
     host = host_name(request.host)
     if not (is_loopback(host) or host in allowed):
         raise web.HTTPForbidden(text="unknown host")

@@ -63,7 +63,7 @@ def post(ws: Workspace, room: Room, message: Json, thread_ts: str | None = None)
     message = {"type": "message", **message, "ts": ws.stamp(), "team": ws.app.team}
     if root is not None:
         message |= {"thread_ts": root["ts"], "parent_user_id": root["user"]}
-    room.messages[message["ts"]] = message
+    ws.state.add(room, message)
     if root is not None:
         keep_book(room, root)
         ws.state.statuses.pop((room.id, root["ts"]), None)

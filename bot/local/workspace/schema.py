@@ -105,7 +105,7 @@ def typed(checks: Mapping[str, Check]) -> Check:
             yield problem("must be an object", at)
         elif "type" not in value:
             yield problem("missing required field: type", at)
-        elif value["type"] not in checks:
+        elif not isinstance(value["type"], str) or value["type"] not in checks:
             yield problem(f"unsupported type: {value['type']}", f"{at}/type")
         else:
             yield from checks[value["type"]](value, at)

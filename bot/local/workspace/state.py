@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +52,12 @@ class State:
         since = self.read.get(person, {}).get(room.id, "")
         return sum(1 for ts, message in room.messages.items() if ts > since and message.get("user") != person)
 
+    def add(self, room: Room, message: Json) -> None:
+        """Add a message; the oldest one goes when the room is full."""
+        room.messages[message["ts"]] = message
+        if len(room.messages) > ROOM_CAP:
+            del room.messages[next(iter(room.messages))]
+
     def whisper(self, person: str, notice: Json) -> None:
         notices = self.private.setdefault(person, [])
         notices.append(notice)
@@ -83,7 +88,7 @@ def dump(state: State) -> Json:
             "name": room.name,
             "kind": room.kind,
             "members": room.members,
-            "messages": list(room.messages.values())[-ROOM_CAP:],
+            "messages": list(room.messages.values()),
         }
         for room in state.rooms.values()
     ]
@@ -150,10 +155,7 @@ class Shelf:
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
         draft = self.file.with_suffix(".new")
-        with draft.open("w", encoding="utf-8") as out:
-            json.dump(dump(state), out, ensure_ascii=False)
-            out.flush()
-            os.fsync(out.fileno())
+        draft.write_text(json.dumps(dump(state), ensure_ascii=False), "utf-8")
         draft.replace(self.file)
 
     async def close(self, state: State) -> None:

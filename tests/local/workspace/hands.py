@@ -17,13 +17,16 @@ from bot.local.workspace.driver import Driver
 from bot.local.workspace.workspace import Setup, Workspace
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-test", "xapp-local-test", "signing-secret-of-a-test"
-QUICK = Timing(ack=0.5, redelivery=(0.0, 0.05, 0.05), warning=0.05, save=0.01)
+PATIENT = Timing(ack=10.0, redelivery=(0.0, 0.05, 0.05), trigger=10.0, warning=0.05, save=0.01)
+"""For tests in which the app answers, however busy the machine is."""
+HASTY = Timing(ack=0.3, redelivery=(0.0, 0.05, 0.05), warning=0.05, save=0.01)
+"""For tests in which nobody answers."""
 ZHANG, LI, WANG = "U01ZHANG", "U02LI", "U03WANG"
 DM_ZHANG, DM_LI, GENERAL, BOT = "D01ZHANG", "D02LI", "C01GENERAL", "U0BOT"
 
 
 def setup(**changes: object) -> Setup:
-    values: dict[str, object] = {"signing_secret": SECRET, "timing": QUICK}
+    values: dict[str, object] = {"signing_secret": SECRET, "timing": PATIENT}
     return Setup(BOT_TOKEN, APP_TOKEN, **(values | changes))  # type: ignore[arg-type]
 
 

@@ -1,0 +1,285 @@
+"""Trigger ids, dialogs, response URLs, stale presses: what a press may do, how often, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from bot.local.workspace.acts import Done
+from bot.local.workspace.delivery import Parcel, Timing
+from bot.local.workspace.driver import Driver
+from bot.local.workspace.refused import Refused
+from bot.local.workspace.server import serving
+from bot.local.workspace.workspace import Workspace
+from bot.local.workspace.world import Json
+from tests.local.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, setup
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Obedient:
+    """A carrier to an app that answers what the test says, and keeps what it got."""
+
+    def __init__(self) -> None:
+        self.got: list[Parcel] = []
+        self.answer: Json = {}
+
+    def ready(self) -> bool:
+        return True
+
+    async def until_ready(self) -> None:
+        return
+
+    async def carry(self, parcel: Parcel) -> Json:
+        self.got.append(parcel)
+        return self.answer
+
+    async def close(self) -> None:
+        return
+
+    @property
+    def last(self) -> Json:
+        return [p.payload for p in self.got if p.kind != "events_api"][-1]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def app() -> Obedient:
+    return Obedient()
+
+
+@pytest.fixture
+async def workspace(clock: Clock, app: Obedient) -> AsyncIterator[Workspace]:
+    ws = Workspace(setup(timing=Timing()), clock=clock)
+    ws.delivery.carrier = app
+    async with serving(ws):
+        yield ws
+
+
+def modal(**more: Any) -> Json:
+    name = {"type": "plain_text_input", "action_id": "text", "max_length": 10}
+    blocks = [{"type": "input", "block_id": "why", "label": plain("Why"), "element": name}]
+    return {"type": "modal", "title": plain("Title"), "submit": plain("Send"), "blocks": blocks, **more}
+
+
+def plain(text: str) -> Json:
+    return {"type": "plain_text", "text": text}
+
+
+def button(action: str, value: str = "1") -> Json:
+    return {"type": "button", "action_id": action, "text": plain("Press"), "value": value}
+
+
+def card(*buttons: Json) -> list[Json]:
+    return [{"type": "actions", "block_id": "a", "elements": list(buttons)}]
+
+
+async def refusal(call: Any) -> str:
+    with pytest.raises(SlackApiError) as refused:
+        await call
+    return str(refused.value.response["error"])
+
+
+async def test_trigger_ids(workspace: Workspace, client: AsyncWebClient, clock: Clock) -> None:
+    used, late = workspace.triggers.mint(ZHANG), workspace.triggers.mint(ZHANG)
+    await client.views_open(trigger_id=used, view=modal())
+    assert await refusal(client.views_open(trigger_id=used, view=modal())) == "exchanged_trigger_id"
+    clock.now += 3.1
+    assert await refusal(client.views_open(trigger_id=late, view=modal())) == "expired_trigger_id"
+    assert await refusal(client.views_open(trigger_id="12345.98765.abcd", view=modal())) == "invalid_trigger_id"
+    fresh = workspace.triggers.mint(ZHANG)
+    assert (
+        await refusal(client.views_open(trigger_id=fresh, view={"type": "modal", "blocks": []})) == "invalid_arguments"
+    )
+    await client.views_open(trigger_id=fresh, view=modal())
+
+
+async def test_dialogs_stack_three_high(workspace: Workspace, driver: Driver, client: AsyncWebClient) -> None:
+    mint = workspace.triggers.mint
+    root = (await client.views_open(trigger_id=mint(ZHANG), view=modal()))["view"]
+    for _ in range(2):
+        top = (await client.views_push(trigger_id=mint(ZHANG), view=modal()))["view"]
+    assert (top["root_view_id"], len(driver.views(ZHANG))) == (root["id"], 3)
+    assert await refusal(client.views_push(trigger_id=mint(ZHANG), view=modal())) == "push_limit_reached"
+    new = await client.views_update(view_id=top["id"], view=modal(callback_id="new"), hash=top["hash"])
+    assert driver.view(ZHANG) == new["view"]
+    stale = client.views_update(view_id=top["id"], view=modal(), hash=top["hash"])
+    assert await refusal(stale) == "hash_conflict"
+    assert await refusal(client.views_update(view_id="V0", view=modal())) == "not_found"
+    await client.views_open(trigger_id=mint(ZHANG), view=modal())
+    assert len(driver.views(ZHANG)) == 1
+
+
+@pytest.mark.parametrize("action", ["update", "push", "clear", ""])
+async def test_what_an_answer_does(
+    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient, action: str
+) -> None:
+    view = (await client.views_open(trigger_id=workspace.triggers.mint(ZHANG), view=modal()))["view"]
+    app.answer = {"response_action": action, "view": modal(callback_id="next")} if action else {}
+    assert (await driver.submit(ZHANG, view["id"], {"why": "because"})).ok
+    left = [v["callback_id"] for v in driver.views(ZHANG)]
+    assert left == {"update": ["next"], "push": ["", "next"], "clear": [], "": []}[action]
+
+
+async def test_the_composer_refuses_what_is_missing(
+    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient
+) -> None:
+    view = (await client.views_open(trigger_id=workspace.triggers.mint(ZHANG), view=modal()))["view"]
+    assert (await driver.submit(ZHANG, view["id"], {"why": " " * 0})).errors == {"why": "required"}
+    assert (await driver.submit(ZHANG, view["id"], {"why": "x" * 11})).errors == {"why": "too_long"}
+    assert not app.got
+    with pytest.raises(Refused, match="invalid_block_id"):
+        await driver.submit(ZHANG, view["id"], {"other": "x"})
+    with pytest.raises(Refused, match="view_not_found"):
+        await driver.submit(LI, view["id"], {"why": "x"})
+    assert (await driver.submit(ZHANG, view["id"], {}, force=True)).ok
+    assert app.last["view"]["state"]["values"]["why"]["text"] == {"type": "plain_text_input", "value": None}
+
+
+async def test_every_kind_of_value(workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient) -> None:
+    options = [{"text": plain(word), "value": word} for word in ("a", "b")]
+    kinds: dict[str, tuple[Json, Any, Json]] = {
+        "text": ({"type": "plain_text_input", "initial_value": "x"}, None, {"value": "x"}),
+        "date": ({"type": "datepicker"}, "2026-11-02", {"selected_date": "2026-11-02"}),
+        "who": ({"type": "users_select"}, LI, {"selected_user": LI}),
+        "one": ({"type": "static_select", "options": options}, "b", {"selected_option": options[1]}),
+        "many": ({"type": "checkboxes", "options": options}, ["a", "b"], {"selected_options": options}),
+        "radio": (
+            {"type": "radio_buttons", "options": options, "initial_option": options[0]},
+            None,
+            {"selected_option": options[0]},
+        ),
+        "entry": (
+            {"type": "number_input", "is_decimal_allowed": True},
+            {"i": {"type": "number_input", "value": "1.5"}},
+            {"value": "1.5"},
+        ),
+    }
+    blocks = [
+        {"type": "input", "block_id": name, "label": plain(name), "element": {**element, "action_id": "i"}}
+        for name, (element, _, _) in kinds.items()
+    ]
+    view = (await client.views_open(trigger_id=workspace.triggers.mint(ZHANG), view=modal(blocks=blocks)))["view"]
+    given = {name: value for name, (_, value, _) in kinds.items() if value is not None}
+    with pytest.raises(Refused, match="invalid_option"):
+        await driver.submit(ZHANG, view["id"], {**given, "one": "c"})
+    assert (await driver.submit(ZHANG, view["id"], given)).ok
+    values = app.last["view"]["state"]["values"]
+    for name, (element, _, expected) in kinds.items():
+        assert values[name]["i"] == {"type": element["type"], **expected}
+
+
+async def test_buttons_that_are_gone(
+    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient
+) -> None:
+    ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(button("approve", "v1"))))["ts"]
+    assert (await driver.click(ZHANG, GENERAL, ts, "approve")).ok
+    await client.chat_update(channel=GENERAL, ts=ts, text="done", blocks=[])
+    with pytest.raises(Refused, match="action_not_found"):
+        await driver.click(ZHANG, GENERAL, ts, "approve")
+    assert (await driver.click(ZHANG, GENERAL, ts, "approve", force=True)).ok
+    assert app.last["actions"][0]["value"] == "v1"
+    assert app.last["message"]["text"] == "done"
+    await driver.click(ZHANG, GENERAL, ts, "approve", force=True, value="forged")
+    assert app.last["actions"][0]["value"] == "forged"
+    await driver.click(ZHANG, GENERAL, ts, "never_there", force=True, value="x")
+    assert app.last["actions"][0]["action_id"] == "never_there"
+    with pytest.raises(Refused, match="not_in_channel"):
+        await driver.click(LI, DM_ZHANG, ts, "approve")
+
+
+async def test_menus_and_private_messages(
+    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient
+) -> None:
+    options = [{"text": plain(word), "value": word} for word in ("a", "b")]
+    menu = {"type": "static_select", "action_id": "pick", "options": options}
+    await client.chat_postEphemeral(channel=GENERAL, user=ZHANG, text="x", blocks=card(menu))
+    ts = driver.private(ZHANG)[0]["ts"]
+    assert (await driver.click(ZHANG, GENERAL, ts, "pick", value="b")).ok
+    assert app.last["actions"][0]["selected_option"] == options[1]
+    assert app.last["container"]["is_ephemeral"] is True and "message" not in app.last
+    with pytest.raises(Refused, match="message_not_found"):
+        await driver.click(LI, GENERAL, ts, "pick", value="b")
+    await AsyncWebhookClient(app.last["response_url"]).send(text="picked", replace_original=True)
+    assert (driver.private(ZHANG)[0]["text"], driver.private(ZHANG)[0]["blocks"]) == ("picked", [])
+
+
+async def test_home_and_dialog_buttons(
+    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient
+) -> None:
+    await client.views_publish(user_id=ZHANG, view={"type": "home", "blocks": card(button("open"))})
+    home = driver.homes[ZHANG]
+    assert (await driver.click_view(ZHANG, home["id"], "open")).ok
+    assert app.last["container"] == {"type": "view", "view_id": home["id"]}
+    with pytest.raises(Refused, match="view_not_found"):
+        await driver.click_view(LI, home["id"], "open")
+
+
+async def test_response_url_five_times(
+    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient, clock: Clock
+) -> None:
+    ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(button("go"))))["ts"]
+    await driver.click(ZHANG, GENERAL, ts, "go")
+    hook = AsyncWebhookClient(app.last["response_url"])
+    assert (await hook.send(text="to you")).status_code == 200
+    assert (await hook.send(text="to all", response_type="in_channel")).status_code == 200
+    assert (await hook.send(text="instead", replace_original=True, blocks=[])).status_code == 200
+    assert driver.private(ZHANG)[0]["text"] == "to you"
+    assert [m["text"] for m in driver.messages(GENERAL)] == ["instead", "to all"]
+    assert "blocks" not in driver.messages(GENERAL)[0]
+    assert (await hook.send(delete_original=True)).status_code == 200
+    assert (await hook.send(text="five")).status_code == 200
+    assert "used_url" in (await hook.send(text="six")).body
+    await driver.slash(ZHANG, GENERAL, "/countersign", "x")
+    late = AsyncWebhookClient(app.last["response_url"])
+    clock.now += 1801
+    assert "expired_url" in (await late.send(text="late")).body
+
+
+async def test_slash_answers(workspace: Workspace, driver: Driver, app: Obedient) -> None:
+    app.answer = {"text": "for all", "response_type": "in_channel"}
+    await driver.slash(ZHANG, GENERAL, "/countersign", "x")
+    assert driver.messages(GENERAL)[0]["text"] == "for all"
+    with pytest.raises(Refused, match="unknown_command"):
+        await driver.slash(ZHANG, GENERAL, "/other", "x")
+
+
+async def test_what_a_person_cannot_send(driver: Driver) -> None:
+    for text, error in ((" \n", "no_text"), ("x" * 40_001, "msg_too_long")):
+        with pytest.raises(Refused, match=error):
+            await driver.say(ZHANG, GENERAL, text)
+    with pytest.raises(Refused, match="not_in_channel"):
+        await driver.say(LI, DM_ZHANG, "x")
+    with pytest.raises(Refused, match="user_not_found"):
+        await driver.say("U0BOT", GENERAL, "x")
+    ts = await driver.say(ZHANG, GENERAL, "x" * 40_000)
+    with pytest.raises(Refused, match="cant_update_message"):
+        await driver.edit(LI, GENERAL, ts, "y")
+
+
+async def test_buttons_for_some_people_only(workspace: Workspace, driver: Driver, client: AsyncWebClient) -> None:
+    mine = {**button("go"), "visible_to_user_ids": [ZHANG]}
+    ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(mine)))["ts"]
+    assert await driver.click(ZHANG, GENERAL, ts, "go") == Done()
+    with pytest.raises(Refused, match="action_not_found"):
+        await driver.click(LI, GENERAL, ts, "go")
+
+
+async def test_unknown_response_url(workspace: Workspace) -> None:
+    answer = await AsyncWebhookClient(f"{workspace.address}/response/guess").send(text="x")
+    assert answer.status_code == 404
