@@ -150,9 +150,9 @@ async def test_cards_dialogs_and_home(workspace: Workspace, http: aiohttp.Client
         await driver.until(lambda: WANG in driver.homes)
         home_view = (await get(http, "home", person=WANG))["view"]
         assert (await post(http, "click", person=WANG, view_id=home_view["id"], action_id="go"))["ok"]
-        assert (await post(http, "slash", person=WANG, channel=GENERAL, command="/countersign", text="x"))[
-            "ok"
-        ] is False
+        slash = {"person": WANG, "channel": GENERAL, "text": "help"}
+        assert (await post(http, "slash", **slash, command="/countersign"))["ok"]
+        assert (await post(http, "slash", **slash, command="/other"))["error"] == "unknown_command"
 
 
 async def test_a_press_without_an_app_says_so(workspace: Workspace, http: aiohttp.ClientSession) -> None:
