@@ -17,10 +17,10 @@ panel.append(h("div", { class: "filter" }, filter), h("div", { class: "screen" }
 const TONES = [
   [/error|fail|dead|unknown|lost|down/, "bad"],
   [/refus|reject|denied|forbidden|expire|warn|stop|retry|limit/, "warn"],
-  [/approv|decision|decid|done|final|answer|succe|commit/, "good"],
-  [/card|wait|pause|propos|ask|gate/, "ask"],
+  [/request|await|card|wait|pause|propos|ask|open/, "ask"],
+  [/approv|decision|decid|done|finish|final|answer|succe|commit/, "good"],
   [/effect|mail|tool|execut|click|press/, "act"],
-  [/message|say|in$|event/, "talk"],
+  [/message|say|command|event/, "talk"],
 ];
 
 const tone = (kind) => TONES.find(([pattern]) => pattern.test(kind))?.[1] ?? "calm";
