@@ -138,11 +138,11 @@ def _elements(process: Element) -> dict[str, Element]:
     return found
 
 
-def _refuse_attributes(element: Element, known: frozenset[str]) -> None:
+def _refuse_attributes(element: Element, known: frozenset[str], owner: str = "") -> None:
     for name in element.attrib:
         if _short(name) not in known:
             short = _short(name).lstrip("+")
-            raise DefinitionRefused(_id(element), f"attribute {short!r} is outside the supported subset")
+            raise DefinitionRefused(owner or _id(element), f"attribute {short!r} is outside the supported subset")
 
 
 def _refuse_children(element: Element) -> None:
@@ -189,7 +189,7 @@ def _route(flow: Element, kind: NodeKind, default: str, types: Mapping[str, Type
 
 
 def _condition(flow: Element, element: Element, types: Mapping[str, Type]) -> str:
-    _refuse_attributes(element, frozenset({XSI_TYPE, "id"}))
+    _refuse_attributes(element, frozenset({XSI_TYPE, "id"}), _id(flow))
     text = (element.text or "").strip()
     try:
         found = check(parse(text), types)

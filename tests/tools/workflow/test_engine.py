@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.tools.office import LI, LONG, NOW, SHORT, SICK, TAXI, WANG, ZHANG, Office, People, office
+from tools.spec import ToolError
+from tools.workflow.engine import EmbeddedEngine
+from tools.workflow.process import Process, compile_process, shipped
+from tools.workflow.state import Decision, Request, Status
+from tools.workflow.store import MemoryStore, RedisStore, Store
+
+
+@pytest.fixture(params=["memory", "redis"])
+def store(request: pytest.FixtureRequest, redis: Redis) -> Store:
+    """The double and the real one answer alike."""
+    return MemoryStore() if request.param == "memory" else RedisStore(redis)
+
+
+@pytest.fixture
+def engine(store: Store) -> EmbeddedEngine:
+    return office(store).engine
+
+
+async def kinds(engine: EmbeddedEngine) -> list[tuple[str, str, str]]:
+    return [(e.kind, e.data.get("task", ""), e.data["person"]) for e in await engine.outbox(100)]
+
+
+async def refusal(work: object) -> str:
+    with pytest.raises(ToolError) as error:
+        await work  # type: ignore[misc]
+    return error.value.code
+
+
+async def test_a_request_from_start_to_end(engine: EmbeddedEngine) -> None:
+    started = await engine.start("leave", LONG, "U1", "k1", NOW)
+    assert (started.request, started.status, started.waits_for, started.days) == ("L-0001", "waiting", ("U2",), "5")
+    (todo,) = await engine.todo("U2")
+    assert todo.task.id == "L-0001-1"
+    first = await engine.decide(todo.task.id, "U2", Decision.APPROVE, "", None, "k2", NOW)
+    assert (first.status, first.waits_for) == (Status.WAITING, ("U3",))
+    second = await engine.decide("L-0001-2", "U3", Decision.APPROVE, "好好休息", None, "k3", NOW)
+    assert (second.status, second.waits_for, second.opinion) == (Status.APPROVED, (), "好好休息")
+    assert await engine.todo("U2") == await engine.todo("U3") == ()
+    assert [t.task.id for t in await engine.done("U3")] == ["L-0001-2"]
+    assert [r.status for r in await engine.mine("U1")] == [Status.APPROVED]
+    assert await kinds(engine) == [
+        ("assigned", "L-0001-1", "U2"),
+        ("task_closed", "L-0001-1", "U2"),
+        ("assigned", "L-0001-2", "U3"),
+        ("task_closed", "L-0001-2", "U3"),
+        ("ended", "", "U1"),
+    ]
+
+
+async def test_the_outbox_is_emptied_by_what_was_sent(engine: EmbeddedEngine) -> None:
+    await engine.start("leave", SICK, "U1", "k1", NOW)
+    await engine.start("leave", SICK, "U1", "k2", NOW)
+    (first,) = await engine.outbox(1)
+    assert await engine.outbox(1) == [first], "until it is marked"
+    await engine.sent([first.id])
+    (second,) = await engine.outbox(10)
+    assert second.data["request"] == "L-0002"
+    await engine.sent([])
+    await engine.sent([first.id, second.id])
+    assert await engine.outbox(10) == []
+
+
+async def test_the_same_key_has_one_effect_and_one_answer(engine: EmbeddedEngine) -> None:
+    started = [await engine.start("leave", SICK, "U1", "k1", NOW) for _ in range(3)]
+    assert started[0] == started[1] == started[2]
+    assert len(await engine.mine("U1")) == 1
+    decided = [await engine.decide("L-0001-1", "U2", Decision.REJECT, "不行", None, "k2", NOW) for _ in range(3)]
+    assert decided[0] == decided[1] == decided[2]
+    moved = [await engine.withdraw("L-0001", "U1", "", "k3", NOW) for _ in range(3)]
+    assert moved[0] == moved[1] == moved[2]
+    assert len((await engine.request("L-0001")).opinions) == 1
+    assert len(await engine.outbox(100)) == 4
+
+
+async def test_the_same_key_at_the_same_time_has_one_effect(engine: EmbeddedEngine) -> None:
+    answers = await asyncio.gather(*(engine.start("leave", SICK, "U1", "same", NOW) for _ in range(20)))
+    assert len({a.request for a in answers}) == 1
+    assert len(await engine.mine("U1")) == 1
+
+
+async def test_a_command_without_a_key_is_a_mistake_of_the_program(engine: EmbeddedEngine) -> None:
+    with pytest.raises(ValueError, match="idempotency"):
+        await engine.start("leave", SICK, "U1", "", NOW)
+
+
+async def test_fifty_decisions_at_once_have_one_winner(engine: EmbeddedEngine) -> None:
+    await engine.start("leave", SICK, "U1", "start", NOW)
+
+    async def press(n: int) -> str:
+        decision = Decision.APPROVE if n % 2 else Decision.REJECT
+        try:
+            return (await engine.decide("L-0001-1", "U2", decision, f"{n}", None, f"press {n}", NOW)).opinion
+        except ToolError as error:
+            return error.code
+
+    answers = await asyncio.gather(*(press(n) for n in range(50)))
+    winners = [a for a in answers if a != "task_closed"]
+    assert len(winners) == 1
+    request = await engine.request("L-0001")
+    assert [o.text for o in request.opinions] == winners
+    assert len([e for e in await engine.outbox(100) if e.kind == "task_closed"]) == 1
+
+
+async def test_numbers_have_no_gaps_and_no_doubles(engine: EmbeddedEngine) -> None:
+    started = await asyncio.gather(*(engine.start("leave", SICK, "U1", f"k{n}", NOW) for n in range(25)))
+    assert sorted(s.request for s in started) == [f"L-{n:04d}" for n in range(1, 26)]
+    assert await refusal(engine.start("leave", {**SICK, "reason": ""}, "U1", "bad", NOW)) == "missing_field"
+    assert (await engine.start("leave", SICK, "U1", "next", NOW)).request == "L-0026"
+    assert (await engine.start("expense", TAXI, "U1", "other", NOW)).request == "E-0001"
+
+
+async def test_authority_is_checked_whoever_calls(engine: EmbeddedEngine) -> None:
+    await engine.start("leave", SICK, "U1", "start", NOW)
+    yes, no = Decision.APPROVE, Decision.REJECT
+    assert await refusal(engine.decide("L-0001-1", "U1", yes, "", None, "a", NOW)) == "own_request"
+    assert await refusal(engine.decide("L-0001-1", "U3", yes, "", None, "b", NOW)) == "not_assignee"
+    assert await refusal(engine.decide("L-0001-1", "U2", no, "  ", None, "c", NOW)) == "missing_opinion"
+    assert await refusal(engine.decide("L-0001-1", "U2", Decision.WITHDRAW, "", None, "d", NOW)) == "bad_decision"
+    assert await refusal(engine.decide("L-0001-2", "U2", yes, "", None, "e", NOW)) == "no_task"
+    assert await refusal(engine.decide("nonsense", "U2", yes, "", None, "f", NOW)) == "no_task"
+    assert await refusal(engine.withdraw("L-0001", "U2", "", "g", NOW)) == "not_yours"
+    assert await refusal(engine.withdraw("L-0009", "U1", "", "h", NOW)) == "no_request"
+    assert await refusal(engine.start("coup", {}, "U1", "i", NOW)) == "unknown_process"
+    assert await refusal(engine.start("leave", SICK, "U6", "j", NOW)) == "unknown_person", "has left"
+    assert (await engine.request("L-0001")).status is Status.WAITING
+    await engine.withdraw("L-0001", "U1", "", "k", NOW)
+    assert await refusal(engine.decide("L-0001-1", "U2", yes, "", None, "l", NOW)) == "task_closed"
+    assert await refusal(engine.withdraw("L-0001", "U1", "", "m", NOW)) == "not_running"
+
+
+async def test_the_author_can_never_approve_what_came_back(engine: EmbeddedEngine) -> None:
+    await engine.start("leave", SICK, "U1", "a", NOW)
+    await engine.decide("L-0001-1", "U2", Decision.REJECT, "太忙", None, "b", NOW)
+    (task,) = await engine.todo("U1")
+    assert task.task.kind == "revise"
+    assert await refusal(engine.decide(task.task.id, "U1", Decision.APPROVE, "", None, "c", NOW)) == "bad_decision"
+    change = {"end_date": "2026-11-23", "end_half": "pm", "start_half": "am"}
+    again = await engine.decide(task.task.id, "U1", Decision.RESUBMIT, "", change, "d", NOW)
+    assert (again.status, again.rule) == (Status.APPROVED, "short_leave")
+    request = await engine.request("L-0001")
+    assert (request.filled.values["reason"], request.opinions[0].text) == ("胃疼", "太忙")
+
+
+async def test_what_was_confirmed_is_what_starts(engine: EmbeddedEngine) -> None:
+    process = (await engine.processes())[0]
+    seen = (await engine.fill(process, LONG, "U1", NOW)).sha
+    other = (await engine.fill(process, SICK, "U1", NOW)).sha
+    assert await refusal(engine.start("leave", LONG, "U1", "a", NOW, other)) == "request_changed"
+    assert (await engine.start("leave", LONG, "U1", "b", NOW, seen)).status is Status.WAITING
+
+
+async def test_nothing_is_announced_to_those_who_did_it_themselves(engine: EmbeddedEngine) -> None:
+    await engine.start("leave", SHORT, "U1", "a", NOW)
+    assert await engine.outbox(10) == []
+    await engine.start("leave", SICK, "U1", "b", NOW)
+    await engine.withdraw("L-0002", "U1", "算了", "c", NOW)
+    assert [e.kind for e in await engine.outbox(10)] == ["assigned", "task_closed"]
+
+
+async def test_running_requests_keep_the_version_they_were_started_with(store: Store) -> None:
+    old, directory = shipped()[0], People()
+    before = EmbeddedEngine(store, [old], directory)
+    await before.start("leave", LONG, "U1", "a", NOW)
+    new = changed(old)
+    after = EmbeddedEngine(store, [new], directory)
+    request = await after.request("L-0001")
+    assert (await after.process_of(request)).definition == old.definition
+    decided = await after.decide("L-0001-1", "U2", Decision.APPROVE, "", None, "b", NOW)
+    assert decided.waits_for == ("U3",), "five days still need two levels"
+    await after.start("leave", LONG, "U1", "c", NOW)
+    decided = await after.decide("L-0002-1", "U2", Decision.APPROVE, "", None, "d", NOW)
+    assert decided.status is Status.APPROVED, "by the new version they need one"
+
+
+def changed(process: Process) -> Process:
+    return compile_process(process.bpmn.replace(b"days &gt; 3", b"days &gt; 30"), process.toml)
+
+
+async def test_a_person_who_left_is_not_lost_from_the_record(store: Store) -> None:
+    there: Office = office(store)
+    await there.engine.start("leave", SICK, "U1", "a", NOW)
+    there.people.known = [p for p in there.people.known if p.id != LI.id]
+    (request,) = await there.engine.mine(ZHANG.id)
+    assert request.waits_for == (LI.id,)
+    assert (await there.card("L-0001-1")).deciders == (LI.id,)
+
+
+async def test_odd_names_are_only_data(redis: Redis) -> None:
+    odd = ZHANG.model_copy(update={"id": 'U:"{wf}*\\ \n'})
+    there = office(RedisStore(redis))
+    there.people.known = [odd, LI, WANG]
+    reason = 'x"}]} \\ {wf} \u2028 😀'
+    await there.engine.start("leave", {**SICK, "reason": reason}, odd.id, "k", NOW)
+    (request,) = await there.engine.mine(odd.id)
+    assert request.filled.values["reason"] == reason
+
+
+async def test_every_key_is_in_one_slot(redis: Redis) -> None:
+    there = office(RedisStore(redis))
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.decide("L-0001-1", "U2", Decision.APPROVE, "", None, "b", NOW)
+    found = [key async for key in redis.scan_iter("*")]
+    assert found
+    assert all(key.startswith("cs:{wf}:") for key in found)
+
+
+async def test_requests_survive_the_way_to_the_store_and_back(store: Store) -> None:
+    there = office(store)
+    await there.engine.start("expense", {**TAXI, "amount": "1234.5"}, "U1", "a", NOW)
+    request = await there.engine.request("e-0001")
+    assert Request.model_validate_json(request.model_dump_json()) == request
+    assert request.filled.values["amount"] == "1234.50"
+    assert '"amount":"1234.50"' in request.model_dump_json(), "money travels as text"
+
+
+async def test_resubmitting_needs_a_free_level(store: Store) -> None:
+    there = office(store)
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.decide("L-0001-1", "U2", Decision.REJECT, "不行", None, "b", NOW)
+    there.people.known = [p.model_copy(update={"roles": frozenset()}) for p in there.people.known]
+    change = {"approver": "U5"}
+    assert await refusal(there.engine.decide("L-0001-2", "U1", Decision.RESUBMIT, "", change, "c", NOW)) == "no_level"
+    assert (await there.engine.request("L-0001")).status is Status.REVISE

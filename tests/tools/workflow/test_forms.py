@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import date
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tools.office import LI, LIN, LONG, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, numbers
+from tools.spec import Person, ToolError
+from tools.workflow.calendar import Calendar
+from tools.workflow.process import Process, fill, passes_by, shipped
+from tools.workflow.state import Filled
+
+TODAY = date(2026, 11, 20)
+LEAVE, EXPENSE = shipped()
+
+
+def filled(process: Process, form: dict[str, str], initiator: Person = ZHANG, **thresholds: str) -> Filled:
+    return fill(
+        process,
+        form,
+        initiator=initiator,
+        people=PEOPLE,
+        today=TODAY,
+        calendar=Calendar(),
+        numbers=numbers(**thresholds),
+    )
+
+
+def refused(process: Process, form: dict[str, str], initiator: Person = ZHANG) -> ToolError:
+    with pytest.raises(ToolError) as error:
+        filled(process, form, initiator)
+    return error.value
+
+
+def test_a_leave_is_completed() -> None:
+    found = filled(LEAVE, {**LONG, "leave_type": "病假", "approver": "li si", "start_date": "2026/11/23"})
+    assert found.values == {
+        "leave_type": "sick",
+        "start_date": "2026-11-23",
+        "start_half": "am",
+        "end_date": "2026-11-27",
+        "end_half": "pm",
+        "reason": "胃疼",
+        "approver": "U2",
+    }
+    assert (found.days, found.estimated, found.people) == ("5", False, {"second_approver": "U3"})
+
+
+def test_filling_in_what_was_filled_in_changes_nothing() -> None:
+    for process, form in ((LEAVE, LONG), (LEAVE, SHORT), (EXPENSE, {**TAXI, "amount": "US$1,200.5"})):
+        once = filled(process, form)
+        assert filled(process, once.values) == once
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("病假", "sick"),
+        ("Sick Leave", "sick"),
+        ("SICK", "sick"),
+        ("年假", "annual"),
+        ("vacation", "annual"),
+        ("调休", "comp"),
+    ],
+)
+def test_types_of_leave_are_read(written: str, meant: str) -> None:
+    assert filled(LEAVE, {**SICK, "leave_type": written}).values["leave_type"] == meant
+
+
+@pytest.mark.parametrize(
+    ("written", "days"), [("上午", "1.5"), ("AM", "1.5"), ("morning", "1.5"), ("下午", "2"), ("pm", "2")]
+)
+def test_halves_are_read(written: str, days: str) -> None:
+    assert filled(LEAVE, {**SICK, "end_half": written}).days == days
+
+
+@pytest.mark.parametrize(
+    "written", ["2026-11-23", "2026/11/23", "2026.11.23", "2026年11月23日", "２０２６-11-23", "2026 年 11 月 23 日"]
+)
+def test_dates_are_read(written: str) -> None:
+    assert filled(LEAVE, {**SICK, "start_date": written}).values["start_date"] == "2026-11-23"
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "field"),
+    [
+        ({"leave_type": ""}, "missing_field", "leave_type"),
+        ({"reason": "   "}, "missing_field", "reason"),
+        ({"approver": ""}, "missing_field", "approver"),
+        ({"leave_type": "sabbatical"}, "bad_choice", "leave_type"),
+        ({"start_half": "noon"}, "bad_choice", "start_half"),
+        ({"start_date": "tomorrow"}, "bad_date", "start_date"),
+        ({"start_date": "2026-02-30"}, "bad_date", "start_date"),
+        ({"start_date": "2024-11-23"}, "in_the_past", "start_date"),
+        ({"end_date": "2029-11-23"}, "too_far_ahead", "end_date"),
+        ({"end_date": "2026-11-20"}, "end_before_start", ""),
+        ({"end_date": "2026-11-23", "start_half": "pm", "end_half": "am"}, "end_before_start", ""),
+        ({"start_date": "2026-11-21", "end_date": "2026-11-22"}, "zero_days", ""),
+        ({"end_date": "2027-11-30"}, "span_too_long", ""),
+        ({"reason": "x" * 501}, "too_long", "reason"),
+        ({"days": "10"}, "unknown_field", "days"),
+        ({"user_id": "U2"}, "unknown_field", "user_id"),
+        ({"approver": "张三"}, "own_approver", "approver"),
+        ({"approver": "钱七"}, "unknown_person", "approver"),
+        ({"approver": "Nobody"}, "unknown_person", "approver"),
+        ({"approver": "Li"}, "ambiguous_person", "approver"),
+    ],
+)
+def test_what_is_wrong_with_a_leave_is_named(change: dict[str, str], code: str, field: str) -> None:
+    error = refused(LEAVE, {**SICK, **change})
+    assert (error.code, error.field) == (code, field)
+
+
+def test_a_day_within_a_year_may_lie_in_the_past() -> None:
+    assert filled(LEAVE, {**SICK, "start_date": "2026-11-19"}).days == "4"
+
+
+def test_all_that_is_missing_is_asked_for_at_once() -> None:
+    error = refused(LEAVE, {"reason": "胃疼"})
+    assert error.ask
+    assert all(name in error.text for name in ("leave_type", "start_date", "end_date"))
+    assert error.params["label"] == {"zh": "请假类型、开始日期、结束日期", "en": "Type of leave, First day, Last day"}
+
+
+def test_a_missing_approver_is_never_guessed_but_the_manager_may_be_offered() -> None:
+    form = {k: v for k, v in SICK.items() if k != "approver"}
+    error = refused(LEAVE, form)
+    assert error.ask
+    assert "李四" in error.text
+    assert "李四" not in str(error.params)
+    assert "manager" not in refused(LEAVE, form, LIN).text
+
+
+def test_up_to_one_day_needs_no_approver_and_passes_by_rule() -> None:
+    found = filled(LEAVE, SHORT)
+    assert passes_by(LEAVE, found) == "short_leave"
+    assert found.people == {}
+    half_more = filled(LEAVE, {**SICK, "end_half": "am"})
+    assert (half_more.days, passes_by(LEAVE, half_more)) == ("1.5", "")
+
+
+def test_the_second_level_is_the_approvers_manager_else_a_director_never_the_author_or_the_first() -> None:
+    assert filled(LEAVE, LONG).people == {"second_approver": "U3"}
+    assert filled(LEAVE, {**LONG, "approver": "U5"}).people == {"second_approver": "U3"}, "no manager: a director"
+    assert refused(LEAVE, {**LONG, "approver": "U3"}).code == "no_level", "the only director is the first level"
+    assert refused(LEAVE, LONG, WANG).code == "no_level", "the manager is the author"
+    assert filled(LEAVE, {**SICK, "approver": "U3"}).people == {}, "short enough for one level"
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "canonical", "read_as"),
+    [
+        ("￥1,200.50", "", "1200.50", "CNY"),
+        ("1200.5", "元", "1200.50", "CNY"),
+        ("1200元", "", "1200.00", "CNY"),
+        ("¥86", "人民币", "86.00", "CNY"),
+        ("¥8600", "JPY", "8600", "JPY"),
+        ("8600", "yen", "8600", "JPY"),
+        ("$99.9", "", "99.90", "USD"),
+        ("USD 1,000", "美元", "1000.00", "USD"),
+        ("１２００．５０", "RMB", "1200.50", "CNY"),
+        ("0.01", "", "0.01", "CNY"),
+        ("12.500", "", "12.50", "CNY"),
+    ],
+)
+def test_amounts_are_read(amount: str, currency: str, canonical: str, read_as: str) -> None:
+    values = filled(EXPENSE, {**TAXI, "amount": amount, **({"currency": currency} if currency else {})}).values
+    assert (values["amount"], values["currency"]) == (canonical, read_as)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"amount": "0"}, "bad_amount"),
+        ({"amount": "-5"}, "bad_amount"),
+        ({"amount": "NaN"}, "bad_amount"),
+        ({"amount": "1e9"}, "bad_amount"),
+        ({"amount": "Infinity"}, "bad_amount"),
+        ({"amount": "1.200,50"}, "bad_amount"),
+        ({"amount": "12,00"}, "bad_amount"),
+        ({"amount": "one hundred"}, "bad_amount"),
+        ({"amount": "9999999999999"}, "bad_amount"),
+        ({"amount": "1.234"}, "too_precise"),
+        ({"amount": "100.5", "currency": "JPY"}, "too_precise"),
+        ({"amount": "$100", "currency": "CNY"}, "two_currencies"),
+        ({"amount": "100 doubloons"}, "bad_choice"),
+        ({"currency": "BTC"}, "bad_choice"),
+        ({"amount": ""}, "missing_field"),
+        ({"category": "bribes"}, "bad_choice"),
+    ],
+)
+def test_what_is_wrong_with_an_expense_is_named(change: dict[str, str], code: str) -> None:
+    assert refused(EXPENSE, {**TAXI, **change}).code == code
+
+
+@pytest.mark.parametrize(
+    ("change", "finance"),
+    [
+        ({"amount": "999.99"}, False),
+        ({"amount": "1000"}, True),
+        ({"amount": "1", "currency": "USD"}, True),
+    ],
+)
+def test_large_and_foreign_amounts_need_finance(change: dict[str, str], finance: bool) -> None:
+    assert filled(EXPENSE, {**TAXI, **change}).people == ({"finance_approver": "U4"} if finance else {})
+
+
+def test_the_threshold_is_a_setting() -> None:
+    assert filled(EXPENSE, {**TAXI, "amount": "1000"}, threshold="5000").people == {}
+    assert filled(EXPENSE, {**TAXI, "amount": "5000"}, threshold="5000").people == {"finance_approver": "U4"}
+
+
+def test_finance_is_never_the_author_or_the_first_approver() -> None:
+    zhao = PEOPLE[3]
+    assert refused(EXPENSE, {**TAXI, "amount": "1000", "approver": "U4"}).code == "no_level"
+    assert refused(EXPENSE, {**TAXI, "amount": "1000"}, zhao).code == "no_level"
+
+
+def test_control_characters_do_not_get_in() -> None:
+    assert filled(LEAVE, {**SICK, "reason": "a\x00b\x1b[31m\nc"}).values["reason"] == "ab[31m\nc"
+
+
+@given(st.decimals("0.01", "999999999.99", places=2))
+def test_every_amount_survives_exactly(amount: Decimal) -> None:
+    found = filled(EXPENSE, {**TAXI, "amount": f"{amount:,}"})
+    assert Decimal(found.values["amount"]) == amount == found.numbers["amount"]
+    assert Filled.model_validate_json(found.model_dump_json()) == found
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for name in ("start_date", "leave_type", "approver", "end_half"):
+        with suppress(ToolError):
+            filled(LEAVE, {**SICK, name: text})
+    for name in ("amount", "currency", "category"):
+        with suppress(ToolError):
+            filled(EXPENSE, {**TAXI, name: text})
+
+
+def test_li_is_the_team_lead() -> None:
+    """The company of these tests is as the tests above assume."""
+    assert (ZHANG.manager, LI.manager) == (LI.id, WANG.id)
