@@ -2,7 +2,7 @@
 # It is made again only when the lock, pyproject.toml, the place or the Python changes.
 # shellcheck shell=bash
 
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 ROOT=$PWD
 # The project is found as the current directory too; nothing else that happens to be set may come before it.
 unset PYTHONPATH PYTHONHOME
