@@ -62,17 +62,14 @@ def block_problems(blocks: Any, surface: Surface = "message", at: str = "/blocks
 
 
 def view_problems(view: Any) -> list[str]:
-    found = list(VIEW(view, "/view"))
-    if found:
-        return found
-    found = block_problems(view["blocks"], view["type"], "/view/blocks")
-    if view["type"] == "modal" and "submit" not in view and has_input(view["blocks"]):
-        found.append(problem("missing required field: submit", "/view"))
+    found = list(VIEW(view, "/view")) or block_problems(view["blocks"], view["type"], "/view/blocks")
+    if not found and view["type"] == "modal" and view.get("submit") is None and has_input(view["blocks"]):
+        return [problem("missing required field: submit", "/view")]
     return found
 
 
-def has_input(blocks: Sequence[Any]) -> bool:
-    return any(isinstance(block, dict) and block.get("type") == "input" for block in blocks)
+def has_input(blocks: Sequence[Json]) -> bool:
+    return any(block["type"] == "input" for block in blocks)
 
 
 def wider(blocks: Sequence[Json], surface: Surface, at: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.local.workspace.state import fresh
@@ -57,6 +57,7 @@ def test_encoded_by_a_client(text: str, arrives: str) -> None:
     assert typed(text, encoded=True) == arrives
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_nothing_typed_becomes_markup_by_itself(text: str) -> None:
     """What stands between `<` and `>` was put there by the composer: a link or address as typed, or a name's id."""
@@ -68,6 +69,7 @@ def test_nothing_typed_becomes_markup_by_itself(text: str) -> None:
     assert re.sub(r"<[^<>]*>", "", arrived).count("<") == 0
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.characters(exclude_characters="@#", exclude_categories=["Cs"]), max_size=200))
 def test_rich_text_says_the_same(text: str) -> None:
     blocks = rich_text(typed(text), "b")

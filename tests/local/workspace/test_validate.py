@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.local.workspace.validate import block_problems, metadata_problems, view_problems
@@ -211,35 +211,46 @@ def test_views_refused(name: str) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["type", "text", "elements", "options", "value", "blocks", "title", "element", "label"])
-            | st.text(max_size=4),
-            inner,
-            max_size=5,
-        )
-    ),
-    max_leaves=20,
-)
-KINDS = st.sampled_from(
-    ["section", "actions", "input", "context", "header", "divider", "image", "markdown", "table", "plan", "button"]
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
 )
 
 
-@given(
-    st.lists(
-        st.dictionaries(st.just("type"), KINDS).flatmap(
-            lambda head: JSON.map(lambda v: {**(v if isinstance(v, dict) else {}), **head})
-        ),
-        max_size=4,
-    )
-)
-def test_any_json_is_answered_never_crashes(blocks: list[Any]) -> None:
-    assert all(isinstance(problem, str) for problem in block_problems(blocks))
-    view_problems({"type": "modal", "title": plain(), "blocks": blocks})
+def paths(value: Any, so_far: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where every value inside stands."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [so_far, *(path for key, inner in inside for path in paths(inner, (*so_far, key)))]
 
 
+def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """The same value with another one at `path`."""
+    if not path:
+        return new
+    key, *rest = path
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[key] = replaced(value[key], tuple(rest), new)
+    return copy
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_spoilt_blocks_are_answered_never_crash(data: st.DataObject) -> None:
+    """Any valid payload with any one value in it replaced by any JSON."""
+    blocks = VALID[data.draw(st.sampled_from(sorted(VALID)))]
+    spoilt = replaced(blocks, data.draw(st.sampled_from(paths(blocks))), data.draw(JSON))
+    assert all(isinstance(problem, str) for problem in block_problems(spoilt))
+    assert isinstance(view_problems({"type": "modal", "title": plain(), "blocks": spoilt}), list)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_spoilt_views_are_answered_never_crash(data: st.DataObject) -> None:
+    view = data.draw(st.sampled_from(VALID_VIEWS[:2]))
+    spoilt = replaced(view, data.draw(st.sampled_from(paths(view))), data.draw(JSON))
+    assert isinstance(view_problems(spoilt), list)
+
+
+@settings(deadline=None)
 @given(JSON)
 def test_any_metadata_is_answered(metadata: Any) -> None:
     assert isinstance(metadata_problems(metadata), list)
