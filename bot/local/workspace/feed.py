@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
+from bot.local.workspace.sockets import CLOSE_SECONDS
 from bot.local.workspace.workspace import Change, Workspace
 from bot.local.workspace.world import Json
 
@@ -22,7 +23,7 @@ class Feed:
     def __init__(self, workspace: Workspace, person: str) -> None:
         self.ws, self.person = workspace, person
         self.frames: asyncio.Queue[Json] = asyncio.Queue(MOST_BEHIND)
-        self.socket = web.WebSocketResponse(heartbeat=30)
+        self.socket = web.WebSocketResponse(heartbeat=30, timeout=CLOSE_SECONDS)
         self.behind = False
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:

@@ -10,13 +10,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from bot.local.workspace.delivery import Parcel, Timing, Unanswered
 from bot.local.workspace.faults import Faults
 from bot.local.workspace.world import App, Json
 
 MOST_SOCKETS = 10
+CLOSE_SECONDS = 1.0
+"""How long the other end may take to answer the end of a socket."""
 
 
 @dataclass(eq=False, slots=True)
@@ -73,7 +75,7 @@ class Sockets:
         if ticket not in self._tickets:
             return web.Response(status=401, text="invalid_ticket")
         self._tickets.discard(ticket)
-        link = Link(web.WebSocketResponse())
+        link = Link(web.WebSocketResponse(timeout=CLOSE_SECONDS))
         await link.socket.prepare(request)
         if len(self.links) >= MOST_SOCKETS:
             await self._say_goodbye(link, "too_many_websockets")
@@ -180,5 +182,4 @@ class Sockets:
         self._recount()
 
     async def close(self) -> None:
-        for link in list(self.links):
-            await link.socket.close(code=1001)
+        await asyncio.gather(*(link.socket.close(code=WSCloseCode.GOING_AWAY) for link in list(self.links)))

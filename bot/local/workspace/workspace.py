@@ -190,6 +190,5 @@ class Workspace:
     async def close(self) -> None:
         await self.delivery.close()
         await self.sockets.close()
-        for feed in list(self.feeds):
-            await feed.close(code=WSCloseCode.GOING_AWAY)
+        await asyncio.gather(*(feed.close(code=WSCloseCode.GOING_AWAY) for feed in list(self.feeds)))
         await self.shelf.close(self.state)
