@@ -27,6 +27,9 @@ _MOST_AT_ONCE = 16
 """Lanes taken by one claim, so that processes share a burst."""
 _CUT_OFF_S = 5.0
 """Time for writes in flight once everything is to end: longer, and a Redis that is away would hold us up."""
+_CANCEL_AGAIN_S = 0.25
+_WELL_S = 10.0
+"""An endless job that has run for so long was well: its next failure is a new one."""
 _log = logs.get(__name__)
 _T = TypeVar("_T")
 
@@ -278,19 +281,19 @@ class Worker:
                     held.lease.stopped.set()
 
     async def _supervised(self, job: Job, pause_s: float) -> None:
-        down = Outage(_name(job))
+        loop, down = asyncio.get_running_loop(), Outage(_name(job))
         while True:
+            began = loop.time()
             try:
                 await job()
+                down.over()
+                await asyncio.sleep(pause_s)
             except StoreDown as error:
+                down = Outage(_name(job)) if loop.time() - began > _WELL_S else down
                 await asyncio.sleep(down.began(error))
-                continue
             except Exception:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
                 _log.exception("job failed", job=_name(job))
                 await asyncio.sleep(down.longer())
-                continue
-            down.over()
-            await asyncio.sleep(pause_s)
 
     async def _drain(self) -> None:
         """Let what runs finish within the grace."""
@@ -333,9 +336,12 @@ class Outage:
 
 
 async def _cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    """Cancel, and wait until that has happened."""
-    for task in tasks:
-        task.cancel()
+    """Cancel, and wait until that has happened. More than once if need be: before Python 3.12,
+    `asyncio.wait_for`, with which redis-py sends, swallows a cancellation that comes as it finishes."""
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=_CANCEL_AGAIN_S)
     await asyncio.gather(*tasks, return_exceptions=True)
 
 

@@ -89,33 +89,34 @@ class Embedded:
     def _ensure(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._own(self.socket.parent)
+        joined = self._users is not None
         if self._users is None:
             self._users = (self.folder / "users.lock").open("ab")
             fcntl.flock(self._users, fcntl.LOCK_SH)
-        with self._starting():
-            if not self._ask(b"PING"):
-                self._start()
-            self._wait()
+        try:
+            with self._starting():
+                self._run()
+        except LocalFailed:
+            if not joined:
+                self._leave()
+            raise
 
     def _close(self) -> None:
         if self._users is None:
             return
         with self._starting():
-            if self._last_out(self._users):
+            if _locked(self._users):
                 self._ask(b"SHUTDOWN NOSAVE", until_closed=True)
                 if self._server is not None:
-                    self._server.wait()
-            elif self._server is not None:
-                self._server.returncode = 0  # it lives on for others, and is not ours to wait for
-            self._users.close()
-        self._users = self._server = None
+                    self._server.wait(self._timeout_s)
+            self._leave()
 
-    def _last_out(self, users: IO[bytes]) -> bool:
-        try:
-            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+    def _leave(self) -> None:
+        if self._users is not None:
+            self._users.close()
+        if self._server is not None and self._server.poll() is None:
+            self._server.returncode = 0  # it lives on, and is not ours to wait for
+        self._users = self._server = None
 
     @contextmanager
     def _starting(self) -> Iterator[None]:
@@ -125,7 +126,7 @@ class Embedded:
             yield
 
     def _ask(self, command: bytes, *, until_closed: bool = False) -> bytes:
-        """A server's answer to a plain command; empty when nobody listens."""
+        """A server's answer to a plain command; empty when there is none."""
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(self._timeout_s if until_closed else 1.0)
             try:
@@ -134,22 +135,46 @@ class Embedded:
                 answer = line.recv(512)
                 while until_closed and answer:
                     answer = line.recv(512)
-            except OSError:
+            except OSError:  # nobody listens, or it is too slow: the server's lock tells which
                 return b""
         return answer
 
-    def _start(self) -> None:
+    def _run(self) -> None:
+        """Until it answers, starting it if nobody has; while it still loads its data, it is busy."""
+        end, started = time.monotonic() + self._timeout_s, False
+        while not self._ask(b"PING").startswith(b"+PONG"):
+            if started and self._server is not None and self._server.poll() is not None:
+                raise self._failed("no_start", log=self._last_words())
+            if time.monotonic() > end:
+                log = str(self.folder / "server.log")
+                raise self._failed("slow_start", seconds=int(self._timeout_s), log=log)
+            started = started or self._start()
+            time.sleep(_PAUSE_S)
+
+    def _start(self) -> bool:
+        """Start the server, unless one lives. It inherits a lock and holds it as long as it lives, so that
+        there are never two on one folder, even when the first is too busy to answer or its socket is gone."""
+        with (self.folder / "server.lock").open("ab") as lock:
+            if not _locked(lock):
+                return False
+            if self._server is not None:
+                self._server.wait()  # the one before, which is dead
+            self._server = self._popen(lock.fileno())
+        return True
+
+    def _popen(self, lock: int) -> subprocess.Popen[bytes]:
         binary = self._binary or os.environ.get("EMBED_BIN", "") or _bundled() or _on_path()
         if not binary:
             raise self._failed("no_server")
         self._mark(version(binary))
         with (self.folder / "server.log").open("ab") as log:
-            self._server = subprocess.Popen(  # noqa: S603 - our own server program
+            return subprocess.Popen(  # noqa: S603 - our own server program
                 [binary, *self._flags()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                pass_fds=(lock,),
             )
 
     def _flags(self) -> list[str]:
@@ -166,17 +191,6 @@ class Embedded:
             "daemonize": "no",
         }
         return [part for name, value in flags.items() for part in (f"--{name}", value)]
-
-    def _wait(self) -> None:
-        """Until it answers; while it still loads its data, that is an answer too, but not the one."""
-        end = time.monotonic() + self._timeout_s
-        while not self._ask(b"PING").startswith(b"+PONG"):
-            if self._server is not None and self._server.poll() is not None:
-                raise self._failed("no_start", log=self._last_words())
-            if time.monotonic() > end:
-                log = str(self.folder / "server.log")
-                raise self._failed("slow_start", seconds=int(self._timeout_s), log=log)
-            time.sleep(_PAUSE_S)
 
     def _last_words(self) -> str:
         return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")[-500:].strip()
@@ -199,6 +213,15 @@ class Embedded:
 
     def _failed(self, name: str, **params: str | int) -> LocalFailed:
         return LocalFailed(say(f"local_store.{name}", self._language, **params))
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Take the exclusive lock of a file if nobody else has one."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def version(binary: str) -> Version:
