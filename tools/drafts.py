@@ -27,7 +27,7 @@ PLACEHOLDERS = tuple(
         r"\b(?:subject|body|email|mail|message)\s+(?:goes\s+)?here\b",
         r"\b(?:insert|enter|write|type)\s+(?:your|the)\s+[\w\s]{0,30}\bhere\b",
         r"(?:此处|这里|在此)(?:填写|填入|输入|插入|补充)",
-        r"(?<!\w)(?:XXX+|×××+|___+|＿＿＿+)(?!\w)",
+        r"(?<!\w)(?:(?-i:X{3,8})|×××+|___+|＿＿＿+)(?!\w)",
     )
 )
 """Anywhere in a text."""

@@ -79,12 +79,12 @@ class Office:
     def use(self, person: Person, key: str = "") -> Use:
         return Use(self.desk, Caller(person), NOW, key or f"k{next(self.keys)}")
 
-    async def look(self, person: Person, tool: str, **args: Any) -> dict[str, Any]:
+    async def look(self, person: Person, tool: str, /, **args: Any) -> dict[str, Any]:
         """What a tool that only reads gives the model."""
         card = known(tool)
         return (await seen(card, card.run(self.use(person), card.args.model_validate(args)))).data
 
-    async def plan(self, person: Person, tool: str, **args: Any) -> Plan:
+    async def plan(self, person: Person, tool: str, /, **args: Any) -> Plan:
         card = known(tool)
         assert card.prepare is not None
         plan: Plan = await seen(card, card.prepare(self.use(person), card.args.model_validate(args)))
@@ -101,7 +101,7 @@ class Office:
         outcome: Outcome = await seen(card, card.run(self.use(person, key), stored))
         return outcome
 
-    async def do(self, person: Person, tool: str, choice: str = "confirm", **args: Any) -> Outcome:
+    async def do(self, person: Person, tool: str, choice: str = "confirm", /, **args: Any) -> Outcome:
         return await self.press(person, tool, await self.plan(person, tool, **args), choice)
 
     async def start(self, form: Mapping[str, str], process: str = "leave", person: Person = ZHANG) -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.workflow.expressions import ExpressionRefused, Type, Value, check, holds, parse, variable
@@ -84,6 +84,7 @@ def test_variable() -> None:
         variable("${approver == 'x'}")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
@@ -94,6 +95,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     assert isinstance(holds(tree, VALUES), bool)
 
 
+@settings(deadline=None)
 @given(st.decimals("-1000", "1000", places=2), st.decimals("0", "1000", places=2))
 def test_numbers_are_compared_exactly(left: Decimal, right: Decimal) -> None:
     assert holds(parse(f"${{n >= {right}}}"), {"n": left}) is (left >= right)

@@ -5,7 +5,7 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tools.office import LI, LIN, LONG, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, numbers
@@ -224,6 +224,7 @@ def test_control_characters_do_not_get_in() -> None:
     assert filled(LEAVE, {**SICK, "reason": "a\x00b\x1b[31m\nc"}).values["reason"] == "ab[31m\nc"
 
 
+@settings(deadline=None)
 @given(st.decimals("0.01", "999999999.99", places=2))
 def test_every_amount_survives_exactly(amount: Decimal) -> None:
     found = filled(EXPENSE, {**TAXI, "amount": f"{amount:,}"})
@@ -231,6 +232,7 @@ def test_every_amount_survives_exactly(amount: Decimal) -> None:
     assert Filled.model_validate_json(found.model_dump_json()) == found
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     for name in ("start_date", "leave_type", "approver", "end_half"):

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import asyncio
+import email
+import email.policy
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+
+from tests.tools.office import LI, SICK, WANG, ZHANG, ZHAO, Office, office
+from tools.mail import SmtpMailer, message_id_of
+from tools.spec import EffectUnknown, ToolError
+
+MAIL = {"to": "李四", "subject": "请假申请 L-0012", "body": "李四你好，\n请看一下。"}
+
+
+async def refused(work: Any) -> ToolError:
+    with pytest.raises(ToolError) as error:
+        await work
+    return error.value
+
+
+async def test_preview_then_send() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "send_email", **MAIL)
+    assert plan.args == {"to": LI.id, "subject": MAIL["subject"], "body": MAIL["body"]}
+    assert plan.body == MAIL["body"]
+    assert [c.name for c in plan.choices] == ["send", "edit", "cancel"]
+    assert "@" not in str(plan.facts)
+    assert there.mailer.mails == []
+    outcome = await there.press(ZHANG, "send_email", plan, "send", key="effect 1")
+    (mail,) = there.mailer.mails
+    assert (mail.to, mail.subject, mail.body) == (LI.id, MAIL["subject"], MAIL["body"])
+    assert outcome.data == {"mailed": "李四", "subject": MAIL["subject"], "message_id": message_id_of("effect 1")}
+
+
+async def test_an_edited_mail_is_checked_and_shown_again() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "send_email", **MAIL)
+    edit = next(c for c in plan.choices if c.name == "edit")
+    assert (edit.runs, edit.replans) == (False, True)
+    again = await there.plan(ZHANG, "send_email", **{**plan.args, "body": "改过的"})
+    assert again.body == "改过的"
+    assert await there.plan(ZHANG, "send_email", **again.args) == again
+    assert (await refused(there.plan(ZHANG, "send_email", **{**plan.args, "body": "[Your name]"}))).code
+
+
+async def test_to_the_assignee_of_a_task() -> None:
+    there = office()
+    await there.start(SICK)
+    rest = {"subject": "提醒", "body": "麻烦看一下"}
+    assert (await there.plan(ZHANG, "send_email", task_id="L-0001-1", **rest)).args["to"] == LI.id
+    assert (await refused(there.plan(WANG, "send_email", task_id="L-0001-1", **rest))).code == "no_task"
+    assert (await refused(there.plan(ZHANG, "send_email", task_id="L-0001-9", **rest))).code == "no_task"
+    await there.decide(LI, "L-0001-1", "approve")
+    assert (await refused(there.plan(ZHANG, "send_email", task_id="L-0001-1", **rest))).code == "task_closed"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"to": ""}, "no_recipient"),
+        ({"to": "nobody"}, "unknown_person"),
+        ({"to": "someone@elsewhere.example"}, "unknown_person"),
+        ({"to": "Li"}, "ambiguous_person"),
+        ({"to": ZHAO.id}, "no_address"),
+        ({"body": "请用户提供邮件内容"}, "template_mail"),
+        ({"body": ""}, "empty_mail"),
+        ({"subject": "a\nBcc: b@example.com"}, "bad_subject"),
+    ],
+)
+async def test_no_card_for_what_cannot_be_sent(change: dict[str, str], code: str) -> None:
+    there = office()
+    error = await refused(there.plan(ZHANG, "send_email", **{**MAIL, **change}))
+    assert error.code == code
+    assert there.mailer.mails == []
+
+
+async def test_errors_of_the_mailer_pass() -> None:
+    there: Office = office()
+    plan = await there.plan(ZHANG, "send_email", **MAIL)
+    there.mailer.failing = EffectUnknown("?")
+    with pytest.raises(EffectUnknown):
+        await there.press(ZHANG, "send_email", plan, "send")
+
+
+# --- over a real socket -------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def server(answers: dict[str, str | None]) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """An SMTP server that says what it is told to: command → answer, or None to hang up."""
+    received: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def say(command: str, usual: str) -> bool:
+            answer = answers.get(command, usual)
+            if answer is not None:
+                writer.write(f"{answer}\r\n".encode())
+            return answer is not None
+
+        going = say("greeting", "220 hello")
+        while going and (line := await reader.readline()):
+            command = line.split()[0].decode().upper() if line.split() else ""
+            going = say(command, "354 go on" if command == "DATA" else "250 fine")
+            if command == "DATA" and "DATA" not in answers:
+                received.append((await reader.readuntil(b"\r\n.\r\n")).removesuffix(b".\r\n"))
+                going = say("text", "250 taken")
+
+    async with listening(talk) as url:
+        yield url, received
+
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(talk: Talk) -> AsyncIterator[str]:
+    """The URL of a server on this machine; leaves nothing open."""
+    talks: list[asyncio.Task[None]] = []
+
+    async def whole(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        talks.append(task)
+        with suppress(OSError):
+            await talk(reader, writer)
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+    running = await asyncio.start_server(whole, "127.0.0.1", 0)
+    yield f"smtp://127.0.0.1:{running.sockets[0].getsockname()[1]}"
+    running.close()
+    await asyncio.gather(*talks)
+
+
+def mailer(url: str, timeout_s: float = 5.0) -> SmtpMailer:
+    clock: Callable[[], datetime] = lambda: datetime(2026, 11, 20, tzinfo=UTC)  # noqa: E731
+    return SmtpMailer(url, "Countersign <bot@example.com>", clock=clock, timeout_s=timeout_s)
+
+
+async def test_what_arrives_is_what_was_sent() -> None:
+    body = "李四你好：\n.\n..两个点\n" + "长" * 500 + " 😀"
+    async with server({}) as (url, received):
+        await mailer(url).send(LI, "请假申请：" + "很长" * 40, body, "<abc@countersign>")
+    (raw,) = received
+    message = email.message_from_bytes(raw, _class=EmailMessage, policy=email.policy.default)
+    assert message["Subject"] == "请假申请：" + "很长" * 40
+    assert message["To"] == "李四 <lisi@example.com>"
+    assert message["From"] == "Countersign <bot@example.com>"
+    assert message["Message-ID"] == "<abc@countersign>"
+    assert message.get_content().splitlines() == body.splitlines()
+    assert max(map(len, raw.split(b"\r\n"))) <= 998
+
+
+async def test_plain_english_with_dots_arrives_too() -> None:
+    async with server({}) as (url, received):
+        await mailer(url).send(LI, "Hello", "first\n.\nlast", "<abc@countersign>")
+    assert b"first\r\n..\r\nlast" in received[0]
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [
+        ({"greeting": "554 go away"}, "mail_refused"),
+        ({"greeting": None}, "mail_down"),
+        ({"MAIL": "550 no"}, "mail_refused"),
+        ({"MAIL": None}, "mail_down"),
+        ({"RCPT": "550 nobody here"}, "mail_refused"),
+        ({"RCPT": None}, "mail_down"),
+        ({"DATA": "451 later"}, "mail_refused"),
+        ({"text": "552 too big"}, "mail_refused"),
+    ],
+)
+async def test_surely_not_sent(answers: dict[str, str | None], code: str) -> None:
+    async with server(answers) as (url, _):
+        assert (await refused(mailer(url).send(LI, "s", "b", "<x@y>"))).code == code
+
+
+async def test_nobody_knows_when_the_server_goes_away_after_the_text() -> None:
+    async with server({"text": None}) as (url, received):
+        with pytest.raises(EffectUnknown):
+            await mailer(url).send(LI, "s", "b", "<x@y>")
+    assert len(received) == 1, "it may well have been taken"
+
+
+async def test_a_silent_server_is_given_up() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with listening(silent) as url:
+        assert (await refused(mailer(url, timeout_s=0.1).send(LI, "s", "b", "<x@y>"))).code == "mail_down"
+
+
+async def test_no_server_at_all() -> None:
+    assert (await refused(mailer("smtp://127.0.0.1:1").send(LI, "s", "b", "<x@y>"))).code == "mail_down"
+
+
+@pytest.mark.parametrize("url", ["http://host", "smtp://", "host:25", ""])
+def test_odd_urls(url: str) -> None:
+    with pytest.raises(ValueError, match="smtp://host:port"):
+        SmtpMailer(url, "bot@example.com")
+
+
+async def test_a_password_is_never_sent_in_the_clear() -> None:
+    """Without STARTTLS a foreign host gets no login; the check is the client's own setting."""
+    there = SmtpMailer("smtp://me:secret@mail.example.com", "bot@example.com")
+    assert there._options["start_tls"] is True
+    assert SmtpMailer("smtp://me:secret@127.0.0.1:25", "bot@example.com")._options["start_tls"] is None
+    assert SmtpMailer("smtps://me:se%40cret@mail.example.com", "b@example.com")._options["password"] == "se@cret"

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.texts import label, literal, say
+from tests.tools.office import LI, LONG, SHORT, SICK, TAXI, WANG, ZHANG, known, office
+from tools.spec import Plan, ToolError
+
+
+def shown(plan: Plan, language: str = "zh") -> dict[str, str]:
+    return {label(f.label, language): literal(f.value, language) for f in plan.facts}
+
+
+async def refused(work: Any) -> ToolError:
+    with pytest.raises(ToolError) as error:
+        await work
+    return error.value
+
+
+async def test_what_can_be_asked_for() -> None:
+    processes = (await office().look(ZHANG, "list_processes"))["processes"]
+    assert [(p["key"], p["name"]) for p in processes] == [("leave", "Leave / 请假"), ("expense", "Expense / 报销")]
+    fields = {f["name"]: f for f in processes[0]["fields"]}
+    assert fields["leave_type"]["choices"][:2] == ["annual", "sick"]
+    assert fields["approver"]["required"] and not fields["start_half"]["required"]
+    assert "days" not in fields
+
+
+async def test_the_card_shows_everything_before_anything_happens() -> None:
+    there = office()
+    form = {**LONG, "leave_type": "病假", "approver": "Li Si", "start_half": "下午"}
+    plan = await there.plan(ZHANG, "start_process", process="请假", form=form)
+    assert say(plan.title.key, "zh", **plan.title.params) == "发起请假申请？"
+    assert shown(plan) == {
+        "请假类型": "病假",
+        "开始日期": "2026-11-23 下午",
+        "结束日期": "2026-11-27 下午",
+        "请假事由": "胃疼",
+        "审批人": "李四",
+        "时长": "4.5 个工作日",
+        "二级审批人": "王五",
+    }
+    assert shown(plan, "en")["Type of leave"] == "Sick leave"
+    assert plan.deciders == (ZHANG.id,)
+    assert [c.name for c in plan.choices] == ["confirm", "cancel"]
+    assert await there.engine.mine(ZHANG.id) == ()
+
+
+async def test_confirming_starts_exactly_that() -> None:
+    there = office()
+    outcome = await there.do(ZHANG, "start_process", process="leave", form=LONG)
+    assert outcome.data == {"request": "L-0001", "status": "waiting", "waits_for": ["李四"], "days": "5"}
+    assert outcome.effect is not None
+    assert say(outcome.effect.note.key, "zh", **outcome.effect.note.params) == "发起了请假申请 L-0001"
+
+
+async def test_a_short_leave_passes_by_rule_and_says_so() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "start_process", process="leave", form=SHORT)
+    assert shown(plan)["规则"] == "不超过 1 个工作日的请假按规则自动通过"
+    outcome = await there.press(ZHANG, "start_process", plan, "confirm")
+    assert outcome.data["status"] == "approved"
+    assert "passes by rule" in outcome.data["rule"]
+    assert outcome.effect is not None and outcome.effect.note.key == "effect.passed"
+    assert "按规则" in say(outcome.effect.note.key, "zh", **outcome.effect.note.params)
+
+
+async def test_an_expense_card() -> None:
+    form = {**TAXI, "amount": "$1,200.5", "approver": "李四"}
+    plan = await office().plan(ZHANG, "start_process", process="expense", form=form)
+    assert shown(plan)["金额"] == "1200.50 USD"
+    assert shown(plan)["财务审批人"] == "赵六"
+
+
+async def test_an_estimated_length_says_so() -> None:
+    form = {**SICK, "start_date": "2026-12-30", "end_date": "2027-01-05"}
+    plan = await office().plan(ZHANG, "start_process", process="leave", form=form)
+    assert "预估" in shown(plan)["时长"]
+
+
+@pytest.mark.parametrize(("process", "form"), [("leave", LONG), ("leave", SHORT), ("expense", TAXI)])
+async def test_a_plan_accepts_its_own_arguments(process: str, form: dict[str, str]) -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "start_process", process=process, form=form)
+    assert await there.plan(ZHANG, "start_process", **plan.args) == plan
+
+
+async def test_who_is_asked_changed_between_card_and_press() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "start_process", process="leave", form=LONG)
+    there.people.known[1] = LI.model_copy(update={"manager": "U5"})
+    assert (await refused(there.press(ZHANG, "start_process", plan, "confirm"))).code == "request_changed"
+    assert await there.engine.mine(ZHANG.id) == ()
+
+
+async def test_numbers_and_nulls_of_models_are_understood() -> None:
+    args = known("start_process").args.model_validate(
+        {"process": "expense", "form": {**TAXI, "amount": 86.5, "currency": None}}
+    )
+    assert args.model_dump()["form"]["amount"] == "86.5"
+    assert "currency" not in args.model_dump()["form"]
+
+
+async def test_an_unknown_process() -> None:
+    assert (await refused(office().plan(ZHANG, "start_process", process="coup", form={}))).code == "unknown_process"
+
+
+async def test_my_requests() -> None:
+    there = office()
+    await there.start(LONG)
+    await there.start(SHORT)
+    await there.start(TAXI, "expense", WANG)
+    found = (await there.look(ZHANG, "my_requests"))["requests"]
+    assert [(r["request"], r["status"], r["waits_for"]) for r in found] == [
+        ("L-0002", "approved", []),
+        ("L-0001", "waiting", ["李四"]),
+    ]
+    assert found[1]["summary"] == "Sick leave from 2026-11-23 to 2026-11-27, working days: 5"
+    assert found[1]["since"] == "2026-11-20T10:00+08:00"
+    assert [r["request"] for r in (await there.look(ZHANG, "my_requests", status="waiting"))["requests"]] == ["L-0001"]
+    assert (await refused(there.look(ZHANG, "my_requests", status="lost"))).code == "bad_choice"
+
+
+async def test_my_requests_are_bounded() -> None:
+    there = office()
+    for _ in range(21):
+        await there.start(SHORT)
+    first = await there.look(ZHANG, "my_requests")
+    assert (len(first["requests"]), first["more"]) == (20, 2)
+    assert (await there.look(ZHANG, "my_requests", page=99))["requests"] == []
+
+
+async def test_withdrawing() -> None:
+    there = office()
+    request = await there.start(SICK)
+    outcome = await there.do(ZHANG, "withdraw_request", request_id=request.lower(), reason="不去了")
+    assert outcome.data == {"request": request, "status": "withdrawn"}
+    assert (await refused(there.plan(ZHANG, "withdraw_request", request_id=request))).code == "not_running"
+    assert (await refused(there.plan(LI, "withdraw_request", request_id=request))).code == "not_yours"
+    assert (await refused(there.plan(LI, "withdraw_request", request_id="L-9"))).code == "no_request"
+    assert (await refused(there.plan(ZHANG, "withdraw_request", request_id=request, reason="x" * 501))).code
+
+
+async def test_resubmitting_what_came_back() -> None:
+    there = office()
+    request = await there.start(SICK)
+    assert (await refused(there.plan(ZHANG, "resubmit_request", request_id=request))).code == "not_revise"
+    await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
+    assert (await refused(there.plan(LI, "resubmit_request", request_id=request))).code == "not_yours"
+    plan = await there.plan(ZHANG, "resubmit_request", request_id=request, form={"end_half": "上午"})
+    assert await there.plan(ZHANG, "resubmit_request", **plan.args) == plan
+    assert shown(plan)["时长"] == "1.5 个工作日"
+    outcome = await there.press(ZHANG, "resubmit_request", plan, "confirm", key="same")
+    again = await there.press(ZHANG, "resubmit_request", plan, "confirm", key="same")
+    assert outcome == again
+    assert outcome.data == {"request": request, "status": "waiting"}
+    assert (await refused(there.press(ZHANG, "resubmit_request", plan, "confirm"))).code == "task_closed"

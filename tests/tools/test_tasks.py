@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from bot.texts import label, literal, say
+from tests.tools.office import LI, LONG, NOW, SICK, TAXI, WANG, ZHANG, ZHAO, Office, known, office
+from tools.spec import Plan, ToolError
+from tools.tasks import DecideStored, check_decide
+from tools.workflow.state import Decision
+
+
+@pytest.fixture
+async def there() -> Office:
+    opened = office()
+    await opened.start(LONG)
+    return opened
+
+
+async def refused(work: Any) -> ToolError:
+    with pytest.raises(ToolError) as error:
+        await work
+    return error.value
+
+
+def shown(plan: Plan) -> list[tuple[str, str]]:
+    return [(label(f.label, "zh"), literal(f.value, "zh")) for f in plan.facts]
+
+
+async def test_todo_lists(there: Office) -> None:
+    (task,) = (await there.look(LI, "query_todo_tasks"))["tasks"]
+    assert task == {
+        "task": "L-0001-1",
+        "request": "L-0001",
+        "process": "leave",
+        "kind": "approve",
+        "requester": "张三",
+        "summary": "Sick leave from 2026-11-23 to 2026-11-27, working days: 5",
+        "since": "2026-11-20T10:00+08:00",
+    }
+    assert (await there.look(ZHANG, "query_todo_tasks"))["tasks"] == []
+    assert len((await there.look(ZHANG, "query_todo_tasks", person="李四"))["tasks"]) == 1
+    assert (await there.look(WANG, "query_todo_tasks", person="李四"))["tasks"] == [], "not their business"
+    assert (await refused(there.look(WANG, "query_todo_tasks", person="nobody"))).code == "unknown_person"
+
+
+async def test_the_approvers_card(there: Office) -> None:
+    plan = await there.card("L-0001-1")
+    assert say(plan.title.key, "zh", **plan.title.params) == "张三 的请假申请 L-0001 等您审批"
+    facts = dict(shown(plan))
+    assert facts["申请人"] == "张三"
+    assert facts["请假事由"] == "胃疼"
+    assert facts["时长"] == "5 个工作日"
+    assert facts["二级审批人"] == "王五"
+    assert facts["状态"] == "等待审批"
+    assert (plan.deciders, plan.requester) == ((LI.id,), ZHANG.id)
+    assert [c.name for c in plan.choices] == ["approve", "reject"]
+    assert [f.name for f in plan.choices[1].fields] == ["opinion"]
+    assert plan.choices[0].fields == ()
+
+
+async def test_asking_in_chat_brings_the_same_card_whoever_asks(there: Office) -> None:
+    for asker in (LI, ZHANG, ZHAO):
+        plan = await there.plan(asker, "decide_task", task_id="L-0001-1")
+        assert plan == await there.card("L-0001-1")
+
+
+async def test_an_opinion_written_by_the_model_is_only_offered_in_the_dialog(there: Office) -> None:
+    plan = await there.plan(LI, "decide_task", task_id="L-0001-1", opinion="同意，早日康复")
+    assert plan.choices[1].fields[0].value == "同意，早日康复"
+    assert await there.plan(LI, "decide_task", **plan.args) == plan
+    outcome = await there.press(LI, "decide_task", plan, "approve")
+    assert outcome.data["opinion"] == ""
+    (opinion,) = (await there.engine.request("L-0001")).opinions
+    assert opinion.text == ""
+
+
+async def test_two_levels(there: Office) -> None:
+    outcome = await there.decide(LI, "L-0001-1", "approve")
+    assert outcome.data == {
+        "task": "L-0001-1",
+        "request": "L-0001",
+        "decision": "approved",
+        "by": "李四",
+        "opinion": "",
+        "status": "waiting",
+    }
+    second = await there.card("L-0001-2")
+    assert second.deciders == (WANG.id,)
+    assert ("审批意见", "李四 同意") in shown(second)
+    outcome = await there.decide(WANG, "L-0001-2", "approve")
+    assert outcome.data["status"] == "approved"
+    assert outcome.effect is not None
+    assert say(outcome.effect.note.key, "zh", **outcome.effect.note.params) == "同意了申请 L-0001"
+
+
+async def test_pressing_needs_authority_even_past_the_gate(there: Office) -> None:
+    plan = await there.card("L-0001-1")
+    assert (await refused(there.press(ZHANG, "decide_task", plan, "approve"))).code == "own_request"
+    assert (await refused(there.press(WANG, "decide_task", plan, "approve"))).code == "not_assignee"
+    assert (await refused(there.press(LI, "decide_task", plan, "reject", {"opinion": " "}))).code == "missing_opinion"
+    await there.press(LI, "decide_task", plan, "approve")
+    assert (await refused(there.press(LI, "decide_task", plan, "reject", {"opinion": "x"}))).code == "task_closed"
+    assert (await refused(there.card("L-0001-1"))).code == "task_closed"
+    assert (await refused(there.plan(LI, "decide_task", task_id="L-0001-1"))).code == "task_closed"
+    assert (await refused(there.plan(LI, "decide_task", task_id="L-0001-7"))).code == "no_task"
+
+
+async def test_reject_revise_resubmit_approve(there: Office) -> None:
+    await there.decide(LI, "L-0001-1", "reject", {"opinion": "请缩短"})
+    assert (await refused(there.plan(ZHANG, "decide_task", task_id="L-0001-2"))).code == "use_resubmit"
+    card = await there.card("L-0001-2")
+    assert say(card.title.key, "zh", **card.title.params) == "您的请假申请 L-0001 被退回了"
+    assert ("审批意见", "李四 驳回：请缩短") in shown(card)
+    assert (card.deciders, card.requester) == ((ZHANG.id,), None)
+    assert [c.name for c in card.choices] == ["resubmit", "withdraw"]
+    dialog = {f.name: f.value for f in card.choices[0].fields}
+    assert dialog["field_reason"] == "胃疼"
+    outcome = await there.press(
+        ZHANG, "decide_task", card, "resubmit", {**dialog, "field_end_date": "2026-11-24", "field_reason": "好多了"}
+    )
+    assert (outcome.data["decision"], outcome.data["status"]) == ("resubmitted", "waiting")
+    request = await there.engine.request("L-0001")
+    assert (request.filled.days, request.filled.values["reason"]) == ("2", "好多了")
+    assert request.opinions[0].text == "请缩短"
+    assert (await there.decide(LI, "L-0001-3", "approve")).data["status"] == "approved"
+
+
+async def test_the_author_withdraws_what_came_back(there: Office) -> None:
+    await there.decide(LI, "L-0001-1", "reject", {"opinion": "请缩短"})
+    outcome = await there.decide(ZHANG, "L-0001-2", "withdraw")
+    assert (outcome.data["decision"], outcome.data["status"]) == ("withdrawn", "withdrawn")
+    assert outcome.effect is not None and outcome.effect.note.key == "effect.withdrawn"
+
+
+async def test_a_dialog_is_checked_before_it_closes(there: Office) -> None:
+    card = await there.card("L-0001-1")
+    reject = DecideStored.model_validate({**card.args, "decision": "reject", "opinion": " "})
+    error = await refused(check_decide(there.use(LI), reject))
+    assert (error.code, error.field) == ("missing_opinion", "opinion")
+    await there.decide(LI, "L-0001-1", "reject", {"opinion": "请缩短"})
+    card = await there.card("L-0001-2")
+    dialog = {f.name: f.value for f in card.choices[0].fields}
+    wrong = {**card.args, "decision": "resubmit", **dialog, "field_start_date": "soon"}
+    error = await refused(check_decide(there.use(ZHANG), DecideStored.model_validate(wrong)))
+    assert (error.code, error.field) == ("bad_date", "start_date")
+    right = {**wrong, "field_start_date": "2026-11-24"}
+    await check_decide(there.use(ZHANG), DecideStored.model_validate(right))
+    assert (await there.engine.request("L-0001")).status == "revise", "checking changes nothing"
+
+
+async def test_a_changed_request_makes_the_card_stale(there: Office) -> None:
+    card = await there.card("L-0001-1")
+    other = card.model_copy(update={"args": {**card.args, "form_sha": "0" * 16}})
+    assert (await refused(there.press(LI, "decide_task", other, "approve"))).code == "request_changed"
+    await there.press(LI, "decide_task", card, "approve")
+
+
+async def test_the_same_press_twice_is_one_decision(there: Office) -> None:
+    card = await there.card("L-0001-1")
+    first = await there.press(LI, "decide_task", card, "approve", key="press")
+    assert await there.press(LI, "decide_task", card, "approve", key="press") == first
+    assert len((await there.engine.request("L-0001")).opinions) == 1
+
+
+async def test_a_large_expense_goes_to_finance() -> None:
+    there = office()
+    await there.start({**TAXI, "amount": "1000"}, "expense")
+    assert (await there.decide(LI, "E-0001-1", "approve")).data["status"] == "waiting"
+    assert (await there.card("E-0001-2")).deciders == (ZHAO.id,)
+    assert (await there.decide(ZHAO, "E-0001-2", "approve")).data["status"] == "approved"
+
+
+def test_a_button_needs_a_decision() -> None:
+    with pytest.raises(ValidationError):
+        DecideStored.model_validate({"task_id": "x", "form_sha": "y"})
+    with pytest.raises(ValidationError):
+        DecideStored.model_validate({"task_id": "x", "form_sha": "y", "decision": "approve", "actor": "U2"})
+    stored = known("decide_task").stored
+    assert stored is not None
+    assert stored.model_validate({"task_id": "x", "form_sha": "y", "decision": "approve"}).decision is Decision.APPROVE  # type: ignore[attr-defined]
+
+
+async def test_tasks_are_bounded() -> None:
+    there = office()
+    for n in range(21):
+        await there.engine.start("leave", SICK, ZHANG.id, f"k{n}", NOW)
+    first = await there.look(LI, "query_todo_tasks")
+    assert (len(first["tasks"]), first["more"]) == (20, 2)
