@@ -11,7 +11,7 @@ from tools.advice import FORM, advice
 from tools.facts import PREFIX, form_inputs, request_facts
 from tools.paging import PAGE, page_of
 from tools.people import name_of, the_one
-from tools.spec import Choice, Desk, Effect, Frozen, Gate, Note, Outcome, Plan, Tool, ToolError, Use
+from tools.spec import Choice, Effect, Frozen, Gate, Note, Outcome, Plan, Tool, ToolError, Use
 from tools.spec import Field as Input
 from tools.workflow.engine import Assigned, Decided
 from tools.workflow.process import Process, summary_of
@@ -77,26 +77,27 @@ async def prepare_decide(use: Use, args: DecideTask) -> Plan:
     if assigned.task.kind is Kind.REVISE and assigned.task.open:
         text = f"{assigned.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned.request.id)
-    return await plan_of(use.desk, assigned, args.draft or args.opinion)
+    return await plan_of(use, assigned.task.id, args.draft or args.opinion)
 
 
-async def plan_of(desk: Desk, assigned: Assigned, draft: str = "") -> Plan:
+async def plan_of(use: Use, task: str, draft: str = "") -> Plan:
     """The card of a task, for its assignee, whoever asked for it or nobody at all. `draft` is only offered in the
-    dialog of a rejection. Raises `ToolError` `task_closed`."""
+    dialog of a rejection. Raises `ToolError`: `no_task`, `task_closed`."""
+    assigned = await use.desk.engine.task(task)
     request = assigned.request
     if not (assigned.task.open and request.running):
         raise ToolError("task_closed", f"task {assigned.task.id} is closed; it cannot be decided again")
-    process = await desk.engine.process_of(request)
+    process = await use.desk.engine.process_of(request)
     approves = assigned.task.kind is Kind.APPROVE
     params = {
         "process": process.form.name.both,
         "request": request.id,
-        "requester": await name_of(desk.directory, request.initiator),
+        "requester": await name_of(use.desk.directory, request.initiator),
     }
     return Plan(
         args={"task_id": assigned.task.id, "form_sha": request.filled.sha, "draft": draft},
         title=Note(key=f"title.{assigned.task.kind}", params=params),
-        facts=await request_facts(desk.directory, process, request),
+        facts=await request_facts(use.desk.directory, process, request),
         deciders=(assigned.task.assignee,),
         requester=request.initiator if approves else None,
         choices=_approve_choices(draft) if approves else _revise_choices(process, assigned),

@@ -110,7 +110,7 @@ class Office:
 
     async def card(self, task: str) -> Plan:
         """The card that the engine's own announcement brings."""
-        return await plan_of(self.desk, await self.engine.task(task))
+        return await plan_of(self.use(LI), task)
 
     async def decide(
         self, person: Person, task: str, choice: str, form: Mapping[str, str] | None = None, key: str = ""
