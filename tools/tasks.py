@@ -106,11 +106,16 @@ async def plan_of(use: Use, task: str, draft: str = "") -> Plan:
 
 
 async def check_decide(use: Use, stored: DecideStored) -> None:
-    """What `run_decide` would refuse is refused; nothing changes. Raises `ToolError`."""
+    """What `run_decide` would refuse is refused; nothing changes. Raises `ToolError` with the field of the dialog."""
     form = stored.form or None
     await _refuse_changed(use, stored)
     engine, actor = use.desk.engine, use.caller.id
-    await engine.check_decision(stored.task_id, actor, stored.decision, stored.opinion, form, use.now)
+    try:
+        await engine.check_decision(stored.task_id, actor, stored.decision, stored.opinion, form, use.now)
+    except ToolError as error:
+        if error.field in stored.form:
+            error.field = PREFIX + error.field
+        raise
 
 
 async def run_decide(use: Use, stored: DecideStored) -> Outcome:

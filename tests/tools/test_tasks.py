@@ -145,7 +145,7 @@ async def test_a_dialog_is_checked_before_it_closes(there: Office) -> None:
     dialog = {f.name: f.value for f in card.choices[0].fields}
     wrong = {**card.args, "decision": "resubmit", **dialog, "field_start_date": "soon"}
     error = await refused(check_decide(there.use(ZHANG), DecideStored.model_validate(wrong)))
-    assert (error.code, error.field) == ("bad_date", "start_date")
+    assert (error.code, error.field) == ("bad_date", "field_start_date")
     right = {**wrong, "field_start_date": "2026-11-24"}
     await check_decide(there.use(ZHANG), DecideStored.model_validate(right))
     assert (await there.engine.request("L-0001")).status == "revise", "checking changes nothing"

@@ -14,13 +14,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Protocol, TypeVar
 
-from tools.people import Directory
+from tools.people import Directory, name_of
 from tools.spec import Frozen, Person, ToolError
 from tools.workflow.calendar import Calendar
 from tools.workflow.graph import DefinitionRefused
 from tools.workflow.machine import apply, check_decision
 from tools.workflow.process import Process, compile_process, fill
-from tools.workflow.state import Decide, Decision, Filled, Kind, Notice, Request, Start, Status, Task, Withdraw
+from tools.workflow.state import RULE, Decide, Decision, Filled, Kind, Notice, Request, Start, Status, Task, Withdraw
 from tools.workflow.store import Change, Conflict, OutboxEvent, Store
 
 T = TypeVar("T")
@@ -275,7 +275,14 @@ class EmbeddedEngine:
     async def _save(
         self, before: Request, after: Request, revision: int, notices: tuple[Notice, ...], key: str, answer: Moved
     ) -> str:
-        return await self._store.save(Change(before, after, revision, notices, key, answer.model_dump_json()))
+        named = tuple([await self._named_notice(n) for n in notices])
+        return await self._store.save(Change(before, after, revision, named, key, answer.model_dump_json()))
+
+    async def _named_notice(self, notice: Notice) -> Notice:
+        """With the name of who did it, as it was then; empty for a rule."""
+        by = notice.data.get("by", "")
+        name = await name_of(self._directory, by) if by and by != RULE else ""
+        return notice.model_copy(update={"data": {**notice.data, "by_name": name}})
 
     async def _earlier(self, key: str) -> str | None:
         if not key:

@@ -159,15 +159,16 @@ def length_of(form: Form, values: Mapping[str, str], calendar: Calendar) -> Leng
         return None
     start, end = values[form.days.start], values[form.days.end]
     start_half, end_half = values[form.days.start_half], values[form.days.end_half]
+    last = form.days.end
     if (end, end_half) < (start, start_half):
-        raise ToolError(
-            "end_before_start", f"{form.days.end} is before {form.days.start}", ask=True, start=start, end=end
-        )
+        message = f"{last} is before {form.days.start}"
+        raise ToolError("end_before_start", message, ask=True, field=last, start=start, end=end)
     if (date.fromisoformat(end) - date.fromisoformat(start)).days > MAX_SPAN:
-        raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", days=MAX_SPAN)
+        raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", field=last, days=MAX_SPAN)
     length = calendar.length(date.fromisoformat(start), start_half, date.fromisoformat(end), end_half)
     if length.days <= 0:
-        raise ToolError("zero_days", f"{start} to {end} has no working day: weekend or holiday", start=start, end=end)
+        message = f"{start} to {end} has no working day: weekend or holiday"
+        raise ToolError("zero_days", message, field=last, start=start, end=end)
     return length
 
 

@@ -53,6 +53,8 @@ async def test_a_request_from_start_to_end(engine: EmbeddedEngine) -> None:
         ("task_closed", "L-0001-2", "U3"),
         ("ended", "", "U1"),
     ]
+    told = (await engine.outbox(100))[-1].data
+    assert (told["status"], told["by"], told["by_name"], told["opinion"]) == ("approved", "U3", "王五", "好好休息")
 
 
 async def test_the_outbox_is_emptied_by_what_was_sent(engine: EmbeddedEngine) -> None:
