@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from bot import logs
 from bot.errors import LeaseLost, StoreDown
+from bot.store.connect import GONE
 from bot.store.lanes import Item, Lanes, Later, Lease
 from bot.store.writes import Write
 
@@ -201,7 +202,7 @@ class Worker:
         except Later as later:
             _log.info("later", delay_ms=later.delay_ms, reason=str(later))
             await self._back(held, later.delay_ms, str(later), count=later.counted)
-        except StoreDown as error:
+        except (StoreDown, *GONE) as error:
             _log.warning("store down while handling", error=str(error))
             await self._back(held, self._backoff(1), str(error), count=False)
         except Exception as error:  # noqa: BLE001 - the process edge: whatever a handler does, the lane goes on
@@ -288,7 +289,7 @@ class Worker:
                 await job()
                 down.over()
                 await asyncio.sleep(pause_s)
-            except StoreDown as error:
+            except (StoreDown, *GONE) as error:
                 down = Outage(_name(job)) if loop.time() - began > _WELL_S else down
                 await asyncio.sleep(down.began(error))
             except Exception:  # noqa: BLE001 - the process edge: one job's mistake must not end the others

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisGone
 
+from bot.errors import StoreDown
 from bot.local.embedded import Embedded
 from bot.store.connect import connect
 from bot.store.keys import Keys
@@ -234,6 +236,21 @@ async def test_later_keeps_the_item_and_counts_no_try(lanes: Lanes, keys: Keys) 
     assert seen == [1] * 7 + [2]
 
 
+@pytest.mark.parametrize("error", [StoreDown("away"), RedisGone("away")])
+async def test_redis_away_while_handling_counts_no_try(lanes: Lanes, keys: Keys, error: Exception) -> None:
+    seen: list[int] = []
+
+    async def handle(lease: Lease) -> None:
+        seen.append(lease.item.tries)
+        if len(seen) <= 6:
+            raise error
+
+    await lanes.put("D1", "E1", "1")
+    async with running(make(lanes, Recorder(keys, handle))):
+        await until(lambda: done(lanes, keys, "D1", 1))
+    assert seen == [1] * 7
+
+
 # Leases
 
 
@@ -359,6 +376,24 @@ async def test_jobs_run_again_and_again_whatever_they_raise(lanes: Lanes, keys: 
         await until(often)
 
 
+async def test_an_outage_is_said_once(lanes: Lanes, keys: Keys, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = 0
+
+    async def job() -> None:
+        nonlocal calls
+        calls += 1
+        if calls <= 3:
+            raise RedisGone("away")
+
+    async def often() -> bool:
+        return calls >= 5
+
+    async with running(make(lanes, Recorder(keys), jobs=[job])):
+        await until(often)
+    said = capsys.readouterr().out
+    assert (said.count("store down"), said.count("store back"), said.count("Traceback")) == (1, 1, 0)
+
+
 async def test_timers_are_pumped(lanes: Lanes, keys: Keys) -> None:
     async with running(make(lanes, Recorder(keys))):
         await lanes.timer("T1", "D1", 1, "ding")
@@ -413,11 +448,9 @@ async def test_nothing_is_lost_when_redis_is_killed_in_the_middle(tmp_path: Path
 
 
 async def survived(lanes: Lanes, keys: Keys, lane: str, count: int) -> bool:
-    from redis.exceptions import ConnectionError as Gone
-
     try:
         return await done(lanes, keys, lane, count)
-    except Gone:
+    except RedisGone:
         return False
 
 

@@ -15,9 +15,10 @@ from bot.errors import StoreDown
 SOCKET_TIMEOUT_S = 10.0
 """Every blocking read must ask for less than this, or redis-py repeats it for ever."""
 
+GONE = (exceptions.ConnectionError, exceptions.TimeoutError)
+"""What redis-py raises when the server is away: what code that knows no `bot.store` lets through."""
 _DOWN = (
-    exceptions.ConnectionError,
-    exceptions.TimeoutError,
+    *GONE,
     exceptions.ReadOnlyError,
     exceptions.OutOfMemoryError,
     exceptions.ClusterDownError,

@@ -22,42 +22,7 @@ from bot.errors import LeaseLost
 from bot.store.connect import reaching
 from bot.store.keys import Keys
 from bot.store.scripts import Scripts
-from bot.store.writes import (
-    Delete,
-    Entry,
-    Fields,
-    Member,
-    Push,
-    Put,
-    Set,
-    Timer,
-    Unmember,
-    Untimer,
-    Write,
-    apply,
-    encode,
-    split,
-)
-
-__all__ = [
-    "Accepted",
-    "Dead",
-    "Delete",
-    "Entry",
-    "Fields",
-    "Item",
-    "Lanes",
-    "Later",
-    "Lease",
-    "Member",
-    "Push",
-    "Put",
-    "Set",
-    "Timer",
-    "Unmember",
-    "Untimer",
-    "Write",
-]
+from bot.store.writes import Entry, Timer, Untimer, Write, apply, encode, split
 
 DEAD_MS = 90 * 24 * 3_600_000
 """Dead letters are kept this long."""
