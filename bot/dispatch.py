@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-from tools.tasks import plan_of
+from datetime import datetime
 
 from bot import logs
 from bot.events import Channel, Directory, Post
-from bot.gate import Gates, task_card
+from bot.gate import Gates
 from bot.logs import bind
 from bot.records import WORK, Ask, Cancel, Close, Expire, Notice, Pressed, Remind, Resume, Wrote
+from bot.store.approvals import task_card
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Lanes, Lease
 from bot.store.writes import Write
 from bot.texts import literal, say
 from bot.turn import Turns
-from tools.spec import Desk, Gate, Note
+from tools.spec import Desk, Gate, Note, ToolError, Use
+from tools.tasks import plan_of
 
 log = logs.get(__name__)
 
@@ -87,8 +88,11 @@ class Outbox:
     """Brings what the engine announces to the lanes. At least once here, once there: lanes drop duplicates."""
 
     desk: Desk
+    directory: Directory
     lanes: Lanes
     keys: Keys
+    now: Callable[[], datetime]
+    """Aware UTC."""
 
     async def relay(self) -> None:
         """Everything announced so far."""
@@ -117,21 +121,20 @@ class Outbox:
                 notice = Notice(person=data["person"], note=note)
                 await self.lanes.put(f"notice:{data['person']}", event_id, notice.model_dump_json())
             case _:
-                log.warning("outbox.unknown", kind=kind, event=event_id)
+                log.warning("outbox.unknown", kind=kind, id=event_id)
 
     async def _assigned(self, event_id: str, data: dict[str, str]) -> None:
         """The assignee's card appears by itself: no model is involved."""
-        task = await self.desk.engine.task(data["task"])
-        if task is None:
+        assignee = await self.directory.caller(data["person"])
+        if assignee is None:
+            log.warning("outbox.assignee_gone", task=data["task"], person=data["person"])
             return
-        plan = await plan_of(self.desk, task)
+        try:
+            plan = await plan_of(Use(self.desk, assignee, self.now()), data["task"])
+        except ToolError as error:  # closed before its card was brought
+            log.info("outbox.no_card", task=data["task"], code=error.code)
+            return
         gate = Gate.APPROVE if data["kind"] == "approve" else Gate.CONFIRM
-        ask = Ask(
-            approval=task_card(self.keys, data["task"]),
-            tool="decide_task",
-            gate=gate,
-            plan=plan,
-            caller="",
-            place=None,
-        )
-        await self.lanes.put(ask.approval, event_id, ask.model_dump_json())
+        card = task_card(self.keys, data["task"])
+        ask = Ask(approval=card, tool="decide_task", gate=gate, plan=plan, caller="", place=None)
+        await self.lanes.put(card, event_id, ask.model_dump_json())

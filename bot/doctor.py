@@ -6,24 +6,25 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal
 
-import aiosmtplib
 from openai import AsyncOpenAI, DefaultAioHttpClient
 from slack_sdk.web.async_client import AsyncWebClient
-from tools.mail import open_smtp
 
 from bot.chat.slack import app as slack
 from bot.chat.slack.calls import call
 from bot.errors import CountersignError
 from bot.main import Outside
 from bot.react.model import OpenAIModel
-from bot.store.check import examine as examine_redis
+from bot.store.check import Severity, check
 from bot.store.connect import connect
+from bot.store.keys import Keys
+from tools.mail import SmtpMailer
+from tools.spec import ToolError
 
 SCOPES = frozenset(
-    (
-        "app_mentions:read channels:history chat:write commands im:history im:read im:write "
-        "users:read users:read.email"
-    ).split()
+    {
+        *("app_mentions:read", "channels:history", "chat:write", "commands", "im:history"),
+        *("im:read", "im:write", "users:read", "users:read.email"),
+    }
 )
 """What the manifest asks for and the bot cannot do without."""
 ECHO = {
@@ -80,9 +81,10 @@ async def _scopes(client: AsyncWebClient) -> Finding:
 async def _redis(outside: Outside) -> AsyncIterator[Finding]:
     redis = await connect(outside.redis_url, retries=1)
     try:
-        findings = await examine_redis(redis)
+        findings = await check(redis, Keys())
         for finding in findings:
-            yield Finding("fail" if finding.refuse else "warn", "redis", finding.text("en"))
+            refused = finding.severity is Severity.REFUSE
+            yield Finding("fail" if refused else "warn", "redis", finding.say("en"))
         if not findings:
             yield Finding("ok", "redis", "keeps what it is given")
     finally:
@@ -109,8 +111,7 @@ async def _model(outside: Outside) -> AsyncIterator[Finding]:
 
 async def _mail(outside: Outside) -> AsyncIterator[Finding]:
     try:
-        async with open_smtp(outside.smtp_url) as smtp:
-            await smtp.noop()
+        await SmtpMailer(outside.smtp_url, "doctor@example.com").probe()
         yield Finding("ok", "mail", "the mail server answers and takes the log-in")
-    except (aiosmtplib.SMTPException, OSError) as error:
-        yield Finding("fail", "mail", f"{type(error).__name__}: check SMTP_URL")
+    except (ToolError, ValueError) as error:
+        yield Finding("fail", "mail", f"{error}: check SMTP_URL")

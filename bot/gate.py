@@ -23,19 +23,16 @@ from bot.records import (
     Approval,
     ApprovalState,
     Ask,
-    Call,
     CallStatus,
     Cancel,
     Close,
     EffectState,
     Resume,
-    Run,
     Waiter,
     fingerprint,
 )
 from bot.store.approvals import Approvals, Verdict
 from bot.store.journal import Journal
-from bot.store.keys import Keys
 from bot.store.lanes import Lease
 from bot.store.writes import Put, Write
 from bot.texts import literal, say
@@ -45,7 +42,6 @@ from tools.spec import (
     Desk,
     Effect,
     EffectUnknown,
-    Gate,
     Note,
     Person,
     Plan,
@@ -55,30 +51,6 @@ from tools.spec import (
 )
 
 log = logs.get(__name__)
-
-
-def ask_for(keys: Keys, run: Run, call: Call, plan: Plan, gate: Gate) -> Ask:
-    """What a paused run asks for. A task has one card whoever asks for it; any other call has a card of its own."""
-    place = run.message.place
-    waiter = Waiter(run=run.id, uid=call.uid, lane=place.conversation)
-    approval = (
-        task_card(keys, plan.subject) if gate is Gate.APPROVE else keys.derived("A", keys.partition(run.id), call.uid)
-    )
-    where = None if gate is Gate.APPROVE else place
-    return Ask(
-        approval=approval,
-        tool=call.tool,
-        gate=gate,
-        plan=plan,
-        caller=run.message.person,
-        place=where,
-        waiter=waiter,
-    )
-
-
-def task_card(keys: Keys, task: str) -> str:
-    """Id of the card of a task."""
-    return keys.derived("A", keys.partition(task), task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +395,7 @@ class Gates:
     def _use(self, caller: Caller, key: str = "") -> Use:
         return Use(self.desk, caller, self.now().astimezone(ZoneInfo(caller.person.timezone)), key)
 
-    def _noted(self, approval: Approval, kind: str, *, person: str = "", **more: object) -> Write:
+    def _noted(self, approval: Approval, kind: str, *, person: str = "", **more: Any) -> Write:
         run = approval.waiters[0].run if approval.waiters else ""
         return self.journal.entry(
             approval.id,

@@ -22,8 +22,6 @@ from aiohttp import web
 from openai import AsyncOpenAI, DefaultAioHttpClient
 from redis.asyncio import Redis
 from slack_bolt.async_app import AsyncApp
-from tools.catalog import TOOLS
-from tools.mail import SmtpMailer
 
 from bot import logs
 from bot.chat.slack import app as slack
@@ -43,7 +41,7 @@ from bot.react.model import Model, OpenAIModel
 from bot.settings import Settings
 from bot.show import Steps
 from bot.store.approvals import Approvals
-from bot.store.check import require_fit
+from bot.store.check import require
 from bot.store.connect import connect
 from bot.store.history import History
 from bot.store.journal import Journal
@@ -54,6 +52,8 @@ from bot.store.runs import Runs
 from bot.texts import say
 from bot.turn import Turns
 from bot.worker import Worker
+from tools.catalog import TOOLS
+from tools.mail import SmtpMailer
 from tools.spec import Desk
 from tools.workflow.engine import EmbeddedEngine
 from tools.workflow.process import shipped
@@ -87,7 +87,6 @@ class Outside:
 class Tuning:
     """Times that tests shorten and nobody else changes."""
 
-    lease_ms: int = 20_000
     sweep_s: float = 1.0
     grace_s: float = 25.0
     relay_s: float = 0.5
@@ -115,15 +114,16 @@ async def assembled(
     async with AsyncExitStack() as stack:
         redis = await connect(outside.redis_url)
         stack.push_async_callback(redis.aclose)
-        await require_fit(redis, allow_non_durable=settings.allow_non_durable)
+        keys = Keys()
+        for finding in await require(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
+            log.warning(finding.say("en"))
 
         client = await stack.enter_async_context(slack.open_client(outside.bot_token, outside.slack_api_url))
         me = await slack.identify(client)
-        keys = Keys()
         chat = SlackChannel(client, Limits(redis, keys), team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
         directory = SlackDirectory(client, read_facts(outside.directory_file), team=me.team)
 
-        lanes = Lanes(redis, keys, lease_ms=tuning.lease_ms, max_tries=tuning.max_tries)
+        lanes = Lanes(redis, keys, lease_ms=int(settings.lease_seconds * 1000), max_tries=tuning.max_tries)
         runs, approvals = Runs(redis, keys), Approvals(redis, keys)
         history = History(redis, keys, max_tokens=settings.history_tokens)
         journal = Journal(redis, keys)
@@ -165,7 +165,7 @@ async def assembled(
             text = say("turn.full", person.language if person else "en")
             await chat.post(message.place, Post(text), key=f"{message.id}:full")
 
-        outbox = Outbox(desk, lanes, keys)
+        outbox = Outbox(desk, directory, lanes, keys, tuning.now)
         worker = Worker(
             lanes,
             Dispatch(turns, gates, chat, directory, journal),
@@ -173,6 +173,7 @@ async def assembled(
             sweep_s=tuning.sweep_s,
             grace_s=tuning.grace_s,
             jobs=(outbox.relay,),
+            pause_s=tuning.relay_s,
         )
         intake = LaneIntake(lanes, gates, Homes(desk, directory), history, runs, full)
         app = slack.build(client, me, intake, chat, directory, signing_secret=outside.signing_secret)

@@ -66,6 +66,8 @@ class Settings(BaseSettings):
     """How long a silent conversation is remembered (days)."""
     run_seconds: float = Field(default=180, gt=0)
     """Running time of one message; waiting for people does not count (s)."""
+    lease_seconds: float = Field(default=20, ge=0.5)
+    """How soon another process takes over what a dead one was doing (s)."""
     concurrency: int = Field(default=64, ge=1)
     """Conversations handled at once by one process."""
 

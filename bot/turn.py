@@ -18,13 +18,13 @@ from zoneinfo import ZoneInfo
 from bot.commands import Commands
 from bot.errors import ModelDown
 from bot.events import Channel, Directory, Message, Post
-from bot.gate import ask_for
 from bot.logs import bind
 from bot.react import prompt
 from bot.react.guards import Reason
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped, settle
 from bot.records import Resume, Run, RunStatus
 from bot.show import Steps, receipt
+from bot.store.approvals import ask_for
 from bot.store.history import History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
@@ -247,7 +247,7 @@ class Turns:
         call = step.call
         return self._noted(run.message, "step", run=run.id, text=call.reason, tool=call.tool, status=call.status.value)
 
-    def _noted(self, message: Message, kind: str, *, run: str = "", text: str = "", **more: object) -> Write:
+    def _noted(self, message: Message, kind: str, *, run: str = "", text: str = "", **more: Any) -> Write:
         place = message.place
         return self.journal.entry(
             place.conversation, kind, run=run, person=message.person, channel=place.channel, text=text, **more

@@ -109,6 +109,18 @@ class SmtpMailer:
         finally:
             smtp.close()
 
+    async def probe(self) -> None:
+        """Connects, greets and logs in; sends nothing. Raises `ToolError` as `send` does."""
+        smtp = aiosmtplib.SMTP(**self._options)
+        try:
+            await smtp.connect()
+        except aiosmtplib.SMTPResponseException as refused:
+            raise _refused(refused) from None
+        except (aiosmtplib.SMTPException, OSError, ssl.SSLError, ValueError) as broken:
+            raise _down(broken) from None
+        finally:
+            smtp.close()
+
     def _message(self, to: Person, subject: str, body: str, message_id: str) -> EmailMessage:
         message = EmailMessage(policy=SMTP_POLICY)
         message["From"], message["To"] = self._sender, formataddr((to.name, to.email))

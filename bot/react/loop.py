@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -74,7 +74,7 @@ class Loop:
 
     async def run(
         self, run_id: str, head: Messages, trace: Trace, use: Use, stopped: asyncio.Event
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Goes on from `trace`; `head` (rules, history) precedes the run's own messages. `ModelDown` passes through."""
         try:
             while True:

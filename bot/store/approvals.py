@@ -6,7 +6,6 @@ Everything but the decision is written in the commit of the approval's own lane 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
@@ -15,10 +14,11 @@ from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
 from bot.events import Click, Place, Ref
-from bot.records import Approval, ApprovalState, Expire, Remind, Waiter
+from bot.records import Approval, ApprovalState, Ask, Call, Expire, Remind, Run, Waiter
+from bot.store.connect import reaching
 from bot.store.keys import Keys
 from bot.store.writes import Fields, Member, Timer, Unmember, Untimer, Write
-from tools.spec import Note, Outcome, Plan
+from tools.spec import Gate, Note, Outcome, Plan
 
 KEPT_MS = 30 * 24 * 3_600_000
 """A decided approval is kept this long, so that a late press still gets its answer."""
@@ -49,7 +49,8 @@ class Approvals:
         return self.keys.key(self.keys.partition(approval), "open")
 
     async def get(self, approval: str) -> Approval | None:
-        fields = await self.redis.hgetall(self._key(approval))
+        with reaching():
+            fields: dict[str, str] = await self.redis.hgetall(self._key(approval))  # type: ignore[assignment]
         return _read(fields) if fields else None
 
     async def decide(self, click: Click, *, ends: ApprovalState, now_ms: int) -> Verdict:
@@ -57,8 +58,10 @@ class Approvals:
         won is answered OK again, so that it can be resumed after a crash."""
         script = self.redis.register_script(_decide_script())
         form = json.dumps(click.form or {}, ensure_ascii=False)
-        args = [click.version, click.id, click.person, click.choice, form, now_ms, ends.value, KEPT_MS]
-        return Verdict(await script(keys=[self._key(click.approval), self._index(click.approval)], args=args))
+        args: list[str | int] = [click.version, click.id, click.person, click.choice, form, now_ms, ends.value, KEPT_MS]
+        with reaching():
+            answer = await script(keys=[self._key(click.approval), self._index(click.approval)], args=args)
+        return Verdict(str(answer))
 
     def saved(self, approval: Approval) -> Write:
         """The whole record, for a checkpoint or commit of its lane."""
@@ -87,10 +90,35 @@ class Approvals:
         """Everything open, oldest expiry first."""
         found: list[Approval] = []
         for partition in range(self.keys.partitions):
-            ids: Sequence[str] = await self.redis.zrange(self.keys.key(partition, "open"), 0, -1)
-            records = [await self.get(one) for one in ids]
+            with reaching():
+                ids = await self.redis.zrange(self.keys.key(partition, "open"), 0, -1)
+            records = [await self.get(str(one)) for one in ids]
             found += [one for one in records if one is not None and one.state is ApprovalState.OPEN]
         return sorted(found, key=lambda one: one.expires_ms)
+
+
+def ask_for(keys: Keys, run: Run, call: Call, plan: Plan, gate: Gate) -> Ask:
+    """What a paused run asks for. A task has one card whoever asks for it; any other call has a card of its own."""
+    place = run.message.place
+    waiter = Waiter(run=run.id, uid=call.uid, lane=place.conversation)
+    approval = (
+        task_card(keys, plan.subject) if gate is Gate.APPROVE else keys.derived("A", keys.partition(run.id), call.uid)
+    )
+    where = None if gate is Gate.APPROVE else place
+    return Ask(
+        approval=approval,
+        tool=call.tool,
+        gate=gate,
+        plan=plan,
+        caller=run.message.person,
+        place=where,
+        waiter=waiter,
+    )
+
+
+def task_card(keys: Keys, task: str) -> str:
+    """Id of the card of a task."""
+    return keys.derived("A", keys.partition(task), task)
 
 
 def _decide_script() -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from bot.records import Run, RunStatus
+from bot.store.connect import reaching
 from bot.store.keys import Keys
 from bot.store.writes import Member, Push, Set, Unmember, Write
 
@@ -29,10 +30,11 @@ class Runs:
         return self.keys.key(self.keys.partition(conversation), "paused", conversation)
 
     async def get(self, run: str) -> Run | None:
-        async with self.redis.pipeline(transaction=True) as both:
-            both.get(self._key(run))
-            both.lrange(self._key(run, "m"), 0, -1)
-            record, messages = await both.execute()
+        with reaching():
+            async with self.redis.pipeline(transaction=True) as both:
+                both.get(self._key(run))
+                both.lrange(self._key(run, "m"), 0, -1)
+                record, messages = await both.execute()
         if record is None:
             return None
         found = Run.model_validate_json(record)
@@ -54,7 +56,8 @@ class Runs:
         return Unmember(index, run.id)
 
     async def paused(self, conversation: str) -> list[Run]:
-        """Runs of a conversation that wait for a button, oldest first (without their messages)."""
-        ids = await self.redis.zrange(self._paused(conversation), 0, -1)
-        records = await self.redis.mget([self._key(one) for one in ids]) if ids else []
+        """Runs of a conversation that wait for a button, oldest first (without their messages). Raises StoreDown."""
+        with reaching():
+            ids: list[str] = await self.redis.zrange(self._paused(conversation), 0, -1)  # type: ignore[assignment]
+            records = await self.redis.mget([self._key(one) for one in ids]) if ids else []
         return [Run.model_validate_json(one) for one in records if one is not None]

@@ -1,0 +1,318 @@
+"""An office for stories: the local workspace, the rehearsal model and the mailbox on real sockets, and the real bot.
+
+The bot runs in this process (`opened`) or as a process of its own that can be killed (`spawned`); either way it is
+the production composition, connected by Socket Mode, with a real Redis-protocol server behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from bot.local.mailbox import Mailbox
+from bot.local.rehearsal.serve import Rehearsal
+from bot.local.workspace import server
+from bot.local.workspace.delivery import Timing
+from bot.local.workspace.driver import Driver
+from bot.local.workspace.workspace import Setup, Workspace
+from bot.main import Bot, Outside, Tuning, assembled, connected
+from bot.react.model import Model
+from bot.settings import Settings
+from bot.store.approvals import Approvals
+from bot.store.journal import Record
+from bot.store.keys import Keys
+from bot.store.runs import Runs
+
+ROOT = Path(__file__).parent.parent.parent
+DEMO = ROOT / "bot" / "local" / "demo" / "directory.toml"
+ZHANG, LI, WANG, ZHAO, ADMIN = "U01ZHANG", "U02LI", "U03WANG", "U04ZHAO", "U05ADMIN"
+GENERAL = "C01GENERAL"
+BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-story", "xapp-local-story", "story-signing-secret"
+PATIENCE_S = 20.0
+T = TypeVar("T")
+
+
+class Clock:
+    """Real time, moved forward at will."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+@dataclass
+class Office:
+    """The outside world of one story, and hands in it."""
+
+    driver: Driver
+    mailbox: Mailbox
+    rehearsal: Rehearsal
+    redis_url: str
+    address: str
+    smtp_url: str
+    clock: Clock = field(default_factory=Clock)
+    bot: Bot | None = None
+
+    def outside(self) -> Outside:
+        return Outside(
+            redis_url=self.redis_url,
+            slack_api_url=f"{self.address}/api/",
+            bot_token=BOT_TOKEN,
+            app_token=APP_TOKEN,
+            signing_secret=SECRET,
+            model_url=f"{self.address}/v1",
+            model_key="none",
+            model_name="rehearsal",
+            smtp_url=self.smtp_url,
+            directory_file=DEMO,
+        )
+
+    @contextlib.asynccontextmanager
+    async def opened(self, *, model: Model | None = None, **changes: Any) -> AsyncIterator[Bot]:
+        """The bot at work in this process."""
+        settings = quick_settings(**changes)
+        tuning = Tuning(sweep_s=0.1, relay_s=0.05, grace_s=5, now=self.clock)
+        async with assembled(settings, self.outside(), tuning=tuning, model=model) as bot:
+            async with connected(bot, settings, self.outside()):
+                await self.driver.connected()
+                working = asyncio.create_task(bot.worker.run())
+                self.bot = bot
+                try:
+                    yield bot
+                finally:
+                    bot.worker.stop()
+                    await working
+
+    @contextlib.asynccontextmanager
+    async def spawned(self, **changes: str) -> AsyncIterator[Process]:
+        """The bot as a process of its own: `countersign run`, as in production."""
+        env = {
+            "PATH": os.environ["PATH"],
+            "SLACK_BOT_TOKEN": BOT_TOKEN,
+            "SLACK_APP_TOKEN": APP_TOKEN,
+            "SLACK_API_URL": f"{self.address}/api/",
+            "OPENAI_BASE_URL": f"{self.address}/v1",
+            "OPENAI_MODEL": "rehearsal",
+            "REDIS_URL": self.redis_url,
+            "SMTP_URL": self.smtp_url,
+            "DIRECTORY_FILE": str(DEMO),
+            "POST_SPACING_MS": "1",
+            "LEASE_SECONDS": "1.5",
+            **changes,
+        }
+        command = (sys.executable, "-m", "bot", "run")
+        child = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=env)
+        process = Process(child)
+        try:
+            await self.driver.connected()
+            yield process
+        finally:
+            await process.kill()
+
+    # People
+
+    def dm(self, person: str) -> str:
+        return self.driver.channel(person)
+
+    async def says(self, person: str, text: str, *, channel: str = "", thread: str | None = None) -> str:
+        """Somebody writes to the bot; the thread it will answer in."""
+        ts = await self.driver.say(person, channel or self.dm(person), text, thread)
+        return thread or ts
+
+    async def answer(self, person: str, text: str, *, channel: str = "", thread: str | None = None) -> str:
+        """Somebody writes, and the bot's final answer, its receipt included."""
+        channel = channel or self.dm(person)
+        before = len(self.finals(channel))
+        await self.says(person, text, channel=channel, thread=thread)
+        return await self.until(lambda: "".join(self.finals(channel)[before:][:1]))
+
+    def finals(self, channel: str) -> list[str]:
+        """Final answers in a channel, oldest first: what carries a receipt, or answers a command."""
+        return [text_of(m) for m in self.posts(channel) if key_of(m).endswith((":final", ":command", ":empty", ":long"))]
+
+    def posts(self, channel: str) -> list[dict[str, Any]]:
+        """What the bot said in a channel."""
+        return [m for m in self.driver.messages(channel) if m.get("user") == self.driver.ws.app.user]
+
+    def steps(self, channel: str) -> list[str]:
+        return [text_of(m) for m in self.posts(channel) if ":line:" in key_of(m)]
+
+    def said(self, channel: str) -> str:
+        return "\n".join(text_of(m) for m in self.posts(channel))
+
+    # Cards
+
+    def cards(self, channel: str) -> list[dict[str, Any]]:
+        """Messages of the bot with buttons that can be pressed now, oldest first."""
+        return [m for m in self.posts(channel) if list(buttons_of(m))]
+
+    async def card(self, channel: str, having: str = "", count: int = 1) -> dict[str, Any]:
+        """Waits for a card whose text has `having`; the newest."""
+        found = await self.until(lambda: self._cards_with(channel, having)[count - 1 :])
+        return found[-1]
+
+    def _cards_with(self, channel: str, having: str) -> list[dict[str, Any]]:
+        return [m for m in self.cards(channel) if having in text_of(m)]
+
+    async def press(self, person: str, card: dict[str, Any], choice: str, *, channel: str = "", force: bool = False) -> Any:
+        """Somebody presses a button of a card."""
+        where = channel or next(c for c in self.channels() if card["ts"] in self.driver.ws.state.rooms[c].messages)
+        button = next((b for b in buttons_of(card) if b["action_id"] == f"cs:{choice}"), None)
+        value = button["value"] if button else next(iter(buttons_of(card)))["value"]
+        forged = {"force": True, "value": value} if force else {}
+        return await self.driver.click(person, where, card["ts"], f"cs:{choice}", **forged)
+
+    async def fill(self, person: str, **values: str) -> Any:
+        """Somebody fills in the dialog in front of them; values by field name."""
+        view = await self.until(lambda: self.driver.view(person))
+        return await self.driver.submit(person, view["id"], {block_of(view, name): text for name, text in values.items()})
+
+    def channels(self) -> list[str]:
+        return list(self.driver.ws.state.rooms)
+
+    def whispers(self, person: str) -> str:
+        """What only this person was told."""
+        return "\n".join(text_of(m) for m in self.driver.private(person))
+
+    @property
+    def mails(self) -> list[dict[str, Any]]:
+        return self.mailbox.mails
+
+    # Looking behind
+
+    async def until(self, predicate: Callable[[], T], timeout: float = PATIENCE_S) -> T:
+        return await self.driver.until(predicate, timeout)
+
+    async def journal(self, **wanted: Any) -> list[Record]:
+        assert self.bot is not None
+        return [record async for record in self.bot.journal.follow(**wanted)]
+
+    async def kinds(self) -> list[str]:
+        return [record.kind for record in await self.journal()]
+
+    async def quiet(self) -> None:
+        """Waits until no lane has anything left to do."""
+        assert self.bot is not None
+        redis, keys = self.bot.redis, Keys()
+        while True:
+            due = [await redis.zcard(keys.key(n, "z")) for n in range(keys.partitions)]
+            outbox = await redis.zcard("cs:{wf}:outbox")
+            if not any(due) and not outbox:
+                return
+            await asyncio.sleep(0.03)
+
+    @property
+    def approvals(self) -> Approvals:
+        assert self.bot is not None
+        return Approvals(self.bot.redis, Keys())
+
+    @property
+    def runs(self) -> Runs:
+        assert self.bot is not None
+        return Runs(self.bot.redis, Keys())
+
+    # Shorthands of many stories
+
+    async def request_leave(self, person: str, text: str) -> str:
+        """From a message to a confirmed request; its id."""
+        channel = self.dm(person)
+        await self.says(person, text)
+        await self.press(person, await self.card(channel, ""), "confirm")
+        return await self.until(lambda: found_request(self.said(channel)))
+
+
+@dataclass
+class Process:
+    """A bot process."""
+
+    child: asyncio.subprocess.Process
+
+    async def kill(self) -> None:
+        """SIGKILL: no last words."""
+        if self.child.returncode is None:
+            self.child.send_signal(signal.SIGKILL)
+        await self.child.wait()
+
+    async def terminate(self) -> int:
+        self.child.send_signal(signal.SIGTERM)
+        return await asyncio.wait_for(self.child.wait(), PATIENCE_S)
+
+
+def quick_settings(**changes: Any) -> Settings:
+    values: dict[str, Any] = {"post_spacing_ms": 1, "lease_seconds": 3.0, **changes}
+    return Settings(_env_file=None, **values)
+
+
+@contextlib.asynccontextmanager
+async def office(redis_url: str, *, delay_s: float = 0.0, folder: Path | None = None) -> AsyncIterator[Office]:
+    """Opens the outside world. `delay_s`: how long the rehearsal model takes for a reply."""
+    mailbox = Mailbox()
+    smtp_port = await mailbox.start()
+    timing = Timing(ack=1.0, redelivery=(0.1, 0.2, 0.3))
+    workspace = Workspace(Setup(BOT_TOKEN, APP_TOKEN, SECRET, timing=timing), folder=folder)
+    rehearsal = Rehearsal(delay_s)
+    site = web.Application(client_max_size=16 * 1024 * 1024)
+    site.add_routes([*server.routes(workspace), *rehearsal.routes()])
+    runner = web.AppRunner(site, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    address = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    workspace.started(address)
+    try:
+        yield Office(Driver(workspace), mailbox, rehearsal, redis_url, address, f"smtp://127.0.0.1:{smtp_port}")
+    finally:
+        await workspace.close()
+        await runner.cleanup()
+        await mailbox.close()
+
+
+def key_of(message: dict[str, Any]) -> str:
+    return str((message.get("metadata") or {}).get("event_payload", {}).get("key", ""))
+
+
+def text_of(message: dict[str, Any]) -> str:
+    """Everything readable in a message: its text and the texts of its blocks."""
+    return "\n".join([message.get("text", ""), *_texts(message.get("blocks") or [])])
+
+
+def _texts(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if name == "text" and isinstance(value, str):
+                yield value
+            else:
+                yield from _texts(value)
+    elif isinstance(node, list):
+        for one in node:
+            yield from _texts(one)
+
+
+def buttons_of(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for block in message.get("blocks") or []:
+        yield from (e for e in block.get("elements", []) if e.get("type") == "button")
+
+
+def block_of(view: dict[str, Any], name: str) -> str:
+    """Block id of a dialog's field."""
+    ids = [str(block["block_id"]) for block in view["blocks"] if block["type"] == "input"]
+    return next(one for one in ids if one == name or one.endswith((f":{name}", f"_{name}", f".{name}")))
+
+
+def found_request(text: str) -> str:
+    """The newest request id in a text."""
+    import re
+
+    found = re.findall(r"\b[LE]-\d{4}\b", text)
+    return found[-1] if found else ""
