@@ -16,7 +16,7 @@ from tools.spec import Caller, Desk, Outcome, Person, Plan, Tool, ToolError, Use
 from tools.tasks import plan_of
 from tools.workflow.engine import EmbeddedEngine
 from tools.workflow.process import shipped
-from tools.workflow.store import MemoryStore, Store
+from tools.workflow.store import MemoryStore
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
 """A Friday."""
@@ -59,7 +59,7 @@ class People:
         return tuple(self.known)
 
 
-def office(store: Store | None = None, **options: Any) -> Office:
+def office(store: Any = None, **options: Any) -> Office:
     people = People()
     engine = EmbeddedEngine(store or MemoryStore(), shipped(), people, **options)
     return Office(people, engine, MemoryMailer())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -82,10 +83,41 @@ async def test_the_same_key_has_one_effect_and_one_answer(engine: EmbeddedEngine
     assert len(await engine.outbox(100)) == 4
 
 
-async def test_the_same_key_at_the_same_time_has_one_effect(engine: EmbeddedEngine) -> None:
+class Crowd:
+    """A store at which the first `size` to ask `what` all get their answer before any of them goes on."""
+
+    def __init__(self, store: Store, what: str, size: int) -> None:
+        self._store, self._what, self._left, self._barrier = store, what, size, asyncio.Barrier(size)
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._store, name)
+        return self._together(asked) if name == self._what else asked
+
+    def _together(self, asked: Any) -> Any:
+        async def ask(*args: Any) -> Any:
+            found = await asked(*args)
+            self._left -= 1
+            if self._left >= 0:
+                await self._barrier.wait()
+            return found
+
+        return ask
+
+
+async def test_the_same_key_at_the_same_time_has_one_effect(store: Store) -> None:
+    engine = office(Crowd(store, "answer", 20)).engine
     answers = await asyncio.gather(*(engine.start("leave", SICK, "U1", "same", NOW) for _ in range(20)))
     assert len({a.request for a in answers}) == 1
     assert len(await engine.mine("U1")) == 1
+
+
+async def test_a_repeated_decision_that_overtakes_itself_has_one_effect(store: Store) -> None:
+    await office(store).engine.start("leave", LONG, "U1", "start", NOW)
+    engine = office(Crowd(store, "load", 5)).engine
+    work = (engine.decide("L-0001-1", "U2", Decision.APPROVE, "", None, "same", NOW) for _ in range(5))
+    answers = await asyncio.gather(*work)
+    assert all(a == answers[0] for a in answers)
+    assert len((await engine.request("L-0001")).opinions) == 1
 
 
 async def test_a_command_without_a_key_is_a_mistake_of_the_program(engine: EmbeddedEngine) -> None:
@@ -93,8 +125,9 @@ async def test_a_command_without_a_key_is_a_mistake_of_the_program(engine: Embed
         await engine.start("leave", SICK, "U1", "", NOW)
 
 
-async def test_fifty_decisions_at_once_have_one_winner(engine: EmbeddedEngine) -> None:
-    await engine.start("leave", SICK, "U1", "start", NOW)
+async def test_fifty_decisions_at_once_have_one_winner(store: Store) -> None:
+    await office(store).engine.start("leave", SICK, "U1", "start", NOW)
+    engine = office(Crowd(store, "load", 50)).engine
 
     async def press(n: int) -> str:
         decision = Decision.APPROVE if n % 2 else Decision.REJECT
@@ -111,7 +144,8 @@ async def test_fifty_decisions_at_once_have_one_winner(engine: EmbeddedEngine) -
     assert len([e for e in await engine.outbox(100) if e.kind == "task_closed"]) == 1
 
 
-async def test_numbers_have_no_gaps_and_no_doubles(engine: EmbeddedEngine) -> None:
+async def test_numbers_have_no_gaps_and_no_doubles(store: Store) -> None:
+    engine = office(Crowd(store, "last_number", 25)).engine
     started = await asyncio.gather(*(engine.start("leave", SICK, "U1", f"k{n}", NOW) for n in range(25)))
     assert sorted(s.request for s in started) == [f"L-{n:04d}" for n in range(1, 26)]
     assert await refusal(engine.start("leave", {**SICK, "reason": ""}, "U1", "bad", NOW)) == "missing_field"
