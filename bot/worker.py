@@ -182,7 +182,7 @@ class Worker:
             _log.info("lane lost", lane=held.lease.lane)
         except asyncio.CancelledError:
             if not held.lost:
-                await self._released(held.lease)
+                await self._released(held)
             raise
         finally:
             if self._held.get(held.lease.lane) is held:
@@ -243,11 +243,12 @@ class Worker:
         finally:
             held.settling = False
 
-    async def _released(self, lease: Lease) -> None:
+    async def _released(self, held: Held) -> None:
         """Give the lane back without counting a try; if Redis is away, the lease runs out by itself."""
+        held.settling = True
         with suppress(StoreDown, LeaseLost, TimeoutError):
             async with asyncio.timeout(_CUT_OFF_S / 2):
-                await lease.release()
+                await held.lease.release()
 
     def _backoff(self, tries: int) -> int:
         """Exponential, with jitter, a minute at most (ms)."""
@@ -304,12 +305,15 @@ class Worker:
 
     async def _cut_off(self) -> None:
         """End what still runs: handlers at once, writes in flight a little later."""
-        tasks = {held.task: held.settling for held in self._held.values() if held.task is not None}
-        for task in [one for one, settling in tasks.items() if not settling]:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_CUT_OFF_S)
-        await _cancelled(list(tasks))
+        loop = asyncio.get_running_loop()
+        end, held = loop.time() + _CUT_OFF_S, list(self._held.values())
+        tasks = [one.task for one in held if one.task is not None]
+        while (left := [task for task in tasks if not task.done()]) and loop.time() < end:
+            for one in held:
+                if one.task is not None and not one.settling:
+                    one.task.cancel()
+            await asyncio.wait(left, timeout=_CANCEL_AGAIN_S)
+        await _cancelled(tasks)
 
 
 class Outage:
