@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Lanes, Lease
 from bot.store.writes import Write
-from bot.texts import literal, say
+from bot.texts import LANGUAGES, literal, say
 from bot.turn import Turns
 from tools.spec import Desk, Gate, Note, ToolError, Use
 from tools.tasks import plan_of
@@ -110,14 +110,8 @@ class Outbox:
                 close = Close(approval=card, by=data.get("by", ""))
                 await self.lanes.put(card, event_id, close.model_dump_json())
             case "ended":
-                note = Note(
-                    key=f"notice.{data['status']}",
-                    params={
-                        "request": data["request"],
-                        "by": data.get("by_name", ""),
-                        "opinion": data.get("opinion", ""),
-                    },
-                )
+                detail = {language: _detail(data, language) for language in LANGUAGES}
+                note = Note(key=f"notice.{data['status']}", params={"request": data["request"], "detail": detail})
                 notice = Notice(person=data["person"], note=note)
                 await self.lanes.put(f"notice:{data['person']}", event_id, notice.model_dump_json())
             case _:
@@ -138,3 +132,10 @@ class Outbox:
         card = task_card(self.keys, data["task"])
         ask = Ask(approval=card, tool="decide_task", gate=gate, plan=plan, caller="", place=None)
         await self.lanes.put(card, event_id, ask.model_dump_json())
+
+
+def _detail(data: Mapping[str, str], language: str) -> str:
+    """Who ended a request, or that a rule did; and what they said."""
+    by, opinion = data.get("by_name", ""), data.get("opinion", "")
+    said = say("notice.by", language, by=by) if by else say("notice.rule", language)
+    return said + (say("notice.opinion", language, opinion=opinion) if opinion else "")

@@ -61,6 +61,8 @@ class Gates:
     tools: Mapping[str, Tool]
     approvals: Approvals
     journal: Journal
+    today: Callable[[], datetime]
+    """Aware UTC: the day that people mean."""
     now: Callable[[], datetime]
     """Aware UTC."""
     lasts: timedelta = timedelta(hours=72)
@@ -393,7 +395,7 @@ class Gates:
         return {one.id: one.name for one in found if one is not None}
 
     def _use(self, caller: Caller, key: str = "") -> Use:
-        return Use(self.desk, caller, self.now().astimezone(ZoneInfo(caller.person.timezone)), key)
+        return Use(self.desk, caller, self.today().astimezone(ZoneInfo(caller.person.timezone)), key)
 
     def _noted(self, approval: Approval, kind: str, *, person: str = "", **more: Any) -> Write:
         run = approval.waiters[0].run if approval.waiters else ""

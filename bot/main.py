@@ -92,6 +92,9 @@ class Tuning:
     relay_s: float = 0.5
     max_tries: int = 5
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    """What cards and runs are stamped with, and expire by."""
+    today: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    """What *today* and *tomorrow* are counted from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,7 @@ async def assembled(
             {tool.name: tool for tool in TOOLS},
             approvals,
             journal,
+            tuning.today,
             tuning.now,
             timedelta(hours=settings.approval_ttl_hours),
         )
@@ -157,6 +161,7 @@ async def assembled(
             loop=Loop(model, TOOLS, LoopLimits(active_s=settings.run_seconds)),
             commands=Commands(desk, history, settings.shown),
             steps=Steps(chat, settings.steps),
+            today=tuning.today,
             now=tuning.now,
         )
 
@@ -165,7 +170,7 @@ async def assembled(
             text = say("turn.full", person.language if person else "en")
             await chat.post(message.place, Post(text), key=f"{message.id}:full")
 
-        outbox = Outbox(desk, directory, lanes, keys, tuning.now)
+        outbox = Outbox(desk, directory, lanes, keys, tuning.today)
         worker = Worker(
             lanes,
             Dispatch(turns, gates, chat, directory, journal),

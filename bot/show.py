@@ -55,7 +55,7 @@ class Steps:
 def line(number: int, step: Step, language: str) -> str:
     """One step in words: number, action, subject, result, and the model's stated reason."""
     action = say(f"tool.{step.call.tool}", language) if step.note.key != "error.unknown_tool" else step.call.tool[:40]
-    subject = _subject(step.call.args)
+    subject = literal(step.title, language) if step.title else _subject(step.call.args)
     key = "steps.line_about" if subject else "steps.line"
     told = say(key, language, number=number, action=action, subject=subject, result=literal(step.note, language))
     reason = " ".join(step.call.reason.split())[:REASON_MAX]

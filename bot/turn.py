@@ -52,6 +52,8 @@ class Turns:
     runs: Runs
     history: History
     journal: Journal
+    today: Callable[[], datetime]
+    """Aware UTC: the day that people mean."""
     now: Callable[[], datetime]
     """Aware UTC."""
 
@@ -254,7 +256,7 @@ class Turns:
         )
 
     def _local(self, caller: Caller) -> datetime:
-        return self.now().astimezone(ZoneInfo(caller.person.timezone))
+        return self.today().astimezone(ZoneInfo(caller.person.timezone))
 
     def _now_ms(self) -> int:
         return int(self.now().timestamp() * 1000)

@@ -34,6 +34,8 @@ class Step:
 
     call: Call
     note: Note
+    title: Note | None = None
+    """What a waiting call would do, in the words of its card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ class Loop:
         for call, result in results:
             trace.called += 1
             trace.calls.append(call)
-            steps.append(Step(call, _note(result)))
+            steps.append(Step(call, _note(result), result.title if isinstance(result, Plan) else None))
             tool = self._tool(call.tool)
             if isinstance(result, Plan) and tool is not None:
                 paused = (call, result, tool.gate)

@@ -39,6 +39,8 @@ ZHANG, LI, WANG, ZHAO, ADMIN = "U01ZHANG", "U02LI", "U03WANG", "U04ZHAO", "U05AD
 GENERAL = "C01GENERAL"
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-story", "xapp-local-story", "story-signing-secret"
 PATIENCE_S = 20.0
+TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
+"""A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day they are told."""
 T = TypeVar("T")
 
 
@@ -83,7 +85,7 @@ class Office:
     async def opened(self, *, model: Model | None = None, **changes: Any) -> AsyncIterator[Bot]:
         """The bot at work in this process."""
         settings = quick_settings(**changes)
-        tuning = Tuning(sweep_s=0.1, relay_s=0.05, grace_s=5, now=self.clock)
+        tuning = Tuning(sweep_s=0.1, relay_s=0.05, grace_s=5, now=self.clock, today=lambda: TODAY)
         async with assembled(settings, self.outside(), tuning=tuning, model=model) as bot:
             async with connected(bot, settings, self.outside()):
                 await self.driver.connected()
