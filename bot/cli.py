@@ -16,8 +16,9 @@ from rich.table import Table
 
 from bot import main as composition
 from bot.doctor import examine
-from bot.errors import CountersignError
+from bot.errors import CountersignError, StoreDown
 from bot.local.embedded import Embedded
+from bot.logs import redact
 from bot.records import Approval
 from bot.settings import Settings, read
 from bot.store.approvals import Approvals
@@ -25,6 +26,7 @@ from bot.store.connect import connect
 from bot.store.journal import Journal, Record
 from bot.store.keys import Keys
 from bot.store.runs import Runs
+from bot.texts import say
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Countersign: an approval bot for chat workspaces.")
 
@@ -35,6 +37,9 @@ def main() -> None:
     """Entry point: every known error is one clear line, never a traceback."""
     try:
         app()
+    except StoreDown as error:
+        typer.secho(f"countersign: {say('store.down', 'en', error=redact(str(error)))}", fg="red", err=True)
+        sys.exit(1)
     except CountersignError as error:
         typer.secho(f"countersign: {error}", fg="red", err=True)
         sys.exit(1)

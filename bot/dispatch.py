@@ -15,7 +15,7 @@ from bot.store.approvals import task_card
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Lanes, Lease
-from bot.store.writes import Write
+from bot.store.writes import Put, Write, apply
 from bot.texts import LANGUAGES, literal, say
 from bot.turn import Turns
 from tools.spec import Desk, Gate, Note, ToolError, Use
@@ -108,14 +108,19 @@ class Outbox:
             case "task_closed":
                 card = task_card(self.keys, data["task"])
                 close = Close(approval=card, by=data.get("by", ""))
-                await self.lanes.put(card, event_id, close.model_dump_json())
+                await self._bring(card, event_id, close)
             case "ended":
                 detail = {language: _detail(data, language) for language in LANGUAGES}
                 note = Note(key=f"notice.{data['status']}", params={"request": data["request"], "detail": detail})
                 notice = Notice(person=data["person"], note=note)
-                await self.lanes.put(f"notice:{data['person']}", event_id, notice.model_dump_json())
+                await self._bring(f"notice:{data['person']}", event_id, notice)
             case _:
                 log.warning("outbox.unknown", kind=kind, id=event_id)
+
+    async def _bring(self, lane: str, event_id: str, work: Ask | Close | Notice) -> None:
+        """Into a lane, once; unlike a person's message never refused because the lane is full."""
+        put = Put(lane, event_id, work.model_dump_json())
+        await apply(self.lanes.redis, self.keys, self.keys.partition(lane), [put])
 
     async def _assigned(self, event_id: str, data: dict[str, str]) -> None:
         """The assignee's card appears by itself: no model is involved."""
@@ -131,7 +136,7 @@ class Outbox:
         gate = Gate.APPROVE if data["kind"] == "approve" else Gate.CONFIRM
         card = task_card(self.keys, data["task"])
         ask = Ask(approval=card, tool="decide_task", gate=gate, plan=plan, caller="", place=None)
-        await self.lanes.put(card, event_id, ask.model_dump_json())
+        await self._bring(card, event_id, ask)
 
 
 def _detail(data: Mapping[str, str], language: str) -> str:

@@ -218,7 +218,7 @@ class Gates:
         if ask.waiter and ask.waiter not in approval.waiters:
             approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
         approval = await self._posted(approval, lease.item.id, again=lease.item.tries > 1)
-        asked = self._noted(approval, "approval.requested", person=ask.caller, sha=approval.sha)
+        asked = self._noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
         return [*self.approvals.opened(approval, self._remind_ms(approval)), asked]
 
     def _new(self, ask: Ask, version: int) -> Approval:

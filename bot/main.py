@@ -13,9 +13,10 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
@@ -51,7 +52,7 @@ from bot.store.limits import Limits
 from bot.store.runs import Runs
 from bot.texts import say
 from bot.turn import Turns
-from bot.worker import Worker
+from bot.worker import Job, Worker
 from tools.catalog import TOOLS
 from tools.mail import SmtpMailer
 from tools.spec import Desk
@@ -61,6 +62,8 @@ from tools.workflow.store import RedisStore
 
 log = logs.get(__name__)
 
+KEEP_S = 2.0
+"""How often the embedded server is looked after."""
 READY_S = 20.0
 """How long the local stand-ins may take to start."""
 
@@ -81,6 +84,8 @@ class Outside:
     directory_file: Path | None = None
     page: str = ""
     standins: tuple[str, ...] = ()
+    upkeep: tuple[Job, ...] = ()
+    """What keeps local services alive while the bot runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +182,7 @@ async def assembled(
             concurrency=settings.concurrency,
             sweep_s=tuning.sweep_s,
             grace_s=tuning.grace_s,
-            jobs=(outbox.relay,),
+            jobs=(outbox.relay, *outside.upkeep),
             pause_s=tuning.relay_s,
         )
         intake = LaneIntake(lanes, gates, Homes(desk, directory), history, runs, full)
@@ -227,10 +232,11 @@ async def connected(bot: Bot, settings: Settings, outside: Outside) -> AsyncIter
 async def outside_of(settings: Settings) -> AsyncIterator[Outside]:
     """The real services by setting; each missing one replaced by its local stand-in."""
     async with AsyncExitStack() as stack:
-        redis_url, missing = settings.redis_url, [] if settings.redis_url else ["redis"]
+        redis_url, missing, upkeep = settings.redis_url, [] if settings.redis_url else ["redis"], tuple[Job, ...]()
         if not redis_url:
             embedded = Embedded(settings.data_dir / "redis")
             redis_url = await embedded.ensure()
+            upkeep = (partial(_keep, embedded),)
             stack.push_async_callback(embedded.close)
         services = [
             name
@@ -242,7 +248,13 @@ async def outside_of(settings: Settings) -> AsyncIterator[Outside]:
             if not real
         ]
         local = await stack.enter_async_context(_standins(settings, services, redis_url)) if services else {}
-        yield _outside(settings, redis_url, local, (*missing, *services))
+        yield replace(_outside(settings, redis_url, local, (*missing, *services)), upkeep=upkeep)
+
+
+async def _keep(embedded: Embedded) -> None:
+    """The embedded server is started again should it have died; whatever was acknowledged is on disk."""
+    await asyncio.sleep(KEEP_S)
+    await embedded.ensure()
 
 
 def _outside(settings: Settings, redis_url: str, local: dict[str, str], standins: tuple[str, ...]) -> Outside:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from bot.events import Channel, Post
 from bot.react.loop import Step
 from bot.records import Run
-from bot.texts import literal, say
+from bot.texts import literal, say, sentences
 
 Display = Literal["replies", "plan", "quiet"]
 
@@ -54,12 +54,21 @@ class Steps:
 
 def line(number: int, step: Step, language: str) -> str:
     """One step in words: number, action, subject, result, and the model's stated reason."""
-    action = say(f"tool.{step.call.tool}", language) if step.note.key != "error.unknown_tool" else step.call.tool[:40]
-    subject = literal(step.title, language) if step.title else _subject(step.call.args)
-    key = "steps.line_about" if subject else "steps.line"
-    told = say(key, language, number=number, action=action, subject=subject, result=literal(step.note, language))
+    result = literal(step.note, language)
+    if step.title is not None:
+        told = say("steps.line_waiting", language, number=number, title=literal(step.title, language), result=result)
+    else:
+        told = _read(number, step, result, language)
     reason = " ".join(step.call.reason.split())[:REASON_MAX]
     return f"{told}\n_{reason}_" if reason else told
+
+
+def _read(number: int, step: Step, result: str, language: str) -> str:
+    known = f"tool.{step.call.tool}" in sentences()
+    action = say(f"tool.{step.call.tool}", language) if known else step.call.tool[:40]
+    subject = _subject(step.call.args)
+    key = "steps.line_about" if subject else "steps.line"
+    return say(key, language, number=number, action=action, subject=subject, result=result)
 
 
 def _subject(args: dict[str, Any]) -> str:

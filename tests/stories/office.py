@@ -24,7 +24,7 @@ from bot.local.rehearsal.serve import Rehearsal
 from bot.local.workspace import server
 from bot.local.workspace.delivery import Timing
 from bot.local.workspace.driver import Driver
-from bot.local.workspace.workspace import Setup, Workspace
+from bot.local.workspace.workspace import Change, Setup, Workspace
 from bot.main import Bot, Outside, Tuning, assembled, connected
 from bot.react.model import Model
 from bot.settings import Settings
@@ -82,20 +82,31 @@ class Office:
         )
 
     @contextlib.asynccontextmanager
-    async def opened(self, *, model: Model | None = None, **changes: Any) -> AsyncIterator[Bot]:
+    async def opened(
+        self, *, model: Model | None = None, grace_s: float = 5, **changes: Any
+    ) -> AsyncIterator[Bot]:
         """The bot at work in this process."""
         settings = quick_settings(**changes)
-        tuning = Tuning(sweep_s=0.1, relay_s=0.05, grace_s=5, now=self.clock, today=lambda: TODAY)
-        async with assembled(settings, self.outside(), tuning=tuning, model=model) as bot:
-            async with connected(bot, settings, self.outside()):
-                await self.driver.connected()
-                working = asyncio.create_task(bot.worker.run())
-                self.bot = bot
-                try:
-                    yield bot
-                finally:
-                    bot.worker.stop()
-                    await working
+        tuning = Tuning(sweep_s=0.1, relay_s=0.05, grace_s=grace_s, now=self.clock, today=lambda: TODAY)
+        async with (
+            assembled(settings, self.outside(), tuning=tuning, model=model) as bot,
+            connected(bot, settings, self.outside()),
+        ):
+            await self._reached(settings)
+            working = asyncio.create_task(bot.worker.run())
+            self.bot = bot
+            try:
+                yield bot
+            finally:
+                bot.worker.stop()
+                await working
+
+    async def _reached(self, settings: Settings) -> None:
+        """The workspace delivers to the bot: over its socket, or to its request URL."""
+        if settings.slack_mode == "http":
+            await self.driver.ws.deliver_by_http(f"http://127.0.0.1:{settings.http_port}/slack/events")
+        else:
+            await self.driver.connected()
 
     @contextlib.asynccontextmanager
     async def spawned(self, **changes: str) -> AsyncIterator[Process]:
@@ -123,6 +134,16 @@ class Office:
         finally:
             await process.kill()
 
+    def killing(self, process: Process, when: Callable[[], object]) -> None:
+        """SIGKILL at the very change of the workspace after which `when` is true: the bot hears of it no more."""
+
+        def look(_: Change) -> None:
+            if process.child.returncode is None and when():
+                self.driver.ws.changes.listeners.remove(look)
+                process.child.send_signal(signal.SIGKILL)
+
+        self.driver.ws.changes.listeners.append(look)
+
     # People
 
     def dm(self, person: str) -> str:
@@ -142,7 +163,9 @@ class Office:
 
     def finals(self, channel: str) -> list[str]:
         """Final answers in a channel, oldest first: what carries a receipt, or answers a command."""
-        return [text_of(m) for m in self.posts(channel) if key_of(m).endswith((":final", ":command", ":empty", ":long"))]
+        return [
+            text_of(m) for m in self.posts(channel) if key_of(m).endswith((":final", ":command", ":empty", ":long"))
+        ]
 
     def posts(self, channel: str) -> list[dict[str, Any]]:
         """What the bot said in a channel."""
@@ -168,7 +191,9 @@ class Office:
     def _cards_with(self, channel: str, having: str) -> list[dict[str, Any]]:
         return [m for m in self.cards(channel) if having in text_of(m)]
 
-    async def press(self, person: str, card: dict[str, Any], choice: str, *, channel: str = "", force: bool = False) -> Any:
+    async def press(
+        self, person: str, card: dict[str, Any], choice: str, *, channel: str = "", force: bool = False
+    ) -> Any:
         """Somebody presses a button of a card."""
         where = channel or next(c for c in self.channels() if card["ts"] in self.driver.ws.state.rooms[c].messages)
         button = next((b for b in buttons_of(card) if b["action_id"] == f"cs:{choice}"), None)
@@ -179,7 +204,9 @@ class Office:
     async def fill(self, person: str, **values: str) -> Any:
         """Somebody fills in the dialog in front of them; values by field name."""
         view = await self.until(lambda: self.driver.view(person))
-        return await self.driver.submit(person, view["id"], {block_of(view, name): text for name, text in values.items()})
+        return await self.driver.submit(
+            person, view["id"], {block_of(view, name): text for name, text in values.items()}
+        )
 
     def channels(self) -> list[str]:
         return list(self.driver.ws.state.rooms)
@@ -263,7 +290,7 @@ async def office(redis_url: str, *, delay_s: float = 0.0, folder: Path | None = 
     mailbox = Mailbox()
     smtp_port = await mailbox.start()
     timing = Timing(ack=1.0, redelivery=(0.1, 0.2, 0.3))
-    workspace = Workspace(Setup(BOT_TOKEN, APP_TOKEN, SECRET, timing=timing), folder=folder)
+    workspace = Workspace(Setup(BOT_TOKEN, APP_TOKEN, SECRET, timing=timing), folder=folder, mailbox=mailbox)
     rehearsal = Rehearsal(delay_s)
     site = web.Application(client_max_size=16 * 1024 * 1024)
     site.add_routes([*server.routes(workspace), *rehearsal.routes()])
