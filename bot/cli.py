@@ -130,7 +130,7 @@ def doctor() -> None:
 
     async def work() -> None:
         settings, failed = read(), False
-        async with composition.outside_of(settings) as outside:
+        async with composition.outside_of(settings, start=False) as outside:
             async for finding in examine(outside):
                 mark, colour = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow")}.get(finding.level, ("FAIL", "red"))
                 typer.secho(f"{mark} {finding.what}: {finding.text}", fg=colour)

@@ -95,6 +95,8 @@ class Tuning:
     sweep_s: float = 1.0
     grace_s: float = 25.0
     relay_s: float = 0.5
+    down_s: float = 5.0
+    reply_s: float = 60.0
     max_tries: int = 5
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     """What cards and runs are stamped with, and expire by."""
@@ -163,11 +165,12 @@ async def assembled(
             runs=runs,
             history=history,
             journal=journal,
-            loop=Loop(model, TOOLS, LoopLimits(active_s=settings.run_seconds)),
+            loop=Loop(model, TOOLS, LoopLimits(active_s=settings.run_seconds, reply_s=tuning.reply_s)),
             commands=Commands(desk, history, settings.shown),
             steps=Steps(chat, settings.steps),
             today=tuning.today,
             now=tuning.now,
+            down_ms=int(tuning.down_s * 1000),
         )
 
         async def full(message: Message) -> None:
@@ -229,8 +232,8 @@ async def connected(bot: Bot, settings: Settings, outside: Outside) -> AsyncIter
 
 
 @asynccontextmanager
-async def outside_of(settings: Settings) -> AsyncIterator[Outside]:
-    """The real services by setting; each missing one replaced by its local stand-in."""
+async def outside_of(settings: Settings, *, start: bool = True) -> AsyncIterator[Outside]:
+    """The real services by setting; each missing one replaced by its local stand-in (not started if not `start`)."""
     async with AsyncExitStack() as stack:
         redis_url, missing, upkeep = settings.redis_url, [] if settings.redis_url else ["redis"], tuple[Job, ...]()
         if not redis_url:
@@ -247,7 +250,7 @@ async def outside_of(settings: Settings) -> AsyncIterator[Outside]:
             )
             if not real
         ]
-        local = await stack.enter_async_context(_standins(settings, services, redis_url)) if services else {}
+        local = await stack.enter_async_context(_standins(settings, services, redis_url)) if services and start else {}
         yield replace(_outside(settings, redis_url, local, (*missing, *services)), upkeep=upkeep)
 
 
@@ -264,14 +267,14 @@ def _outside(settings: Settings, redis_url: str, local: dict[str, str], standins
     workspace, model = "workspace" in standins, "model" in standins
     return Outside(
         redis_url=redis_url,
-        slack_api_url=local["slack_api_url"] if workspace else settings.slack_api_url,
-        bot_token=local["bot_token"] if workspace else secret(settings.slack_bot_token),
-        app_token=local["app_token"] if workspace else secret(settings.slack_app_token),
+        slack_api_url=local.get("slack_api_url", "") if workspace else settings.slack_api_url,
+        bot_token=local.get("bot_token", "") if workspace else secret(settings.slack_bot_token),
+        app_token=local.get("app_token", "") if workspace else secret(settings.slack_app_token),
         signing_secret=secret(settings.slack_signing_secret),
-        model_url=local["openai_base_url"] if model else settings.openai_base_url,
+        model_url=local.get("openai_base_url", "") if model else settings.openai_base_url,
         model_key="rehearsal" if model else secret(settings.openai_api_key) or "none",
         model_name="rehearsal" if model else settings.openai_model,
-        smtp_url=local["smtp_url"] if "mail" in standins else secret(settings.smtp_url),
+        smtp_url=local.get("smtp_url", "") if "mail" in standins else secret(settings.smtp_url),
         directory_file=settings.directory_file or (_demo("directory.toml") if workspace else None),
         page=local.get("page", ""),
         standins=standins,

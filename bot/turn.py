@@ -36,8 +36,6 @@ from tools.spec import Caller, Desk, Use
 
 TEXT_MAX = 12_000
 """Characters of one message that are read."""
-DOWN_DELAY_MS = 5_000
-"""How long a message waits before an unreachable model is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,8 @@ class Turns:
     """Aware UTC: the day that people mean."""
     now: Callable[[], datetime]
     """Aware UTC."""
+    down_ms: int = 5_000
+    """How long a message waits before an unreachable model is tried again."""
 
     async def message(self, lease: Lease, message: Message) -> Sequence[Write]:
         """From what a person wrote to the writes that end it. Raises `Later` while the model is down."""
@@ -131,7 +131,7 @@ class Turns:
                             return await self._stop(passage, reason)
         except ModelDown as down:
             await self._down(passage)
-            raise Later(DOWN_DELAY_MS, str(down)) from down
+            raise Later(self.down_ms, str(down)) from down
         raise AssertionError("the loop ends with a final, a pause or a stop")
 
     async def _head(self, caller: Caller, run: Run) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from bot.errors import ModelRefused
+from bot.errors import ModelDown, ModelRefused
 from bot.react.guards import Halt, Limits, Reason
 from bot.react.model import Messages, Model
 from bot.react.styles import native
@@ -100,6 +100,9 @@ class Loop:
                 trace.messages.append({"role": "assistant", "content": decision.text})
                 return Final(decision.text)
             return await _unless(stopped, self._act(run_id, trace, decision, use), left)
+        except ModelDown:
+            began = self.clock()  # waiting for an endpoint that is away is not running time
+            raise
         finally:
             trace.active_ms += int((self.clock() - began) * 1000)
 

@@ -75,27 +75,41 @@ class OpenAIModel:
             raise ModelDown(f"{type(error).__name__}") from error
         except ValueError as error:  # a 200 whose body is no JSON: a proxy's error page
             raise ModelDown("the endpoint's answer was not JSON") from error
+        if isinstance(answer, str):  # the same, and honest about its content type
+            raise ModelDown("the endpoint's answer was not JSON")
         return _read(answer)
 
 
 def _read(answer: Any) -> Reply:
-    """The parts of a completion that are used. Endpoints differ: every field may be missing or null."""
-    choices = getattr(answer, "choices", None) or []
-    if not choices:
+    """The parts of a completion that are used. Endpoints differ: every field may be missing, null or of another type."""
+    choices = getattr(answer, "choices", None)
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message, usage = getattr(first, "message", None), getattr(answer, "usage", None)
+    if message is None:
         return Reply(finish="empty")
-    message, usage = choices[0].message, getattr(answer, "usage", None)
-    calls = tuple(
-        RawCall(call.id or "", call.function.name or "", _text(call.function.arguments))
-        for call in (message.tool_calls or [])
-        if getattr(call, "function", None) is not None
-    )
+    calls = getattr(message, "tool_calls", None)
     return Reply(
-        text=message.content or "",
-        calls=calls,
-        finish=choices[0].finish_reason or "stop",
-        tokens_in=getattr(usage, "prompt_tokens", 0) or 0,
-        tokens_out=getattr(usage, "completion_tokens", 0) or 0,
+        text=_string(getattr(message, "content", None)),
+        calls=tuple(map(_call, calls)) if isinstance(calls, list) else (),
+        finish=_string(getattr(first, "finish_reason", None)) or "stop",
+        tokens_in=_count(getattr(usage, "prompt_tokens", 0)),
+        tokens_out=_count(getattr(usage, "completion_tokens", 0)),
     )
+
+
+def _call(call: Any) -> RawCall:
+    """One tool call; what is not there is empty, and refused where it is needed."""
+    function = getattr(call, "function", None)
+    arguments = getattr(function, "arguments", None)
+    return RawCall(_string(getattr(call, "id", None)), _string(getattr(function, "name", None)), _text(arguments))
+
+
+def _string(value: Any) -> str:
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else ""
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _text(arguments: Any) -> str:

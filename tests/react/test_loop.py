@@ -60,7 +60,9 @@ class Bench:
         card: dict[str, Any] = {"purpose": "p", "use_when": "u", "avoid_when": "a", "returns": "r", "errors": {}}
         return (
             Tool(name="look", args=Look, run=self.look, example={}, **card),
-            Tool(name="pay", args=Pay, stored=Pay, run=self.pay, prepare=self.plan, gate=Gate.CONFIRM, example={}, **card),
+            Tool(
+                name="pay", args=Pay, stored=Pay, run=self.pay, prepare=self.plan, gate=Gate.CONFIRM, example={}, **card
+            ),
         )
 
 
@@ -221,7 +223,10 @@ raw_calls = st.builds(
     RawCall, reply_texts, st.sampled_from(["look", "pay", "fly", ""]), st.one_of(reply_texts, st.just('{"reason":"x"}'))
 )
 replies = st.builds(
-    Reply, text=reply_texts, calls=st.lists(raw_calls, max_size=4).map(tuple), finish=st.sampled_from(["stop", "length"])
+    Reply,
+    text=reply_texts,
+    calls=st.lists(raw_calls, max_size=4).map(tuple),
+    finish=st.sampled_from(["stop", "length"]),
 )
 
 

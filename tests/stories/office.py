@@ -64,6 +64,10 @@ class Office:
     redis_url: str
     address: str
     smtp_url: str
+    model_url: str = ""
+    """Another model than the rehearsal."""
+    reply_s: float = 60.0
+    """How long one model call may take."""
     clock: Clock = field(default_factory=Clock)
     bot: Bot | None = None
 
@@ -74,7 +78,7 @@ class Office:
             bot_token=BOT_TOKEN,
             app_token=APP_TOKEN,
             signing_secret=SECRET,
-            model_url=f"{self.address}/v1",
+            model_url=self.model_url or f"{self.address}/v1",
             model_key="none",
             model_name="rehearsal",
             smtp_url=self.smtp_url,
@@ -87,7 +91,9 @@ class Office:
     ) -> AsyncIterator[Bot]:
         """The bot at work in this process."""
         settings = quick_settings(**changes)
-        tuning = Tuning(sweep_s=0.1, relay_s=0.05, grace_s=grace_s, now=self.clock, today=lambda: TODAY)
+        tuning = Tuning(
+            sweep_s=0.1, relay_s=0.05, down_s=0.2, reply_s=self.reply_s, grace_s=grace_s, now=self.clock, today=lambda: TODAY
+        )
         async with (
             assembled(settings, self.outside(), tuning=tuning, model=model) as bot,
             connected(bot, settings, self.outside()),

@@ -44,7 +44,7 @@ def user_object(app: App, person: Person, *, locale: bool, email: bool) -> Json:
         "is_admin": False,
         "is_owner": False,
         "is_primary_owner": False,
-        "is_restricted": False,
+        "is_restricted": person.is_restricted,
         "is_ultra_restricted": False,
         "is_bot": person.is_bot,
         "is_app_user": False,

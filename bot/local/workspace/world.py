@@ -26,6 +26,8 @@ class Person:
     locale: str = "en-US"
     tz: str = "UTC"
     is_bot: bool = False
+    is_restricted: bool = False
+    """A guest."""
     deleted: bool = False
 
     @property
