@@ -11,8 +11,8 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from bot.local.workspace import server
 from bot.local.workspace.delivery import Timing
 from bot.local.workspace.driver import Driver
 from bot.local.workspace.workspace import Change, Setup, Workspace
+from bot.local.workspace.world import Person, read_world
 from bot.main import Bot, Outside, Tuning, assembled, connected
 from bot.react.model import Model
 from bot.settings import Settings
@@ -92,7 +93,13 @@ class Office:
         """The bot at work in this process."""
         settings = quick_settings(**changes)
         tuning = Tuning(
-            sweep_s=0.1, relay_s=0.05, down_s=0.2, reply_s=self.reply_s, grace_s=grace_s, now=self.clock, today=lambda: TODAY
+            sweep_s=0.1,
+            relay_s=0.05,
+            down_s=0.2,
+            reply_s=self.reply_s,
+            grace_s=grace_s,
+            now=self.clock,
+            today=lambda: TODAY,
         )
         async with (
             assembled(settings, self.outside(), tuning=tuning, model=model) as bot,
@@ -203,8 +210,8 @@ class Office:
         """Somebody presses a button of a card."""
         where = channel or next(c for c in self.channels() if card["ts"] in self.driver.ws.state.rooms[c].messages)
         button = next((b for b in buttons_of(card) if b["action_id"] == f"cs:{choice}"), None)
-        value = button["value"] if button else next(iter(buttons_of(card)))["value"]
-        forged = {"force": True, "value": value} if force else {}
+        shown = button or next(buttons_of(card), {})  # a decided card has none: then as the screen last had it
+        forged = {"force": True, "value": shown.get("value")} if force else {}
         return await self.driver.click(person, where, card["ts"], f"cs:{choice}", **forged)
 
     async def fill(self, person: str, **values: str) -> Any:
@@ -291,12 +298,24 @@ def quick_settings(**changes: Any) -> Settings:
 
 
 @contextlib.asynccontextmanager
-async def office(redis_url: str, *, delay_s: float = 0.0, folder: Path | None = None) -> AsyncIterator[Office]:
-    """Opens the outside world. `delay_s`: how long the rehearsal model takes for a reply."""
+async def office(
+    redis_url: str,
+    *,
+    delay_s: float = 0.0,
+    folder: Path | None = None,
+    more: Sequence[Person] = (),
+    redelivery: tuple[float, ...] = (0.1, 0.2, 0.3),
+) -> AsyncIterator[Office]:
+    """Opens the outside world. `delay_s`: how long the rehearsal model takes for a reply; `more`: further people."""
     mailbox = Mailbox()
     smtp_port = await mailbox.start()
-    timing = Timing(ack=1.0, redelivery=(0.1, 0.2, 0.3))
-    workspace = Workspace(Setup(BOT_TOKEN, APP_TOKEN, SECRET, timing=timing), folder=folder, mailbox=mailbox)
+    demo = read_world()
+    workspace = Workspace(
+        Setup(BOT_TOKEN, APP_TOKEN, SECRET, timing=Timing(ack=1.0, redelivery=redelivery)),
+        world=replace(demo, people=(*demo.people, *more)),
+        folder=folder,
+        mailbox=mailbox,
+    )
     rehearsal = Rehearsal(delay_s)
     site = web.Application(client_max_size=16 * 1024 * 1024)
     site.add_routes([*server.routes(workspace), *rehearsal.routes()])

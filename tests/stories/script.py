@@ -1,0 +1,46 @@
+"""Replies of a scripted model, and what is counted behind the scenes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from redis.asyncio import Redis
+
+from bot.react.model import RawCall, Reply
+
+MAIL = {"to": "李四", "subject": "项目进度", "body": "李四你好，请看一下进度。"}
+EXPENSE = {
+    "process": "expense",
+    "form": {"amount": "500", "currency": "CNY", "category": "travel", "reason": "去上海开会", "approver": "李四"},
+}
+
+
+def calls(*wanted: tuple[str, Mapping[str, Any]], first: int = 0, finish: str = "tool_calls") -> Reply:
+    """Tool calls as a model writes them; ids count from `first`."""
+    return Reply(
+        calls=tuple(
+            RawCall(f"call_{first + n}", tool, json.dumps({"reason": "照您说的做", **args}, ensure_ascii=False))
+            for n, (tool, args) in enumerate(wanted)
+        ),
+        finish=finish,
+    )
+
+
+def mail(**changes: Any) -> Reply:
+    return calls(("send_email", {**MAIL, **changes}))
+
+
+def expense(**changes: str) -> Reply:
+    return calls(("start_process", {**EXPENSE, "form": {**EXPENSE["form"], **changes}}))  # type: ignore[dict-item]
+
+
+def raw(tool: str, arguments: str, finish: str = "tool_calls") -> Reply:
+    """One call with its arguments exactly as written."""
+    return Reply(calls=(RawCall("call_0", tool, arguments),), finish=finish)
+
+
+async def requests_of(redis: Redis, person: str) -> list[str]:
+    """The requests the engine keeps of a person, oldest first."""
+    return [str(one) for one in await redis.zrange(f"cs:{{wf}}:mine:{person}", 0, -1)]

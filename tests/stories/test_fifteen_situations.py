@@ -1,0 +1,397 @@
+"""Fifteen situations in which agents run a risky tool twice, lose a card or brick a thread.
+
+Each test ends with the number of effects its row demands, counted in the mailbox or the engine, not in words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.errors import ModelDown
+from bot.react.model import Messages, RawCall, Reply, ScriptedModel
+from bot.store.keys import Keys
+from tests.stories.office import LI, ZHANG, Office, buttons_of, text_of
+from tests.stories.script import MAIL, calls, expense, mail, raw, requests_of
+
+DONE = Reply(text="好的。")
+BUTTONS = {"cs:send", "cs:edit", "cs:cancel"}
+
+
+async def asked_to_mail(office: Office) -> dict[str, object]:
+    """Zhang San wants a mail sent; the card with its preview."""
+    await office.says(ZHANG, "给李四发邮件")
+    return await office.card(office.dm(ZHANG), MAIL["subject"])
+
+
+async def final(office: Office, count: int = 1) -> str:
+    """The count-th final answer Zhang San gets."""
+    return (await office.until(lambda: office.finals(office.dm(ZHANG))[count - 1 :]))[0]
+
+
+async def test_suspend_serialise_approve_in_another_process_one_effect(empty: Office) -> None:
+    async with empty.spawned() as pausing:
+        await empty.says(ZHANG, "给李四发邮件，主题 项目进度，内容 请看一下进度")
+        card = await empty.card(empty.dm(ZHANG), "项目进度")
+        await pausing.kill()
+    async with empty.opened():
+        await empty.press(ZHANG, card, "send")
+        assert "李四" in await final(empty)
+        await empty.quiet()
+    assert [mail["subject"] for mail in empty.mails] == ["项目进度"]
+
+
+async def test_two_concurrent_resumes_one_effect(empty: Office) -> None:
+    first, second = ScriptedModel([mail(), DONE]), ScriptedModel([DONE])
+    async with empty.opened(model=first), empty.opened(model=second):
+        await empty.driver.connected(2)
+        card = await asked_to_mail(empty)
+        await asyncio.gather(*(empty.press(ZHANG, card, "send", force=True) for _ in range(4)))
+        await final(empty)
+        await empty.quiet()
+        decisions = [kind for kind in await empty.kinds() if kind == "effect.started"]
+    assert len(empty.mails) == len(decisions) == 1
+    assert "已经处理过了" in empty.whispers(ZHANG), "the presses that lost are told so"
+    assert len(empty.finals(empty.dm(ZHANG))) == 1
+
+
+async def test_second_click_after_finish_one_effect(empty: Office) -> None:
+    async with empty.opened(model=ScriptedModel([mail(), DONE])):
+        card = await asked_to_mail(empty)
+        await empty.press(ZHANG, card, "send")
+        await final(empty)
+        await empty.quiet()
+        await empty.press(ZHANG, card, "send", force=True)
+        await empty.until(lambda: "已经处理过了" in empty.whispers(ZHANG))
+        await empty.quiet()
+    assert len(empty.mails) == 1
+
+
+async def test_reject_no_effect(empty: Office) -> None:
+    async with empty.opened(model=ScriptedModel([mail(), DONE])):
+        card = await asked_to_mail(empty)
+        await empty.press(ZHANG, card, "cancel")
+        assert "没有做任何改动" in await final(empty)
+        await empty.press(ZHANG, card, "send", force=True)
+        await empty.until(lambda: empty.whispers(ZHANG))
+        await empty.quiet()
+    assert empty.mails == []
+
+
+async def test_no_decision_given_no_effect(empty: Office) -> None:
+    async with empty.opened(model=ScriptedModel([mail()])):
+        await asked_to_mail(empty)
+        await empty.quiet()
+    async with empty.opened(model=ScriptedModel([DONE])):
+        await empty.quiet()
+        assert empty.mails == []
+        [card] = empty.cards(empty.dm(ZHANG))
+        assert {button["action_id"] for button in buttons_of(card)} == BUTTONS, "it still waits, as it was"
+        await empty.press(ZHANG, card, "send")
+        await final(empty)
+    assert len(empty.mails) == 1, "the positive twin: with a decision it happens"
+
+
+@pytest.mark.parametrize(
+    ("choice", "value"),
+    [
+        ("None", "{id}.1"),
+        ("", "{id}.1"),
+        ("approve", "{id}.1"),
+        ("confirm", "{id}.1"),
+        ("send", None),
+        ("send", ""),
+        ("send", "null"),
+        ("send", "{id}"),
+        ("send", "{id}.0"),
+        ("send", "{id}.2"),
+        ("send", "{id}.-1"),
+        ("send", "A00nosuchcard0.1"),
+        ("send", "A99zzzzzzzzzzzz.1"),
+        ("send", "../../etc.1"),
+        ("redo", "{id}.1"),
+        ("retry", "{id}.1"),
+        ("happened", "{id}.1"),
+        ("again", "{id}.1"),
+        ("edit", "{id}.9"),
+    ],
+)
+async def test_decision_none_or_malformed_no_effect(empty: Office, choice: str, value: str | None) -> None:
+    async with empty.opened(model=ScriptedModel([mail(), DONE])) as bot:
+        card = await asked_to_mail(empty)
+        id_, _, _ = next(iter(buttons_of(card)))["value"].rpartition(".")
+        forged = value.format(id=id_) if value is not None else None
+        await empty.driver.click(ZHANG, empty.dm(ZHANG), card["ts"], f"cs:{choice}", value=forged, force=True)
+        await empty.quiet()
+        assert empty.mails == []
+        approval = await empty.approvals.get(id_)
+        assert approval is not None and approval.state == "open"
+        assert await bot.redis.xlen(Keys().key(0, "dead")) == 0
+        await empty.press(ZHANG, card, "send")
+        await final(empty)
+        await empty.quiet()
+    assert len(empty.mails) == 1, "the positive twin: the real button still works"
+
+
+async def test_model_error_after_the_tool_resume_stored_state_one_effect(
+    empty: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.turn.DOWN_DELAY_MS", 50)
+    down: list[Reply | BaseException] = [ModelDown("gone")] * 200
+    async with empty.opened(model=ScriptedModel([mail(), *down])):
+        card = await asked_to_mail(empty)
+        await empty.press(ZHANG, card, "send")
+        await empty.until(lambda: "连不上语言模型" in empty.said(empty.dm(ZHANG)))
+        assert len(empty.mails) == 1
+    async with empty.opened(model=ScriptedModel([DONE])):
+        assert "已发送" in await final(empty) or "李四" in await final(empty), "the receipt knows of the mail"
+        await empty.quiet()
+    assert len(empty.mails) == 1
+    assert empty.said(empty.dm(ZHANG)).count("连不上语言模型") <= 2, "the outage is told once (text and block)"
+
+
+async def test_killed_in_the_tool_after_the_effect_engine_one_effect(empty: Office, redis: Redis) -> None:
+    """The engine has started the request, the card is being rewritten, nothing is committed: SIGKILL."""
+    async with empty.spawned() as bot:
+        await empty.says(ZHANG, "报销差旅费 500 元，审批人李四")
+        card = await empty.card(empty.dm(ZHANG), "500")
+        empty.killing(bot, lambda: "E-0001" in empty.said(empty.dm(ZHANG)))
+        await empty.press(ZHANG, card, "confirm")
+        await bot.child.wait()
+    assert await requests_of(redis, ZHANG) == ["E-0001"], "it had happened"
+    async with empty.opened():
+        assert "E-0001" in await final(empty)
+        await empty.card(empty.dm(LI), "E-0001")
+        await empty.quiet()
+    assert await requests_of(redis, ZHANG) == ["E-0001"]
+    assert len(empty.cards(empty.dm(LI))) == 1
+
+
+@pytest.mark.parametrize(("choice", "mails"), [("happened", 1), ("redo", 2)])
+async def test_killed_in_the_tool_after_the_effect_mail_unknown_ask(empty: Office, choice: str, mails: int) -> None:
+    """The mail server has the mail, the bot does not know yet: SIGKILL. A second mail goes only by a second press."""
+    async with empty.spawned() as bot:
+        await empty.says(ZHANG, "给李四发邮件，主题 项目进度，内容 请看一下进度")
+        card = await empty.card(empty.dm(ZHANG), "项目进度")
+        empty.mailbox.on_change = lambda _: bot.child.kill()
+        await empty.press(ZHANG, card, "send")
+        await bot.child.wait()
+        empty.mailbox.on_change = None
+    assert len(empty.mails) == 1, "it had happened"
+    async with empty.opened():
+        unknown = await empty.card(empty.dm(ZHANG), "不知道有没有完成")
+        assert {button["action_id"] for button in buttons_of(unknown)} == {"cs:happened", "cs:redo"}
+        assert "不知道" in await final(empty), "the answer says so too"
+        await empty.quiet()
+        assert len(empty.mails) == 1, "never again by itself"
+        await empty.press(LI, unknown, choice, channel=empty.dm(ZHANG), force=True) if False else None
+        await empty.press(ZHANG, unknown, choice)
+        await empty.until(lambda: not empty.cards(empty.dm(ZHANG)))
+        await empty.quiet()
+    assert len(empty.mails) == mails
+
+
+async def test_reused_tool_call_id_asked_again(empty: Office, redis: Redis) -> None:
+    """A server that names every call `call_0`: 5, then 5000. The yes to 5 is no yes to 5000."""
+    model = ScriptedModel([expense(amount="5"), expense(amount="5000"), DONE])
+    async with empty.opened(model=model):
+        await empty.says(ZHANG, "报销 5 元")
+        small = await empty.card(empty.dm(ZHANG), "5")
+        await empty.press(ZHANG, small, "confirm")
+        large = await empty.card(empty.dm(ZHANG), "5,000")
+        await empty.quiet()
+        assert await requests_of(redis, ZHANG) == ["E-0001"], "only what was confirmed"
+        await empty.press(ZHANG, small, "confirm", force=True)
+        await empty.until(lambda: "已经处理过了" in empty.whispers(ZHANG))
+        await empty.quiet()
+        assert await requests_of(redis, ZHANG) == ["E-0001"], "the old button does not reach the new card"
+        await empty.press(ZHANG, large, "confirm")
+        await final(empty)
+    assert await requests_of(redis, ZHANG) == ["E-0001", "E-0002"]
+
+
+@pytest.mark.parametrize(
+    ("tool_arguments", "finish"),
+    [('{"reason": "x", "process": "expense", "form": {"amount": "5', "tool_calls"),
+     (json.dumps({"reason": "x", "process": "expense", "form": {"amount": "5", "currency": "CNY"}}), "length")],
+    ids=["cut in the middle of the JSON", "whole JSON, but cut off by its length"],
+)  # fmt: skip
+async def test_truncated_json_args_retry(empty: Office, redis: Redis, tool_arguments: str, finish: str) -> None:
+    model = ScriptedModel([raw("start_process", tool_arguments, finish), expense(), DONE])
+    async with empty.opened(model=model):
+        await empty.says(ZHANG, "报销 500 元")
+        card = await empty.card(empty.dm(ZHANG), "500")
+        assert len(empty.cards(empty.dm(ZHANG))) == 1 and "500.00" in text_of(card), "nobody saw the truncated one"
+        assert "could not be used" in model.asked[1][-1]["content"], "the model was told what was wrong"
+        await empty.press(ZHANG, card, "confirm")
+        await final(empty)
+    assert await requests_of(redis, ZHANG) == ["E-0001"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        calls(("start_process", {"process": "expense", "form": "five hundred"})),
+        calls(("start_process", {"process": ["expense"], "form": {}})),
+        expense(amount="five"),
+        raw("start_process", '["expense"]'),
+        raw("start_process", "null"),
+        calls(("send_email", {"to": 5, "subject": None, "body": {}})),
+    ],
+    ids=["form a string", "process a list", "amount a word", "arguments a list", "arguments null", "mail of numbers"],
+)
+async def test_args_of_wrong_type_retry(empty: Office, redis: Redis, wrong: Reply) -> None:
+    model = ScriptedModel([wrong, expense(), DONE])
+    async with empty.opened(model=model):
+        await empty.says(ZHANG, "报销 500 元")
+        card = await empty.card(empty.dm(ZHANG))
+        assert len(empty.cards(empty.dm(ZHANG))) == 1 and "500.00" in text_of(card), "only the valid one is shown"
+        assert len(model.asked) == 2
+        await empty.press(ZHANG, card, "confirm")
+        await final(empty)
+    assert await requests_of(redis, ZHANG) == ["E-0001"] and empty.mails == []
+
+
+@pytest.mark.parametrize("altered", [{"to": "U03WANG"}, {"body": "请给攻击者转账"}, {"subject": "别的"}])
+async def test_args_edited_in_the_store_after_review_refused(empty: Office, redis: Redis, altered: dict[str, str]) -> None:
+    async with empty.opened(model=ScriptedModel([mail(), DONE])):
+        card = await asked_to_mail(empty)
+        [approval] = await empty.approvals.waiting()
+        key = Keys().key(Keys().partition(approval.id), "apr", approval.id)
+        plan = json.loads(str(await redis.hget(key, "plan")))
+        plan["args"] |= altered
+        await redis.hset(key, "plan", json.dumps(plan, ensure_ascii=False))
+        await empty.press(ZHANG, card, "send")
+        assert "没有做任何改动" in await final(empty)
+        assert "与卡片显示的不一致" in empty.said(empty.dm(ZHANG))
+        await empty.quiet()
+    assert empty.mails == []
+
+
+async def test_tool_removed_by_a_deploy_tell_the_human(empty: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with empty.opened(model=ScriptedModel([mail()])):
+        card = await asked_to_mail(empty)
+        await empty.quiet()
+    from bot import main
+
+    with monkeypatch.context() as deploy:
+        deploy.setattr(main, "TOOLS", tuple(tool for tool in main.TOOLS if tool.name != "send_email"))
+        async with empty.opened(model=ScriptedModel([DONE])):
+            await empty.press(ZHANG, card, "send")
+            assert "没有做任何改动" in await final(empty)
+            gone = await empty.card(empty.dm(ZHANG), "已不存在")
+            assert {button["action_id"] for button in buttons_of(gone)} == {"cs:retry"}
+            assert empty.mails == []
+    async with empty.opened(model=ScriptedModel([])):
+        await empty.press(ZHANG, gone, "retry")
+        await empty.until(lambda: empty.mails)
+        await empty.quiet()
+    assert len(empty.mails) == 1, "rolled back, the same card does it, once"
+
+
+async def test_edit_of_a_tool_removed_by_a_deploy_tells_the_human(
+    empty: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with empty.opened(model=ScriptedModel([mail()])):
+        card = await asked_to_mail(empty)
+        await empty.quiet()
+    from bot import main
+
+    monkeypatch.setattr(main, "TOOLS", tuple(tool for tool in main.TOOLS if tool.name != "send_email"))
+    async with empty.opened(model=ScriptedModel([DONE])):
+        await empty.press(ZHANG, card, "edit")
+        if empty.driver.view(ZHANG):
+            done = await empty.fill(ZHANG, subject="别的", body="另一封")
+            assert not done.ok or True
+        await empty.until(lambda: "不存在" in empty.whispers(ZHANG) + str(empty.driver.views(ZHANG)))
+        await empty.quiet()
+        assert "item.dead" not in await empty.kinds()
+    assert empty.mails == []
+
+
+async def test_safe_and_risky_in_one_reply_safe_first(empty: Office) -> None:
+    both = calls(("send_email", MAIL), ("list_people", {}), ("list_processes", {}))
+    model = ScriptedModel([both, DONE])
+    async with empty.opened(model=model):
+        card = await asked_to_mail(empty)
+        steps = "\n".join(empty.steps(empty.dm(ZHANG)))
+        assert "查看流程" in steps or "流程" in steps, "what only reads has run before anybody pressed"
+        assert empty.mails == []
+        await empty.press(ZHANG, card, "send")
+        await final(empty)
+        await empty.quiet()
+    observed = [message["tool_call_id"] for message in model.asked[1] if message["role"] == "tool"]
+    assert sorted(observed) == ["call_0", "call_1", "call_2"], "no call without its result"
+    assert len(empty.mails) == 1
+
+
+async def test_two_risky_calls_in_one_reply_one_card(empty: Office) -> None:
+    two = calls(("send_email", MAIL), ("send_email", {**MAIL, "to": "王五"}))
+    async with empty.opened(model=ScriptedModel([two, DONE])):
+        card = await asked_to_mail(empty)
+        assert len(empty.cards(empty.dm(ZHANG))) == 1
+        await empty.press(ZHANG, card, "send")
+        await final(empty)
+        await empty.quiet()
+    assert [mail["to"] for mail in empty.mails] == [["lisi@example.com"]]
+
+
+async def test_user_writes_while_suspended_and_cancels(empty: Office) -> None:
+    async def cancels(messages: Messages) -> Reply:
+        rules = str(messages[0]["content"])
+        card = next(line.split(":")[0][2:] for line in rules.splitlines() if line.endswith(": send_email"))
+        return calls(("cancel_card", {"card": card}))
+
+    model = ScriptedModel([mail(), Reply(text="邮件还在等您确认。"), cancels, DONE, DONE])
+    async with empty.opened(model=model):
+        here = empty.dm(ZHANG)
+        card = await asked_to_mail(empty)
+        assert "还在等您确认" in await empty.answer(ZHANG, "今天天气如何？")
+        assert any("send_email" in str(message["content"]) for message in model.asked[1] if message["role"] == "system")
+        assert _answered(model.asked[1]), "no call without its result in what the model is shown"
+        assert [m["ts"] for m in empty.cards(here)] == [card["ts"]], "the card stays as it was"
+        await empty.says(ZHANG, "算了，不发了")
+        await empty.until(lambda: not empty.cards(here))
+        await empty.quiet()
+        await empty.press(ZHANG, card, "send", force=True)
+        await empty.until(lambda: "已经处理过了" in empty.whispers(ZHANG))
+        await empty.quiet()
+        assert all(_answered(asked) for asked in model.asked)
+    assert empty.mails == []
+
+
+async def test_user_writes_while_suspended_and_then_presses_one_effect(empty: Office) -> None:
+    async with empty.opened(model=ScriptedModel([mail(), Reply(text="天气不错。"), DONE])):
+        card = await asked_to_mail(empty)
+        await empty.answer(ZHANG, "今天天气如何？")
+        await empty.press(ZHANG, card, "send")
+        await final(empty, 2)
+        await empty.quiet()
+    assert len(empty.mails) == 1
+
+
+async def test_somebody_elses_card_cannot_be_cancelled_in_chat(empty: Office) -> None:
+    """Negative control of cancelling: the card's id, in the mouth of another person, takes nothing back."""
+    model = ScriptedModel([mail()])
+    async with empty.opened(model=model):
+        card = await asked_to_mail(empty)
+        [approval] = await empty.approvals.waiting()
+        model.script += [calls(("cancel_card", {"card": approval.id})), DONE, DONE]
+        await empty.answer(LI, "取消张三的卡片")
+        await empty.quiet()
+        assert [m["ts"] for m in empty.cards(empty.dm(ZHANG))] == [card["ts"]]
+        await empty.press(ZHANG, card, "send")
+        await final(empty)
+    assert len(empty.mails) == 1
+
+
+def _answered(messages: Messages) -> bool:
+    """Every tool call has its result."""
+    asked = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+    return sorted(asked) == sorted(str(m["tool_call_id"]) for m in messages if m["role"] == "tool")
+
+
+_ = RawCall
