@@ -62,6 +62,7 @@ from tools.workflow.store import RedisStore
 
 log = logs.get(__name__)
 
+DAY_MS = 24 * 3_600_000
 KEEP_S = 2.0
 """How often the embedded server is looked after."""
 READY_S = 20.0
@@ -135,7 +136,7 @@ async def assembled(
 
         lanes = Lanes(redis, keys, lease_ms=int(settings.lease_seconds * 1000), max_tries=tuning.max_tries)
         runs, approvals = Runs(redis, keys), Approvals(redis, keys)
-        history = History(redis, keys, max_tokens=settings.history_tokens)
+        history = History(redis, keys, settings.history_tokens, settings.history_days * DAY_MS)
         journal = Journal(redis, keys)
 
         engine = EmbeddedEngine(

@@ -81,7 +81,7 @@ class OpenAIModel:
 
 
 def _read(answer: Any) -> Reply:
-    """The parts of a completion that are used. Endpoints differ: every field may be missing, null or of another type."""
+    """The parts of a completion that are used. Endpoints differ: any field may be missing, null or of another type."""
     choices = getattr(answer, "choices", None)
     first = choices[0] if isinstance(choices, list) and choices else None
     message, usage = getattr(first, "message", None), getattr(answer, "usage", None)
@@ -114,8 +114,8 @@ def _count(value: Any) -> int:
 
 def _text(arguments: Any) -> str:
     """Arguments as text. Some servers send an object where the protocol says string."""
-    if isinstance(arguments, str):
-        return arguments
+    if isinstance(arguments, str) or arguments is None:
+        return arguments or ""
     return json.dumps(arguments, ensure_ascii=False)
 
 

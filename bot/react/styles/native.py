@@ -79,14 +79,20 @@ def _act(reply: Reply) -> Decision:
     proposed: list[Proposed] = []
     for index, call in enumerate(reply.calls):
         try:
-            args = json.loads(call.arguments or "{}")
-        except ValueError:
+            args = _parsed(call.arguments or "{}")
+        except (ValueError, RecursionError):
             return Malformed(f"The arguments of {call.name[:60]!r} were not valid JSON.")
         if not isinstance(args, dict):
             return Malformed(f"The arguments of {call.name[:60]!r} must be a JSON object.")
         reason = args.pop("reason", "")
         proposed.append(Proposed(call.id or f"call_{index}", call.name, args, str(reason).strip()[:280]))
     return Act(tuple(proposed))
+
+
+def _parsed(text: str) -> Any:
+    """JSON, with halves of surrogate pairs replaced: its escapes can spell them, and no wire or store carries them."""
+    written = json.dumps(json.loads(text), ensure_ascii=False)
+    return json.loads(written.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def asked(act: Act, text: str) -> dict[str, Any]:
