@@ -84,6 +84,8 @@ class Gates:
         if click.choice in RECOVERIES:
             return await self._recover(lease, approval, click)
         choice = cards.choice_of(approval.plan, click.choice)
+        if choice is not None and self._without_tool(approval, choice):
+            return await self._refuse(click, approval, Refusal(code="no_tool"))
         if choice is None or (choice.fields and click.form is None):
             return await self._refuse(click, approval, Refusal(code="no_form"))
         if choice.replans:
@@ -159,6 +161,10 @@ class Gates:
             told,
             *(_resume(approval, waiter) for waiter in approval.waiters),
         ]
+
+    def _without_tool(self, approval: Approval, choice: Choice) -> bool:
+        """Nothing can be planned anew: a deploy has taken the tool away since the card was shown."""
+        return choice.replans and approval.tool not in self.tools
 
     def _repeatable(self, approval: Approval) -> bool:
         tool = self.tools.get(approval.tool)
@@ -293,14 +299,16 @@ class Gates:
         if may_press(approval, click.person, click.choice, click.version, self._now_ms()) is not None:
             return None
         choice = cards.choice_of(approval.plan, click.choice)
-        return cards.dialog(approval, choice, person, click.place) if choice and choice.fields else None
+        if choice is None or not choice.fields or self._without_tool(approval, choice):
+            return None
+        return cards.dialog(approval, choice, person, click.place)
 
     async def problems(self, click: Click) -> dict[str, str]:
         """Field → sentence, for a submitted dialog that would not do."""
         approval, person = await self.approvals.get(click.approval), await self.directory.caller(click.person)
         choice = cards.choice_of(approval.plan, click.choice) if approval else None
-        if approval is None or person is None or choice is None:
-            return {}  # the click itself is refused with words
+        if approval is None or person is None or choice is None or approval.tool not in self.tools:
+            return {}  # the click itself is answered with words
         try:
             await self._try(approval, choice, person, click)
         except ToolError as error:

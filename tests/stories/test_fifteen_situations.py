@@ -6,13 +6,16 @@ Each test ends with the number of effects its row demands, counted in the mailbo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 
 import pytest
 from redis.asyncio import Redis
 
+from bot import main
 from bot.errors import ModelDown
-from bot.react.model import Messages, RawCall, Reply, ScriptedModel
+from bot.local.workspace.delivery import Unanswered
+from bot.react.model import Messages, Reply, ScriptedModel
 from bot.store.keys import Keys
 from tests.stories.office import LI, ZHANG, Office, buttons_of, text_of
 from tests.stories.script import MAIL, calls, expense, mail, raw, requests_of
@@ -102,7 +105,6 @@ async def test_no_decision_given_no_effect(empty: Office) -> None:
         ("", "{id}.1"),
         ("approve", "{id}.1"),
         ("confirm", "{id}.1"),
-        ("send", None),
         ("send", ""),
         ("send", "null"),
         ("send", "{id}"),
@@ -136,10 +138,43 @@ async def test_decision_none_or_malformed_no_effect(empty: Office, choice: str, 
     assert len(empty.mails) == 1, "the positive twin: the real button still works"
 
 
-async def test_model_error_after_the_tool_resume_stored_state_one_effect(
-    empty: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bot.turn.DOWN_DELAY_MS", 50)
+@pytest.mark.parametrize(
+    "actions",
+    [
+        None,
+        [],
+        [{}],
+        [{"value": "x.1"}],
+        [{"action_id": "cs:send"}],
+        [{"action_id": "cs:send", "value": None}],
+        [{"action_id": "cs:send", "value": ["x.1"]}],
+    ],
+)
+async def test_a_click_payload_without_a_decision_no_effect(empty: Office, actions: object) -> None:
+    """Payloads of shapes that the platform does not send: nothing runs, and what follows is served."""
+    async with empty.opened(model=ScriptedModel([mail(), DONE])):
+        card = await asked_to_mail(empty)
+        here = empty.dm(ZHANG)
+        payload = {
+            "type": "block_actions",
+            "trigger_id": "1.2.odd",
+            "team": {"id": "T0LOCAL"},
+            "user": {"id": ZHANG},
+            "channel": {"id": here},
+            "container": {"type": "message", "message_ts": card["ts"], "channel_id": here},
+            "actions": actions,
+        }
+        with contextlib.suppress(Unanswered):
+            await empty.driver.ws.delivery.interact("interactive", payload)
+        await empty.quiet()
+        assert empty.mails == []
+        await empty.press(ZHANG, card, "send")
+        await final(empty)
+        await empty.quiet()
+    assert len(empty.mails) == 1
+
+
+async def test_model_error_after_the_tool_resume_stored_state_one_effect(empty: Office) -> None:
     down: list[Reply | BaseException] = [ModelDown("gone")] * 200
     async with empty.opened(model=ScriptedModel([mail(), *down])):
         card = await asked_to_mail(empty)
@@ -187,7 +222,6 @@ async def test_killed_in_the_tool_after_the_effect_mail_unknown_ask(empty: Offic
         assert "不知道" in await final(empty), "the answer says so too"
         await empty.quiet()
         assert len(empty.mails) == 1, "never again by itself"
-        await empty.press(LI, unknown, choice, channel=empty.dm(ZHANG), force=True) if False else None
         await empty.press(ZHANG, unknown, choice)
         await empty.until(lambda: not empty.cards(empty.dm(ZHANG)))
         await empty.quiet()
@@ -201,7 +235,7 @@ async def test_reused_tool_call_id_asked_again(empty: Office, redis: Redis) -> N
         await empty.says(ZHANG, "报销 5 元")
         small = await empty.card(empty.dm(ZHANG), "5")
         await empty.press(ZHANG, small, "confirm")
-        large = await empty.card(empty.dm(ZHANG), "5,000")
+        large = await empty.card(empty.dm(ZHANG), "5000")
         await empty.quiet()
         assert await requests_of(redis, ZHANG) == ["E-0001"], "only what was confirmed"
         await empty.press(ZHANG, small, "confirm", force=True)
@@ -256,7 +290,9 @@ async def test_args_of_wrong_type_retry(empty: Office, redis: Redis, wrong: Repl
 
 
 @pytest.mark.parametrize("altered", [{"to": "U03WANG"}, {"body": "请给攻击者转账"}, {"subject": "别的"}])
-async def test_args_edited_in_the_store_after_review_refused(empty: Office, redis: Redis, altered: dict[str, str]) -> None:
+async def test_args_edited_in_the_store_after_review_refused(
+    empty: Office, redis: Redis, altered: dict[str, str]
+) -> None:
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         card = await asked_to_mail(empty)
         [approval] = await empty.approvals.waiting()
@@ -275,8 +311,6 @@ async def test_tool_removed_by_a_deploy_tell_the_human(empty: Office, monkeypatc
     async with empty.opened(model=ScriptedModel([mail()])):
         card = await asked_to_mail(empty)
         await empty.quiet()
-    from bot import main
-
     with monkeypatch.context() as deploy:
         deploy.setattr(main, "TOOLS", tuple(tool for tool in main.TOOLS if tool.name != "send_email"))
         async with empty.opened(model=ScriptedModel([DONE])):
@@ -297,17 +331,17 @@ async def test_edit_of_a_tool_removed_by_a_deploy_tells_the_human(
 ) -> None:
     async with empty.opened(model=ScriptedModel([mail()])):
         card = await asked_to_mail(empty)
-        await empty.quiet()
-    from bot import main
-
+        await empty.press(ZHANG, card, "edit")
+        assert await empty.until(lambda: empty.driver.view(ZHANG))
     monkeypatch.setattr(main, "TOOLS", tuple(tool for tool in main.TOOLS if tool.name != "send_email"))
     async with empty.opened(model=ScriptedModel([DONE])):
+        assert (await empty.fill(ZHANG, subject="别的", body="另一封")).ok, "a dialog opened before the deploy"
+        await empty.until(lambda: "这个功能在更新后已不存在" in empty.whispers(ZHANG))
         await empty.press(ZHANG, card, "edit")
-        if empty.driver.view(ZHANG):
-            done = await empty.fill(ZHANG, subject="别的", body="另一封")
-            assert not done.ok or True
-        await empty.until(lambda: "不存在" in empty.whispers(ZHANG) + str(empty.driver.views(ZHANG)))
-        await empty.quiet()
+        await empty.until(lambda: empty.whispers(ZHANG).count("这个功能在更新后已不存在") >= 2)
+        assert empty.driver.view(ZHANG) is None, "no dialog that could not be used"
+        await empty.press(ZHANG, card, "cancel")
+        assert "没有做任何改动" in await final(empty)
         assert "item.dead" not in await empty.kinds()
     assert empty.mails == []
 
@@ -392,6 +426,3 @@ def _answered(messages: Messages) -> bool:
     """Every tool call has its result."""
     asked = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
     return sorted(asked) == sorted(str(m["tool_call_id"]) for m in messages if m["role"] == "tool")
-
-
-_ = RawCall
