@@ -22,8 +22,8 @@ from tools.spec import ToolError
 
 SCOPES = frozenset(
     {
-        *("app_mentions:read", "channels:history", "chat:write", "commands", "im:history"),
-        *("im:read", "im:write", "users:read", "users:read.email"),
+        *("app_mentions:read", "channels:history", "chat:write", "commands", "groups:history"),
+        *("im:history", "im:write", "users:read", "users:read.email"),
     }
 )
 """What the manifest asks for and the bot cannot do without."""

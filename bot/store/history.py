@@ -32,6 +32,7 @@ class History:
     redis: Redis
     keys: Keys
     max_tokens: int = 8_000
+    kept_ms: int = KEPT_MS
 
     def _key(self, conversation: str) -> str:
         return self.keys.key(self.keys.partition(conversation), "h", conversation)
@@ -39,7 +40,7 @@ class History:
     def turn(self, conversation: str, entries: Iterable[Mapping[str, Any]]) -> Push:
         """The write that adds entries (`role`, `content`, and as needed `name`, `at`), oldest first."""
         values = [f"{estimate(str(one['content']))}|{json.dumps(one, ensure_ascii=False)}" for one in entries]
-        return Push(self._key(conversation), values, ttl_ms=KEPT_MS, max_tokens=self.max_tokens)
+        return Push(self._key(conversation), values, ttl_ms=self.kept_ms, max_tokens=self.max_tokens)
 
     async def load(self, conversation: str) -> list[dict[str, Any]]:
         """Entries, oldest first, never beginning with an answer whose question has been trimmed away.
