@@ -65,7 +65,7 @@ class Dispatch:
             return []
         place = await self.chat.direct(person.id)
         text = literal(notice.note, person.language)
-        await self.chat.post(place, Post(text), key=lease.item.id, again=lease.item.tries > 1)
+        await self.chat.post(place, Post(text), key=lease.item.id, again=lease.item.again)
         return [self.journal.entry(lease.lane, "notice", person=person.id, channel=place.channel, text=notice.note.key)]
 
     async def give_up(self, item: Item, error: str) -> Sequence[Write]:

@@ -223,7 +223,7 @@ class Gates:
             approval = self._new(ask, approval.version + 1 if approval else 1)
         if ask.waiter and ask.waiter not in approval.waiters:
             approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
-        approval = await self._posted(approval, lease.item.id, again=lease.item.tries > 1)
+        approval = await self._posted(approval, lease.item.id, again=lease.item.again)
         asked = self._noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
         return [*self.approvals.opened(approval, self._remind_ms(approval)), asked]
 
@@ -258,7 +258,7 @@ class Gates:
                 place,
                 Post(text),
                 key=f"{approval.id}:{version}:remind:{reader.id}",
-                again=lease.item.tries > 1,
+                again=lease.item.again,
             )
         return [self._noted(approval, "approval.reminded")]
 

@@ -275,4 +275,4 @@ class Passage:
     @property
     def again(self) -> bool:
         """Another process may have posted some of this already."""
-        return self.lease.item.tries > 1
+        return self.lease.item.again

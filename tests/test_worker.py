@@ -338,7 +338,8 @@ async def test_beyond_the_grace_lanes_are_given_back_without_a_try(lanes: Lanes,
     async with running(make(lanes, Recorder(keys, handle), grace_s=0.05)):
         await asyncio.wait_for(started.wait(), 5)
     [lease] = await lanes.claim("next", keys.partition("D1"), 1)
-    assert (lease.item.id, lease.item.tries, lease.item.error) == ("E1", 1, "")
+    assert (lease.item.id, lease.item.tries, lease.item.error) == ("E1", 1, "handed over")
+    assert lease.item.again, "who goes on must look for what was said already"
 
 
 async def test_a_cancelled_worker_gives_its_lanes_back(lanes: Lanes, keys: Keys) -> None:

@@ -51,7 +51,12 @@ class Item:
     put_ms: int = 0
     """When it was put (epoch, Redis clock)."""
     error: str = ""
-    """Why the delivery before this one failed."""
+    """Why the delivery before this one did not end."""
+
+    @property
+    def again(self) -> bool:
+        """It was begun before, counted or not: some of its posts may be there already."""
+        return self.tries > 1 or bool(self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +125,8 @@ class Lease:
         self._kept(await self._lanes.run("retry", self.lane, self.lane, self.token, *args))
 
     async def release(self) -> None:
-        """Give the lane back at once, as if the item had not been delivered."""
-        await self.retry(0, "", count=False)
+        """Give the lane back at once, without counting the delivery."""
+        await self.retry(0, "handed over", count=False)
 
     def _kept(self, answer: str) -> None:
         if answer == "lost":

@@ -283,6 +283,7 @@ async def test_release_counts_no_try(lanes: Lanes) -> None:
     for _ in range(4):
         lease = await take(lanes)
         assert lease.item.tries == 1
+        assert lease.item.again == (lease.item.error == "handed over")
         await lease.release()
 
 
