@@ -1,0 +1,82 @@
+"""What stories do behind people's backs, and what they look at there."""
+
+from __future__ import annotations
+
+import copy
+from datetime import timedelta
+from typing import Any
+
+from bot.store.keys import Keys
+from tests.stories.office import Office, buttons_of
+from tools.workflow.state import Request
+from tools.workflow.store import RedisStore
+
+
+def kept(card: dict[str, Any]) -> dict[str, Any]:
+    """The card as it looks now, whatever it is rewritten to later."""
+    return copy.deepcopy(card)
+
+
+async def forged(desk: Office, person: str, card: dict[str, Any], choice: str) -> Any:
+    """A press on a card that this person does not even see: sent from a message of their own DM."""
+    channel = desk.dm(person)
+    if not desk.posts(channel):
+        await desk.answer(person, "help")
+    value = next(buttons_of(card))["value"]
+    at = desk.posts(channel)[-1]["ts"]
+    return await desk.driver.click(person, channel, at, f"cs:{choice}", value=value, force=True)
+
+
+async def told_privately(desk: Office, person: str, words: str, times: int = 1) -> str:
+    """Waits until this person alone has been told so, that many times."""
+    return await desk.until(lambda: told if (told := desk.whispers(person)).count(words) >= times else "")
+
+
+async def request_of(desk: Office, request: str) -> Request:
+    """A request as the engine keeps it."""
+    assert desk.bot is not None
+    found = await RedisStore(desk.bot.redis).load(request)
+    assert found is not None, f"there is no {request}"
+    return found[1]
+
+
+async def requests_of(desk: Office, person: str) -> tuple[str, ...]:
+    assert desk.bot is not None
+    return await RedisStore(desk.bot.redis).listed("mine", person)
+
+
+async def times_told(desk: Office, kind: str, **wanted: Any) -> int:
+    """How often the journal has this kind of record."""
+    return len([record for record in await desk.journal(**wanted) if record.kind == kind])
+
+
+async def hours_pass(desk: Office, hours: float) -> None:
+    """Both clocks go ahead: the bot's, and the server's, which is what timers go by."""
+    assert desk.bot is not None
+    keys = Keys()
+    desk.clock.ahead += timedelta(hours=hours)
+    for partition in range(keys.partitions):
+        schedule = keys.key(partition, "t")
+        for timer in await desk.bot.redis.zrange(schedule, 0, -1):
+            due = await _due(desk, str(timer)) - desk.clock.ahead.total_seconds() * 1000
+            await desk.bot.redis.zadd(schedule, {timer: due}, xx=True)
+
+
+async def _due(desk: Office, timer: str) -> float:
+    """When the bot's clock will say that a card's timer is due (ms)."""
+    kind, approval, _ = timer.split(":")
+    card = await desk.approvals.get(approval)
+    assert card is not None
+    return card.expires_ms if kind == "expire" else (card.created_ms + card.expires_ms) / 2
+
+
+def facts_of(card: dict[str, Any]) -> dict[str, str]:
+    """Label → value of everything a card shows in columns."""
+    fields = [field["text"] for block in card["blocks"] for field in block.get("fields", ())]
+    pairs = [text.partition("\n") for text in fields]
+    return {label.strip("*"): value for label, _, value in pairs}
+
+
+def choices_of(card: dict[str, Any]) -> set[str]:
+    """What can be pressed on a card."""
+    return {button["action_id"].removeprefix("cs:") for button in buttons_of(card)}
