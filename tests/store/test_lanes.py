@@ -280,10 +280,10 @@ async def test_a_lane_in_back_off_waits_and_keeps_its_order(lanes: Lanes) -> Non
 
 async def test_release_counts_no_try(lanes: Lanes) -> None:
     await lanes.put(LANE, "E1", "1")
-    for _ in range(4):
+    for before in range(4):
         lease = await take(lanes)
         assert lease.item.tries == 1
-        assert lease.item.again == (lease.item.error == "handed over")
+        assert lease.item.again == (before > 0), "but it may have been begun"
         await lease.release()
 
 
