@@ -19,6 +19,7 @@ from bot.doctor import examine
 from bot.errors import CountersignError, StoreDown
 from bot.local.embedded import Embedded
 from bot.logs import redact
+from bot.outside import outside_of
 from bot.records import Approval
 from bot.settings import Settings, read
 from bot.store.approvals import Approvals
@@ -130,7 +131,7 @@ def doctor() -> None:
 
     async def work() -> None:
         settings, failed = read(), False
-        async with composition.outside_of(settings, start=False) as outside:
+        async with outside_of(settings, start=False) as outside:
             async for finding in examine(outside):
                 mark, colour = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow")}.get(finding.level, ("FAIL", "red"))
                 typer.secho(f"{mark} {finding.what}: {finding.text}", fg=colour)

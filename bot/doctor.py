@@ -12,7 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.slack import app as slack
 from bot.chat.slack.calls import call
 from bot.errors import CountersignError
-from bot.main import Outside
+from bot.outside import Outside
 from bot.react.model import OpenAIModel
 from bot.store.check import Severity, check
 from bot.store.connect import connect

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bot import commands
-from bot.events import Click, Dialog, Home, Message, Place
+from bot.events import Channel, Click, Dialog, Directory, Home, Message, Place, Post
 from bot.gate import Gates
 from bot.home import Homes
 from bot.records import ApprovalState, Cancel, Pressed, Wrote
@@ -14,6 +13,7 @@ from bot.store.approvals import Approvals
 from bot.store.history import History
 from bot.store.lanes import Accepted, Lanes
 from bot.store.runs import Runs
+from bot.texts import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,20 @@ class LaneIntake:
     homes: Homes
     history: History
     runs: Runs
-    full: Callable[[Message], Awaitable[None]]
-    """Tells the writer that the lane is full."""
+    chat: Channel
+    directory: Directory
 
     async def message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         body = Wrote(message=message).model_dump_json()
         accepted = await self.lanes.put(message.place.conversation, message.id, body, aliases=aliases)
         if accepted is Accepted.FULL:
-            await self.full(message)
+            await self._full(message)
+
+    async def _full(self, message: Message) -> None:
+        """Not taken, and said so: better than a queue without an end."""
+        person = await self.directory.get(message.person)
+        text = say("turn.full", person.language if person else "en")
+        await self.chat.post(message.place, Post(text), key=f"{message.id}:full")
 
     async def click(self, click: Click) -> None:
         """A press takes the lane of its approval: nobody's slow conversation holds a decision up."""

@@ -26,7 +26,8 @@ from bot.local.workspace.delivery import Timing
 from bot.local.workspace.driver import Driver
 from bot.local.workspace.workspace import Change, Setup, Workspace
 from bot.local.workspace.world import Person, read_world
-from bot.main import Bot, Outside, Tuning, assembled, connected
+from bot.main import Bot, Tuning, assembled, connected
+from bot.outside import Outside
 from bot.react.model import Model
 from bot.settings import Settings
 from bot.store.approvals import Approvals

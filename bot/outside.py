@@ -1,0 +1,159 @@
+"""The outside services: the real ones by setting, and for each missing one its stand-in on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from bot.errors import LocalFailed
+from bot.local.embedded import Embedded
+from bot.settings import Settings
+from bot.worker import Job
+
+KEEP_S = 2.0
+"""How often the embedded server is looked after."""
+READY_S = 20.0
+"""How long the local stand-ins may take to start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The outside services in use. `standins` names those that are not the real thing."""
+
+    redis_url: str
+    slack_api_url: str
+    bot_token: str
+    model_url: str
+    model_key: str
+    model_name: str
+    smtp_url: str
+    app_token: str = ""
+    signing_secret: str = ""
+    directory_file: Path | None = None
+    page: str = ""
+    standins: tuple[str, ...] = ()
+    upkeep: tuple[Job, ...] = ()
+    """What keeps local services alive while the bot runs."""
+
+
+@asynccontextmanager
+async def outside_of(settings: Settings, *, start: bool = True) -> AsyncIterator[Outside]:
+    """The real services by setting; each missing one replaced by its local stand-in (not started if not `start`)."""
+    async with AsyncExitStack() as stack:
+        redis_url, missing, upkeep = settings.redis_url, [] if settings.redis_url else ["redis"], tuple[Job, ...]()
+        if not redis_url:
+            embedded = Embedded(settings.data_dir / "redis")
+            redis_url = await embedded.ensure()
+            upkeep = (partial(_keep, embedded),)
+            stack.push_async_callback(embedded.close)
+        services = [
+            name
+            for name, real in (
+                ("workspace", settings.real_slack),
+                ("model", settings.real_model),
+                ("mail", settings.real_mail),
+            )
+            if not real
+        ]
+        local = await stack.enter_async_context(_standins(settings, services, redis_url)) if services and start else {}
+        yield replace(_outside(settings, redis_url, local, (*missing, *services)), upkeep=upkeep)
+
+
+async def _keep(embedded: Embedded) -> None:
+    """The embedded server is started again should it have died; whatever was acknowledged is on disk."""
+    await asyncio.sleep(KEEP_S)
+    await embedded.ensure()
+
+
+def _outside(settings: Settings, redis_url: str, local: dict[str, str], standins: tuple[str, ...]) -> Outside:
+    def secret(value: object) -> str:
+        return value.get_secret_value() if value is not None else ""  # type: ignore[attr-defined]
+
+    workspace, model = "workspace" in standins, "model" in standins
+    return Outside(
+        redis_url=redis_url,
+        slack_api_url=local.get("slack_api_url", "") if workspace else settings.slack_api_url,
+        bot_token=local.get("bot_token", "") if workspace else secret(settings.slack_bot_token),
+        app_token=local.get("app_token", "") if workspace else secret(settings.slack_app_token),
+        signing_secret=secret(settings.slack_signing_secret),
+        model_url=local.get("openai_base_url", "") if model else settings.openai_base_url,
+        model_key="rehearsal" if model else secret(settings.openai_api_key) or "none",
+        model_name="rehearsal" if model else settings.openai_model,
+        smtp_url=local.get("smtp_url", "") if "mail" in standins else secret(settings.smtp_url),
+        directory_file=settings.directory_file or (_demo("directory.toml") if workspace else None),
+        page=local.get("page", ""),
+        standins=standins,
+    )
+
+
+def _demo(name: str) -> Path:
+    return Path(__file__).parent / "local" / "demo" / name
+
+
+@asynccontextmanager
+async def _standins(settings: Settings, services: list[str], redis_url: str) -> AsyncIterator[dict[str, str]]:
+    """A child process that speaks the real protocols; it ends with us, whatever becomes of us."""
+    tokens = {"bot_token": f"xoxb-local-{secrets.token_hex(12)}", "app_token": f"xapp-local-{secrets.token_hex(12)}"}
+    command = [
+        sys.executable, "-m", "bot.local.standins",
+        "--data", str(settings.data_dir), "--port", str(settings.local_port),
+        *(f"--{name}" for name in services), "--journal", redis_url,
+    ]  # fmt: skip
+    child = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for us; we end the child after the last word has been said
+        env={**os.environ, "STANDIN_BOT_TOKEN": tokens["bot_token"], "STANDIN_APP_TOKEN": tokens["app_token"]},
+    )
+    try:
+        yield {**await _ready(child), **tokens}
+    finally:
+        if child.returncode is None:
+            child.terminate()
+        await child.wait()
+
+
+async def _ready(child: asyncio.subprocess.Process) -> dict[str, str]:
+    """The addresses that the child announces. Raises `LocalFailed`."""
+    if child.stdout is None:
+        raise LocalFailed("the local stand-ins have no output")
+    try:
+        line = await asyncio.wait_for(child.stdout.readline(), READY_S)
+    except TimeoutError as error:
+        raise LocalFailed(f"the local stand-ins did not start within {READY_S:.0f} s") from error
+    if not line:
+        raise LocalFailed("the local stand-ins could not start (see above)")
+    return dict(json.loads(line))
+
+
+def banner(settings: Settings, outside: Outside) -> str:
+    """What runs, which of it is a stand-in, and where to look."""
+    rows = [
+        ("workspace", outside.slack_api_url if "workspace" not in outside.standins else "local stand-in for Slack"),
+        ("model", f"{outside.model_name} at {outside.model_url or 'api.openai.com'}"
+         if "model" not in outside.standins else "rehearsal: rules, not a model"),
+        ("redis", "embedded, for this machine" if "redis" in outside.standins else "by REDIS_URL"),
+        ("mail", "local mailbox, nothing leaves this machine" if "mail" in outside.standins else "by SMTP_URL"),
+    ]  # fmt: skip
+    lines = ["", "Countersign is running.", *(f"  {name:<10} {what}" for name, what in rows)]
+    if outside.page:
+        lines += ["", f"  Open {outside.page}", f"  Follow it: {_command()} tail -f      Stop it: Ctrl-C"]
+    return "\n".join([*lines, ""])
+
+
+def _command() -> str:
+    """How this installation's `countersign` is called from here."""
+    if shutil.which("countersign"):
+        return "countersign"
+    script, here = Path(sys.executable).with_name("countersign"), Path.cwd()
+    return str(script.relative_to(here)) if script.is_relative_to(here) else str(script)
