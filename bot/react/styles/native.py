@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,10 @@ REASON = {
     "type": "string",
     "description": "One short sentence in the person's language: why this action, now. People read it.",
 }
+
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What endpoints accept as a tool's name when the conversation is sent back to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,8 @@ def decide(reply: Reply, *, most: int) -> Decision:
 def _act(reply: Reply) -> Decision:
     proposed: list[Proposed] = []
     for index, call in enumerate(reply.calls):
+        if not NAME.fullmatch(call.name):
+            return Malformed(f"{call.name[:60]!r} is not the name of a tool.")
         try:
             args = _parsed(call.arguments or "{}")
         except (ValueError, RecursionError):

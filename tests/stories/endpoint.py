@@ -1,0 +1,92 @@
+"""A chat-completions endpoint that answers exactly what a test tells it to, garbage included."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """One HTTP answer. `body`: bytes as they are, anything else as JSON; `hold_s` passes before it."""
+
+    body: Any = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    hold_s: float = 0.0
+
+
+def message(**parts: Any) -> Raw:
+    """A completion whose message has exactly these parts; `finish` is its finish_reason."""
+    finish = parts.pop("finish", "stop")
+    return Raw({"choices": [{"index": 0, "message": {"role": "assistant", **parts}, "finish_reason": finish}]})
+
+
+def said(text: str, finish: str = "stop") -> Raw:
+    return message(content=text, finish=finish)
+
+
+def called(*wanted: tuple[str, Any], finish: str = "tool_calls", ids: str = "call_{n}") -> Raw:
+    """A completion with tool calls; arguments as text, or as whatever they are."""
+    listed = [
+        {"id": ids.format(n=n), "type": "function", "function": {"name": name, "arguments": arguments}}
+        for n, (name, arguments) in enumerate(wanted)
+    ]
+    return message(content=None, tool_calls=listed, finish=finish)
+
+
+@dataclass
+class Endpoint:
+    """Plays its answers in order; past the end it says `past_end`."""
+
+    script: list[Raw] = field(default_factory=list)
+    past_end: Raw = field(default_factory=lambda: said("好的，完成。"))
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    """Requests as they came."""
+    times: list[float] = field(default_factory=list)
+    url: str = ""
+
+    def then(self, *answers: Raw) -> None:
+        self.script.extend(answers)
+
+    async def complete(self, request: web.Request) -> web.Response:
+        self.asked.append(json.loads(await request.read()))
+        self.times.append(asyncio.get_running_loop().time())
+        answer = self.script.pop(0) if self.script else self.past_end
+        await asyncio.sleep(answer.hold_s)
+        if isinstance(answer.body, bytes):
+            headers = {"Content-Type": "text/html", **answer.headers}
+            return web.Response(status=answer.status, body=answer.body, headers=headers)
+        return web.json_response(answer.body, status=answer.status, headers=dict(answer.headers))
+
+    @property
+    def problems(self) -> list[str]:
+        """What the model was told about its own unusable replies."""
+        found = (one["content"] for body in self.asked for one in body["messages"] if one["role"] == "user")
+        return [text for text in found if text.startswith("[system]")]
+
+    def observed(self) -> list[str]:
+        """Results of tool calls in the latest request."""
+        return [str(one["content"]) for one in self.asked[-1]["messages"] if one["role"] == "tool"]
+
+
+@asynccontextmanager
+async def endpoint(script: Sequence[Raw] = ()) -> AsyncIterator[Endpoint]:
+    """The endpoint, listening on loopback."""
+    playing = Endpoint(list(script))
+    app = web.Application(client_max_size=16 * 1024 * 1024)
+    app.add_routes([web.post("/v1/chat/completions", playing.complete)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    playing.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    try:
+        yield playing
+    finally:
+        await runner.cleanup()
