@@ -15,47 +15,41 @@ from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
-from bot import cards, logs
-from bot.errors import ChatFailed
-from bot.events import Card, Channel, Click, Dialog, Directory, Place, Post, Ref
+from bot import cards
+from bot.board import Board
+from bot.events import Click, Dialog, Directory
+from bot.heard import resume
 from bot.policy import RECOVERIES, RENEWALS, Refusal, may_press
 from bot.records import (
     Approval,
     ApprovalState,
     Ask,
-    CallStatus,
     Cancel,
     Close,
     EffectState,
-    Resume,
-    Waiter,
     fingerprint,
 )
 from bot.store.approvals import Approvals, Verdict
 from bot.store.journal import Journal
 from bot.store.lanes import Lease
-from bot.store.writes import Put, Write
-from bot.texts import literal, say
+from bot.store.writes import Write
+from bot.texts import literal
 from tools.spec import (
     Caller,
     Choice,
     Desk,
-    Effect,
     EffectUnknown,
     Note,
-    Person,
     Plan,
     Tool,
     ToolError,
     Use,
 )
 
-log = logs.get(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    chat: Channel
+    board: Board
     directory: Directory
     desk: Desk
     tools: Mapping[str, Tool]
@@ -88,6 +82,7 @@ class Gates:
             return await self._refuse(click, approval, Refusal(code="no_tool"))
         if choice is None or (choice.fields and click.form is None):
             return await self._refuse(click, approval, Refusal(code="no_form"))
+        click = _as_asked(click, choice)
         if choice.replans:
             return await self._replan(approval, person, click)
         return await self._decide(lease, approval, choice, click)
@@ -118,7 +113,7 @@ class Gates:
             return await self._ended(approval.model_copy(update={"effect": EffectState.UNKNOWN}))
         if approval.effect is not EffectState.STARTED:
             approval = approval.model_copy(update={"effect": EffectState.STARTED, "tries": approval.tries + 1})
-            await self._rewrite(approval)
+            await self.board.rewrite(approval)
             began = self._noted(approval, "effect.started", person=approval.by)
             await lease.checkpoint(f"begin:{approval.tries}", self.approvals.saved(approval), began)
         return await self._ended(await self._effect(approval))
@@ -146,7 +141,7 @@ class Gates:
 
     async def _ended(self, approval: Approval) -> Sequence[Write]:
         """The card says how it ended; then, in one commit, waiting runs hear of it and the record is closed."""
-        await self._rewrite(approval)
+        await self.board.rewrite(approval)
         kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
         told = self._noted(
             approval,
@@ -159,7 +154,7 @@ class Gates:
         return [
             *self.approvals.closed(heard),
             told,
-            *(_resume(approval, waiter) for waiter in approval.waiters),
+            *(resume(approval, waiter) for waiter in approval.waiters),
         ]
 
     def _without_tool(self, approval: Approval, choice: Choice) -> bool:
@@ -185,10 +180,10 @@ class Gates:
         try:
             plan = await tool.prepare(self._use(person), tool.args.model_validate(_edited(approval, click)))
         except ToolError as error:
-            await self.chat.whisper(click.place, click.person, literal(error.note, person.person.language))
+            await self.board.whisper(click, literal(error.note, person.person.language))
             return []
         renewed = await self._again(approval, plan)
-        await self._rewrite(renewed)
+        await self.board.rewrite(renewed)
         return [
             *self.approvals.opened(renewed, self._remind_ms(renewed)),
             self._noted(renewed, "approval.edited", person=click.person),
@@ -197,8 +192,8 @@ class Gates:
     async def _renew(self, approval: Approval, person: Caller) -> Sequence[Write]:
         """Ask again after expiry: the same arguments, a fresh card in front of the same people."""
         renewed = await self._again(approval, approval.plan)
-        await self._rewrite(renewed)
-        renewed = await self._posted(renewed, "renewed", again=False)
+        await self.board.rewrite(renewed)
+        renewed = await self.board.post(renewed, "renewed", again=False)
         return [
             *self.approvals.opened(renewed, self._remind_ms(renewed)),
             self._noted(renewed, "approval.renewed", person=person.id),
@@ -223,7 +218,7 @@ class Gates:
             approval = self._new(ask, approval.version + 1 if approval else 1)
         if ask.waiter and ask.waiter not in approval.waiters:
             approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
-        approval = await self._posted(approval, lease.item.id, again=lease.item.again)
+        approval = await self.board.post(approval, lease.item.id, again=lease.item.again)
         asked = self._noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
         return [*self.approvals.opened(approval, self._remind_ms(approval)), asked]
 
@@ -246,20 +241,7 @@ class Gates:
         approval = await self._still_open(approval_id, version)
         if approval is None:
             return []
-        for reader, ref in await self._readers(approval):
-            text = say(
-                "card.reminder",
-                reader.language,
-                title=literal(approval.plan.title, reader.language),
-                until=cards.moment(approval.expires_ms, reader),
-            )
-            place = Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
-            await self.chat.post(
-                place,
-                Post(text),
-                key=f"{approval.id}:{version}:remind:{reader.id}",
-                again=lease.item.again,
-            )
+        await self.board.remind(approval, again=lease.item.again)
         return [self._noted(approval, "approval.reminded")]
 
     async def expire(self, approval_id: str, version: int) -> Sequence[Write]:
@@ -268,7 +250,7 @@ class Gates:
         if approval is None:
             return []
         expired = approval.model_copy(update={"state": ApprovalState.EXPIRED, "decided_ms": self._now_ms()})
-        await self._tell_requester(expired)
+        await self.board.nobody(expired)
         return await self._ended(expired)
 
     async def close(self, close: Close) -> Sequence[Write]:
@@ -309,6 +291,7 @@ class Gates:
         choice = cards.choice_of(approval.plan, click.choice) if approval else None
         if approval is None or person is None or choice is None or approval.tool not in self.tools:
             return {}  # the click itself is answered with words
+        click = _as_asked(click, choice)
         try:
             await self._try(approval, choice, person, click)
         except ToolError as error:
@@ -326,81 +309,23 @@ class Gates:
             await tool.check(self._use(person), tool.stored.model_validate(args))
 
     async def _refuse(self, click: Click, approval: Approval | None, refusal: Refusal) -> Sequence[Write]:
-        """Never silent: the person is told privately why, and who can."""
-        person = await self.directory.get(click.person)
-        language = person.language if person else "en"
-        who = await self._names(approval.plan.deciders) if approval else {}
-        what = cards.card(approval, person, await self._all_names(approval)).card if approval and person else None
-        text = say(
-            f"refused.{refusal.code}",
-            language,
-            who=say("card.comma", language).join(who.values()),
-            what=what.footer.splitlines()[0] if what else "",
+        """Never silent: the person is told privately why, and who can; and it is on record."""
+        await self.board.refuse(click, approval, refusal)
+        noted = self.journal.entry(
+            click.approval,
+            "approval.refused",
+            person=click.person,
+            channel=click.place.channel,
+            text=refusal.code,
+            approval=click.approval,
+            choice=click.choice,
         )
-        await self.chat.whisper(click.place, click.person, text)
-        return [
-            self.journal.entry(
-                click.approval,
-                "approval.refused",
-                person=click.person,
-                channel=click.place.channel,
-                text=refusal.code,
-                approval=click.approval,
-                choice=click.choice,
-            )
-        ]
-
-    async def _posted(self, approval: Approval, asked: str, *, again: bool) -> Approval:
-        """The card in front of everybody it is for."""
-        readers = [approval.caller] if approval.place else list(approval.plan.deciders)
-        refs = list(approval.refs)
-        for reader_id in readers:
-            reader = await self.directory.get(reader_id)
-            if reader is None:
-                continue
-            place = approval.place or await self.chat.direct(reader_id)
-            post = cards.card(approval, reader, await self._all_names(approval))
-            ref = await self.chat.post(
-                place, post, key=f"{approval.id}:{approval.version}:{reader_id}:{asked}"[:200], again=again
-            )
-            refs.append((reader_id, ref))
-        return approval.model_copy(update={"refs": tuple(dict.fromkeys(refs))})
-
-    async def _rewrite(self, approval: Approval) -> None:
-        """Every copy of the card says what is true now. A copy that is gone (deleted message) is no reason to stop."""
-        names = await self._all_names(approval)
-        for reader, ref in await self._readers(approval):
-            try:
-                await self.chat.edit(ref, cards.card(approval, reader, names))
-            except ChatFailed as error:
-                log.warning("card.not_rewritten", approval=approval.id, error=error.code)
-
-    async def _tell_requester(self, approval: Approval) -> None:
-        """A task's card expired: the person whose request it is hears of it and can ask again."""
-        requester = await self.directory.get(approval.plan.requester or "")
-        if requester is None or approval.waiters:
-            return
-        title = literal(approval.plan.title, requester.language)
-        again = cards.card(approval, requester, await self._all_names(approval)).card
-        text = say("card.nobody", requester.language, title=title)
-        post = Post(text, card=Card(title=title, body="", footer=text, buttons=again.buttons if again else ()))
-        await self.chat.post(await self.chat.direct(requester.id), post, key=f"{approval.id}:{approval.version}:nobody")
+        return [noted]
 
     async def _still_open(self, approval_id: str, version: int) -> Approval | None:
         approval = await self.approvals.get(approval_id)
         fits = approval is not None and approval.state is ApprovalState.OPEN and approval.version == version
         return approval if fits else None
-
-    async def _readers(self, approval: Approval) -> list[tuple[Person, Ref]]:
-        found = [(await self.directory.get(reader), ref) for reader, ref in approval.refs]
-        return [(reader, ref) for reader, ref in found if reader is not None]
-
-    async def _all_names(self, approval: Approval) -> dict[str, str]:
-        return await self._names((*approval.plan.deciders, approval.by))
-
-    async def _names(self, people: Sequence[str]) -> dict[str, str]:
-        found = [await self.directory.get(one) for one in people if one]
-        return {one.id: one.name for one in found if one is not None}
 
     def _use(self, caller: Caller, key: str = "") -> Use:
         return Use(self.desk, caller, self.today().astimezone(ZoneInfo(caller.person.timezone)), key)
@@ -428,6 +353,12 @@ class Gates:
         return (approval.created_ms + approval.expires_ms) // 2
 
 
+def _as_asked(click: Click, choice: Choice) -> Click:
+    """The press with the dialog's own fields and nothing else: a form never adds to, or overrides, what was shown."""
+    asked = {field.name for field in choice.fields}
+    return click.model_copy(update={"form": {name: text for name, text in (click.form or {}).items() if name in asked}})
+
+
 def _merged(approval: Approval) -> dict[str, Any]:
     choice = cards.choice_of(approval.plan, approval.choice)
     return {**approval.plan.args, **(choice.fixed if choice else {}), **approval.form}
@@ -439,34 +370,3 @@ def _edited(approval: Approval, click: Click) -> dict[str, Any]:
 
 def _failed(approval: Approval, problem: Note, why: str) -> Approval:
     return approval.model_copy(update={"effect": EffectState.FAILED, "problem": problem, "why": why})
-
-
-def _resume(approval: Approval, waiter: Waiter) -> Write:
-    """What a waiting run hears."""
-    status, observation, effect = _heard(approval)
-    resume = Resume(run=waiter.run, uid=waiter.uid, status=status, observation=observation, effect=effect)
-    return Put(waiter.lane, f"resume:{waiter.uid}", resume.model_dump_json())
-
-
-def _heard(approval: Approval) -> tuple[CallStatus, dict[str, Any], Effect | None]:
-    if approval.effect is EffectState.DONE and approval.outcome is not None:
-        return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.effect
-    if approval.effect is EffectState.FAILED:
-        return CallStatus.FAILED, {"error": "failed", "message": approval.why}, None
-    if approval.effect is EffectState.UNKNOWN:
-        return (
-            CallStatus.UNKNOWN,
-            {"error": "unknown", "message": UNKNOWN},
-            Effect(note=Note(key="effect.unknown")),
-        )
-    if approval.state is ApprovalState.EXPIRED:
-        return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED}, None
-    return CallStatus.DENIED, {"error": approval.state.value, "message": NOTHING}, None
-
-
-UNKNOWN = (
-    "It was begun and nobody can say whether it happened. The person is asked on the card. "
-    "Do not propose it again; say honestly that it is unknown."
-)
-EXPIRED = "Nobody answered in time. That is not a no: nothing was decided. The card can be renewed with one press."
-NOTHING = "The card was taken back or its matter ended elsewhere; nothing was done."

@@ -20,6 +20,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import logs
+from bot.board import Board
 from bot.chat.slack import app as slack
 from bot.chat.slack.directory import SlackDirectory, read_facts
 from bot.chat.slack.inbound import Me
@@ -178,7 +179,7 @@ def _desk(settings: Settings, outside: Outside, stores: Stores, directory: Slack
 
 def _gates(settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk) -> Gates:
     return Gates(
-        platform.chat,
+        Board(platform.chat, platform.directory),
         platform.directory,
         desk,
         {tool.name: tool for tool in TOOLS},

@@ -1,0 +1,39 @@
+"""What a paused run hears of its card: how the call ended, as data, and what changed in the world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot.records import Approval, ApprovalState, CallStatus, EffectState, Resume, Waiter
+from bot.store.writes import Put, Write
+from tools.spec import Effect, Note
+
+UNKNOWN = (
+    "It was begun and nobody can say whether it happened. The person is asked on the card. "
+    "Do not propose it again; say honestly that it is unknown."
+)
+EXPIRED = "Nobody answered in time. That is not a no: nothing was decided. The card can be renewed with one press."
+NOTHING = "The card was taken back or its matter ended elsewhere; nothing was done."
+
+
+def resume(approval: Approval, waiter: Waiter) -> Write:
+    """What a waiting run hears."""
+    status, observation, effect = _heard(approval)
+    heard = Resume(run=waiter.run, uid=waiter.uid, status=status, observation=observation, effect=effect)
+    return Put(waiter.lane, f"resume:{waiter.uid}", heard.model_dump_json())
+
+
+def _heard(approval: Approval) -> tuple[CallStatus, dict[str, Any], Effect | None]:
+    if approval.effect is EffectState.DONE and approval.outcome is not None:
+        return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.effect
+    if approval.effect is EffectState.FAILED:
+        return CallStatus.FAILED, {"error": "failed", "message": approval.why}, None
+    if approval.effect is EffectState.UNKNOWN:
+        return (
+            CallStatus.UNKNOWN,
+            {"error": "unknown", "message": UNKNOWN},
+            Effect(note=Note(key="effect.unknown")),
+        )
+    if approval.state is ApprovalState.EXPIRED:
+        return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED}, None
+    return CallStatus.DENIED, {"error": approval.state.value, "message": NOTHING}, None
