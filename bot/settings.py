@@ -5,6 +5,8 @@ Secrets are `SecretStr`: they print as asterisks wherever a setting is shown.
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +14,11 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bot.errors import SettingsWrong
+
+
+MASK = "••••••"
+_IN_URLS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=[?&]password=)[^&\s]+")
+"""What addresses carry that is nobody's business: user and password."""
 
 
 class Settings(BaseSettings):
@@ -30,9 +37,9 @@ class Settings(BaseSettings):
     slack_api_url: str = "https://slack.com/api/"
     http_host: str = "127.0.0.1"
     """HTTP mode: the address to listen on."""
-    http_port: int = 3000
+    http_port: int = Field(default=3000, ge=1, le=65535)
     """HTTP mode: the port to listen on; Slack sends to `/slack/events`."""
-    post_spacing_ms: int = 1050
+    post_spacing_ms: int = Field(default=1050, ge=1)
     """Slack takes about one message a second and channel; this spacing is shared by all processes (ms)."""
 
     redis_url: str = ""
@@ -73,7 +80,7 @@ class Settings(BaseSettings):
 
     data_dir: Path = Path(".countersign")
     """Where the embedded Redis and the local stand-ins keep their state."""
-    local_port: int = 8484
+    local_port: int = Field(default=8484, ge=1, le=65534)
     """Where the local workspace page answers; the mail sink takes the next port."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["auto", "json", "console"] = "auto"
@@ -98,8 +105,8 @@ class Settings(BaseSettings):
 
 def _masked(value: object) -> str:
     if isinstance(value, SecretStr):
-        return "••••••" if value.get_secret_value() else ""
-    return "" if value is None else str(value)
+        return MASK if value.get_secret_value() else ""
+    return "" if value is None else _IN_URLS.sub(MASK, str(value))
 
 
 def read() -> Settings:
@@ -114,6 +121,15 @@ def read() -> Settings:
 
 
 def _check(settings: Settings) -> None:
+    _check_slack(settings)
+    _check_urls(settings)
+    if not _is_amount(settings.finance_threshold):
+        raise SettingsWrong("FINANCE_THRESHOLD should be an amount of 0 or more, like 1000 or 1000.50")
+    if "@" not in settings.mail_from:
+        raise SettingsWrong("MAIL_FROM should be an e-mail address, like countersign@example.com")
+
+
+def _check_slack(settings: Settings) -> None:
     if not settings.real_slack:
         if settings.slack_app_token is not None:
             raise SettingsWrong(
@@ -124,3 +140,25 @@ def _check(settings: Settings) -> None:
         raise SettingsWrong("SLACK_APP_TOKEN is missing: Socket Mode needs an xapp-… token with connections:write")
     if settings.slack_mode == "http" and settings.slack_signing_secret is None:
         raise SettingsWrong("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it")
+
+
+def _check_urls(settings: Settings) -> None:
+    """Addresses are named, not repeated: they may hold a password."""
+    smtp = settings.smtp_url.get_secret_value() if settings.smtp_url else ""
+    web = ("http://", "https://")
+    for name, value, beginnings in (
+        ("REDIS_URL", settings.redis_url, ("redis://", "rediss://", "unix://")),
+        ("SMTP_URL", smtp, ("smtp://", "smtps://")),
+        ("SLACK_API_URL", settings.slack_api_url, web),
+        ("OPENAI_BASE_URL", settings.openai_base_url, web),
+    ):
+        if value and not value.startswith(beginnings):
+            raise SettingsWrong(f"{name} should begin with {' or '.join(beginnings)}")
+
+
+def _is_amount(text: str) -> bool:
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        return False
+    return amount.is_finite() and amount >= 0

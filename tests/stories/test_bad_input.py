@@ -448,11 +448,17 @@ async def test_lists_show_what_there_is(desk: Office) -> None:
 
 
 async def test_settings_never_show_a_secret(empty: Office) -> None:
-    secrets = {"slack_bot_token": "xoxb-SECRET-1", "openai_api_key": "sk-SECRET-2", "smtp_url": "smtp://u:SECRET3@h"}
+    secrets = {
+        "slack_bot_token": "xoxb-SECRET-1",
+        "openai_api_key": "sk-SECRET-2",
+        "smtp_url": "smtp://u:SECRET3@h",
+        "redis_url": "rediss://bot:SECRET4@redis.example.com:6379/0?password=SECRET5&timeout=1",
+        "openai_base_url": "https://me:SECRET6@models.example.com/v1",
+    }
     async with empty.opened(**secrets):
         told = await empty.answer(ZHANG, "设置")
         assert "SECRET" not in told and "••••••" in told
-        assert "post_spacing_ms" in told.lower(), "control: what is no secret is shown"
+        assert "redis.example.com:6379/0" in told, "control: what is no secret is shown"
 
 
 async def test_forget_erases_this_conversation_only(desk: Office) -> None:
