@@ -8,6 +8,7 @@ from functools import cache
 
 from bot.events import Message
 from bot.home import summary
+from bot.logs import redact
 from bot.store.history import History
 from bot.store.writes import Write
 from bot.texts import LANGUAGES, say, sentences
@@ -113,7 +114,7 @@ class Commands:
         return Said("history", _listing("history", lines, language))
 
     async def _settings(self, message: Message, caller: Caller) -> Said:
-        lines = [f"`{name}` = {value or '—'}" for name, value in self.settings().items()]
+        lines = [f"`{name}` = {redact(value) or '—'}" for name, value in self.settings().items()]
         return Said("settings", _listing("settings", lines, caller.person.language))
 
     async def _forget(self, message: Message, caller: Caller) -> Said:

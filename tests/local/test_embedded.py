@@ -177,8 +177,10 @@ async def test_no_second_server_when_the_socket_was_deleted(tmp_path: Path) -> N
         assert await client.ping()
 
 
-async def test_a_long_path_gets_its_socket_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+async def test_a_long_path_gets_its_socket_elsewhere(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("t")))
     folder = tmp_path / ("long " * 20) / "数据"
     async with serving(folder) as (embedded, client):
         assert len(os.fsencode(embedded.socket)) < 104

@@ -1,0 +1,99 @@
+"""How a run is shown: one reply a step, merged when the platform is crowded, one live message, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from bot.events import Message, Place, Post, Ref
+from bot.react.loop import Step
+from bot.records import Call, CallStatus, Run
+from bot.show import Display, Steps, line, receipt
+from tools.spec import Effect, Note
+
+PLACE = Place(team="T", channel="D1", thread="1.0", direct=True)
+
+
+@dataclass
+class Wall:
+    """A channel in memory."""
+
+    crowds: list[bool] = field(default_factory=list)
+    posts: list[tuple[str, str]] = field(default_factory=list)
+    edits: list[str] = field(default_factory=list)
+
+    async def post(self, place: Place, post: Post, *, key: str, again: bool = False) -> Ref:
+        self.posts.append((key, post.text))
+        return Ref(channel=place.channel, ts=f"{len(self.posts)}.0")
+
+    async def edit(self, ref: Ref, post: Post) -> None:
+        self.edits.append(post.text)
+
+    async def crowded(self, place: Place) -> bool:
+        return self.crowds.pop(0) if self.crowds else False
+
+    async def whisper(self, place: Place, person: str, text: str) -> None: ...
+
+    async def direct(self, person: str) -> Place:
+        return PLACE
+
+
+def run() -> Run:
+    message = Message(id="Ev1", place=PLACE, person="U1", text="hi", at="1.0")
+    return Run(id="R00abc", message=message, language="en", created_ms=0)
+
+
+def step(tool: str = "list_people", reason: str = "to know who may approve", **args: str) -> Step:
+    call = Call(uid="u", tool=tool, args=args, reason=reason, status=CallStatus.SUCCEEDED, model_id="m")
+    return Step(call, Note(key="steps.waiting"))
+
+
+async def shown(display: Display, crowds: list[bool]) -> tuple[Wall, Run]:
+    wall, one = Wall(crowds), run()
+    steps = Steps(wall, display)
+    for _ in range(3):
+        await steps.show(one, [step()], again=False)
+    await steps.flush(one, again=False)
+    return wall, one
+
+
+async def test_a_reply_a_step() -> None:
+    wall, _ = await shown("replies", [])
+    assert [text[:2] for _, text in wall.posts] == ["1.", "2.", "3."]
+    assert len({key for key, _ in wall.posts}) == 3
+
+
+async def test_steps_are_merged_while_it_is_crowded_and_none_is_lost() -> None:
+    wall, one = await shown("replies", [False, True, True])
+    assert len(wall.posts) == 2 and "2." in wall.posts[1][1] and "3." in wall.posts[1][1]
+    assert one.posted == len(one.lines) == 3
+
+
+async def test_one_live_message() -> None:
+    wall, _ = await shown("plan", [])
+    assert len(wall.posts) == 1 and len(wall.edits) == 2 and wall.edits[-1].count("\n_") == 3
+
+
+async def test_quiet() -> None:
+    wall, one = await shown("quiet", [])
+    assert wall.posts == [] and len(one.lines) == 3, "kept for `countersign show`"
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_a_line_has_number_action_subject_result_and_reason_but_no_json(language: str) -> None:
+    text = line(4, step(name="Li Si"), language)
+    assert text.startswith("4. ") and "Li Si" in text and text.endswith("_to know who may approve_")
+    assert "{" not in text and "list_people" not in text
+
+
+def test_an_unknown_tool_is_named_and_a_long_reason_is_cut() -> None:
+    text = line(1, step("fly_to_the_moon", "x" * 500), "en")
+    assert "fly_to_the_moon" in text and len(text) < 300
+
+
+def test_the_receipt_contradicts_a_model_that_claims_more() -> None:
+    one = run()
+    assert "nothing was changed" in receipt(one)
+    one.effects.append(Effect(note=Note(key="effect.unknown")))
+    assert "unknown" in receipt(one)
