@@ -11,7 +11,7 @@ from bot.events import Card, Channel, Click, Directory, Place, Post, Ref
 from bot.policy import Refusal
 from bot.records import Approval
 from bot.texts import literal, say
-from tools.spec import Person
+from tools.spec import Gate, Person
 
 log = logs.get(__name__)
 
@@ -47,28 +47,30 @@ class Board:
                 log.warning("card.not_rewritten", approval=approval.id, error=error.code)
 
     async def remind(self, approval: Approval, *, again: bool) -> None:
-        """A word, under the card, to those who have not decided."""
-        for reader, ref in await self._readers(approval):
+        """A word, under the newest copy of the card, to each of those who have not decided."""
+        for reader, ref in {reader.id: (reader, ref) for reader, ref in await self._readers(approval)}.values():
             text = say(
                 "card.reminder",
                 reader.language,
                 title=literal(approval.plan.title, reader.language),
                 until=cards.moment(approval.expires_ms, reader),
             )
-            place = Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
+            place = approval.place or Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
             key = f"{approval.id}:{approval.version}:remind:{reader.id}"
             await self.chat.post(place, Post(text), key=key, again=again)
 
-    async def nobody(self, approval: Approval) -> None:
-        """A task's card expired: the person whose request it is hears of it and can ask again."""
+    async def nobody(self, approval: Approval, *, again: bool) -> None:
+        """A task's card expired: the person whose request it is hears of it and can ask again. (Who sees the
+        expired card itself needs no further word.)"""
         requester = await self.directory.get(approval.plan.requester or "")
-        if requester is None or approval.waiters:
+        if requester is None or approval.gate is not Gate.APPROVE:
             return
         title = literal(approval.plan.title, requester.language)
-        again = cards.card(approval, requester, await self.names_on(approval)).card
+        shown = cards.card(approval, requester, await self.names_on(approval)).card
         text = say("card.nobody", requester.language, title=title)
-        post = Post(text, card=Card(title=title, body="", footer=text, buttons=again.buttons if again else ()))
-        await self.chat.post(await self.chat.direct(requester.id), post, key=f"{approval.id}:{approval.version}:nobody")
+        post = Post(text, card=Card(title=title, body="", footer=text, buttons=shown.buttons if shown else ()))
+        place, key = await self.chat.direct(requester.id), f"{approval.id}:{approval.version}:nobody"
+        await self.chat.post(place, post, key=key, again=again)
 
     async def refuse(self, click: Click, approval: Approval | None, refusal: Refusal) -> None:
         """Tells one person privately why their press does nothing, and who can."""

@@ -51,7 +51,7 @@ class Dispatch:
             case Remind(version=version):
                 return await self.gates.remind(lease, lease.lane, version)
             case Expire(version=version):
-                return await self.gates.expire(lease.lane, version)
+                return await self.gates.expire(lease, lease.lane, version)
             case Close() as close:
                 return await self.gates.close(close)
             case Cancel() as cancel:

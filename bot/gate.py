@@ -74,7 +74,7 @@ class Gates:
         if refusal is not None:
             return await self._refuse(click, approval, refusal)
         if click.choice in RENEWALS:
-            return await self._renew(approval, person)
+            return await self._renew(lease, approval, person)
         if click.choice in RECOVERIES:
             return await self._recover(lease, approval, click)
         choice = cards.choice_of(approval.plan, click.choice)
@@ -189,11 +189,11 @@ class Gates:
             self._noted(renewed, "approval.edited", person=click.person),
         ]
 
-    async def _renew(self, approval: Approval, person: Caller) -> Sequence[Write]:
+    async def _renew(self, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
         """Ask again after expiry: the same arguments, a fresh card in front of the same people."""
         renewed = await self._again(approval, approval.plan)
         await self.board.rewrite(renewed)
-        renewed = await self.board.post(renewed, "renewed", again=False)
+        renewed = await self.board.post(renewed, "renewed", again=lease.item.again)
         return [
             *self.approvals.opened(renewed, self._remind_ms(renewed)),
             self._noted(renewed, "approval.renewed", person=person.id),
@@ -244,13 +244,13 @@ class Gates:
         await self.board.remind(approval, again=lease.item.again)
         return [self._noted(approval, "approval.reminded")]
 
-    async def expire(self, approval_id: str, version: int) -> Sequence[Write]:
+    async def expire(self, lease: Lease, approval_id: str, version: int) -> Sequence[Write]:
         """Time is over. Silence is not a no, and says so in words of its own."""
         approval = await self._still_open(approval_id, version)
         if approval is None:
             return []
         expired = approval.model_copy(update={"state": ApprovalState.EXPIRED, "decided_ms": self._now_ms()})
-        await self.board.nobody(expired)
+        await self.board.nobody(expired, again=lease.item.again)
         return await self._ended(expired)
 
     async def close(self, close: Close) -> Sequence[Write]:

@@ -1,0 +1,139 @@
+"""Expenses, told as people live them: as complete as leave, with finance where it is about more money."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from tests.stories.behind import choices_of, facts_of, forged, request_of, told_privately
+from tests.stories.office import LI, WANG, ZHANG, ZHAO, Office, text_of
+from tools.workflow.state import Status
+
+LARGE = "报销 1500 元差旅费，去上海开会，审批人李四"
+SMALL = "报销 999.99 元差旅费，去上海开会，审批人李四"
+
+
+async def test_i_an_expense_over_the_threshold_goes_to_finance_after_the_approver(desk: Office) -> None:
+    here, first, finance = desk.dm(ZHANG), desk.dm(LI), desk.dm(ZHAO)
+    await desk.says(ZHANG, LARGE)
+    preview = await desk.card(here)
+    assert facts_of(preview) == {
+        "金额": "1500.00 CNY",
+        "费用类别": "差旅",
+        "事由": "去上海开会",
+        "审批人": "李四",
+        "财务审批人": "赵六",
+    }
+    await desk.press(ZHANG, preview, "confirm")
+    card = await desk.card(first, "E-0001")
+    assert facts_of(preview).items() <= facts_of(card).items() and choices_of(card) == {"approve", "reject"}
+    assert not desk.cards(finance), "finance comes after the approver"
+    await desk.press(LI, card, "approve")
+
+    card = await desk.card(finance, "E-0001")
+    assert facts_of(card)["Amount"] == "1500.00 CNY" and facts_of(card)["Opinion"] == "李四 approved"
+    assert "已通过" not in desk.said(here)
+    await forged(desk, LI, card, "approve")
+    await told_privately(desk, LI, "赵六")
+    await desk.press(ZHAO, card, "approve")
+    await desk.until(lambda: "您的申请 E-0001 已通过" in desk.said(here))
+    await desk.quiet()
+    request = await request_of(desk, "E-0001")
+    assert [one.by for one in request.opinions] == [LI, ZHAO]
+    assert (request.status, request.filled.numbers["amount"]) == (Status.APPROVED, Decimal("1500"))
+    assert not any(desk.cards(desk.dm(one)) for one in (ZHANG, LI, WANG, ZHAO))
+
+
+async def test_i_under_the_threshold_finance_is_not_asked(desk: Office) -> None:
+    here = desk.dm(ZHANG)
+    await desk.says(ZHANG, SMALL)
+    preview = await desk.card(here)
+    assert facts_of(preview)["金额"] == "999.99 CNY"
+    await desk.press(ZHANG, preview, "confirm")
+    await desk.press(LI, await desk.card(desk.dm(LI), "E-0001"), "approve")
+    await desk.until(lambda: "您的申请 E-0001 已通过" in desk.said(here))
+    await desk.quiet()
+    request = await request_of(desk, "E-0001")
+    assert [one.by for one in request.opinions] == [LI] and request.status is Status.APPROVED
+    assert not desk.posts(desk.dm(ZHAO)), "finance has heard nothing"
+
+
+@pytest.mark.parametrize(("amount", "asked"), [("1000", True), ("999.99", False)])
+async def test_i_the_threshold_itself_belongs_to_finance(desk: Office, amount: str, asked: bool) -> None:
+    await desk.request_leave(ZHANG, f"报销 {amount} 元餐费，部门聚餐，审批人李四")
+    await desk.press(LI, await desk.card(desk.dm(LI), "E-0001"), "approve")
+    await desk.until(lambda: desk.cards(desk.dm(ZHAO)) or "您的申请 E-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    assert bool(desk.cards(desk.dm(ZHAO))) is asked
+
+
+async def test_i_the_same_in_english_with_a_foreign_currency(desk: Office) -> None:
+    """A small sum in another currency is for finance too. Finance asks for it itself: then somebody else decides."""
+    here = desk.dm(WANG)
+    await desk.says(WANG, "expense 80 USD for travel, taxi to the airport, approver Li Si")
+    preview = await desk.card(here)
+    assert facts_of(preview).items() >= {"Amount": "80.00 USD", "Approver": "李四", "Finance approver": "赵六"}.items()
+    await desk.press(WANG, preview, "confirm")
+    await desk.press(LI, await desk.card(desk.dm(LI), "E-0001"), "approve")
+    await desk.press(ZHAO, await desk.card(desk.dm(ZHAO), "E-0001"), "approve")
+    await desk.until(lambda: "Your request E-0001 is approved" in desk.said(here))
+
+
+async def test_i_rejected_by_finance_revised_and_approved_by_both_again(desk: Office) -> None:
+    here, first, finance = desk.dm(ZHANG), desk.dm(LI), desk.dm(ZHAO)
+    await desk.request_leave(ZHANG, LARGE)
+    await desk.press(LI, await desk.card(first), "approve")
+    await desk.press(ZHAO, await desk.card(finance), "reject")
+    view = await desk.until(lambda: desk.driver.view(ZHAO))
+    refused = await desk.driver.submit(ZHAO, view["id"], {"opinion": " "}, force=True)
+    assert refused.errors == {"opinion": "Please say why when you reject"}
+    await desk.fill(ZHAO, opinion="the invoice says 1300")
+    revise = await desk.card(here, "被退回")
+    assert choices_of(revise) == {"resubmit", "withdraw"}
+    assert facts_of(revise)["事由"] == "去上海开会" and "the invoice says 1300" in text_of(revise)
+
+    await desk.press(ZHANG, revise, "resubmit")
+    refused = await desk.fill(ZHANG, field_amount="12.345")
+    assert list(refused.errors) == ["field_amount"] and "小数" in refused.errors["field_amount"]
+    assert (await desk.fill(ZHANG, field_amount="1300")).ok
+    again = await desk.card(first, "E-0001")
+    assert facts_of(again)["金额"] == "1300.00 CNY" and "the invoice says 1300" in text_of(again)
+    await desk.press(LI, again, "approve")
+    await desk.press(ZHAO, await desk.card(finance, "1300.00 CNY"), "approve")
+    await desk.until(lambda: "您的申请 E-0001 已通过" in desk.said(here))
+    request = await request_of(desk, "E-0001")
+    assert (request.round, request.filled.values["reason"]) == (2, "去上海开会")
+    assert [one.by for one in request.opinions] == [LI, ZHAO, LI, ZHAO]
+
+
+async def test_i_rejected_revised_below_the_threshold_needs_no_finance(desk: Office) -> None:
+    here, first = desk.dm(ZHANG), desk.dm(LI)
+    await desk.request_leave(ZHANG, LARGE)
+    await desk.press(LI, await desk.card(first), "reject")
+    await desk.fill(LI, opinion="只报 900")
+    await desk.press(ZHANG, await desk.card(here, "被退回"), "resubmit")
+    await desk.fill(ZHANG, field_amount="900")
+    again = await desk.card(first, "900.00 CNY")
+    await desk.press(LI, again, "approve")
+    await desk.until(lambda: "您的申请 E-0001 已通过" in desk.said(here))
+    await desk.quiet()
+    assert not desk.posts(desk.dm(ZHAO))
+
+
+async def test_i_rejected_and_withdrawn_like_leave(desk: Office) -> None:
+    here = desk.dm(ZHANG)
+    await desk.request_leave(ZHANG, SMALL)
+    await desk.press(LI, await desk.card(desk.dm(LI)), "reject")
+    await desk.fill(LI, opinion="没有发票")
+    await desk.press(ZHANG, await desk.card(here, "被退回"), "withdraw")
+    await desk.until(lambda: not desk.cards(here))
+    await desk.quiet()
+    assert (await request_of(desk, "E-0001")).status is Status.WITHDRAWN
+    assert "撤回了申请 E-0001" in desk.said(here)
+
+
+async def test_i_finance_does_not_decide_on_its_own_expense(desk: Office) -> None:
+    """Zhao Liu is the only one in finance: asking for a large expense, the way out is said before any card."""
+    answer = await desk.answer(ZHAO, "expense 1500 CNY for travel, conference, approver Li Si")
+    assert "next level" in answer and "nothing was changed" in answer
+    assert not desk.cards(desk.dm(ZHAO)) and not desk.cards(desk.dm(LI))
