@@ -51,7 +51,10 @@ class LaneIntake:
         return commands.is_stop(text)
 
     async def engaged(self, place: Place) -> bool:
-        """The bot remembers this thread, or a run of it waits."""
+        """The bot is at work in this thread, remembers it, or a run of it waits. Work is looked for first: the
+        commit that ends it is the one that writes the history."""
+        if await self.lanes.pending(place.conversation):
+            return True
         if await self.history.load(place.conversation):
             return True
         return bool(await self.runs.paused(place.conversation))

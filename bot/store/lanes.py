@@ -176,6 +176,11 @@ class Lanes:
                 await self.redis.rpush(self.keys.bell, self.keys.partition(lane))
         return Accepted(answer)
 
+    async def pending(self, lane: str) -> bool:
+        """Something of this lane is not handled to its end yet."""
+        with reaching():
+            return bool(await self.redis.exists(self.keys.key(self.keys.partition(lane), "in", lane)))
+
     async def claim(self, owner: str, partition: int, room: int) -> list[Lease]:
         """Take up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too:
         who gets one gives it up."""
