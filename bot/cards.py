@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from bot.events import Button, Card, Dialog, Place, Post
 from bot.records import Approval, ApprovalState, EffectState
 from bot.texts import label, literal, say
-from tools.spec import Choice, Fact, Field, Note, Person, Plan
+from tools.spec import Choice, Fact, Field, Gate, Note, Person, Plan
 
 Names = Mapping[str, str]
 """Person id → name."""
@@ -18,15 +19,38 @@ Names = Mapping[str, str]
 def card(approval: Approval, reader: Person, names: Names) -> Post:
     """The card as it stands now, for one reader."""
     language = reader.language
-    title = literal(approval.plan.title, language)
     shown = Card(
-        title=title,
+        title=title_of(approval, reader),
         facts=tuple(_fact(fact, language) for fact in approval.plan.facts),
         body=approval.plan.body,
         buttons=_buttons(approval, reader, language),
         footer=_footer(approval, reader, names),
     )
-    return Post(say("card.notification", language, title=title), card=shown)
+    return Post(_notification(approval, reader, names), card=shown)
+
+
+def moved(post: Post, language: str) -> Post:
+    """A copy that a newer one has taken the place of."""
+    shown = replace(post.card, buttons=(), footer=say("card.moved", language)) if post.card else None
+    return replace(post, card=shown)
+
+
+def _notification(approval: Approval, reader: Person, names: Names) -> str:
+    language, title = reader.language, title_of(approval, reader)
+    if approval.state is ApprovalState.EXPIRED and watches(approval, reader):
+        return say("card.nobody", language, title=title, who=_listed(approval.plan.deciders, names, language))
+    return say("card.notification", language, title=title)
+
+
+def title_of(approval: Approval, reader: Person) -> str:
+    """What the card is called for this reader."""
+    own = approval.plan.own_title if reader.id == approval.plan.requester else None
+    return literal(own or approval.plan.title, reader.language)
+
+
+def watches(approval: Approval, reader: Person) -> bool:
+    """True for the requester of what somebody else decides: sees how it stands and has nothing to press."""
+    return approval.gate is Gate.APPROVE and reader.id == approval.plan.requester
 
 
 def _fact(fact: Fact, language: str) -> tuple[str, str]:
@@ -34,7 +58,9 @@ def _fact(fact: Fact, language: str) -> tuple[str, str]:
 
 
 def _buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:
-    """Only what can be pressed now; a decided card has no buttons."""
+    """Only what this reader can press now; a decided card has no buttons."""
+    if approval.state is ApprovalState.OPEN and watches(approval, reader):
+        return ()
     if approval.state is ApprovalState.OPEN:
         return tuple(_button(approval, one.name, language, one.style) for one in approval.plan.choices)
     if approval.state is ApprovalState.EXPIRED:

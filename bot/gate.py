@@ -27,7 +27,7 @@ from bot.records import (
     Cancel,
     Close,
     EffectState,
-    fingerprint,
+    seal,
 )
 from bot.store.approvals import Approvals, Verdict
 from bot.store.journal import Journal
@@ -123,7 +123,7 @@ class Gates:
         tool, presser = self.tools.get(approval.tool), await self.directory.caller(approval.by)
         if tool is None or tool.stored is None or presser is None:
             return _failed(approval, Note(key="error.gone"), "The tool or the person is not here any more.")
-        if fingerprint(approval.tool, approval.plan.args) != approval.sha:
+        if seal(approval.tool, approval.plan) != approval.sha:
             return _failed(
                 approval,
                 Note(key="error.altered"),
@@ -140,8 +140,12 @@ class Gates:
         return approval.model_copy(update={"effect": EffectState.DONE, "outcome": outcome, "problem": None})
 
     async def _ended(self, approval: Approval) -> Sequence[Write]:
-        """The card says how it ended; then, in one commit, waiting runs hear of it and the record is closed."""
+        """The card says how it ended; then the writes of `_over`."""
         await self.board.rewrite(approval)
+        return self._over(approval)
+
+    def _over(self, approval: Approval) -> Sequence[Write]:
+        """In one commit, waiting runs hear how it ended and the record is closed."""
         kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
         told = self._noted(
             approval,
@@ -192,7 +196,6 @@ class Gates:
     async def _renew(self, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
         """Ask again after expiry: the same arguments, a fresh card in front of the same people."""
         renewed = await self._again(approval, approval.plan)
-        await self.board.rewrite(renewed)
         renewed = await self.board.post(renewed, "renewed", again=lease.item.again)
         return [
             *self.approvals.opened(renewed, self._remind_ms(renewed)),
@@ -204,7 +207,7 @@ class Gates:
             update={
                 "version": approval.version + 1,
                 "plan": plan,
-                "sha": fingerprint(approval.tool, plan.args),
+                "sha": seal(approval.tool, plan),
                 "state": ApprovalState.OPEN,
                 "created_ms": self._now_ms(),
                 "expires_ms": self._expires_ms(),
@@ -215,21 +218,23 @@ class Gates:
         """Brings a card to those who may press. Asked for again while it is open, it is shown again, not doubled."""
         approval = await self.approvals.get(ask.approval)
         if approval is None or approval.state is not ApprovalState.OPEN:
-            approval = self._new(ask, approval.version + 1 if approval else 1)
+            approval = self._new(ask, approval)
         if ask.waiter and ask.waiter not in approval.waiters:
             approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
         approval = await self.board.post(approval, lease.item.id, again=lease.item.again)
         asked = self._noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
         return [*self.approvals.opened(approval, self._remind_ms(approval)), asked]
 
-    def _new(self, ask: Ask, version: int) -> Approval:
+    def _new(self, ask: Ask, before: Approval | None) -> Approval:
+        """A fresh card. The copies of the one before it, which expired or failed, will point to it."""
         return Approval(
             id=ask.approval,
-            version=version,
+            version=before.version + 1 if before else 1,
+            refs=before.refs if before else (),
             tool=ask.tool,
             gate=ask.gate,
             plan=ask.plan,
-            sha=fingerprint(ask.tool, ask.plan.args),
+            sha=seal(ask.tool, ask.plan),
             caller=ask.caller,
             place=ask.place,
             created_ms=self._now_ms(),
@@ -250,8 +255,7 @@ class Gates:
         if approval is None:
             return []
         expired = approval.model_copy(update={"state": ApprovalState.EXPIRED, "decided_ms": self._now_ms()})
-        await self.board.nobody(expired, again=lease.item.again)
-        return await self._ended(expired)
+        return self._over(await self.board.nobody(expired, again=lease.item.again))
 
     async def close(self, close: Close) -> Sequence[Write]:
         """The task behind a card ended elsewhere (withdrawn, decided by another way)."""

@@ -134,6 +134,8 @@ class Plan(Frozen):
     """Person ids that may press."""
     requester: str | None = None
     """The person whose request it is: for `approve` never among those who may press."""
+    own_title: Note | None = None
+    """What the card is called when the requester reads it; None: as for everybody."""
     choices: tuple[Choice, ...]
     subject: str = ""
     """Id of the request, task or person concerned."""

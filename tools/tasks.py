@@ -100,6 +100,7 @@ async def plan_of(use: Use, task: str, draft: str = "") -> Plan:
         facts=await request_facts(use.desk.directory, process, request),
         deciders=(assigned.task.assignee,),
         requester=request.initiator if approves else None,
+        own_title=Note(key="title.own", params=params) if approves else None,
         choices=_approve_choices(draft) if approves else _revise_choices(process, assigned),
         subject=assigned.task.id,
     )

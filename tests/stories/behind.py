@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from bot.store.keys import Keys
-from tests.stories.office import Office, buttons_of
+from tests.stories.office import Office, buttons_of, text_of
 from tools.workflow.state import Request
 from tools.workflow.store import RedisStore
 
@@ -29,7 +29,11 @@ async def forged(desk: Office, person: str, card: dict[str, Any], choice: str) -
 
 async def told_privately(desk: Office, person: str, words: str, times: int = 1) -> str:
     """Waits until this person alone has been told so, that many times."""
-    return await desk.until(lambda: told if (told := desk.whispers(person)).count(words) >= times else "")
+
+    def told() -> list[str]:
+        return [text for one in desk.driver.private(person) if words in (text := text_of(one))]
+
+    return "\n".join(await desk.until(lambda: found if len(found := told()) >= times else []))
 
 
 async def request_of(desk: Office, request: str) -> Request:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.stories.behind import choices_of, facts_of, forged, hours_pass, kept, request_of, requests_of, told_privately
-from tests.stories.office import LI, WANG, ZHANG, ZHAO, Office, buttons_of, text_of
+from tests.stories.office import GENERAL, LI, WANG, ZHANG, ZHAO, Office, buttons_of, text_of
 from tools.workflow.state import Decision, Status
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
@@ -19,6 +19,7 @@ async def test_an_approver_is_reminded_at_half_time_and_only_once(desk: Office) 
     assert "提醒" not in desk.said(there), "not before half time"
     await hours_pass(desk, 2)
     await desk.until(lambda: "提醒：" in desk.said(there))
+    assert not [m for m in desk.posts(desk.dm(ZHANG)) if "提醒" in m["text"]], "only who has to decide"
     await hours_pass(desk, 20)
     await desk.quiet()
     assert desk.said(there).count("提醒：") == desk.said(there).count("还在等您决定")
@@ -27,6 +28,17 @@ async def test_an_approver_is_reminded_at_half_time_and_only_once(desk: Office) 
     assert reminder["thread_ts"] == card["ts"], "it stands under the card"
     await desk.press(LI, card, "approve")  # a reminded card is as good as new
     await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+
+
+async def test_a_card_in_a_channel_is_reminded_of_in_its_thread(desk: Office) -> None:
+    at = await desk.driver.say(ZHANG, GENERAL, f"@Countersign {TWO_DAYS}")
+    card = await desk.card(GENERAL)
+    await desk.quiet()
+    await hours_pass(desk, 37)
+    reminder = (await desk.until(lambda: [m for m in desk.posts(GENERAL) if m["text"].startswith("提醒：")]))[0]
+    assert reminder["thread_ts"] == card["thread_ts"] == at
+    await hours_pass(desk, 36)
+    await desk.until(lambda: [c for c in desk.cards(GENERAL) if choices_of(c) == {"again"}])
 
 
 async def test_whoever_has_decided_is_not_reminded(desk: Office) -> None:
@@ -45,9 +57,10 @@ async def test_silence_is_not_a_no_and_one_press_asks_again(desk: Office) -> Non
     card = kept(await desk.card(there))
     await desk.quiet()
     await hours_pass(desk, 73)
-    told = await desk.card(here, "到期前没有人处理")
+    told = await desk.card(here, "李四 到期前没有处理")
     await desk.until(lambda: "到期前没有人处理" in desk.said(there))
     assert "没有回复不等于拒绝" in text_of(told) and choices_of(told) == {"again"}
+    assert "您的请假申请 L-0001" in text_of(told) and "等您审批" not in text_of(told), "in words for the requester"
     assert "未通过" not in desk.said(here) and "驳回" not in desk.said(here), "in words of its own"
     request = await request_of(desk, "L-0001")
     assert (request.status, request.opinions) == (Status.WAITING, ()), "nothing was decided"
@@ -58,14 +71,16 @@ async def test_silence_is_not_a_no_and_one_press_asks_again(desk: Office) -> Non
     await told_privately(desk, WANG, "our press did nothing")
 
     await desk.press(ZHANG, told, "again")
-    renewed = await desk.card(there, "L-0001")
-    assert choices_of(renewed) == {"approve", "reject"}
+    renewed = (await desk.until(lambda: [c for c in desk.cards(there) if "approve" in choices_of(c)]))[-1]
+    await desk.until(lambda: not desk.cards(here))
+    assert "由 李四 决定" in desk.said(here), "who asked again sees that it was asked again, and has nothing to press"
     assert facts_of(renewed) == facts_of(card), "the same is asked"
     await desk.press(LI, renewed, "approve")
     await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
     await desk.quiet()
     assert [(o.by, o.decision) for o in (await request_of(desk, "L-0001")).opinions] == [(LI, Decision.APPROVE)]
-    assert not desk.cards(there), "every copy of the card is final"
+    assert not desk.cards(there) and not desk.cards(here), "every copy of the card is final"
+    assert "李四 已选择「同意」" in desk.said(here)
 
 
 async def test_an_approver_may_ask_for_the_card_again_and_it_expires_again(desk: Office) -> None:
@@ -79,7 +94,7 @@ async def test_an_approver_may_ask_for_the_card_again_and_it_expires_again(desk:
     await desk.until(lambda: any(choices_of(one) == {"approve", "reject"} for one in desk.cards(there)))
     await desk.quiet()
     await hours_pass(desk, 73)
-    await desk.until(lambda: [m for m in desk.posts(here) if m["text"].startswith("Nobody answered")][1:])
+    await desk.until(lambda: [m for m in desk.posts(here) if "no answer from 王五" in m["text"]][1:])
     await desk.until(lambda: all(choices_of(one) == {"again"} for one in desk.cards(there)))
     await desk.press(WANG, desk.cards(there)[-1], "again")
     renewed = await desk.until(lambda: [c for c in desk.cards(there) if "approve" in choices_of(c)])
@@ -90,18 +105,33 @@ async def test_an_approver_may_ask_for_the_card_again_and_it_expires_again(desk:
 async def test_the_requester_is_told_of_expiry_although_the_approver_had_asked_for_the_card(desk: Office) -> None:
     here, there = desk.dm(ZHANG), desk.dm(LI)
     await desk.request_leave(ZHANG, TWO_DAYS)
-    await desk.card(there)
+    first = await desk.card(there)
     await desk.says(LI, "批准 L-0001")
-    await desk.card(there, count=2)
+    await desk.until(lambda: [c for c in desk.cards(there) if c["ts"] != first["ts"]])
     await desk.quiet()
     await hours_pass(desk, 73)
-    told = await desk.card(here, "到期前没有人处理")
+    told = await desk.card(here, "李四 到期前没有处理")
     answer = await desk.until(lambda: desk.finals(there))
     assert "没有做任何改动" in answer[0], "who asked for it is answered too"
     await desk.press(ZHANG, told, "again")
     renewed = await desk.until(lambda: [c for c in desk.cards(there) if "approve" in choices_of(c)])
     await desk.press(LI, renewed[-1], "approve")
     await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+
+
+async def test_asking_in_chat_brings_an_expired_card_back_as_well(desk: Office) -> None:
+    here, there = desk.dm(ZHANG), desk.dm(LI)
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    await desk.card(there)
+    await desk.quiet()
+    await hours_pass(desk, 73)
+    await desk.until(lambda: [c for c in desk.cards(there) if choices_of(c) == {"again"}])
+    await desk.says(LI, "批准 L-0001")
+    renewed = await desk.until(lambda: [c for c in desk.cards(there) if "approve" in choices_of(c)])
+    await desk.press(LI, renewed[-1], "approve")
+    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.quiet()
+    assert not desk.cards(there) and not desk.cards(here), "no old copy keeps a button"
 
 
 async def test_a_preview_that_nobody_confirmed_expires_and_can_be_asked_for_again(desk: Office) -> None:
