@@ -23,8 +23,16 @@ def canonical(args: Mapping[str, Any]) -> str:
 
 
 def fingerprint(tool: str, args: Mapping[str, Any]) -> str:
-    """SHA-256 over tool and canonical arguments: what an approval is bound to, and how repetition is seen."""
+    """SHA-256 over tool and canonical arguments."""
     return hashlib.sha256(f"{tool}\n{canonical(args)}".encode()).hexdigest()
+
+
+def seal(tool: str, plan: Plan) -> str:
+    """What an approval is bound to: the arguments, what each button adds, and who may press."""
+    fixed = {choice.name: choice.fixed for choice in plan.choices if choice.runs}
+    return fingerprint(
+        tool, {"args": plan.args, "fixed": fixed, "deciders": list(plan.deciders), "requester": plan.requester}
+    )
 
 
 class CallStatus(StrEnum):
@@ -162,7 +170,7 @@ class Approval(Frozen):
     gate: Gate
     plan: Plan
     sha: str
-    """Fingerprint of tool and `plan.args`: what was shown is what runs."""
+    """`seal` of tool and plan: what was shown is what runs."""
     caller: str
     place: Place | None
     waiters: tuple[Waiter, ...] = ()

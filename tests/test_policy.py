@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy import may_press
-from bot.records import Approval, ApprovalState, EffectState, fingerprint
+from bot.records import Approval, ApprovalState, EffectState, seal
 from tools.spec import Choice, Gate, Note, Plan
 
 NOW, EXPIRES = 1_000, 2_000
@@ -28,7 +28,7 @@ def card(**changes: object) -> Approval:
         tool="decide_task",
         gate=Gate.APPROVE,
         plan=plan,
-        sha=fingerprint("decide_task", plan.args),
+        sha=seal("decide_task", plan),
         caller="ZHANG",
         place=None,
         created_ms=0,

@@ -19,6 +19,7 @@ from bot.react.model import Messages, Reply, ScriptedModel
 from bot.store.keys import Keys
 from tests.stories.office import LI, ZHANG, Office, buttons_of, text_of
 from tests.stories.script import MAIL, calls, expense, mail, raw, requests_of
+from tools.workflow.state import Request
 
 DONE = Reply(text="好的。")
 BUTTONS = {"cs:send", "cs:edit", "cs:cancel"}
@@ -296,13 +297,44 @@ async def test_args_edited_in_the_store_after_review_refused(
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         card = await asked_to_mail(empty)
         [approval] = await empty.approvals.waiting()
-        key = Keys().key(Keys().partition(approval.id), "apr", approval.id)
-        plan = json.loads(str(await redis.hget(key, "plan")))
-        plan["args"] |= altered
-        await redis.hset(key, "plan", json.dumps(plan, ensure_ascii=False))
+        await rewritten(redis, approval.id, args={**approval.plan.args, **altered})
         await empty.press(ZHANG, card, "send")
         assert "没有做任何改动" in await final(empty)
         assert "与卡片显示的不一致" in empty.said(empty.dm(ZHANG))
+        await empty.quiet()
+    assert empty.mails == []
+
+
+async def test_what_a_button_adds_edited_in_the_store_after_review_refused(desk: Office, redis: Redis) -> None:
+    """*Reject* that was made to approve, behind everybody's back: it does neither."""
+    await desk.says(ZHANG, "报销差旅费 500 元，审批人李四")
+    await desk.press(ZHANG, await desk.card(desk.dm(ZHANG), "500"), "confirm")
+    task = await desk.card(desk.dm(LI), "E-0001")
+    approval = next(one for one in await desk.approvals.waiting() if one.tool == "decide_task")
+    choices = [one.model_dump(mode="json") for one in approval.plan.choices]
+    for one in choices:
+        one["fixed"] |= {"decision": "approve"}
+    await rewritten(redis, approval.id, choices=choices)
+    await desk.press(LI, task, "reject")
+    await desk.fill(LI, opinion="不行")
+    await desk.until(lambda: "与卡片显示的不一致" in desk.said(desk.dm(LI)))
+    await desk.quiet()
+    assert desk.bot is not None
+    kept = Request.model_validate_json(str(await redis.hget("cs:{wf}:request:E-0001", "request")))
+    assert kept.status == "waiting", "neither approved nor rejected"
+
+
+async def test_who_may_press_edited_in_the_store_after_review_refused(empty: Office, redis: Redis) -> None:
+    """Somebody written into the list of those who may press: the press runs nothing."""
+    async with empty.opened(model=ScriptedModel([mail(), DONE])):
+        card = await asked_to_mail(empty)
+        [approval] = await empty.approvals.waiting()
+        await rewritten(redis, approval.id, deciders=[ZHANG, LI])
+        await empty.answer(LI, "help")
+        at = empty.posts(empty.dm(LI))[-1]["ts"]
+        value = next(buttons_of(card))["value"]
+        await empty.driver.click(LI, empty.dm(LI), at, "cs:send", value=value, force=True)
+        await empty.until(lambda: "与卡片显示的不一致" in empty.said(empty.dm(ZHANG)))
         await empty.quiet()
     assert empty.mails == []
 
@@ -426,3 +458,10 @@ def _answered(messages: Messages) -> bool:
     """Every tool call has its result."""
     asked = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
     return sorted(asked) == sorted(str(m["tool_call_id"]) for m in messages if m["role"] == "tool")
+
+
+async def rewritten(redis: Redis, approval: str, **parts: object) -> None:
+    """Somebody changes parts of a stored plan behind everybody's back."""
+    key = Keys().key(Keys().partition(approval), "apr", approval)
+    plan = json.loads(str(await redis.hget(key, "plan")))
+    await redis.hset(key, "plan", json.dumps(plan | parts, ensure_ascii=False))
