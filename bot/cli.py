@@ -16,7 +16,7 @@ from rich.table import Table
 
 from bot import main as composition
 from bot.doctor import examine
-from bot.errors import CountersignError, StoreDown
+from bot.errors import ChatFailed, CountersignError, StoreDown
 from bot.local.embedded import Embedded
 from bot.logs import redact
 from bot.outside import outside_of
@@ -29,7 +29,12 @@ from bot.store.keys import Keys
 from bot.store.runs import Runs
 from bot.texts import say
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Countersign: an approval bot for chat workspaces.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they print local variables: tokens, messages
+    help="Countersign: an approval bot for chat workspaces.",
+)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
@@ -40,6 +45,10 @@ def main() -> None:
         app()
     except StoreDown as error:
         typer.secho(f"countersign: {say('store.down', 'en', error=redact(str(error)))}", fg="red", err=True)
+        sys.exit(1)
+    except ChatFailed as error:
+        way_out = "check the network, HTTPS_PROXY and SLACK_API_URL"
+        typer.secho(f"countersign: Slack is not reached ({error}); {way_out}", fg="red", err=True)
         sys.exit(1)
     except CountersignError as error:
         typer.secho(f"countersign: {error}", fg="red", err=True)

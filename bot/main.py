@@ -27,6 +27,7 @@ from bot.chat.slack.inbound import Me
 from bot.chat.slack.outbound import SlackChannel
 from bot.commands import Commands
 from bot.dispatch import Dispatch, Outbox
+from bot.errors import SettingsWrong
 from bot.gate import Gates
 from bot.home import Homes
 from bot.intake import LaneIntake, OpenCards
@@ -241,7 +242,14 @@ async def connected(bot: Bot, settings: Settings, outside: Outside) -> AsyncIter
     runner = web.AppRunner(slack.web_app(bot.app, outside.signing_secret))
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.http_host, settings.http_port).start()
+        await _listen(runner, settings.http_host, settings.http_port)
         yield
     finally:
         await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        raise SettingsWrong(f"cannot listen on {host}:{port} ({error.strerror}); set HTTP_HOST or HTTP_PORT") from error

@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from bot.errors import LocalFailed
+from bot.errors import LocalFailed, SettingsWrong
 from bot.local.embedded import Embedded
 from bot.settings import Settings
 from bot.worker import Job
 
 KEEP_S = 2.0
 """How often the embedded server is looked after."""
-READY_S = 20.0
-"""How long the local stand-ins may take to start."""
+READY_S, END_S = 20.0, 10.0
+"""How long the local stand-ins may take to start, and to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class Outside:
 @asynccontextmanager
 async def outside_of(settings: Settings, *, start: bool = True) -> AsyncIterator[Outside]:
     """The real services by setting; each missing one replaced by its local stand-in (not started if not `start`)."""
+    _usable(settings.data_dir)
     async with AsyncExitStack() as stack:
         redis_url, missing, upkeep = settings.redis_url, [] if settings.redis_url else ["redis"], tuple[Job, ...]()
         if not redis_url:
@@ -66,6 +67,16 @@ async def outside_of(settings: Settings, *, start: bool = True) -> AsyncIterator
         ]
         local = await stack.enter_async_context(_standins(settings, services, redis_url)) if services and start else {}
         yield replace(_outside(settings, redis_url, local, (*missing, *services)), upkeep=upkeep)
+
+
+def _usable(folder: Path) -> None:
+    """Everything local is kept there. Raises SettingsWrong."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".writable").touch()
+        (folder / ".writable").unlink(missing_ok=True)
+    except OSError as error:
+        raise SettingsWrong(f"DATA_DIR: {folder} cannot be written to ({error.strerror})") from error
 
 
 async def _keep(embedded: Embedded) -> None:
@@ -118,8 +129,16 @@ async def _standins(settings: Settings, services: list[str], redis_url: str) -> 
     try:
         yield {**await _ready(child), **tokens}
     finally:
-        if child.returncode is None:
-            child.terminate()
+        await _end(child)
+
+
+async def _end(child: asyncio.subprocess.Process) -> None:
+    if child.returncode is None:
+        child.terminate()
+    try:
+        await asyncio.wait_for(child.wait(), END_S)
+    except TimeoutError:
+        child.kill()
         await child.wait()
 
 

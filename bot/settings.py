@@ -15,7 +15,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bot.errors import SettingsWrong
 
-
 MASK = "••••••"
 _IN_URLS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=[?&]password=)[^&\s]+")
 """What addresses carry that is nobody's business: user and password."""

@@ -37,6 +37,7 @@ LARGEST = 16 * 1024 * 1024
 """Bytes of one request: a long conversation sent to the model, or a file."""
 AGAIN_S = 1.0
 """How long to wait before an unreachable journal is tried again."""
+CANCEL_AGAIN_S = 0.25
 SHOWN_SINCE = "15m"
 """How far back the page's log reaches when it starts."""
 
@@ -119,9 +120,9 @@ async def _following(url: str, workspace: Workspace) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        while not task.done():  # before Python 3.12, `asyncio.wait_for`, with which redis-py sends, can swallow it
+            task.cancel()
+            await asyncio.wait({task}, timeout=CANCEL_AGAIN_S)
 
 
 async def _follow(url: str, workspace: Workspace) -> None:

@@ -138,3 +138,10 @@ async def next_line(feed: aiohttp.ClientWebSocketResponse) -> str:
         frame = await feed.receive_json()
         if frame["type"] == "log":
             return str(frame["line"]["text"])
+
+
+async def test_they_end_however_soon_after_the_start(tmp_path: Path, valkey: str) -> None:
+    """The journal's follower is cancelled at every stage of its connecting."""
+    for stage in range(15):
+        async with asyncio.timeout(5), standing(Options(tmp_path, 0, workspace=True, journal=valkey)):
+            await asyncio.sleep(stage * 0.001)

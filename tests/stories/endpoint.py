@@ -14,7 +14,8 @@ from aiohttp import web
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """One HTTP answer. `body`: bytes as they are, anything else as JSON; `hold_s` passes before it."""
+    """One HTTP answer. `body`: bytes as they are, anything else as JSON; `hold_s` passes before it. Without a
+    `status` the connection breaks instead."""
 
     body: Any = b""
     status: int = 200
@@ -60,9 +61,11 @@ class Endpoint:
         self.times.append(asyncio.get_running_loop().time())
         answer = self.script.pop(0) if self.script else self.past_end
         await asyncio.sleep(answer.hold_s)
+        if not answer.status and request.transport is not None:
+            request.transport.abort()
         if isinstance(answer.body, bytes):
             headers = {"Content-Type": "text/html", **answer.headers}
-            return web.Response(status=answer.status, body=answer.body, headers=headers)
+            return web.Response(status=answer.status or 200, body=answer.body, headers=headers)
         return web.json_response(answer.body, status=answer.status, headers=dict(answer.headers))
 
     @property

@@ -18,6 +18,8 @@ Penalty = Callable[[int], Awaitable[None]]
 UNREACHABLE = "unreachable"
 """Our code for a call whose answer never came: it may or may not have been carried out."""
 LIMITED = "ratelimited"
+UNCLEAR = frozenset({"internal_error", "fatal_error", "service_unavailable"})
+"""Slack's own mishaps: *some aspect of the operation may have succeeded*, its reference says."""
 
 
 async def call(
@@ -56,7 +58,8 @@ def _reading(error: SlackApiError) -> tuple[str, float]:
         return LIMITED, _seconds(answer.headers.get("Retry-After"))
     if not isinstance(answer, AsyncSlackResponse) or status >= 500:
         return UNREACHABLE, 0.3
-    return str(answer.get("error") or UNREACHABLE), 0.0
+    code = str(answer.get("error") or UNREACHABLE)
+    return (UNREACHABLE, 0.3) if code in UNCLEAR else (code, 0.0)
 
 
 def _seconds(header: str | None) -> float:

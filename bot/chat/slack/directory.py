@@ -46,7 +46,10 @@ def read_facts(path: Path | None) -> Mapping[str, Facts]:
         people = [Facts.model_validate(row) for row in rows]
     except OSError as error:
         raise SettingsWrong(f"The directory file {path.name} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValidationError) as error:
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise SettingsWrong(f"The directory file {path.name} is odd: {wrong}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsWrong(f"The directory file {path.name} is odd: {error}") from error
     return {one.email.lower(): one for one in people}
 

@@ -18,6 +18,8 @@ EVENT = "countersign_post"
 ELSEWHERE = frozenset({"not_in_channel", "user_not_in_channel", "channel_not_found", "is_archived"})
 PAGES, PAGE = 10, 100
 """How far back a place is searched for a post: pages, messages a page."""
+THREADLESS = frozenset({"cannot_reply_to_message", "thread_not_found", "message_not_found"})
+"""The message that began the thread is gone: its writer has deleted it."""
 _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
 """No previews: fetching what a text links to is not ours to cause."""
 UPDATE_MS, UPDATE_BURST = 1_200, 10
@@ -55,7 +57,16 @@ class SlackChannel:
         self._directs: dict[str, str] = {}
 
     async def post(self, place: Place, post: Post, *, key: str, again: bool = False) -> Ref:
-        """Say something; see `Channel.post`. Of several messages the ref is the last: it has the buttons."""
+        """Say something; see `Channel.post`. Of several messages the ref is the last: it has the buttons.
+        Where the thread is gone, it is said beside it."""
+        try:
+            return await self._post(place, post, key, again)
+        except ChatFailed as failed:
+            if not place.thread or failed.code not in THREADLESS:
+                raise
+        return await self._post(place.model_copy(update={"thread": None}), post, key, again)
+
+    async def _post(self, place: Place, post: Post, key: str, again: bool) -> Ref:
         shown = parts(post)
         there = await self._search(place, key) if again else {}
         for number, part in enumerate(shown, 1):

@@ -96,7 +96,7 @@ async def test_newcomers_are_looked_up_and_strangers_only_once(desk: Desk, tmp_p
 
 
 async def test_slack_being_away_makes_nobody_a_caller(desk: Desk, tmp_path: Path) -> None:
-    desk.slack.faults["users.list"] = ["fatal_error"]
+    desk.slack.faults["users.list"] = ["fatal_error"] * 3
     with pytest.raises(ChatFailed):
         await people(desk, tmp_path).caller("U01ZHANG")
 
