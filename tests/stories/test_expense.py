@@ -68,7 +68,7 @@ async def test_i_the_threshold_itself_belongs_to_finance(desk: Office, amount: s
 
 
 async def test_i_the_same_in_english_with_a_foreign_currency(desk: Office) -> None:
-    """A small sum in another currency is for finance too. Finance asks for it itself: then somebody else decides."""
+    """A small sum in another currency is for finance too."""
     here = desk.dm(WANG)
     await desk.says(WANG, "expense 80 USD for travel, taxi to the airport, approver Li Si")
     preview = await desk.card(here)
