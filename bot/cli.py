@@ -15,19 +15,18 @@ from rich.console import Console
 from rich.table import Table
 
 from bot import main as composition
-from bot.doctor import examine
-from bot.errors import ChatFailed, CountersignError, StoreDown
+from bot.cancel import ending
+from bot.doctor import examine, explained
+from bot.errors import CountersignError
 from bot.local.embedded import Embedded
-from bot.logs import redact
 from bot.outside import outside_of
 from bot.records import Approval
 from bot.settings import Settings, read
 from bot.store.approvals import Approvals
 from bot.store.connect import connect
-from bot.store.journal import Journal, Record
+from bot.store.journal import Journal, Record, age_ms
 from bot.store.keys import Keys
 from bot.store.runs import Runs
-from bot.texts import say
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,6 +35,8 @@ app = typer.Typer(
     help="Countersign: an approval bot for chat workspaces.",
 )
 
+JOINER = "\u200d"
+"""Holds compound emoji together."""
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 
@@ -43,15 +44,8 @@ def main() -> None:
     """Entry point: every known error is one clear line, never a traceback."""
     try:
         app()
-    except StoreDown as error:
-        typer.secho(f"countersign: {say('store.down', 'en', error=redact(str(error)))}", fg="red", err=True)
-        sys.exit(1)
-    except ChatFailed as error:
-        way_out = "check the network, HTTPS_PROXY and SLACK_API_URL"
-        typer.secho(f"countersign: Slack is not reached ({error}); {way_out}", fg="red", err=True)
-        sys.exit(1)
     except CountersignError as error:
-        typer.secho(f"countersign: {error}", fg="red", err=True)
+        typer.secho(f"countersign: {explained(error)}", fg="red", err=True)
         sys.exit(1)
 
 
@@ -60,6 +54,14 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         asyncio.run(work)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _age(text: str) -> str:
+    try:
+        age_ms(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return text
 
 
 @app.command()
@@ -75,18 +77,21 @@ def tail(
     channel: Annotated[str, typer.Option(help="Only this channel.")] = "",
     person: Annotated[str, typer.Option(help="Only this person (id).")] = "",
     kind: Annotated[list[str] | None, typer.Option(help="Only these kinds; may be repeated.")] = None,
-    since: Annotated[str, typer.Option(help="How far back, e.g. 15m, 2h, 7d.")] = "1h",
+    since: Annotated[str, typer.Option(help="How far back, e.g. 15m, 2h, 7d.", callback=_age)] = "1h",
     as_json: Json = False,
 ) -> None:
     """One time line of steps, decisions, refusals and errors, across all processes."""
 
+    async def told(journal: Journal) -> None:
+        records = journal.follow(
+            since=since, follow=follow, kinds=tuple(kind or ()), run=run_id, channel=channel, person=person
+        )
+        async for record in records:
+            _line(record, as_json)
+
     async def work() -> None:
         async with _stores(read()) as (journal, _, _):
-            records = journal.follow(
-                since=since, follow=follow, kinds=tuple(kind or ()), run=run_id, channel=channel, person=person
-            )
-            async for record in records:
-                _line(record, as_json)
+            await ending(asyncio.create_task(told(journal)))
 
     _run(work())
 
@@ -102,12 +107,12 @@ def show(run_id: str) -> None:
                 raise CountersignError(f"there is no run {run_id}; `countersign tail` shows the ids")
             spent = found.trace
             typer.echo(f"{found.id}  {found.status.value}  {found.message.person}  {found.message.place.channel}")
-            typer.echo(f"  {found.message.text!r}")
+            typer.echo(f"  {_harmless(found.message.text)}")
             for call in spent.calls:
-                typer.echo(
-                    f"  {call.uid}  {call.tool}  {call.status.value}  {json.dumps(call.args, ensure_ascii=False)}"
-                )
-                typer.echo(f"      reason: {call.reason}" + (f"  card: {call.approval}" if call.approval else ""))
+                args = json.dumps(call.args, ensure_ascii=False)
+                typer.echo(_harmless(f"  {call.uid}  {call.tool}  {call.status.value}  {args}"))
+                card = f"  card: {call.approval}" if call.approval else ""
+                typer.echo(_harmless(f"      reason: {call.reason}{card}"))
             typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {spent.tokens_in}+{spent.tokens_out} tokens")
             async for record in journal.follow(since=found.created_ms - 60_000, run=run_id):
                 _line(record, as_json=False)
@@ -156,7 +161,7 @@ async def _stores(settings: Settings) -> AsyncIterator[tuple[Journal, Runs, Appr
     """Read access to what the bot keeps, whether it runs or not."""
     embedded = None if settings.redis_url else Embedded(settings.data_dir / "redis")
     url = settings.redis_url or (await embedded.ensure() if embedded else "")
-    redis, keys = await connect(url), Keys()
+    redis, keys = await connect(url, retries=2), Keys()
     try:
         yield Journal(redis, keys), Runs(redis, keys), Approvals(redis, keys)
     finally:
@@ -167,16 +172,21 @@ async def _stores(settings: Settings) -> AsyncIterator[tuple[Journal, Runs, Appr
 
 def _line(record: Record, as_json: bool) -> None:
     if as_json:
-        fields = {"at_ms": record.at_ms, "kind": record.kind, "run": record.run, "person": record.person}
-        typer.echo(
-            json.dumps({**fields, "channel": record.channel, "text": record.text, **record.more}, ensure_ascii=False)
-        )
+        fields: dict[str, Any] = {"at_ms": record.at_ms, "kind": record.kind, "run": record.run}
+        fields |= {"person": record.person, "channel": record.channel, "text": record.text, **record.more}
+        typer.echo(_harmless(json.dumps(fields, ensure_ascii=False)))
         return
     at = datetime.fromtimestamp(record.at_ms / 1000, UTC).astimezone().strftime("%m-%d %H:%M:%S")
     more = " ".join(f"{name}={value}" for name, value in record.more.items() if value not in ("", None))
     colour = _COLOURS.get(record.kind.partition(".")[0], "white")
     kind = typer.style(f"{record.kind:<20}", fg=colour)
-    typer.echo(f"{at}  {record.run or '-':<15}  {record.person or '-':<10}  {kind}  {record.text}  {more}".rstrip())
+    said = _harmless(f"{record.text}  {more}").rstrip()
+    typer.echo(f"{at}  {record.run or '-':<15}  {record.person or '-':<10}  {kind}  {said}")
+
+
+def _harmless(text: str) -> str:
+    """What people and models wrote, on one line and with nothing in it that drives a terminal; JSON stays JSON."""
+    return "".join(sign if sign.isprintable() or sign == JOINER else json.dumps(sign)[1:-1] for sign in text)
 
 
 _COLOURS = {"run": "cyan", "step": "blue", "approval": "yellow", "effect": "green", "item": "red", "model": "red"}

@@ -11,12 +11,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.slack import app as slack
 from bot.chat.slack.calls import call
-from bot.errors import CountersignError
+from bot.errors import ChatFailed, CountersignError, ModelDown, ModelRefused, StoreDown
+from bot.logs import redact
 from bot.outside import Outside
 from bot.react.model import OpenAIModel
 from bot.store.check import Severity, check
 from bot.store.connect import connect
 from bot.store.keys import Keys
+from bot.texts import say
 from tools.mail import SmtpMailer
 from tools.spec import ToolError
 
@@ -56,7 +58,20 @@ async def examine(outside: Outside) -> AsyncIterator[Finding]:
             async for finding in look(outside):
                 yield finding
         except CountersignError as error:
-            yield Finding("fail", name or "redis", str(error))
+            yield Finding("fail", name or "redis", explained(error))
+
+
+def explained(error: CountersignError) -> str:
+    """What is wrong in one line, and what to do about it."""
+    match error:
+        case StoreDown():
+            return say("store.down", "en", error=redact(str(error)))
+        case ChatFailed():
+            return f"Slack is not reached ({error}); check the network, HTTPS_PROXY and SLACK_API_URL"
+        case ModelDown() | ModelRefused():
+            return f"no answer ({error}); check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL"
+        case _:
+            return str(error)
 
 
 async def _slack(outside: Outside) -> AsyncIterator[Finding]:
@@ -65,8 +80,16 @@ async def _slack(outside: Outside) -> AsyncIterator[Finding]:
         yield Finding("ok", "slack", f"workspace {me.team}, bot {me.user}")
         yield await _scopes(client)
         if outside.app_token:
-            await call(client.apps_connections_open, {"app_token": outside.app_token})
-            yield Finding("ok", "slack", "Socket Mode: the app token opens a connection")
+            yield await _socket(client, outside.app_token)
+
+
+async def _socket(client: AsyncWebClient, app_token: str) -> Finding:
+    try:
+        await call(client.apps_connections_open, {"app_token": app_token})
+    except ChatFailed as error:
+        cure = "make one with connections:write under Basic Information, and switch Socket Mode on"
+        return Finding("fail", "slack", f"Slack refuses SLACK_APP_TOKEN ({error.code}); {cure}")
+    return Finding("ok", "slack", "Socket Mode: the app token opens a connection")
 
 
 async def _scopes(client: AsyncWebClient) -> Finding:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from bot import logs
+from bot.cancel import AGAIN_S, cancelled
 from bot.errors import LeaseLost, StoreDown
 from bot.store.connect import GONE
 from bot.store.lanes import Item, Lanes, Later, Lease
@@ -28,7 +29,6 @@ _MOST_AT_ONCE = 16
 """Lanes taken by one claim, so that processes share a burst."""
 _CUT_OFF_S = 5.0
 """Time for writes in flight once everything is to end: longer, and a Redis that is away would hold us up."""
-_CANCEL_AGAIN_S = 0.25
 _WELL_S = 10.0
 """An endless job that has run for so long was well: its next failure is a new one."""
 _log = logs.get(__name__)
@@ -106,7 +106,7 @@ class Worker:
             await self._drain()
         finally:
             await self._cut_off()
-            await _cancelled(running)
+            await cancelled(running)
 
     # Claiming
 
@@ -158,7 +158,7 @@ class Worker:
             await asyncio.wait({wanted, stopping}, return_when=asyncio.FIRST_COMPLETED)
             return wanted.result() if wanted.done() else None
         finally:
-            await _cancelled([wanted, stopping])
+            await cancelled([wanted, stopping])
 
     async def _unless_stopping(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -312,8 +312,8 @@ class Worker:
             for one in held:
                 if one.task is not None and not one.settling:
                     one.task.cancel()
-            await asyncio.wait(left, timeout=_CANCEL_AGAIN_S)
-        await _cancelled(tasks)
+            await asyncio.wait(left, timeout=AGAIN_S)
+        await cancelled(tasks)
 
 
 class Outage:
@@ -338,16 +338,6 @@ class Outage:
         if self._said:
             _log.info("store back", part=self._part)
         self._delay_s, self._said = 0.0, False
-
-
-async def _cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    """Cancel, and wait until that has happened. More than once if need be: before Python 3.12,
-    `asyncio.wait_for`, with which redis-py sends, swallows a cancellation that comes as it finishes."""
-    while left := [task for task in tasks if not task.done()]:
-        for task in left:
-            task.cancel()
-        await asyncio.wait(left, timeout=_CANCEL_AGAIN_S)
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _name(job: Job) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 
 from aiohttp import web
 
+from bot.cancel import cancelled
 from bot.errors import LocalFailed, StoreDown
 from bot.local.mailbox import Mailbox
 from bot.local.rehearsal.serve import Rehearsal
@@ -37,7 +38,6 @@ LARGEST = 16 * 1024 * 1024
 """Bytes of one request: a long conversation sent to the model, or a file."""
 AGAIN_S = 1.0
 """How long to wait before an unreachable journal is tried again."""
-CANCEL_AGAIN_S = 0.25
 SHOWN_SINCE = "15m"
 """How far back the page's log reaches when it starts."""
 
@@ -120,9 +120,7 @@ async def _following(url: str, workspace: Workspace) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        while not task.done():  # before Python 3.12, `asyncio.wait_for`, with which redis-py sends, can swallow it
-            task.cancel()
-            await asyncio.wait({task}, timeout=CANCEL_AGAIN_S)
+        await cancelled([task])
 
 
 async def _follow(url: str, workspace: Workspace) -> None:

@@ -47,7 +47,7 @@ class Endpoint:
     """Plays its answers in order; past the end it says `past_end`."""
 
     script: list[Raw] = field(default_factory=list)
-    past_end: Raw = field(default_factory=lambda: said("好的，完成。"))
+    past_end: Raw = field(default_factory=Raw)
     asked: list[dict[str, Any]] = field(default_factory=list)
     """Requests as they came."""
     times: list[float] = field(default_factory=list)
@@ -80,9 +80,9 @@ class Endpoint:
 
 
 @asynccontextmanager
-async def endpoint(script: Sequence[Raw] = ()) -> AsyncIterator[Endpoint]:
+async def endpoint(script: Sequence[Raw] = (), past_end: Raw | None = None) -> AsyncIterator[Endpoint]:
     """The endpoint, listening on loopback."""
-    playing = Endpoint(list(script))
+    playing = Endpoint(list(script), past_end or said("好的，完成。"))
     app = web.Application(client_max_size=16 * 1024 * 1024)
     app.add_routes([web.post("/v1/chat/completions", playing.complete)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
