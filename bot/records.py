@@ -88,6 +88,13 @@ class RunStatus(StrEnum):
     STOPPED = "stopped"
 
 
+class Last(Frozen):
+    """How a run ends: what is said, and why it stopped if it did."""
+
+    text: str
+    stopped: str = ""
+
+
 class Waiter(Frozen):
     """A run that wants to know how an approval ends."""
 
@@ -153,6 +160,8 @@ class Run(BaseModel):
     """The person's message is in the history already."""
     told_down: bool = False
     """The person knows that the model cannot be reached."""
+    last: Last | None = None
+    """How it ends, from before that is said."""
 
     @property
     def waiting(self) -> Call | None:

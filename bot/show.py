@@ -26,18 +26,24 @@ class Steps:
     chat: Channel
     display: Display = "replies"
 
-    async def show(self, run: Run, steps: Sequence[Step], *, again: bool) -> None:
-        """Adds steps and shows what the display and the rate limit allow now."""
+    def add(self, run: Run, steps: Sequence[Step]) -> None:
+        """Puts steps in words; nothing is shown yet."""
         for step in steps:
             run.lines.append(line(len(run.lines) + 1, step, run.language))
+
+    async def show(self, run: Run, *, again: bool) -> None:
+        """Shows what the display and the rate limit allow now."""
         if self.display == "replies" and not await self.chat.crowded(run.message.place):
             await self.flush(run, again=again)
         elif self.display == "plan":
             await self._board(run, again=again)
 
     async def flush(self, run: Run, *, again: bool) -> None:
-        """Posts the lines that are held back, as one reply."""
-        if self.display != "replies" or run.posted == len(run.lines):
+        """Shows the lines that are held back: as one reply, or in the live message."""
+        if self.display == "quiet" or run.posted == len(run.lines):
+            return
+        if self.display == "plan":
+            await self._board(run, again=again)
             return
         text = "\n".join(run.lines[run.posted :])
         await self.chat.post(run.message.place, Post(text), key=f"{run.id}:line:{run.posted}", again=again)

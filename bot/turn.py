@@ -20,9 +20,8 @@ from bot.errors import ModelDown
 from bot.events import Channel, Directory, Message, Post
 from bot.logs import bind
 from bot.react import prompt
-from bot.react.guards import Reason
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped, settle
-from bot.records import Resume, Run, RunStatus
+from bot.records import Last, Resume, Run, RunStatus
 from bot.show import Steps, receipt
 from bot.store.approvals import ask_for
 from bot.store.history import History
@@ -62,43 +61,49 @@ class Turns:
         caller = await self.directory.caller(message.person)
         if caller is None:
             return [self._noted(message, "message.ignored", text="not a member who can be served")]
-        if (plain := await self._plain(message, caller)) is not None:
+        if (plain := await self._plain(lease, message, caller)) is not None:
             return plain
         passage = await self._opened(lease, message, caller)
         bind(run=passage.run.id)
-        if passage.run.status is RunStatus.PAUSED:
-            return self._waits(passage)
         return await self._through(passage)
 
     async def resume(self, lease: Lease, resume: Resume) -> Sequence[Write]:
         """Goes on with a paused run: what became of its call is an observation now."""
         run = await self.runs.get(resume.run)
-        caller = await self.directory.caller(run.message.person) if run else None
-        if run is None or caller is None or run.status in (RunStatus.DONE, RunStatus.STOPPED):
+        if run is None or run.status in (RunStatus.DONE, RunStatus.STOPPED):
             return []
         bind(run=run.id)
-        passage = Passage(lease, run, caller, stored=len(run.trace.messages))
-        if settle(run.trace, resume.uid, resume.status, resume.observation):
-            run.status, run.ask = RunStatus.RUNNING, None
-            run.effects += [resume.effect] if resume.effect else []
+        stored, fresh = len(run.trace.messages), self._settled(run, resume)
+        caller = await self.directory.caller(run.message.person)
+        if caller is None:
+            run.status = RunStatus.STOPPED
+            noted = self._noted(run.message, "run.stopped", run=run.id, text="its person is not a member any more")
+            return [*self.runs.saved(run, stored=stored), noted]
+        passage = Passage(lease, run, caller, stored=stored)
+        if fresh:
             await self._checkpoint(passage, f"resume:{resume.uid}")
-        if run.status is RunStatus.PAUSED:
-            return []
         return await self._through(passage)
 
-    async def _plain(self, message: Message, caller: Caller) -> Sequence[Write] | None:
+    def _settled(self, run: Run, resume: Resume) -> bool:
+        """How the call ended is in the run; False if it was already. Whatever is away from here on is news again."""
+        if not settle(run.trace, resume.uid, resume.status, resume.observation):
+            return False
+        run.status, run.ask, run.told_down = RunStatus.RUNNING, None, False
+        run.effects += [resume.effect] if resume.effect else []
+        return True
+
+    async def _plain(self, lease: Lease, message: Message, caller: Caller) -> Sequence[Write] | None:
         """Commands, and messages that no model needs to see."""
         language = caller.person.language
         if (answer := await self.commands.answer(message, caller)) is not None:
-            await self._say(message, answer.text, key="command")
+            await self._say(lease, message, answer.text, key="command")
             return [*answer.writes, self._noted(message, "command", text=answer.command)]
         if not message.text.strip():
-            await self._say(message, say("turn.empty", language), key="empty")
+            await self._say(lease, message, say("turn.empty", language), key="empty")
             return [self._noted(message, "message.empty")]
         if len(message.text) > TEXT_MAX:
-            await self._say(
-                message, say("turn.too_long", language, length=len(message.text), most=TEXT_MAX), key="long"
-            )
+            text = say("turn.too_long", language, length=len(message.text), most=TEXT_MAX)
+            await self._say(lease, message, text, key="long")
             return [self._noted(message, "message.too_long")]
         return None
 
@@ -113,8 +118,14 @@ class Turns:
         return Passage(lease, run, caller, stored=0)
 
     async def _through(self, passage: Passage) -> Sequence[Write]:
-        """The loop, event by event."""
+        """The loop, event by event; before it, whatever a crash has left half done."""
         run, lease = passage.run, passage.lease
+        if passage.again:
+            await self.steps.flush(run, again=True)
+        if run.status is RunStatus.PAUSED:
+            return self._waits(passage)
+        if run.last is not None:
+            return await self._ended(passage, run.last)
         use = Use(self.desk, passage.caller, self._local(passage.caller))
         head = await self._head(passage.caller, run)
         try:
@@ -126,9 +137,10 @@ class Turns:
                         case Paused():
                             return await self._pause(passage, event)
                         case Final(text):
-                            return await self._finish(passage, text)
+                            return await self._end(passage, Last(text=text))
                         case Stopped(reason):
-                            return await self._stop(passage, reason)
+                            text = say(f"stopped.{reason.value}", run.language)
+                            return await self._end(passage, Last(text=text, stopped=reason.value))
         except ModelDown as down:
             await self._down(passage)
             raise Later(self.down_ms, str(down)) from down
@@ -146,9 +158,11 @@ class Turns:
         return [prompt.system(caller, self._local(caller), paused), *told]
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
+        """Kept before it is shown: after a crash in between nobody is asked, and nothing looked up, once more."""
         run = passage.run
-        await self.steps.show(run, steps, again=passage.again)
+        self.steps.add(run, steps)
         await self._checkpoint(passage, f"step:{run.trace.steps}", *(self._journalled(run, step) for step in steps))
+        await self.steps.show(run, again=passage.again)
 
     async def _pause(self, passage: Passage, event: Paused) -> Sequence[Write]:
         """The card is brought by its own lane, so that a crash right here cannot lose it."""
@@ -157,10 +171,8 @@ class Turns:
         index = run.trace.calls.index(event.call)
         run.trace.calls[index] = event.call.model_copy(update={"approval": run.ask.approval})
         run.status = RunStatus.PAUSED
-        await self.steps.show(run, event.steps, again=passage.again)
-        await self._checkpoint(
-            passage, f"step:{run.trace.steps}", *(self._journalled(run, step) for step in event.steps)
-        )
+        await self._step(passage, event.steps)
+        await self.steps.flush(run, again=passage.again)
         return self._waits(passage)
 
     def _waits(self, passage: Passage) -> Sequence[Write]:
@@ -189,28 +201,20 @@ class Turns:
         put = Put(ask.approval, f"open:{run.id}:{len(run.trace.calls)}", ask.model_dump_json())
         return [*self.runs.saved(run, stored=passage.stored), *remembered, put]
 
-    async def _finish(self, passage: Passage, text: str) -> Sequence[Write]:
-        run = passage.run
-        run.status = RunStatus.DONE
-        await self.steps.flush(run, again=passage.again)
-        post = Post(text, receipt=receipt(run))
-        await self.chat.post(run.message.place, post, key=f"{run.id}:final", again=passage.again)
-        return self._ended(passage, text, "run.finished")
+    async def _end(self, passage: Passage, last: Last) -> Sequence[Write]:
+        """The last word is kept before it is said: after a crash in between the model is not asked for another one."""
+        passage.run.last = last
+        await self._checkpoint(passage, "end")
+        return await self._ended(passage, last)
 
-    async def _stop(self, passage: Passage, reason: Reason) -> Sequence[Write]:
+    async def _ended(self, passage: Passage, last: Last) -> Sequence[Write]:
         run = passage.run
-        run.status = RunStatus.STOPPED
         await self.steps.flush(run, again=passage.again)
-        text = say(f"stopped.{reason.value}", run.language)
-        post = Post(text, receipt=receipt(run))
+        post = Post(last.text, receipt=receipt(run))
         await self.chat.post(run.message.place, post, key=f"{run.id}:final", again=passage.again)
-        return self._ended(passage, text, "run.stopped")
-
-    def _ended(self, passage: Passage, text: str, kind: str) -> Sequence[Write]:
-        run = passage.run
+        run.status = RunStatus.STOPPED if last.stopped else RunStatus.DONE
         told = [] if run.remembered else [self._asked(run)]
-        done = f"{text}\n[{receipt(run)}]"
-        turn = [*told, {"role": "assistant", "content": done, "run": run.id}]
+        turn = [*told, {"role": "assistant", "content": f"{last.text}\n[{receipt(run)}]", "run": run.id}]
         spent = {
             "steps": run.trace.steps,
             "ms": run.trace.active_ms,
@@ -221,26 +225,33 @@ class Turns:
         return [
             *self.runs.saved(run, stored=passage.stored),
             self.history.turn(run.message.place.conversation, turn),
-            self._noted(run.message, kind, run=run.id, text=receipt(run), **spent),
+            self._noted(
+                run.message,
+                "run.stopped" if last.stopped else "run.finished",
+                run=run.id,
+                text=receipt(run),
+                **({"why": last.stopped} if last.stopped else {}),
+                **spent,
+            ),
         ]
 
     async def _down(self, passage: Passage) -> None:
-        """The message stays queued; its writer is told, once."""
-        run = passage.run
+        """The message stays queued; its writer is told, once, and so is the journal."""
+        run, noted = passage.run, list[Write]()
         if not run.told_down:
+            text = say("turn.model_down", run.language)
+            await self._say(passage.lease, run.message, text, key=f"down:{len(run.trace.calls)}")
             run.told_down = True
-            await self._say(run.message, say("turn.model_down", run.language), key="down")
-        await self._checkpoint(
-            passage, f"down:{passage.lease.token}", self._noted(run.message, "model.down", run=run.id)
-        )
+            noted = [self._noted(run.message, "model.down", run=run.id)]
+        await self._checkpoint(passage, f"down:{passage.lease.token}", *noted)
 
     async def _checkpoint(self, passage: Passage, seq: str, *more: Write) -> None:
         run = passage.run
         await passage.lease.checkpoint(seq, *self.runs.saved(run, stored=passage.stored), *more)
         passage.stored = len(run.trace.messages)
 
-    async def _say(self, message: Message, text: str, *, key: str) -> None:
-        await self.chat.post(message.place, Post(text), key=f"{message.id}:{key}")
+    async def _say(self, lease: Lease, message: Message, text: str, *, key: str) -> None:
+        await self.chat.post(message.place, Post(text), key=f"{message.id}:{key}", again=lease.item.again)
 
     def _asked(self, run: Run) -> dict[str, Any]:
         return {**run.trace.messages[0], "run": run.id}

@@ -53,7 +53,8 @@ async def shown(display: Display, crowds: list[bool]) -> tuple[Wall, Run]:
     wall, one = Wall(crowds), run()
     steps = Steps(wall, display)
     for _ in range(3):
-        await steps.show(one, [step()], again=False)
+        steps.add(one, [step()])
+        await steps.show(one, again=False)
     await steps.flush(one, again=False)
     return wall, one
 

@@ -138,19 +138,26 @@ class Loop:
                 for i, (uid, one) in enumerate(zip(uids, act.proposed, strict=True))
             )
         )
+        return self._observed(trace, act, results)
+
+    def _observed(self, trace: Trace, act: Act, results: Sequence[tuple[Call, Outcome | Plan | ToolError]]) -> Event:
+        """The reply and every result of it go into the trace together, also when one of them ends the run."""
         trace.messages.append(native.asked(act, ""))
-        steps: list[Step] = []
-        paused: tuple[Call, Plan, Gate] | None = None
+        steps = tuple(Step(call, _note(one), one.title if isinstance(one, Plan) else None) for call, one in results)
+        paused, halt = list[Paused](), list[Halt]()
         for call, result in results:
             trace.called += 1
             trace.calls.append(call)
-            steps.append(Step(call, _note(result), result.title if isinstance(result, Plan) else None))
             tool = self._tool(call.tool)
             if isinstance(result, Plan) and tool is not None:
-                paused = (call, result, tool.gate)
+                paused.append(Paused(call, result, tool.gate, steps))
             elif not isinstance(result, Plan):
-                self._observe(trace, call, result)
-        return Paused(*paused, tuple(steps)) if paused else Stepped(tuple(steps))
+                halt += self._observe(trace, call, result)
+        if halt:
+            for one in paused:
+                settle(trace, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
+            raise halt[0]
+        return paused[0] if paused else Stepped(steps)
 
     def _gated(self, name: str) -> bool:
         tool = self._tool(name)
@@ -196,8 +203,8 @@ class Loop:
             raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
         return await tool.prepare(use, args)
 
-    def _observe(self, trace: Trace, call: Call, result: Outcome | ToolError) -> None:
-        """Writes the observation down and counts failures and repetition."""
+    def _observe(self, trace: Trace, call: Call, result: Outcome | ToolError) -> list[Halt]:
+        """Writes the observation down and counts failures and repetition; what ends the run is given back."""
         observation = written(result)
         trace.failures = trace.failures + 1 if isinstance(result, ToolError) else 0
         again = fingerprint(call.tool, {"args": call.args, "result": observation})
@@ -206,8 +213,11 @@ class Loop:
                 observation += (
                     "\n[system] You made this same call before, with this same result. Do something else or answer."
                 )
+        except Halt as halt:
+            return [halt]
         finally:
             trace.messages.append(native.observed(call.model_id, observation))
+        return []
 
 
 def settle(trace: Trace, uid: str, status: CallStatus, observation: dict[str, Any]) -> bool:

@@ -6,6 +6,7 @@ messages of its own, where it cannot close its quotation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from bot.records import Run
 from tools.spec import Caller
 
+_MARK = re.compile(r"<(\s*/?\s*message)", re.IGNORECASE)
 RULES = """\
 You are Countersign, a colleague in a chat workspace who helps with leave, expenses, to-do tasks and mail.
 You work in steps: think, call a tool, read its result, and go on until you can answer. Rules:
@@ -59,5 +61,5 @@ def quoted(name: str) -> str:
 
 
 def fenced(text: str) -> str:
-    """Text that cannot close the quotation around it."""
-    return text.replace("</message", "<\\/message")
+    """Text that can neither close the quotation around it nor begin another one."""
+    return _MARK.sub(r"<\\\1", text)

@@ -240,3 +240,18 @@ def test_whatever_a_model_says_nothing_gated_runs_and_every_call_has_its_result(
     waiting = 1 if isinstance(events[-1], Paused) else 0
     halted = isinstance(events[-1], Stopped)
     assert halted or len(asked) == len(told) + waiting
+
+
+async def test_a_run_that_ends_for_repetition_leaves_no_call_without_its_result() -> None:
+    again = acts(call("look", "a", name="Li"), call("look", "b", name="Wang"), call("pay", "c", amount=5))
+    events, _, trace, _ = await play([acts(call("look", "a", name="Li"))] * 2 + [again])
+    assert events[-1] == Stopped(Reason.REPETITION)
+    asked = [one["id"] for message in trace.messages for one in message.get("tool_calls") or ()]
+    assert sorted(asked) == sorted(m["tool_call_id"] for m in trace.messages if m["role"] == "tool")
+    assert not [one for one in trace.calls if one.status is CallStatus.AWAITING]
+
+
+async def test_calls_of_one_reply_that_share_an_id_get_one_each() -> None:
+    _, _, trace, model = await play([acts(call("look", "a", name="1"), call("look", "a", name="2")), Reply(text="ok")])
+    [asked] = [[one["id"] for one in m["tool_calls"]] for m in trace.messages if m.get("tool_calls")]
+    assert len(set(asked)) == 2 and asked == [m["tool_call_id"] for m in model.asked[1] if m["role"] == "tool"]

@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any
 
 MESSAGE = re.compile(r"<message(?: from=\"(?P<name>[^\"]*)\")?[^>]*>\n?(?P<text>.*?)\n?</message>", re.S)
+ESCAPED = re.compile(r"<\\(\s*/?\s*message)", re.IGNORECASE)
 TODAY = re.compile(r"Today is (\d{4}-\d\d-\d\d)")
 SPEAKER = re.compile(r"You speak with .*?\bid\W+(?:is )?(?P<id>\w+)\)?, language (?P<language>\w+)")
 OPEN_CARD = re.compile(r"^- (A\w+…?\w*): (\w+)", re.M)
@@ -141,7 +142,7 @@ def text_of(content: object) -> str:
 def unwrap(content: str) -> str:
     """The person's own words out of the quoting the prompt puts around them."""
     found = MESSAGE.search(content)
-    return (found["text"].replace("<\\/message", "</message") if found else content).strip()
+    return (ESCAPED.sub(r"<\1", found["text"]) if found else content).strip()
 
 
 def writer(content: str) -> str:

@@ -92,7 +92,10 @@ def _act(reply: Reply) -> Decision:
         if not isinstance(args, dict):
             return Malformed(f"The arguments of {call.name[:60]!r} must be a JSON object.")
         reason = args.pop("reason", "")
-        proposed.append(Proposed(call.id or f"call_{index}", call.name, args, str(reason).strip()[:280]))
+        id_ = call.id or f"call_{index}"
+        if id_ in {one.model_id for one in proposed}:
+            id_ = f"{id_}_{index}"
+        proposed.append(Proposed(id_, call.name, args, str(reason).strip()[:280]))
     return Act(tuple(proposed))
 
 

@@ -1,0 +1,252 @@
+"""The core without a platform: real Redis, real lanes, a channel and a directory in memory, and a hand that ends the
+process between any two things that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from redis.asyncio import Redis
+
+from bot.board import Board
+from bot.commands import Commands
+from bot.dispatch import Dispatch, Outbox
+from bot.errors import ChatFailed
+from bot.events import Card, Click, Message, Place, Post, Ref
+from bot.gate import Gates
+from bot.intake import OpenCards
+from bot.react.loop import Loop
+from bot.react.model import Reply, Scripted, ScriptedModel
+from bot.records import Approval, Pressed, Wrote
+from bot.show import Display, Steps
+from bot.store.approvals import Approvals
+from bot.store.history import History
+from bot.store.journal import Journal
+from bot.store.keys import Keys
+from bot.store.lanes import Lanes, Later, Lease
+from bot.store.runs import Runs
+from bot.store.writes import Write
+from bot.turn import Turns
+from bot.worker import GIVE_UP_TRIES
+from tests.tools.office import PEOPLE, People
+from tools.catalog import TOOLS
+from tools.mail import MemoryMailer
+from tools.spec import Caller, Desk, Tool
+from tools.workflow.engine import EmbeddedEngine
+from tools.workflow.process import shipped
+from tools.workflow.store import MemoryStore
+
+TODAY = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
+DM = Place(team="T1", channel="DU1", thread="1.0", direct=True)
+ROUNDS = 200
+"""More deliveries than any story needs."""
+
+
+class Killed(BaseException):
+    """SIGKILL, as far as the code can tell."""
+
+
+@dataclass
+class Edges:
+    """Counts what can be told from outside, and ends the process at one of these places."""
+
+    at: int = 0
+    passed: int = 0
+
+    def __call__(self) -> None:
+        self.passed += 1
+        if self.passed == self.at:
+            raise Killed
+
+
+@dataclass
+class Said:
+    place: Place
+    key: str
+    post: Post
+
+
+@dataclass
+class Wall:
+    """A channel in memory. `fails`: what a place answers instead of taking a post, and how often."""
+
+    edge: Edges
+    said: list[Said] = field(default_factory=list)
+    whispers: list[tuple[str, str]] = field(default_factory=list)
+    fails: dict[str, list[ChatFailed]] = field(default_factory=dict)
+
+    async def post(self, place: Place, post: Post, *, key: str, again: bool = False) -> Ref:
+        self.edge()
+        if self.fails.get(place.channel):
+            raise self.fails[place.channel].pop(0)
+        there = [n for n, one in enumerate(self.said) if again and (one.place.channel, one.key) == (place.channel, key)]
+        if not there:
+            self.said.append(Said(place, key, post))
+        self.edge()
+        return Ref(channel=place.channel, ts=str((there or [len(self.said) - 1])[0]))
+
+    async def edit(self, ref: Ref, post: Post) -> None:
+        self.edge()
+        self.said[int(ref.ts)].post = post
+        self.edge()
+
+    async def whisper(self, place: Place, person: str, text: str) -> None:
+        self.edge()
+        if self.fails.get(f"whisper {person}"):
+            raise self.fails[f"whisper {person}"].pop(0)
+        self.whispers.append((person, text))
+
+    async def direct(self, person: str) -> Place:
+        return Place(team="T1", channel=f"D{person}", direct=True)
+
+    async def crowded(self, place: Place) -> bool:
+        return False
+
+    def texts(self, channel: str = DM.channel) -> list[str]:
+        return [one.post.text for one in self.said if one.place.channel == channel]
+
+    def keys(self, channel: str = DM.channel) -> list[str]:
+        return [one.key for one in self.said if one.place.channel == channel]
+
+    def cards(self, channel: str = DM.channel) -> list[Card]:
+        """Cards that can be pressed now."""
+        here = [one.post.card for one in self.said if one.place.channel == channel]
+        return [one for one in here if one is not None and one.buttons]
+
+
+class Staff(People):
+    """The directory, with callers."""
+
+    async def caller(self, person: str) -> Caller | None:
+        found = await self.get(person)
+        return Caller(found) if found and found.active else None
+
+    def leaves(self, person: str) -> None:
+        self.known = [one.model_copy(update={"active": one.active and one.id != person}) for one in self.known]
+
+
+class EdgedLanes(Lanes):
+    """Lanes whose writes are edges too."""
+
+    edge: Edges
+
+    async def run(self, script: str, lane: str, *args: str | int) -> Any:
+        edged = script in ("checkpoint", "commit")
+        if edged:
+            self.edge()
+        answer = await super().run(script, lane, *args)
+        if edged:
+            self.edge()
+        return answer
+
+
+class Lab:
+    """One installation. `work` plays every process there is, one item after another."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        script: Iterable[Scripted] = (),
+        *,
+        tools: Sequence[Tool] = TOOLS,
+        display: Display = "replies",
+    ) -> None:
+        self.keys, self.redis, self.edges = Keys(partitions=2), redis, Edges()
+        self.wall, self.staff, self.mailer = Wall(self.edges), Staff(list(PEOPLE)), MemoryMailer()
+        self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
+        self.lanes.edge = self.edges
+        self.ahead = timedelta()
+        self.runs, self.approvals = Runs(redis, self.keys), Approvals(redis, self.keys)
+        self.history, self.journal = History(redis, self.keys), Journal(redis, self.keys)
+        self.engine = EmbeddedEngine(MemoryStore(), shipped(), self.staff)
+        self.desk = Desk(self.staff, self.engine, self.mailer, OpenCards(self.lanes, self.approvals))
+        self.model = ScriptedModel(list(script))
+        self.gates = Gates(
+            Board(self.wall, self.staff), self.staff, self.desk, {tool.name: tool for tool in tools},
+            self.approvals, self.journal, lambda: TODAY, self.now,
+        )  # fmt: skip
+        self.turns = Turns(
+            chat=self.wall, directory=self.staff, desk=self.desk, loop=Loop(self.model, tools),
+            commands=Commands(self.desk, self.history, dict), steps=Steps(self.wall, display), keys=self.keys,
+            runs=self.runs, history=self.history, journal=self.journal, today=lambda: TODAY, now=self.now, down_ms=0,
+        )  # fmt: skip
+        self.dispatch = Dispatch(self.turns, self.gates, self.wall, self.staff, self.journal)
+        self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, lambda: TODAY)
+
+    def now(self) -> datetime:
+        return TODAY + self.ahead
+
+    async def says(self, text: str, person: str = "U1", id: str = "Ev1", place: Place = DM) -> None:
+        message = Message(id=id, place=place, person=person, text=text, at=f"1.{id}")
+        await self.lanes.put(place.conversation, id, Wrote(message=message).model_dump_json())
+
+    async def presses(
+        self, card: Card, choice: str, person: str = "U1", id: str = "", form: dict[str, str] | None = None
+    ) -> None:
+        """A press on a button that the card shows."""
+        button = next(one for one in card.buttons if one.choice == choice)
+        click = Click(
+            id=id or f"{button.approval}.{button.version}.{choice}", approval=button.approval, version=button.version,
+            choice=choice, person=person, place=DM, form=form,
+        )  # fmt: skip
+        await self.lanes.put(click.approval, click.id, Pressed(click=click).model_dump_json())
+
+    async def work(self) -> None:
+        """Until nothing is left to do. Who is killed is followed by another; what fails is tried again."""
+        for _ in range(ROUNDS):
+            await self.outbox.relay()
+            leases = [one for n in range(self.keys.partitions) for one in await self.lanes.claim("p", n, 1)]
+            for lease in leases:
+                await self._one(lease)
+            if not leases and not any([await self.redis.zcard(self.keys.key(n, "z")) for n in range(2)]):
+                return
+        raise AssertionError("there is always something left to do")
+
+    async def _one(self, lease: Lease) -> None:
+        try:
+            await lease.commit(*await self._handled(lease), more=False)
+        except Killed:
+            pass
+        except Later as later:
+            await lease.retry(later.delay_ms, str(later), count=later.counted)
+        except Exception as error:
+            await lease.retry(0, repr(error))
+
+    async def _handled(self, lease: Lease) -> Sequence[Write]:
+        item, most = lease.item, self.lanes.max_tries
+        if item.tries <= most:
+            return await self.dispatch.handle(lease)
+        buried = self.lanes.bury(lease, item.error)
+        if item.tries > most + GIVE_UP_TRIES:
+            return [buried]
+        return [*await self.dispatch.give_up(item, item.error), buried]
+
+    async def kinds(self) -> list[str]:
+        return [record.kind async for record in self.journal.follow()]
+
+    async def approval(self) -> Approval:
+        """The only card there is."""
+        found = [key async for key in self.redis.scan_iter("*:apr:*")]
+        assert len(found) == 1, found
+        one = await self.approvals.get(str(found[0]).rpartition(":")[2])
+        assert one is not None
+        return one
+
+    async def remembered(self) -> list[str]:
+        return [str(one["content"]) for one in await self.history.load(DM.conversation)]
+
+
+async def every_edge(play: Callable[[Edges], Any]) -> int:
+    """Plays the same story once for each place at which its process can end; how many there are."""
+    at = 1
+    while True:
+        edges = Edges(at=at)
+        await play(edges)
+        if edges.passed < at:
+            return at - 1
+        at += 1
+
+
+DONE = Reply(text="好的。")
