@@ -69,7 +69,10 @@ class Mailbox:
         try:
             self._server = await loop.create_server(lambda: Line(self, loop), host, port)
         except OSError as error:
-            raise LocalFailed(f"The mailbox cannot listen on {host}:{port}: {error.strerror}.") from error
+            raise LocalFailed(
+                f"The mailbox cannot listen on {host}:{port} ({error.strerror}). It takes the port after LOCAL_PORT; "
+                "set that to another number."
+            ) from error
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
