@@ -15,6 +15,9 @@ from tools.spec import Person
 
 log = logs.get(__name__)
 
+LONG = 2_000
+"""Characters of a body that one message holds on every platform, facts and title beside it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Board:
@@ -25,6 +28,14 @@ class Board:
         """A fresh card in front of everybody it is for."""
         readers = [approval.caller] if approval.place else list(approval.plan.deciders)
         return await self._fresh(approval, readers, asked, again=again)
+
+    async def replace(self, before: Approval, approval: Approval, asked: str, *, again: bool) -> Approval:
+        """An edited card, where it stands. One that may take several messages is shown anew instead: of those only the
+        last can be rewritten, and what is shown must be what will be done."""
+        if max(len(before.plan.body), len(approval.plan.body)) > LONG:
+            return await self.post(approval, asked, again=again)
+        await self.rewrite(approval)
+        return approval
 
     async def _fresh(self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool) -> Approval:
         """A new copy for each of these readers, whose older copies then point to it; everybody else's copies say what

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot import logs
-from bot.events import Channel, Directory, Post
+from bot.ends import Ends
+from bot.errors import ChatFailed, CountersignError
+from bot.events import Channel, Click, Directory, Post
 from bot.gate import Gates
 from bot.logs import bind
 from bot.records import WORK, Ask, Cancel, Close, Expire, Notice, Pressed, Remind, Resume, Wrote
 from bot.store.approvals import task_card
+from bot.store.connect import GONE
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Lanes, Lease
@@ -20,6 +23,7 @@ from bot.texts import LANGUAGES, literal, say
 from bot.turn import Turns
 from tools.spec import Desk, Gate, Note, ToolError, Use
 from tools.tasks import plan_of
+from tools.workflow.store import OutboxEvent
 
 log = logs.get(__name__)
 
@@ -32,6 +36,7 @@ class Dispatch:
 
     turns: Turns
     gates: Gates
+    ends: Ends
     chat: Channel
     directory: Directory
     journal: Journal
@@ -49,19 +54,19 @@ class Dispatch:
             case Ask() as ask:
                 return await self.gates.open(lease, ask)
             case Remind(version=version):
-                return await self.gates.remind(lease, lease.lane, version)
+                return await self.ends.remind(lease, lease.lane, version)
             case Expire(version=version):
-                return await self.gates.expire(lease, lease.lane, version)
+                return await self.ends.expire(lease, lease.lane, version)
             case Close() as close:
-                return await self.gates.close(close)
+                return await self.ends.close(close)
             case Cancel() as cancel:
-                return await self.gates.cancel(cancel)
+                return await self.ends.cancel(cancel)
             case Notice() as notice:
                 return await self._notice(lease, notice)
 
     async def _notice(self, lease: Lease, notice: Notice) -> Sequence[Write]:
         person = await self.directory.get(notice.person)
-        if person is None:
+        if person is None or not person.active:
             return []
         place = await self.chat.direct(person.id)
         text = literal(notice.note, person.language)
@@ -69,18 +74,28 @@ class Dispatch:
         return [self.journal.entry(lease.lane, "notice", person=person.id, channel=place.channel, text=notice.note.key)]
 
     async def give_up(self, item: Item, error: str) -> Sequence[Write]:
-        """An item that failed every time: its writer is told, and the lane goes on."""
-        work = WORK.validate_json(item.body)
+        """An item that failed every time: its writer is told, whoever waits for it goes on, and so does the lane."""
         noted = self.journal.entry(item.lane, "item.dead", text=error, item=item.id)
-        if isinstance(work, Wrote):
-            person = await self.directory.get(work.message.person)
+        work = WORK.validate_json(item.body)
+        match work:
+            case Wrote(message=message):
+                return [noted, *await self.turns.give_up(item, message)]
+            case Resume() as resume:
+                return [noted, *await self.turns.give_up_resuming(item, resume)]
+            case Pressed(click=click):
+                writes = await self.ends.give_up(item.lane, work)
+                await self._whispered(item, click)
+                return [noted, *writes]
+            case _:
+                return [noted, *await self.ends.give_up(item.lane, work)]
+
+    async def _whispered(self, item: Item, click: Click) -> None:
+        try:
+            person = await self.directory.get(click.person)
             text = say("turn.given_up", person.language if person else "en", id=item.id)
-            await self.chat.post(work.message.place, Post(text), key=f"dead:{item.id}")
-        elif isinstance(work, Pressed):
-            person = await self.directory.get(work.click.person)
-            text = say("turn.given_up", person.language if person else "en", id=item.id)
-            await self.chat.whisper(work.click.place, work.click.person, text)
-        return [noted]
+            await self.chat.whisper(click.place, click.person, text)
+        except ChatFailed as failed:
+            log.warning("could not tell", person=click.person, error=failed.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +110,22 @@ class Outbox:
     """Aware UTC."""
 
     async def relay(self) -> None:
-        """Everything announced so far."""
+        """Everything announced so far. What cannot be brought holds nothing else up, and is tried again."""
         while events := await self.desk.engine.outbox(OUTBOX_PAGE):
-            for event in events:
-                await self._put(event.id, event.kind, event.data)
-            await self.desk.engine.sent([event.id for event in events])
+            sent = [event.id for event in events if await self._brought(event)]
+            await self.desk.engine.sent(sent)
+            if len(sent) < len(events):
+                return
+
+    async def _brought(self, event: OutboxEvent) -> bool:
+        try:
+            await self._put(event.id, event.kind, event.data)
+        except (CountersignError, *GONE):  # Redis or the platform is away: that concerns all of them
+            raise
+        except Exception:  # one event that cannot be read must not stop the others
+            log.exception("outbox.not_brought", kind=event.kind, id=event.id)
+            return False
+        return True
 
     async def _put(self, event_id: str, kind: str, data: dict[str, str]) -> None:
         match kind:
@@ -117,6 +143,12 @@ class Outbox:
             case _:
                 log.warning("outbox.unknown", kind=kind, id=event_id)
 
+    async def _nobody_there(self, event_id: str, task: str) -> None:
+        """The assignee has left: the requester hears it now, instead of waiting for nobody."""
+        person = (await self.desk.engine.task(task)).request.initiator
+        note = Note(key="notice.undelivered", params={"task": task})
+        await self._bring(f"notice:{person}", event_id, Notice(person=person, note=note))
+
     async def _bring(self, lane: str, event_id: str, work: Ask | Close | Notice) -> None:
         """Into a lane, once; unlike a person's message never refused because the lane is full."""
         put = Put(lane, event_id, work.model_dump_json())
@@ -127,6 +159,7 @@ class Outbox:
         assignee = await self.directory.caller(data["person"])
         if assignee is None:
             log.warning("outbox.assignee_gone", task=data["task"], person=data["person"])
+            await self._nobody_there(event_id, data["task"])
             return
         try:
             plan = await plan_of(Use(self.desk, assignee, self.now()), data["task"])

@@ -1,4 +1,4 @@
-"""One click through, and everything else that can happen to a card.
+"""One click through, and how a card comes to people.
 
 A press is judged by `policy`, decided once by one script, shown on the card (who, when) before anything runs, begun
 under the lane's token, run with the stored arguments and no model in between, and its outcome is written together
@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from bot import cards
 from bot.board import Board
+from bot.ends import Ends
 from bot.events import Click, Dialog, Directory
 from bot.heard import resume
 from bot.policy import RECOVERIES, RENEWALS, Refusal, may_press
@@ -24,8 +25,6 @@ from bot.records import (
     Approval,
     ApprovalState,
     Ask,
-    Cancel,
-    Close,
     EffectState,
     seal,
 )
@@ -50,6 +49,7 @@ from tools.spec import (
 @dataclass(frozen=True, slots=True)
 class Gates:
     board: Board
+    ends: Ends
     directory: Directory
     desk: Desk
     tools: Mapping[str, Tool]
@@ -65,11 +65,11 @@ class Gates:
     async def press(self, lease: Lease, click: Click) -> Sequence[Write]:
         """One click through."""
         approval = await self.approvals.get(click.approval)
+        if approval is not None and approval.press == click.id:  # ours, begun before a crash
+            return await self._carry_out(lease, approval)
         person = await self.directory.caller(click.person)
         if approval is None or person is None:
             return await self._refuse(click, None, Refusal(code="gone" if person else "stranger"))
-        if approval.press == click.id:  # ours, begun before a crash
-            return await self._carry_out(lease, approval)
         refusal = may_press(approval, click.person, click.choice, click.version, self._now_ms())
         if refusal is not None:
             return await self._refuse(click, approval, refusal)
@@ -84,7 +84,7 @@ class Gates:
             return await self._refuse(click, approval, Refusal(code="no_form"))
         click = _as_asked(click, choice)
         if choice.replans:
-            return await self._replan(approval, person, click)
+            return await self._replan(lease, approval, person, click)
         return await self._decide(lease, approval, choice, click)
 
     async def _decide(self, lease: Lease, approval: Approval, choice: Choice, click: Click) -> Sequence[Write]:
@@ -108,15 +108,15 @@ class Gates:
     async def _carry_out(self, lease: Lease, approval: Approval) -> Sequence[Write]:
         """From decided to done, failed or unknown. Comes here again after a crash, with the stored record."""
         if approval.state is not ApprovalState.DECIDED:
-            return await self._ended(approval)
+            return await self.ends.ended(approval)
         if approval.effect is EffectState.STARTED and not self._repeatable(approval):
-            return await self._ended(approval.model_copy(update={"effect": EffectState.UNKNOWN}))
+            return await self.ends.ended(approval.model_copy(update={"effect": EffectState.UNKNOWN}))
         if approval.effect is not EffectState.STARTED:
             approval = approval.model_copy(update={"effect": EffectState.STARTED, "tries": approval.tries + 1})
             await self.board.rewrite(approval)
-            began = self._noted(approval, "effect.started", person=approval.by)
+            began = self.ends.noted(approval, "effect.started", person=approval.by)
             await lease.checkpoint(f"begin:{approval.tries}", self.approvals.saved(approval), began)
-        return await self._ended(await self._effect(approval))
+        return await self.ends.ended(await self._effect(approval))
 
     async def _effect(self, approval: Approval) -> Approval:
         """Runs exactly what was shown, plus what the pressed button and its dialog add."""
@@ -139,28 +139,6 @@ class Gates:
             return approval.model_copy(update={"effect": EffectState.UNKNOWN})
         return approval.model_copy(update={"effect": EffectState.DONE, "outcome": outcome, "problem": None})
 
-    async def _ended(self, approval: Approval) -> Sequence[Write]:
-        """The card says how it ended; then the writes of `_over`."""
-        await self.board.rewrite(approval)
-        return self._over(approval)
-
-    def _over(self, approval: Approval) -> Sequence[Write]:
-        """In one commit, waiting runs hear how it ended and the record is closed."""
-        kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
-        told = self._noted(
-            approval,
-            kind,
-            person=approval.by,
-            choice=approval.choice,
-            opinion=approval.form.get("opinion", ""),
-        )
-        heard = approval.model_copy(update={"waiters": ()})
-        return [
-            *self.approvals.closed(heard),
-            told,
-            *(resume(approval, waiter) for waiter in approval.waiters),
-        ]
-
     def _without_tool(self, approval: Approval, choice: Choice) -> bool:
         """Nothing can be planned anew: a deploy has taken the tool away since the card was shown."""
         return choice.replans and approval.tool not in self.tools
@@ -170,13 +148,14 @@ class Gates:
         return tool is not None and tool.repeatable
 
     async def _recover(self, lease: Lease, approval: Approval, click: Click) -> Sequence[Write]:
-        """After *failed* or *unknown*: a person says that it happened, or has it done again."""
-        pressed = approval.model_copy(update={"press": click.id})
+        """After *failed* or *unknown*: a person says that it happened, or has it done again. From here on the pressed
+        buttons are stale: one press, hurried into two, does it again once."""
+        pressed = approval.model_copy(update={"press": click.id, "version": approval.version + 1})
         if click.choice != "happened":
             return await self._carry_out(lease, pressed.model_copy(update={"effect": EffectState.NONE}))
-        return await self._ended(pressed.model_copy(update={"effect": EffectState.DONE}))
+        return await self.ends.ended(pressed.model_copy(update={"effect": EffectState.DONE}))
 
-    async def _replan(self, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
+    async def _replan(self, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
         """Edited arguments are validated, shown and hashed anew; the buttons of the old card are stale from here on."""
         tool = self.tools[approval.tool]
         if tool.prepare is None:
@@ -186,23 +165,23 @@ class Gates:
         except ToolError as error:
             await self.board.whisper(click, literal(error.note, person.person.language))
             return []
-        renewed = await self._again(approval, plan)
-        await self.board.rewrite(renewed)
+        renewed = self._again(approval, plan)
+        renewed = await self.board.replace(approval, renewed, click.id, again=lease.item.again)
         return [
             *self.approvals.opened(renewed, self._remind_ms(renewed)),
-            self._noted(renewed, "approval.edited", person=click.person),
+            self.ends.noted(renewed, "approval.edited", person=click.person),
         ]
 
     async def _renew(self, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
         """Ask again after expiry: the same arguments, a fresh card in front of the same people."""
-        renewed = await self._again(approval, approval.plan)
+        renewed = self._again(approval, approval.plan)
         renewed = await self.board.post(renewed, "renewed", again=lease.item.again)
         return [
             *self.approvals.opened(renewed, self._remind_ms(renewed)),
-            self._noted(renewed, "approval.renewed", person=person.id),
+            self.ends.noted(renewed, "approval.renewed", person=person.id),
         ]
 
-    async def _again(self, approval: Approval, plan: Plan) -> Approval:
+    def _again(self, approval: Approval, plan: Plan) -> Approval:
         return approval.model_copy(
             update={
                 "version": approval.version + 1,
@@ -215,15 +194,20 @@ class Gates:
         )
 
     async def open(self, lease: Lease, ask: Ask) -> Sequence[Write]:
-        """Brings a card to those who may press. Asked for again while it is open, it is shown again, not doubled."""
+        """Brings a card to those who may press. Asked for again while it is open, it is shown again, not doubled; asked
+        for when its matter has just ended, the answer is how it ended."""
         approval = await self.approvals.get(ask.approval)
-        if approval is None or approval.state is not ApprovalState.OPEN:
+        if approval is not None and approval.over:
+            return [resume(approval, ask.waiter)] if ask.waiter else []
+        fresh = approval is None or approval.state is not ApprovalState.OPEN
+        if approval is None or fresh:
             approval = self._new(ask, approval)
         if ask.waiter and ask.waiter not in approval.waiters:
             approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
         approval = await self.board.post(approval, lease.item.id, again=lease.item.again)
-        asked = self._noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
-        return [*self.approvals.opened(approval, self._remind_ms(approval)), asked]
+        asked = self.ends.noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
+        kept = self.approvals.opened(approval, self._remind_ms(approval)) if fresh else [self.approvals.saved(approval)]
+        return [*kept, asked]
 
     def _new(self, ask: Ask, before: Approval | None) -> Approval:
         """A fresh card. The copies of the one before it, which expired or failed, will point to it."""
@@ -239,42 +223,6 @@ class Gates:
             place=ask.place,
             created_ms=self._now_ms(),
             expires_ms=self._expires_ms(),
-        )
-
-    async def remind(self, lease: Lease, approval_id: str, version: int) -> Sequence[Write]:
-        """Half of the time is over: a word to those who have not decided."""
-        approval = await self._still_open(approval_id, version)
-        if approval is None:
-            return []
-        await self.board.remind(approval, again=lease.item.again)
-        return [self._noted(approval, "approval.reminded")]
-
-    async def expire(self, lease: Lease, approval_id: str, version: int) -> Sequence[Write]:
-        """Time is over. Silence is not a no, and says so in words of its own."""
-        approval = await self._still_open(approval_id, version)
-        if approval is None:
-            return []
-        expired = approval.model_copy(update={"state": ApprovalState.EXPIRED, "decided_ms": self._now_ms()})
-        return self._over(await self.board.nobody(expired, again=lease.item.again))
-
-    async def close(self, close: Close) -> Sequence[Write]:
-        """The task behind a card ended elsewhere (withdrawn, decided by another way)."""
-        approval = await self.approvals.get(close.approval)
-        if approval is None or approval.state is not ApprovalState.OPEN:
-            return []
-        return await self._ended(
-            approval.model_copy(update={"state": ApprovalState.CLOSED, "by": close.by, "decided_ms": self._now_ms()})
-        )
-
-    async def cancel(self, cancel: Cancel) -> Sequence[Write]:
-        """Whoever proposed a card takes it back by saying so in chat."""
-        approval = await self.approvals.get(cancel.approval)
-        if approval is None or approval.state is not ApprovalState.OPEN or approval.caller != cancel.person:
-            return []
-        return await self._ended(
-            approval.model_copy(
-                update={"state": ApprovalState.CANCELLED, "by": cancel.person, "decided_ms": self._now_ms()}
-            )
         )
 
     async def dialog(self, click: Click) -> Dialog | None:
@@ -326,26 +274,8 @@ class Gates:
         )
         return [noted]
 
-    async def _still_open(self, approval_id: str, version: int) -> Approval | None:
-        approval = await self.approvals.get(approval_id)
-        fits = approval is not None and approval.state is ApprovalState.OPEN and approval.version == version
-        return approval if fits else None
-
     def _use(self, caller: Caller, key: str = "") -> Use:
         return Use(self.desk, caller, self.today().astimezone(ZoneInfo(caller.person.timezone)), key)
-
-    def _noted(self, approval: Approval, kind: str, *, person: str = "", **more: Any) -> Write:
-        run = approval.waiters[0].run if approval.waiters else ""
-        return self.journal.entry(
-            approval.id,
-            kind,
-            run=run,
-            person=person,
-            text=approval.tool,
-            approval=approval.id,
-            subject=approval.plan.subject,
-            **more,
-        )
 
     def _now_ms(self) -> int:
         return int(self.now().timestamp() * 1000)

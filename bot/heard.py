@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.records import Approval, ApprovalState, CallStatus, EffectState, Resume, Waiter
+from bot.records import Approval, ApprovalState, Ask, CallStatus, EffectState, Notice, Resume, Waiter
 from bot.store.writes import Put, Write
 from tools.spec import Effect, Note
 
@@ -13,6 +13,7 @@ UNKNOWN = (
     "Do not propose it again; say honestly that it is unknown."
 )
 EXPIRED = "Nobody answered in time. That is not a no: nothing was decided. The card can be renewed with one press."
+UNDELIVERED = "The card could not be brought to the person who decides (they may have left). Nothing was done; say so."
 NOTHING = "The card was taken back or its matter ended elsewhere; nothing was done."
 
 
@@ -21,6 +22,19 @@ def resume(approval: Approval, waiter: Waiter) -> Write:
     status, observation, effect = _heard(approval)
     heard = Resume(run=waiter.run, uid=waiter.uid, status=status, observation=observation, effect=effect)
     return Put(waiter.lane, f"resume:{waiter.uid}", heard.model_dump_json())
+
+
+def undelivered(ask: Ask) -> list[Write]:
+    """A card could not be brought to anybody: whoever waits for it hears so at once, not when it would have expired."""
+    if ask.waiter:
+        observation = {"error": "undelivered", "message": UNDELIVERED}
+        heard = Resume(run=ask.waiter.run, uid=ask.waiter.uid, status=CallStatus.FAILED, observation=observation)
+        return [Put(ask.waiter.lane, f"resume:{ask.waiter.uid}", heard.model_dump_json())]
+    if not ask.plan.requester:
+        return []
+    note = Note(key="notice.undelivered", params={"task": ask.plan.subject})
+    notice = Notice(person=ask.plan.requester, note=note)
+    return [Put(f"notice:{ask.plan.requester}", f"undelivered:{ask.plan.subject}", notice.model_dump_json())]
 
 
 def _heard(approval: Approval) -> tuple[CallStatus, dict[str, Any], Effect | None]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from bot import commands
+from bot.errors import StoreDown
 from bot.events import Channel, Click, Dialog, Directory, Home, Message, Place, Post
 from bot.gate import Gates
 from bot.home import Homes
 from bot.records import ApprovalState, Cancel, Pressed, Wrote
-from bot.store.approvals import Approvals
+from bot.store.approvals import Approvals, Verdict
 from bot.store.history import History
 from bot.store.lanes import Accepted, Lanes
 from bot.store.runs import Runs
@@ -42,7 +45,9 @@ class LaneIntake:
 
     async def click(self, click: Click) -> None:
         """A press takes the lane of its approval: nobody's slow conversation holds a decision up."""
-        await self.lanes.put(click.approval, click.id, Pressed(click=click).model_dump_json())
+        accepted = await self.lanes.put(click.approval, click.id, Pressed(click=click).model_dump_json())
+        if accepted is Accepted.FULL:
+            raise StoreDown(f"too many presses wait for {click.approval}")
 
     async def stop(self, place: Place, person: str, at: str) -> None:
         await self.lanes.stop(place.conversation, at)
@@ -75,12 +80,16 @@ class OpenCards:
 
     lanes: Lanes
     approvals: Approvals
+    now: Callable[[], datetime]
+    """Aware UTC."""
 
     async def cancel(self, card: str, person: str) -> bool:
-        """Only what this person proposed, and only while it is open; the card's own lane carries it out."""
+        """Only what this person proposed, and only while it is open. The card's own lane carries it out; it is decided
+        here, once, against any press that may come first."""
         approval = await self.approvals.get(card)
         if approval is None or approval.state is not ApprovalState.OPEN or approval.caller != person:
             return False
         cancel = Cancel(approval=card, person=person)
         await self.lanes.put(card, f"cancel:{card}:{approval.version}", cancel.model_dump_json())
-        return True
+        now_ms = int(self.now().timestamp() * 1000)
+        return await self.approvals.take_back(approval, person, now_ms) is Verdict.OK

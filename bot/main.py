@@ -27,6 +27,7 @@ from bot.chat.slack.inbound import Me
 from bot.chat.slack.outbound import SlackChannel
 from bot.commands import Commands
 from bot.dispatch import Dispatch, Outbox
+from bot.ends import Ends
 from bot.errors import SettingsWrong
 from bot.gate import Gates
 from bot.home import Homes
@@ -123,13 +124,14 @@ async def assembled(
             model = await stack.enter_async_context(_model(outside))
         chat, directory = platform.chat, platform.directory
 
-        desk = _desk(settings, outside, stores, directory)
-        gates = _gates(settings, tuning, stores, platform, desk)
+        desk = _desk(settings, outside, tuning, stores, directory)
+        ends = Ends(Board(chat, directory), stores.approvals, stores.journal, tuning.now)
+        gates = _gates(settings, tuning, stores, platform, desk, ends)
         turns = _turns(settings, tuning, stores, platform, desk, model)
         outbox = Outbox(desk, directory, stores.lanes, stores.keys, tuning.today)
         worker = Worker(
             stores.lanes,
-            Dispatch(turns, gates, chat, directory, stores.journal),
+            Dispatch(turns, gates, ends, chat, directory, stores.journal),
             concurrency=settings.concurrency,
             sweep_s=tuning.sweep_s,
             grace_s=tuning.grace_s,
@@ -170,17 +172,18 @@ async def _slack(settings: Settings, outside: Outside, stores: Stores) -> AsyncI
         yield Slack(client, me, chat, SlackDirectory(client, read_facts(outside.directory_file), team=me.team))
 
 
-def _desk(settings: Settings, outside: Outside, stores: Stores, directory: SlackDirectory) -> Desk:
+def _desk(settings: Settings, outside: Outside, tuning: Tuning, stores: Stores, directory: SlackDirectory) -> Desk:
     """What the tools work with."""
     numbers = {"threshold": Decimal(settings.finance_threshold)}
     engine = EmbeddedEngine(RedisStore(stores.redis), shipped(), directory, numbers=numbers)
     mailer = SmtpMailer(outside.smtp_url, settings.mail_from)
-    return Desk(directory, engine, mailer, OpenCards(stores.lanes, stores.approvals))
+    return Desk(directory, engine, mailer, OpenCards(stores.lanes, stores.approvals, tuning.now))
 
 
-def _gates(settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk) -> Gates:
+def _gates(settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, ends: Ends) -> Gates:
     return Gates(
-        Board(platform.chat, platform.directory),
+        ends.board,
+        ends,
         platform.directory,
         desk,
         {tool.name: tool for tool in TOOLS},

@@ -26,7 +26,7 @@ def may_press(approval: Approval, person: str, choice: str, version: int, now_ms
     if choice in RENEWALS:
         return _renewal(approval, person)
     if choice in RECOVERIES:
-        return _recovery(approval, person, choice)
+        return _recovery(approval, person, choice, version)
     return _time(approval, choice, version, now_ms) or _authority(approval, person)
 
 
@@ -60,9 +60,11 @@ def _renewal(approval: Approval, person: str) -> Refusal | None:
     return None if person in concerned else Refusal(code="not_yours")
 
 
-def _recovery(approval: Approval, person: str, choice: str) -> Refusal | None:
-    """Only who decided says what became of an effect, or tries it again."""
+def _recovery(approval: Approval, person: str, choice: str, version: int) -> Refusal | None:
+    """Only who decided says what became of an effect, or tries it again; a button counts for one try."""
     fits = EffectState.FAILED if choice == "retry" else EffectState.UNKNOWN
     if approval.effect is not fits:
         return Refusal(code="already")
+    if version != approval.version:
+        return Refusal(code="stale")
     return None if person == approval.by else Refusal(code="not_yours")

@@ -205,6 +205,11 @@ class Approval(Frozen):
     """The same for the model."""
 
     @property
+    def over(self) -> bool:
+        """Its matter has ended; a card for it would only mislead."""
+        return self.state is ApprovalState.CLOSED or self.effect in (EffectState.DONE, EffectState.UNKNOWN)
+
+    @property
     def key(self) -> str:
         """Idempotency key of the effect: same approval, version and try, same effect."""
         return hashlib.sha256(f"{self.id}:{self.version}:{self.tries}:{self.sha}".encode()).hexdigest()[:32]

@@ -16,7 +16,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot.commands import Commands
-from bot.errors import ModelDown
+from bot.errors import ChatFailed, ModelDown
 from bot.events import Channel, Directory, Message, Post
 from bot.logs import bind
 from bot.react import prompt
@@ -27,7 +27,7 @@ from bot.store.approvals import ask_for
 from bot.store.history import History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
-from bot.store.lanes import Later, Lease
+from bot.store.lanes import Item, Later, Lease
 from bot.store.runs import Runs
 from bot.store.writes import Put, Write
 from bot.texts import say
@@ -84,6 +84,45 @@ class Turns:
             await self._checkpoint(passage, f"resume:{resume.uid}")
         return await self._through(passage)
 
+    async def give_up(self, item: Item, message: Message) -> Sequence[Write]:
+        """A message that failed every time. A card that was proposed is still brought; otherwise its writer is told."""
+        run = await self.runs.get(self._id(message))
+        if run is not None and run.status is RunStatus.PAUSED:
+            return self._waits(run, len(run.trace.messages))
+        text = await self._given_up(item, message, run)
+        return self._left(run, text, len(run.trace.messages)) if run else []
+
+    async def give_up_resuming(self, item: Item, resume: Resume) -> Sequence[Write]:
+        """The same after a button: what it changed is said, whatever else could not be."""
+        run = await self.runs.get(resume.run)
+        if run is None or run.status in (RunStatus.DONE, RunStatus.STOPPED):
+            return []
+        stored = len(run.trace.messages)
+        self._settled(run, resume)
+        if run.status is RunStatus.PAUSED:
+            return self._waits(run, stored)
+        return self._left(run, await self._given_up(item, run.message, run), stored)
+
+    def _left(self, run: Run, text: str, stored: int) -> Sequence[Write]:
+        run.status = RunStatus.STOPPED
+        return [*self.runs.saved(run, stored=stored), self._remembered(run, text)]
+
+    async def _given_up(self, item: Item, message: Message, run: Run | None) -> str:
+        """What was said: where it was asked, or, if nothing can be said there, in their DM."""
+        person = await self.directory.get(message.person)
+        text = say("turn.given_up", person.language if person else "en", id=item.id)
+        text = run.last.text if run is not None and run.last is not None else text
+        post, key = Post(text, receipt=receipt(run) if run else ""), f"dead:{item.id}"
+        try:
+            await self.chat.post(message.place, post, key=key, again=True)
+        except ChatFailed:
+            await self.chat.post(await self.chat.direct(message.person), post, key=key, again=True)
+        return text
+
+    def _id(self, message: Message) -> str:
+        """The id of a message's run."""
+        return self.keys.derived("R", self.keys.partition(message.place.conversation), message.id)
+
     def _settled(self, run: Run, resume: Resume) -> bool:
         """How the call ended is in the run; False if it was already. Whatever is away from here on is news again."""
         if not settle(run.trace, resume.uid, resume.status, resume.observation):
@@ -109,8 +148,7 @@ class Turns:
 
     async def _opened(self, lease: Lease, message: Message, caller: Caller) -> Passage:
         """The message's run: a new one, or the one another process had begun."""
-        partition = self.keys.partition(message.place.conversation)
-        run_id = self.keys.derived("R", partition, message.id)
+        run_id = self._id(message)
         if (run := await self.runs.get(run_id)) is not None:
             return Passage(lease, run, caller, stored=len(run.trace.messages))
         run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
@@ -123,7 +161,7 @@ class Turns:
         if passage.again:
             await self.steps.flush(run, again=True)
         if run.status is RunStatus.PAUSED:
-            return self._waits(passage)
+            return self._waits(run, passage.stored)
         if run.last is not None:
             return await self._ended(passage, run.last)
         use = Use(self.desk, passage.caller, self._local(passage.caller))
@@ -173,11 +211,11 @@ class Turns:
         run.status = RunStatus.PAUSED
         await self._step(passage, event.steps)
         await self.steps.flush(run, again=passage.again)
-        return self._waits(passage)
+        return self._waits(run, passage.stored)
 
-    def _waits(self, passage: Passage) -> Sequence[Write]:
+    def _waits(self, run: Run, stored: int) -> Sequence[Write]:
         """What ends the message of a paused run: the card's item, and what the conversation remembers meanwhile."""
-        run, ask = passage.run, passage.run.ask
+        ask = run.ask
         if ask is None:
             return []
         remembered = (
@@ -199,7 +237,7 @@ class Turns:
         )
         run.remembered = True
         put = Put(ask.approval, f"open:{run.id}:{len(run.trace.calls)}", ask.model_dump_json())
-        return [*self.runs.saved(run, stored=passage.stored), *remembered, put]
+        return [*self.runs.saved(run, stored=stored), *remembered, put]
 
     async def _end(self, passage: Passage, last: Last) -> Sequence[Write]:
         """The last word is kept before it is said: after a crash in between the model is not asked for another one."""
@@ -213,8 +251,6 @@ class Turns:
         post = Post(last.text, receipt=receipt(run))
         await self.chat.post(run.message.place, post, key=f"{run.id}:final", again=passage.again)
         run.status = RunStatus.STOPPED if last.stopped else RunStatus.DONE
-        told = [] if run.remembered else [self._asked(run)]
-        turn = [*told, {"role": "assistant", "content": f"{last.text}\n[{receipt(run)}]", "run": run.id}]
         spent = {
             "steps": run.trace.steps,
             "ms": run.trace.active_ms,
@@ -224,7 +260,7 @@ class Turns:
         }
         return [
             *self.runs.saved(run, stored=passage.stored),
-            self.history.turn(run.message.place.conversation, turn),
+            self._remembered(run, last.text),
             self._noted(
                 run.message,
                 "run.stopped" if last.stopped else "run.finished",
@@ -234,6 +270,12 @@ class Turns:
                 **spent,
             ),
         ]
+
+    def _remembered(self, run: Run, text: str) -> Write:
+        """What the conversation keeps of a run that has ended: what was asked, what was said, what was changed."""
+        told = [] if run.remembered else [self._asked(run)]
+        turn = [*told, {"role": "assistant", "content": f"{text}\n[{receipt(run)}]", "run": run.id}]
+        return self.history.turn(run.message.place.conversation, turn)
 
     async def _down(self, passage: Passage) -> None:
         """The message stays queued; its writer is told, once, and so is the journal."""

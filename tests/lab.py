@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from bot.board import Board
 from bot.commands import Commands
 from bot.dispatch import Dispatch, Outbox
+from bot.ends import Ends
 from bot.errors import ChatFailed
 from bot.events import Card, Click, Message, Place, Post, Ref
 from bot.gate import Gates
@@ -161,10 +162,11 @@ class Lab:
         self.runs, self.approvals = Runs(redis, self.keys), Approvals(redis, self.keys)
         self.history, self.journal = History(redis, self.keys), Journal(redis, self.keys)
         self.engine = EmbeddedEngine(MemoryStore(), shipped(), self.staff)
-        self.desk = Desk(self.staff, self.engine, self.mailer, OpenCards(self.lanes, self.approvals))
+        self.desk = Desk(self.staff, self.engine, self.mailer, OpenCards(self.lanes, self.approvals, self.now))
         self.model = ScriptedModel(list(script))
+        self.ends = Ends(Board(self.wall, self.staff), self.approvals, self.journal, self.now)
         self.gates = Gates(
-            Board(self.wall, self.staff), self.staff, self.desk, {tool.name: tool for tool in tools},
+            self.ends.board, self.ends, self.staff, self.desk, {tool.name: tool for tool in tools},
             self.approvals, self.journal, lambda: TODAY, self.now,
         )  # fmt: skip
         self.turns = Turns(
@@ -172,7 +174,7 @@ class Lab:
             commands=Commands(self.desk, self.history, dict), steps=Steps(self.wall, display), keys=self.keys,
             runs=self.runs, history=self.history, journal=self.journal, today=lambda: TODAY, now=self.now, down_ms=0,
         )  # fmt: skip
-        self.dispatch = Dispatch(self.turns, self.gates, self.wall, self.staff, self.journal)
+        self.dispatch = Dispatch(self.turns, self.gates, self.ends, self.wall, self.staff, self.journal)
         self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, lambda: TODAY)
 
     def now(self) -> datetime:

@@ -63,6 +63,18 @@ class Approvals:
             answer = await script(keys=[self._key(click.approval), self._index(click.approval)], args=args)
         return Verdict(str(answer))
 
+    async def take_back(self, approval: Approval, person: str, now_ms: int) -> Verdict:
+        """Decide once that it shall not be: whoever proposed it says so in chat. Said again, OK again."""
+        click = Click(
+            id=f"cancel:{approval.id}:{approval.version}",
+            approval=approval.id,
+            version=approval.version,
+            choice="cancel",
+            person=person,
+            place=approval.place or Place(team="", channel=""),
+        )
+        return await self.decide(click, ends=ApprovalState.CANCELLED, now_ms=now_ms)
+
     def saved(self, approval: Approval) -> Write:
         """The whole record, for a checkpoint or commit of its lane."""
         ttl = None if approval.state is ApprovalState.OPEN else KEPT_MS

@@ -1,0 +1,153 @@
+"""How a card ends without a press: reminded of in vain, expired, closed elsewhere, taken back, given up.
+
+Whoever waits for it hears of the end in the very commit that closes the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bot import logs
+from bot.board import Board
+from bot.errors import ChatFailed
+from bot.heard import resume, undelivered
+from bot.records import Approval, ApprovalState, Ask, Cancel, Close, EffectState, Expire, Pressed, Work
+from bot.store.approvals import Approvals, Verdict
+from bot.store.journal import Journal
+from bot.store.lanes import Lease
+from bot.store.writes import Write
+from tools.spec import Note
+
+log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    board: Board
+    approvals: Approvals
+    journal: Journal
+    now: Callable[[], datetime]
+    """Aware UTC."""
+
+    async def ended(self, approval: Approval) -> Sequence[Write]:
+        """The card says how it ended; then the writes of `over`."""
+        await self.board.rewrite(approval)
+        return self.over(approval)
+
+    def over(self, approval: Approval) -> Sequence[Write]:
+        """In one commit, waiting runs hear how it ended and the record is closed."""
+        kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
+        opinion = approval.form.get("opinion", "")
+        told = self.noted(approval, kind, person=approval.by, choice=approval.choice, opinion=opinion)
+        heard = approval.model_copy(update={"waiters": ()})
+        return [*self.approvals.closed(heard), told, *(resume(approval, waiter) for waiter in approval.waiters)]
+
+    async def remind(self, lease: Lease, approval_id: str, version: int) -> Sequence[Write]:
+        """Half of the time is over: a word to those who have not decided."""
+        approval = await self._still_open(approval_id, version)
+        if approval is None:
+            return []
+        await self.board.remind(approval, again=lease.item.again)
+        return [self.noted(approval, "approval.reminded")]
+
+    async def expire(self, lease: Lease, approval_id: str, version: int) -> Sequence[Write]:
+        """Time is over. Silence is not a no, and says so in words of its own."""
+        approval = await self._still_open(approval_id, version)
+        if approval is None:
+            return []
+        expired = self._at_last(approval, ApprovalState.EXPIRED)
+        return self.over(await self.board.nobody(expired, again=lease.item.again))
+
+    async def close(self, close: Close) -> Sequence[Write]:
+        """The task behind a card ended elsewhere (withdrawn, decided by another way): nobody can ask again either."""
+        approval = await self._closing(close)
+        return await self.ended(approval) if approval else []
+
+    async def cancel(self, cancel: Cancel) -> Sequence[Write]:
+        """Whoever proposed a card takes it back by saying so in chat."""
+        approval = await self._cancelling(cancel)
+        return await self.ended(approval) if approval else []
+
+    async def give_up(self, lane: str, work: Work) -> Sequence[Write]:
+        """What was to happen to a card has failed every time. Nobody waits for ever: the record says what is known,
+        and the card too if it can be reached."""
+        if isinstance(work, Ask):
+            return undelivered(work)
+        approval = await self._left(lane, work)
+        if approval is None:
+            return []
+        try:
+            await self.board.rewrite(approval)
+        except ChatFailed as error:
+            log.warning("card.not_rewritten", approval=approval.id, error=error.code)
+        return self.over(approval)
+
+    async def _left(self, lane: str, work: Work) -> Approval | None:
+        """The card as far as it can be brought to an end without whatever keeps failing."""
+        match work:
+            case Pressed(click=click):
+                approval = await self.approvals.get(lane)
+                return _stranded(approval) if approval is not None and approval.press == click.id else None
+            case Expire(version=version):
+                approval = await self._still_open(lane, version)
+                return self._at_last(approval, ApprovalState.EXPIRED) if approval else None
+            case Close():
+                return await self._closing(work)
+            case Cancel():
+                return await self._cancelling(work)
+            case _:
+                return None
+
+    async def _closing(self, close: Close) -> Approval | None:
+        approval = await self.approvals.get(close.approval)
+        if approval is None or approval.state not in (ApprovalState.OPEN, ApprovalState.EXPIRED):
+            return None
+        return self._at_last(approval, ApprovalState.CLOSED, close.by)
+
+    async def _cancelling(self, cancel: Cancel) -> Approval | None:
+        approval = await self.approvals.get(cancel.approval)
+        if approval is None or approval.caller != cancel.person:
+            return None
+        if await self.approvals.take_back(approval, cancel.person, self._now_ms()) is not Verdict.OK:
+            return None
+        return self._at_last(approval, ApprovalState.CANCELLED, cancel.person)
+
+    def _at_last(self, approval: Approval, state: ApprovalState, by: str = "") -> Approval:
+        return approval.model_copy(update={"state": state, "by": by, "decided_ms": self._now_ms()})
+
+    async def _still_open(self, approval_id: str, version: int) -> Approval | None:
+        approval = await self.approvals.get(approval_id)
+        fits = approval is not None and approval.state is ApprovalState.OPEN and approval.version == version
+        return approval if fits else None
+
+    def noted(self, approval: Approval, kind: str, *, person: str = "", **more: Any) -> Write:
+        run = approval.waiters[0].run if approval.waiters else ""
+        return self.journal.entry(
+            approval.id,
+            kind,
+            run=run,
+            person=person,
+            text=approval.tool,
+            approval=approval.id,
+            subject=approval.plan.subject,
+            **more,
+        )
+
+    def _now_ms(self) -> int:
+        return int(self.now().timestamp() * 1000)
+
+
+def _stranded(approval: Approval) -> Approval | None:
+    """A decision that was never carried out to its end. Begun, it may have happened; otherwise it surely did not."""
+    if approval.state is not ApprovalState.DECIDED:
+        return approval
+    if approval.effect is EffectState.STARTED:
+        return approval.model_copy(update={"effect": EffectState.UNKNOWN})
+    if approval.effect is not EffectState.NONE:
+        return None
+    why = "It could not be begun after several tries; nothing was done."
+    problem = Note(key="error.given_up")
+    return approval.model_copy(update={"effect": EffectState.FAILED, "problem": problem, "why": why})

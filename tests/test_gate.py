@@ -1,0 +1,354 @@
+"""One click through, ended between any two things that it does; and cards whose matter, people or platform are gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.dispatch import Outbox
+from bot.errors import ChatFailed, StoreDown
+from bot.events import Card, Click
+from bot.intake import LaneIntake
+from bot.react.model import Messages, Reply
+from bot.records import ApprovalState, CallStatus, EffectState, Pressed
+from bot.store.approvals import Verdict
+from bot.store.lanes import Accepted, Lanes
+from tests.lab import DM, DONE, Edges, Lab, every_edge
+from tests.stories.script import calls, mail
+from tests.tools.office import SICK, ZHANG
+from tools.catalog import TOOLS
+from tools.spec import EffectUnknown, Outcome, Plan, Use
+from tools.tasks import plan_of
+
+LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
+ASK = calls(("decide_task", {"task_id": "L-0001-1"}))
+GONE = ChatFailed("channel_not_found")
+
+
+async def opened(lab: Lab, text: str = "请假") -> Lab:
+    """A message whose run waits for a card."""
+    await lab.says(text)
+    await lab.work()
+    return lab
+
+
+async def started(redis: Redis, *script: Reply) -> Lab:
+    """A request that Li Si has a card for."""
+    lab = await opened(Lab(redis, [LEAVE, DONE, *script]))
+    await lab.presses(lab.wall.cards()[0], "confirm")
+    await lab.work()
+    assert lab.wall.cards("DU2")
+    return lab
+
+
+def edged(lab: Lab, edges: Edges) -> None:
+    lab.wall.edge = lab.lanes.edge = edges
+
+
+async def everywhere(redis: Redis, prepare: Callable[[], Awaitable[Lab]], act: Callable[[Lab], Awaitable[None]]) -> int:
+    """Act once for each place at which the process can end; `act` itself asserts how it ended."""
+
+    async def play(edges: Edges) -> None:
+        await redis.flushall()
+        lab = await prepare()
+        edged(lab, edges)
+        await act(lab)
+
+    return await every_edge(play)
+
+
+async def test_killed_anywhere_in_a_press_there_is_one_request_one_card_and_one_answer(redis: Redis) -> None:
+    async def act(lab: Lab) -> None:
+        await lab.presses(lab.wall.cards()[0], "confirm")
+        await lab.work()
+        assert [one.id for one in await lab.engine.mine("U1")] == ["L-0001"]
+        assert len(lab.wall.cards("DU2")) == 1 and not lab.wall.cards()
+        ended = [":final" in said.key for said in lab.wall.said if said.place.channel == DM.channel]
+        assert ended[-1] and sum(ended) == 1
+
+    assert await everywhere(redis, lambda: opened(Lab(redis, [LEAVE, DONE, DONE])), act) > 10
+
+
+async def test_killed_anywhere_in_sending_a_mail_it_is_sent_once_or_said_to_be_unknown(redis: Redis) -> None:
+    async def act(lab: Lab) -> None:
+        await lab.presses(lab.wall.cards()[0], "send")
+        await lab.work()
+        approval = await lab.approval()
+        assert approval.effect in (EffectState.DONE, EffectState.UNKNOWN)
+        assert len(lab.mailer.mails) == 1 or (approval.effect is EffectState.UNKNOWN and not lab.mailer.mails)
+        run = await lab.runs.get(lab.wall.keys()[-1].partition(":")[0])
+        assert run is not None and run.trace.calls[0].status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN)
+
+    await everywhere(redis, lambda: opened(Lab(redis, [mail(), DONE, DONE])), act)
+
+
+async def test_killed_anywhere_in_asking_again_there_is_one_card_with_buttons(redis: Redis) -> None:
+    async def prepare() -> Lab:
+        lab = await opened(Lab(redis, [mail(), DONE]))
+        await lab.lanes.put((await lab.approval()).id, "x", json.dumps({"kind": "expire", "version": 1}))
+        await lab.work()
+        return lab
+
+    async def act(lab: Lab) -> None:
+        await lab.presses(lab.wall.cards()[0], "again")
+        await lab.work()
+        [card] = lab.wall.cards()
+        assert {one.choice for one in card.buttons} == {"send", "edit", "cancel"}
+        approval = await lab.approval()
+        assert (approval.state, approval.version) == (ApprovalState.OPEN, 2)
+
+    await everywhere(redis, prepare, act)
+
+
+async def test_do_it_again_pressed_twice_in_a_hurry_does_it_again_once(redis: Redis) -> None:
+    """The mail server breaks off each time: it may have taken the mail each time."""
+    lab = Lab(redis, [mail(), DONE])
+    lab.mailer.failing = EffectUnknown("away")
+    await opened(lab)
+    await lab.presses(lab.wall.cards()[0], "send")
+    await lab.work()
+    unknown = lab.wall.cards()[0]
+    for hurried in ("a", "b"):
+        await lab.presses(unknown, "redo", id=hurried)
+    await lab.work()
+    assert (await lab.kinds()).count("effect.started") == 2, "the first time, and once more"
+    assert "旧的按钮" in lab.wall.whispers[-1][1]
+    lab.mailer.failing = None
+    await lab.presses(lab.wall.cards()[0], "redo")
+    await lab.work()
+    assert len(lab.mailer.mails) == 1, "the button that is shown now works"
+
+
+async def test_an_edited_long_mail_is_shown_anew_and_in_full(redis: Redis) -> None:
+    lab = await opened(Lab(redis, [mail(body="旧" * 3_000), DONE]))
+    body = "新" * 5_000
+    await lab.presses(lab.wall.cards()[0], "edit", form={"subject": "新的安排", "body": body})
+    await lab.work()
+    [card] = lab.wall.cards()
+    assert card.body == body and len(lab.wall.said) == 3, "step, old card without buttons, new card"
+    await lab.presses(card, "send")
+    await lab.work()
+    assert [one.body for one in lab.mailer.mails] == [body]
+
+
+async def test_asking_for_what_has_just_been_decided_is_answered_and_shows_no_card(redis: Redis) -> None:
+    """The task is decided between the moment it is asked for and the moment its card would come."""
+    lab = await started(redis)
+
+    async def decided_meanwhile(messages: Messages) -> Reply:
+        await lab.presses(lab.wall.cards("DU2")[0], "approve", "U2")
+        return ASK
+
+    lab.model.script += [decided_meanwhile, DONE]
+    await lab.says("批准 L-0001", id="Ev2")
+    await lab.work()
+    assert not lab.wall.cards("DU2"), "nothing to press for what is decided"
+    assert lab.wall.texts()[-1] == "好的。" and "同意" in lab.wall.said[-1].post.receipt
+    assert await lab.runs.paused(DM.conversation) == []
+
+
+async def test_an_expired_card_whose_request_is_withdrawn_cannot_be_asked_for_again(redis: Redis) -> None:
+    lab = await started(redis)
+    await lab.lanes.put(lab.wall.cards("DU2")[0].buttons[0].approval, "x", json.dumps({"kind": "expire", "version": 1}))
+    await lab.work()
+    assert lab.wall.cards("DU2")[0].buttons[0].choice == "again"
+    await lab.engine.withdraw("L-0001", "U1", "", "key", lab.now())
+    await lab.work()
+    assert not lab.wall.cards("DU2") and not lab.wall.cards("DU1")
+
+
+async def test_asking_once_more_does_not_set_the_reminder_anew(redis: Redis) -> None:
+    lab = await started(redis, ASK)
+    timers = lab.keys.key(lab.keys.partition("L-0001-1"), "t")
+    await redis.delete(timers)
+    await lab.says("催一下 L-0001", id="Ev2")
+    await lab.work()
+    assert not await redis.exists(timers)
+
+
+async def test_taking_a_card_back_loses_against_a_press_that_was_first_and_says_so(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = await opened(Lab(redis, [mail(), DONE]))
+    [card] = lab.wall.cards()
+    put = lab.lanes.put
+
+    async def pressed_meanwhile(lane: str, id: str, body: str) -> Accepted:
+        await lab.presses(card, "send")
+        return await put(lane, id, body)
+
+    async def too_late(messages: Messages) -> Reply:
+        monkeypatch.setattr(lab.lanes, "put", pressed_meanwhile)
+        return calls(("cancel_card", {"card": card.buttons[0].approval}))
+
+    lab.model.script[:] = [too_late, DONE, DONE]
+    monkeypatch.setattr(lab, "presses", decides(lab))
+    await lab.says("算了", id="Ev2")
+    await lab.work()
+    assert any("no_card" in str(m["content"]) for asked in lab.model.asked for m in asked), "not said to be taken back"
+    assert len(lab.mailer.mails) == 1
+
+
+def decides(lab: Lab) -> Callable[..., Awaitable[None]]:
+    """A press that has got as far as the decision and no further: the rest comes when its item is handled."""
+
+    async def decided(card: Card, choice: str) -> None:
+        click = Click(id="p", approval=card.buttons[0].approval, version=1, choice=choice, person="U1", place=DM)
+        assert await lab.approvals.decide(click, ends=ApprovalState.DECIDED, now_ms=0) is Verdict.OK
+        await Lanes(lab.redis, lab.keys).put(click.approval, "p", Pressed(click=click).model_dump_json())
+
+    return decided
+
+
+async def test_killed_anywhere_in_taking_a_card_back_it_is_taken_back_and_everybody_hears(redis: Redis) -> None:
+    async def act(lab: Lab) -> None:
+        await lab.says("算了", id="Ev2")
+        await lab.work()
+        assert (await lab.approval()).state is ApprovalState.CANCELLED and not lab.wall.cards()
+        assert await lab.runs.paused(DM.conversation) == [] and not lab.mailer.mails
+
+    async def prepare() -> Lab:
+        lab = await opened(Lab(redis, [mail()]))
+        lab.model.script[:] = [cancels] * 3
+        return lab
+
+    async def cancels(messages: Messages) -> Reply:
+        lines = [line for line in str(messages[0]["content"]).splitlines() if line.endswith(": send_email")]
+        done = messages[-1]["role"] == "tool" or not lines
+        return DONE if done else calls(("cancel_card", {"card": lines[0].split(":")[0][2:]}))
+
+    await everywhere(redis, prepare, act)
+
+
+# What fails every time
+
+
+async def test_a_decision_that_can_never_be_carried_out_is_said_to_be_unknown_and_nobody_waits(redis: Redis) -> None:
+    async def broken(use: Use, args: object) -> Outcome:
+        raise RuntimeError("a mistake of ours")
+
+    tools = tuple(replace(tool, run=broken) if tool.name == "start_process" else tool for tool in TOOLS)
+    lab = await opened(Lab(redis, [LEAVE, DONE], tools=tools))
+    await lab.presses(lab.wall.cards()[0], "confirm")
+    await lab.work()
+    assert (await lab.approval()).effect is EffectState.UNKNOWN
+    assert {one.choice for one in lab.wall.cards()[0].buttons} == {"happened", "redo"}
+    assert lab.wall.keys()[-1].endswith(":final"), "the run went on and answered"
+    assert "item.dead" in await lab.kinds() and lab.wall.whispers
+
+
+async def test_a_card_that_cannot_be_brought_is_told_to_who_asked(redis: Redis) -> None:
+    lab = await started(redis)
+
+    async def undelivered(messages: Messages) -> Reply:
+        assert "undelivered" in str(messages[-1]["content"])
+        return Reply(text="李四收不到卡片。")
+
+    lab.model.script += [ASK, undelivered]
+    lab.wall.fails["DU2"] = [GONE] * 20
+    await lab.says("催一下 L-0001", id="Ev2")
+    await lab.work()
+    assert lab.wall.texts()[-1] == "李四收不到卡片。"
+    assert await lab.runs.paused(DM.conversation) == []
+
+
+async def test_a_task_whose_card_cannot_be_brought_is_told_to_its_requester(redis: Redis) -> None:
+    lab = await opened(Lab(redis, [LEAVE, DONE]))
+    lab.wall.fails["DU2"] = [GONE] * 20
+    await lab.presses(lab.wall.cards()[0], "confirm")
+    await lab.work()
+    assert any("L-0001-1 的卡片送不到" in text for text in lab.wall.texts())
+
+
+async def test_a_task_of_somebody_who_has_left_is_told_to_its_requester(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = await opened(Lab(redis, [LEAVE, DONE]))
+    with monkeypatch.context() as quiet:
+        quiet.setattr(Outbox, "relay", nothing)
+        await lab.presses(lab.wall.cards()[0], "confirm")
+        await lab.work()
+    lab.staff.leaves("U2")
+    await lab.work()
+    assert any("L-0001-1 的卡片送不到" in text for text in lab.wall.texts())
+
+
+async def nothing(self: object) -> None:
+    """Keeps the engine's news waiting."""
+
+
+async def test_expiry_that_cannot_be_shown_is_expiry_nonetheless(redis: Redis) -> None:
+    lab = await started(redis)
+    approval = lab.wall.cards("DU2")[0].buttons[0].approval
+    lab.wall.fails["DU1"] = [GONE] * 5
+    await lab.lanes.put(approval, "x", json.dumps({"kind": "expire", "version": 1}))
+    await lab.work()
+    found = await lab.approvals.get(approval)
+    assert found is not None and found.state is ApprovalState.EXPIRED
+    assert lab.wall.cards("DU2")[0].buttons[0].choice == "again"
+
+
+async def test_an_answer_that_cannot_be_said_where_it_was_asked_is_said_in_the_dm(redis: Redis) -> None:
+    lab = Lab(redis, [Reply(text="张三您好。")])
+    place = DM.model_copy(update={"channel": "C1", "direct": False})
+    lab.wall.fails["C1"] = [GONE] * 20
+    await lab.says("你好", place=place)
+    await lab.work()
+    assert lab.wall.texts("DU1") == ["张三您好。"], "the answer itself: the model had given one"
+    assert len(lab.model.asked) == 1, "and was not asked again for each try"
+
+
+async def test_what_changed_is_said_although_the_answer_never_came(redis: Redis) -> None:
+    async def broken(messages: Messages) -> Reply:
+        raise RuntimeError("a mistake of ours")
+
+    lab = await opened(Lab(redis, [mail(), *([broken] * 9)]))
+    await lab.presses(lab.wall.cards()[0], "send")
+    await lab.work()
+    assert len(lab.mailer.mails) == 1
+    assert "试了几次" in lab.wall.texts()[-1] and "李四" in lab.wall.said[-1].post.receipt
+    assert await lab.runs.paused(DM.conversation) == []
+
+
+async def test_an_event_that_cannot_be_read_holds_no_other_up(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(redis)
+
+    async def odd(use: Use, task: str) -> Plan:
+        if task == "L-0001-1":
+            raise KeyError("odd")
+        return await plan_of(use, task)
+
+    monkeypatch.setattr("bot.dispatch.plan_of", odd)
+    for key in ("a", "b"):
+        await lab.engine.start("leave", SICK, ZHANG.id, key, lab.now())
+    await lab.outbox.relay()
+    monkeypatch.undo()
+    await lab.work()
+    assert len(lab.wall.cards("DU2")) == 2, "the other at once, the odd one when it could be read"
+
+
+async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> None:
+    lab = Lab(redis)
+    full = Lanes(redis, lab.keys, cap=0)
+    intake = LaneIntake(full, lab.gates, None, lab.history, lab.runs, lab.wall, lab.staff)  # type: ignore[arg-type]
+    with pytest.raises(StoreDown):
+        await intake.click(Click(id="x", approval="A00x", version=1, choice="send", person="U1", place=DM))
+
+
+async def test_whoever_pressed_and_left_while_it_was_carried_out_leaves_no_card_at_work(redis: Redis) -> None:
+    lab = await opened(Lab(redis, [mail(), DONE]))
+    edged(lab, Edges(at=5))
+    await lab.presses(lab.wall.cards()[0], "send")
+    for n in range(2):
+        for lease in await lab.lanes.claim("p", n, 1):
+            await lab._one(lease)
+    assert (await lab.approval()).state is ApprovalState.DECIDED
+    edged(lab, Edges())
+    lab.staff.leaves("U1")
+    await lab.work()
+    assert (await lab.approval()).effect is not EffectState.STARTED
+    assert "正在处理" not in str([one.post.card for one in lab.wall.said])
