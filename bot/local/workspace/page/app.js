@@ -22,6 +22,9 @@ const toEnd = (box) => {
   box.scrollTop = box.scrollHeight;
 };
 
+let following = true; // the newest message stays in view, also while the stream is hidden
+const keptAtEnd = () => (stream.clientHeight ? atEnd(stream) : following);
+
 const isDirect = () => look.channel(model.channel)?.kind === "im";
 const channelName = () => (isDirect() ? model.bot.name : `#${look.channel(model.channel)?.name ?? ""}`);
 
@@ -69,13 +72,13 @@ function draw() {
 }
 
 function drawList() {
-  const stay = atEnd(stream) || model.fresh;
+  following = keptAtEnd() || model.fresh;
   const list = mainList();
   const items = rows(list, { inThread: false, open, redraw: draw });
   if (!list.length) items.push({ key: "welcome", print: `${model.spoken} ${model.channel} ${model.person}`, make: welcome });
   reconcile($("list"), items);
-  if (stay) toEnd(stream);
-  $("jump").hidden = stay || atEnd(stream);
+  if (following) toEnd(stream);
+  $("jump").hidden = following || atEnd(stream);
 }
 
 function welcome() {
@@ -186,11 +189,14 @@ async function begin() {
   on("words", jump);
   on("where words", heading);
   on("where words", draw);
+  on("where", () => document.body.dataset.pane === "thread" && pane("chat")); // the thread was somewhere else
   on("messages", arrived);
   on("home words where", drawHome);
   $("jump").addEventListener("click", () => toEnd(stream));
+  new ResizeObserver(() => following && toEnd(stream)).observe(stream);
   stream.addEventListener("scroll", () => {
-    if (atEnd(stream)) $("jump").hidden = true;
+    following = keptAtEnd();
+    if (following) $("jump").hidden = true;
   });
   panel.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && model.thread && !event.isComposing) close();
