@@ -60,7 +60,7 @@ class Turns:
         """From what a person wrote to the writes that end it. Raises `Later` while the model is down."""
         caller = await self.directory.caller(message.person)
         if caller is None:
-            return [self._noted(message, "message.ignored", text="not a member who can be served")]
+            return await self._not_served(lease, message)
         if (plain := await self._plain(lease, message, caller)) is not None:
             return plain
         passage = await self._opened(lease, message, caller)
@@ -130,6 +130,13 @@ class Turns:
         run.status, run.ask, run.told_down = RunStatus.RUNNING, None, False
         run.effects += [resume.effect] if resume.effect else []
         return True
+
+    async def _not_served(self, lease: Lease, message: Message) -> Sequence[Write]:
+        """Guests are told so where it disturbs nobody else."""
+        person = await self.directory.get(message.person)
+        if person is not None and message.place.direct:
+            await self._say(lease, message, say("turn.stranger", person.language), key="stranger")
+        return [self._noted(message, "message.ignored", text="not a member who can be served")]
 
     async def _plain(self, lease: Lease, message: Message, caller: Caller) -> Sequence[Write] | None:
         """Commands, and messages that no model needs to see."""

@@ -12,8 +12,9 @@ from bot.errors import ModelDown
 from bot.react.model import Messages, Reply, Scripted
 from bot.records import RunStatus
 from bot.show import Display
-from tests.lab import DM, DONE, Edges, Lab, every_edge
+from tests.lab import DM, DONE, TODAY, Edges, Lab, every_edge
 from tests.stories.script import calls, mail
+from tests.tools.office import SICK
 
 LOOK = calls(("list_processes", {}))
 PEOPLE = calls(("list_people", {}))
@@ -136,3 +137,26 @@ async def test_whoever_has_left_meanwhile_leaves_no_open_run_behind(redis: Redis
     await lab.work()
     assert await lab.runs.paused(DM.conversation) == []
     assert answers(lab) == [] and "run.stopped" in await lab.kinds()
+
+
+async def test_a_guest_is_told_so_in_their_dm_and_nothing_is_done(redis: Redis) -> None:
+    lab = Lab(redis, [LOOK])
+    lab.staff.leaves("U1")
+    await lab.says("请假")
+    await lab.says("请假", id="Ev2", place=DM.model_copy(update={"channel": "C1", "direct": False}))
+    await lab.work()
+    assert [text[:6] for text in lab.wall.texts()] == ["我只为本工作"] and not lab.wall.texts("C1")
+    assert lab.model.asked == []
+
+
+async def test_why_somebody_withdraws_reaches_the_card_and_the_request(redis: Redis) -> None:
+    lab = Lab(redis)
+    started = await lab.engine.start("leave", SICK, "U1", "key", TODAY)
+    lab.model.script += [calls(("withdraw_request", {"request_id": started.request, "because": "计划变了"})), DONE]
+    await lab.says("撤回，计划变了")
+    await lab.work()
+    [card] = [one for one in lab.wall.cards() if "撤回" in one.title]
+    assert ("撤回原因", "计划变了") in card.facts
+    await lab.presses(card, "confirm")
+    await lab.work()
+    assert any(event.text == "计划变了" for event in (await lab.engine.request(started.request)).events)

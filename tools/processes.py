@@ -53,7 +53,7 @@ class ResubmitRequest(Frozen):
 
 class WithdrawRequest(Frozen):
     request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
-    reason: str = Field("", max_length=MAX_VALUE, description="Why, if the person said so.")
+    because: str = Field("", max_length=MAX_VALUE, description="Why they withdraw it, if the person said so.")
 
 
 class MyRequests(Frozen):
@@ -124,15 +124,15 @@ async def run_resubmit(use: Use, args: ResubmitRequest) -> Outcome:
 
 async def prepare_withdraw(use: Use, args: WithdrawRequest) -> Plan:
     request = await _own(use, args.request_id)
-    reason = clear_text(args.reason, MAX_REASON, "reason", {"zh": "撤回原因", "en": "The reason"})
+    because = clear_text(args.because, MAX_REASON, "because", {"zh": "撤回原因", "en": "The reason"})
     if not request.running:
         raise ToolError("not_running", f"{request.id} has ended: {request.status}", request=request.id)
     process = await use.desk.engine.process_of(request)
     facts = await request_facts(use.desk.directory, process, request)
     return Plan(
-        args={"request_id": request.id, "reason": reason},
+        args={"request_id": request.id, "because": because},
         title=Note(key="title.withdraw", params={"process": process.form.name.both, "request": request.id}),
-        facts=(*facts, Fact(label="withdraw_reason", value=reason)) if reason else facts,
+        facts=(*facts, Fact(label="withdraw_reason", value=because)) if because else facts,
         deciders=(use.caller.id,),
         requester=use.caller.id,
         choices=(CONFIRM, CANCEL),
@@ -141,7 +141,7 @@ async def prepare_withdraw(use: Use, args: WithdrawRequest) -> Plan:
 
 
 async def run_withdraw(use: Use, args: WithdrawRequest) -> Outcome:
-    moved = await use.desk.engine.withdraw(args.request_id, use.caller.id, args.reason, use.key, use.now)
+    moved = await use.desk.engine.withdraw(args.request_id, use.caller.id, args.because, use.key, use.now)
     data = {"request": moved.request, "status": moved.status.value}
     return _changed(data, "result.withdrawn", "effect.withdrawn", moved.request, {"request": moved.request})
 
@@ -296,7 +296,7 @@ WITHDRAW_REQUEST = Tool(
     args=WithdrawRequest,
     returns='{"request", "status": "withdrawn"}',
     errors=advice("no_request", "not_yours", "not_running", "too_long", "busy"),
-    example={"request_id": "L-0012", "reason": "计划变了"},
+    example={"request_id": "L-0012", "because": "计划变了"},
     run=run_withdraw,
     gate=Gate.CONFIRM,
     prepare=prepare_withdraw,

@@ -40,6 +40,7 @@ def test_every_argument_is_described_and_none_says_who_is_asking(tool: Tool) -> 
     for name, described in schema.get("properties", {}).items():
         assert described.get("description", "").strip(), name
         assert not ABOUT_THE_CALLER.match(name), name
+        assert name != "reason", "that is why the step is taken, and goes no further than the step"
     assert schema.get("additionalProperties") is False, "an unknown argument is refused"
 
 

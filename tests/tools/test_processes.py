@@ -135,12 +135,12 @@ async def test_my_requests_are_bounded() -> None:
 async def test_withdrawing() -> None:
     there = office()
     request = await there.start(SICK)
-    outcome = await there.do(ZHANG, "withdraw_request", request_id=request.lower(), reason="不去了")
+    outcome = await there.do(ZHANG, "withdraw_request", request_id=request.lower(), because="不去了")
     assert outcome.data == {"request": request, "status": "withdrawn"}
     assert (await refused(there.plan(ZHANG, "withdraw_request", request_id=request))).code == "not_running"
     assert (await refused(there.plan(LI, "withdraw_request", request_id=request))).code == "not_yours"
     assert (await refused(there.plan(LI, "withdraw_request", request_id="L-9"))).code == "no_request"
-    assert (await refused(there.plan(ZHANG, "withdraw_request", request_id=request, reason="x" * 501))).code
+    assert (await refused(there.plan(ZHANG, "withdraw_request", request_id=request, because="x" * 501))).code
 
 
 async def test_resubmitting_what_came_back() -> None:

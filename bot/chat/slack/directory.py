@@ -7,8 +7,10 @@ import re
 import time
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ValidationError
 from slack_sdk.web.async_client import AsyncWebClient
@@ -149,7 +151,7 @@ class SlackDirectory:
             email=email,
             title=facts.title or clean((member.get("profile") or {}).get("title") or ""),
             locale=member.get("locale") or "en-US",
-            timezone=member.get("tz") or "UTC",
+            timezone=_timezone(member.get("tz")),
             manager=ids.get(facts.manager.lower()) if facts.manager else None,
             roles=facts.roles,
             active=active,
@@ -163,6 +165,15 @@ class SlackDirectory:
 
 def _is_bot(member: Mapping[str, Any]) -> bool:
     return bool(member.get("is_bot") or member.get("is_workflow_bot")) or member.get("id") == _SLACKBOT
+
+
+@cache
+def _timezone(name: str | None) -> str:
+    """UTC where Slack's list of time zones is ahead of this machine's."""
+    try:
+        return ZoneInfo(name or "UTC").key
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return "UTC"
 
 
 def _email(member: Mapping[str, Any]) -> str:

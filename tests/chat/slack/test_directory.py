@@ -110,3 +110,10 @@ def test_an_odd_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
     with pytest.raises(SettingsWrong, match=r"none\.toml"):
         read_facts(tmp_path / "none.toml")
     assert read_facts(None) == {}
+
+
+@pytest.mark.parametrize("tz", ["Mars/Olympus_Mons", "../etc/passwd", "", None])
+async def test_a_time_zone_that_this_machine_does_not_know_is_utc(desk: Desk, tmp_path: Path, tz: str | None) -> None:
+    desk.slack.members.append(member("U11", "Far Away", tz=tz))
+    found = await people(desk, tmp_path).get("U11")
+    assert found is not None and found.timezone == "UTC"
