@@ -13,8 +13,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pydantic import ValidationError
-
 from bot import cards
 from bot.board import Board
 from bot.ends import Ends
@@ -26,6 +24,7 @@ from bot.records import (
     ApprovalState,
     Ask,
     EffectState,
+    fit,
     seal,
 )
 from bot.store.approvals import Approvals, Verdict
@@ -130,11 +129,9 @@ class Gates:
                 "The stored arguments are not the shown ones; nothing was run.",
             )
         try:
-            outcome = await tool.run(self._use(presser, approval.key), tool.stored.model_validate(_merged(approval)))
+            outcome = await tool.run(self._use(presser, approval.key), fit(tool.stored, _merged(approval)))
         except ToolError as error:
             return _failed(approval, error.note, error.text)
-        except ValidationError as error:
-            return _failed(approval, Note(key="error.bad_arguments"), str(error))
         except EffectUnknown:
             return approval.model_copy(update={"effect": EffectState.UNKNOWN})
         return approval.model_copy(update={"effect": EffectState.DONE, "outcome": outcome, "problem": None})
@@ -161,7 +158,7 @@ class Gates:
         if tool.prepare is None:
             return []
         try:
-            plan = await tool.prepare(self._use(person), tool.args.model_validate(_edited(approval, click)))
+            plan = await tool.prepare(self._use(person), fit(tool.args, _edited(approval, click)))
         except ToolError as error:
             await self.board.whisper(click, literal(error.note, person.person.language))
             return []
@@ -255,10 +252,10 @@ class Gates:
         """Validates what a dialog brought, without any effect. Raises `ToolError`."""
         tool = self.tools[approval.tool]
         if choice.replans and tool.prepare is not None:
-            await tool.prepare(self._use(person), tool.args.model_validate(_edited(approval, click)))
+            await tool.prepare(self._use(person), fit(tool.args, _edited(approval, click)))
         elif tool.check is not None and tool.stored is not None:
             args = {**approval.plan.args, **choice.fixed, **(click.form or {})}
-            await tool.check(self._use(person), tool.stored.model_validate(args))
+            await tool.check(self._use(person), fit(tool.stored, args))
 
     async def _refuse(self, click: Click, approval: Approval | None, refusal: Refusal) -> Sequence[Write]:
         """Never silent: the person is told privately why, and who can; and it is on record."""

@@ -9,12 +9,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bot.events import Click, Message, Place, Ref
-from tools.spec import Effect, Frozen, Gate, Note, Outcome, Plan
+from tools.spec import Effect, Frozen, Gate, Note, Outcome, Plan, ToolError
 
 
 def canonical(args: Mapping[str, Any]) -> str:
@@ -33,6 +33,19 @@ def seal(tool: str, plan: Plan) -> str:
     return fingerprint(
         tool, {"args": plan.args, "fixed": fixed, "deciders": list(plan.deciders), "requester": plan.requester}
     )
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def fit(model: type[M], args: Mapping[str, Any]) -> M:
+    """Arguments as their model. Raises `ToolError` `bad_arguments` that names the first wrong field."""
+    try:
+        return model.model_validate(args)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()[:5]]
+        field = str(next(iter(error.errors()[0]["loc"]), ""))
+        raise ToolError("bad_arguments", "Arguments do not fit: " + "; ".join(wrong), field=field) from error
 
 
 class CallStatus(StrEnum):

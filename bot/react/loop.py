@@ -12,14 +12,12 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
 from bot.errors import ModelDown, ModelRefused
 from bot.react.guards import Halt, Limits, Reason
 from bot.react.model import Messages, Model
 from bot.react.styles import native
 from bot.react.styles.native import Act, Answer, Malformed, Proposed
-from bot.records import Call, CallStatus, Trace, fingerprint
+from bot.records import Call, CallStatus, Trace, fingerprint, fit
 from tools.spec import Gate, Note, Outcome, Plan, Tool, ToolError, Use
 
 T = TypeVar("T")
@@ -193,10 +191,7 @@ class Loop:
             raise ToolError("unknown_tool", f"There is no tool {proposed.tool[:60]!r}. Tools: {names}.")
         if not proposed.reason:
             raise ToolError("bad_arguments", "`reason` is missing: say in one short sentence why.")
-        try:
-            args = tool.args.model_validate(proposed.args)
-        except ValidationError as error:
-            raise ToolError("bad_arguments", _problems(error)) from error
+        args = fit(tool.args, proposed.args)
         if tool.gate is Gate.NONE or tool.prepare is None:
             return await tool.run(use, args)
         if held:
@@ -247,11 +242,6 @@ def bounded(data: dict[str, Any]) -> str:
 
 def _note(result: Outcome | Plan | ToolError) -> Note:
     return Note(key="steps.waiting") if isinstance(result, Plan) else result.note
-
-
-def _problems(error: ValidationError) -> str:
-    found = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()[:5]]
-    return "Arguments do not fit: " + "; ".join(found)
 
 
 async def _unless(stopped: asyncio.Event, work: Coroutine[Any, Any, T], left_s: float) -> T:
