@@ -12,6 +12,9 @@ from bot.records import Approval, ApprovalState, EffectState
 from bot.texts import label, literal, say
 from tools.spec import Choice, Fact, Field, Gate, Note, Person, Plan
 
+HOPELESS = frozenset({"error.altered", "error.request_changed", "error.task_closed"})
+"""Problems that no second try mends: the card has no *Try Again* then."""
+
 Names = Mapping[str, str]
 """Person id → name."""
 
@@ -21,7 +24,7 @@ def card(approval: Approval, reader: Person, names: Names) -> Post:
     language = reader.language
     shown = Card(
         title=title_of(approval, reader),
-        facts=tuple(_fact(fact, language) for fact in approval.plan.facts),
+        facts=tuple(_fact(fact, language) for fact in _current(approval)),
         body=approval.plan.body,
         buttons=_buttons(approval, reader, language),
         footer=_footer(approval, reader, names),
@@ -53,6 +56,13 @@ def watches(approval: Approval, reader: Person) -> bool:
     return approval.gate is Gate.APPROVE and reader.id == approval.plan.requester
 
 
+def _current(approval: Approval) -> tuple[Fact, ...]:
+    """The facts, without *waiting for a decision* on a card that has been decided."""
+    if approval.state is ApprovalState.OPEN:
+        return approval.plan.facts
+    return tuple(fact for fact in approval.plan.facts if fact.label != "status")
+
+
 def _fact(fact: Fact, language: str) -> tuple[str, str]:
     return label(fact.label, language), literal(fact.value, language)
 
@@ -67,9 +77,14 @@ def _buttons(approval: Approval, reader: Person, language: str) -> tuple[Button,
         return (_button(approval, "again", language),)
     if reader.id == approval.by and approval.effect is EffectState.UNKNOWN:
         return (_button(approval, "happened", language), _button(approval, "redo", language))
-    if reader.id == approval.by and approval.effect is EffectState.FAILED:
+    if reader.id == approval.by and approval.effect is EffectState.FAILED and not hopeless(approval):
         return (_button(approval, "retry", language),)
     return ()
+
+
+def hopeless(approval: Approval) -> bool:
+    """True when trying the same again can only fail the same way."""
+    return approval.problem is not None and approval.problem.key in HOPELESS
 
 
 def _button(approval: Approval, choice: str, language: str, style: str = "") -> Button:
@@ -83,8 +98,7 @@ def _footer(approval: Approval, reader: Person, names: Names) -> str:
         who = _listed(approval.plan.deciders, names, language)
         return say("card.open", language, who=who, until=moment(approval.expires_ms, reader))
     if approval.state is not ApprovalState.DECIDED:
-        by = names.get(approval.by, "")
-        return say(f"card.{approval.state.value}", language, by=by, at=moment(approval.decided_ms, reader))
+        return _ended(approval, reader, names)
     choice = say(f"choice.{approval.choice}", language)
     decided = say(
         "card.decided",
@@ -94,6 +108,14 @@ def _footer(approval: Approval, reader: Person, names: Names) -> str:
         at=moment(approval.decided_ms, reader),
     )
     return "\n".join([decided, *_opinion(approval, language), *_result(approval, language)])
+
+
+def _ended(approval: Approval, reader: Person, names: Names) -> str:
+    """How a card ended that nobody decided."""
+    key, by = f"card.{approval.state.value}", names.get(approval.by, "")
+    if approval.state is ApprovalState.CLOSED and approval.choice == "withdrawn" and by:
+        key = "card.closed_withdrawn"
+    return say(key, reader.language, by=by, at=moment(approval.decided_ms, reader))
 
 
 def _opinion(approval: Approval, language: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from bot import main as composition
 from bot.cancel import ending
@@ -131,7 +131,9 @@ def pending(as_json: Json = False) -> None:
             for one in waiting:
                 typer.echo(json.dumps(_summary(one), ensure_ascii=False))
             return
-        table = Table("Card", "Tool", "About", "Waits for", "Asked by", "Until")
+        table = Table(
+            Column("Card", no_wrap=True), "Tool", "About", "Waits for", "Asked by", Column("Until", no_wrap=True)
+        )
         for one in waiting:
             table.add_row(*_summary(one).values())
         Console().print(table if waiting else "Nothing waits for anybody.")

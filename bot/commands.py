@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from bot.events import Message
 from bot.home import summary
@@ -108,9 +109,7 @@ class Commands:
     async def _history(self, message: Message, caller: Caller) -> Said:
         language = caller.person.language
         entries = (await self.history.load(message.place.conversation))[-HISTORY_SHOWN:]
-        lines = [
-            say(f"command.said_{entry['role']}", language, text=_short(str(entry["content"]))) for entry in entries
-        ]
+        lines = [say(f"command.said_{entry['role']}", language, text=_said(entry, language)) for entry in entries]
         return Said("history", _listing("history", lines, language))
 
     async def _settings(self, message: Message, caller: Caller) -> Said:
@@ -128,13 +127,28 @@ class Commands:
     async def _told(self, key: str, one: Assigned, language: str) -> str:
         requester = await name_of(self.desk.directory, one.request.initiator)
         about = await summary(self.desk, one.request, language)
-        return say(key, language, request=one.request.id, requester=requester, summary=about, task=one.task.id)
+        decision = say(f"decision.{one.task.outcome}", language) if one.task.outcome else ""
+        return say(
+            key,
+            language,
+            request=one.request.id,
+            requester=requester,
+            summary=about,
+            task=one.task.id,
+            decision=decision,
+        )
 
 
 def _listing(name: str, lines: Sequence[str], language: str) -> str:
     if not lines:
         return say(f"command.no_{name}", language)
     return "\n".join([say(f"command.{name}", language), *(f"- {line}" for line in lines)])
+
+
+def _said(entry: Mapping[str, Any], language: str) -> str:
+    """An entry as people know it: their own words, and a card instead of a note to the model."""
+    said = str(entry.get("said", entry["content"]))
+    return _short(said) if said else say("command.waits", language)
 
 
 def _short(text: str) -> str:

@@ -133,7 +133,7 @@ class Outbox:
                 await self._assigned(event_id, data)
             case "task_closed":
                 card = task_card(self.keys, data["task"])
-                close = Close(approval=card, by=data.get("by", ""))
+                close = Close(approval=card, by=data.get("by", ""), why=data.get("why", ""))
                 await self._bring(card, event_id, close)
             case "ended":
                 detail = {language: _detail(data, language) for language in LANGUAGES}

@@ -105,7 +105,8 @@ class Ends:
         approval = await self.approvals.get(close.approval)
         if approval is None or approval.state not in (ApprovalState.OPEN, ApprovalState.EXPIRED):
             return None
-        return self._at_last(approval, ApprovalState.CLOSED, close.by)
+        closed = self._at_last(approval, ApprovalState.CLOSED, close.by)
+        return closed.model_copy(update={"choice": close.why})
 
     async def _cancelling(self, cancel: Cancel) -> Approval | None:
         approval = await self.approvals.get(cancel.approval)
@@ -130,6 +131,7 @@ class Ends:
             kind,
             run=run,
             person=person,
+            channel=approval.place.channel if approval.place else "",
             text=approval.tool,
             approval=approval.id,
             subject=approval.plan.subject,

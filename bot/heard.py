@@ -41,7 +41,8 @@ def _heard(approval: Approval) -> tuple[CallStatus, dict[str, Any], Effect | Non
     if approval.effect is EffectState.DONE and approval.outcome is not None:
         return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.effect
     if approval.effect is EffectState.FAILED:
-        return CallStatus.FAILED, {"error": "failed", "message": approval.why}, None
+        code = approval.problem.key.removeprefix("error.") if approval.problem else "failed"
+        return CallStatus.FAILED, {"error": code, "message": approval.why}, None
     if approval.effect is EffectState.UNKNOWN:
         return (
             CallStatus.UNKNOWN,

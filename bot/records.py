@@ -274,6 +274,8 @@ class Close(Frozen):
     approval: str
     by: str
     """Person id, or empty for a rule."""
+    why: str = ""
+    """`withdrawn`, `decided`, …: as the engine says it."""
 
 
 class Cancel(Frozen):

@@ -6,6 +6,7 @@ message), `quiet` (nothing before the answer).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +19,8 @@ from bot.texts import literal, say, sentences
 Display = Literal["replies", "plan", "quiet"]
 
 SUBJECT_MAX = 80
+PLATFORM_ID = re.compile(r"[UW][A-Z0-9]{5,}")
+"""Ids of people mean nothing to readers."""
 REASON_MAX = 160
 
 
@@ -79,9 +82,9 @@ def _read(number: int, step: Step, result: str, language: str) -> str:
 
 def _subject(args: dict[str, Any]) -> str:
     """What the call is about, in the words of its own arguments."""
-    for name in ("process", "name", "person", "request_id", "task_id", "to", "card"):
+    for name in ("name", "person", "request_id", "task_id", "to"):
         value = args.get(name)
-        if isinstance(value, str) and value.strip():
+        if isinstance(value, str) and value.strip() and not PLATFORM_ID.fullmatch(value.strip()):
             return " ".join(value.split())[:SUBJECT_MAX]
     return ""
 

@@ -225,23 +225,7 @@ class Turns:
         ask = run.ask
         if ask is None:
             return []
-        remembered = (
-            []
-            if run.remembered
-            else [
-                self.history.turn(
-                    run.message.place.conversation,
-                    [
-                        self._asked(run),
-                        {
-                            "role": "assistant",
-                            "content": f"[waiting for a button: {ask.tool}]",
-                            "run": run.id,
-                        },
-                    ],
-                )
-            ]
-        )
+        remembered = [] if run.remembered else [self._awaited(run, ask.tool)]
         run.remembered = True
         put = Put(ask.approval, f"open:{run.id}:{len(run.trace.calls)}", ask.model_dump_json())
         return [*self.runs.saved(run, stored=stored), *remembered, put]
@@ -302,8 +286,14 @@ class Turns:
     async def _say(self, lease: Lease, message: Message, text: str, *, key: str) -> None:
         await self.chat.post(message.place, Post(text), key=f"{message.id}:{key}", again=lease.item.again)
 
+    def _awaited(self, run: Run, tool: str) -> Write:
+        """What the conversation keeps of a run while its card waits."""
+        waits = {"role": "assistant", "content": f"[waiting for a button: {tool}]", "run": run.id, "said": ""}
+        return self.history.turn(run.message.place.conversation, [self._asked(run), waits])
+
     def _asked(self, run: Run) -> dict[str, Any]:
-        return {**run.trace.messages[0], "run": run.id}
+        """`content` is what the model reads, `said` what the person wrote."""
+        return {**run.trace.messages[0], "run": run.id, "said": run.message.text}
 
     def _journalled(self, run: Run, step: Step) -> Write:
         call = step.call

@@ -127,6 +127,8 @@ class Loop:
 
     async def _act(self, run_id: str, trace: Trace, act: Act, use: Use) -> Event:
         """Runs what only reads, all at once; holds the first gated call for its button; refuses further ones."""
+        if trace.called + len(act.proposed) > self.limits.calls:
+            raise Halt(Reason.CALLS)
         trace.steps += 1
         uids = [f"{run_id}:{trace.steps}:{index}" for index in range(len(act.proposed))]
         gated = next((i for i, one in enumerate(act.proposed) if self._gated(one.tool)), None)
@@ -136,12 +138,14 @@ class Loop:
                 for i, (uid, one) in enumerate(zip(uids, act.proposed, strict=True))
             )
         )
-        return self._observed(trace, act, results)
+        return self._observed(trace, act, results, use.caller.id)
 
-    def _observed(self, trace: Trace, act: Act, results: Sequence[tuple[Call, Outcome | Plan | ToolError]]) -> Event:
+    def _observed(
+        self, trace: Trace, act: Act, results: Sequence[tuple[Call, Outcome | Plan | ToolError]], caller: str
+    ) -> Event:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
         trace.messages.append(native.asked(act, ""))
-        steps = tuple(Step(call, _note(one), one.title if isinstance(one, Plan) else None) for call, one in results)
+        steps = tuple(_step(call, one, caller) for call, one in results)
         paused, halt = list[Paused](), list[Halt]()
         for call, result in results:
             trace.called += 1
@@ -240,8 +244,13 @@ def bounded(data: dict[str, Any]) -> str:
     return text if len(text) <= OBSERVATION_MAX else text[:OBSERVATION_MAX] + "… [cut: ask for less, or the next page]"
 
 
-def _note(result: Outcome | Plan | ToolError) -> Note:
-    return Note(key="steps.waiting") if isinstance(result, Plan) else result.note
+def _step(call: Call, result: Outcome | Plan | ToolError, caller: str) -> Step:
+    """A call in the words of its card or its result. Who does not decide reads what the card is called for them."""
+    if not isinstance(result, Plan):
+        return Step(call, result.note)
+    if caller in result.deciders:
+        return Step(call, Note(key="steps.waiting"), result.title)
+    return Step(call, Note(key="steps.brought"), result.own_title or result.title)
 
 
 async def _unless(stopped: asyncio.Event, work: Coroutine[Any, Any, T], left_s: float) -> T:
