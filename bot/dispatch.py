@@ -8,7 +8,7 @@ from datetime import datetime
 
 from bot import logs
 from bot.ends import Ends
-from bot.errors import ChatFailed, CountersignError
+from bot.errors import ChatDown, ChatFailed, CountersignError
 from bot.events import Channel, Click, Directory, Post
 from bot.gate import Gates
 from bot.logs import bind
@@ -17,7 +17,7 @@ from bot.store.approvals import task_card
 from bot.store.connect import GONE
 from bot.store.journal import Journal
 from bot.store.keys import Keys
-from bot.store.lanes import Item, Lanes, Lease
+from bot.store.lanes import Item, Lanes, Later, Lease
 from bot.store.writes import Put, Write, apply
 from bot.texts import LANGUAGES, literal, say
 from bot.turn import Turns
@@ -28,6 +28,8 @@ from tools.workflow.store import OutboxEvent
 log = logs.get(__name__)
 
 OUTBOX_PAGE = 50
+AWAY_MAX_MS = 3_600_000
+"""After an hour of a platform that is away, tries are counted again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,23 @@ class Dispatch:
     chat: Channel
     directory: Directory
     journal: Journal
+    now: Callable[[], datetime]
+    """Aware UTC."""
+    away_ms: int = 5_000
+    """How long an item waits before a platform that is away is tried again."""
 
     async def handle(self, lease: Lease) -> Sequence[Write]:
-        """One item of a lane. Returns the writes of the commit that pops it."""
+        """One item of a lane. Returns the writes of the commit that pops it. While the platform is away the item
+        waits, and no try is counted; but not for ever, because a single post may be what the platform chokes on."""
         bind(lane=lease.lane, item=lease.item.id)
+        try:
+            return await self._handle(lease)
+        except ChatDown as down:
+            if self.now().timestamp() * 1000 - lease.item.put_ms > AWAY_MAX_MS:
+                raise
+            raise Later(self.away_ms, str(down)) from down
+
+    async def _handle(self, lease: Lease) -> Sequence[Write]:
         match WORK.validate_json(lease.item.body):
             case Wrote(message=message):
                 return await self.turns.message(lease, message)

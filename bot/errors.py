@@ -7,7 +7,8 @@ CountersignError
 ├── LeaseLost            another process has taken the lane over; stop, write nothing
 ├── ModelDown            the model cannot be reached now; the message stays queued
 ├── ModelRefused         the model will not take this conversation
-├── ChatFailed           the chat platform refused a call for good
+├── ChatFailed           the chat platform refused a call
+│   └── ChatDown         the chat platform cannot be reached now
 └── LocalFailed          a local stand-in could not start
 """
 
@@ -48,6 +49,10 @@ class ChatFailed(CountersignError):
     def __init__(self, code: str, method: str = "") -> None:
         super().__init__(f"{method}: {code}" if method else code)
         self.code, self.method = code, method
+
+
+class ChatDown(ChatFailed):
+    """The chat platform cannot be reached now, or takes no more: what was to be said stays queued."""
 
 
 class LocalFailed(CountersignError):

@@ -131,7 +131,7 @@ async def assembled(
         outbox = Outbox(desk, directory, stores.lanes, stores.keys, tuning.today)
         worker = Worker(
             stores.lanes,
-            Dispatch(turns, gates, ends, chat, directory, stores.journal),
+            Dispatch(turns, gates, ends, chat, directory, stores.journal, tuning.now, int(tuning.down_s * 1000)),
             concurrency=settings.concurrency,
             sweep_s=tuning.sweep_s,
             grace_s=tuning.grace_s,

@@ -174,7 +174,9 @@ class Lab:
             commands=Commands(self.desk, self.history, dict), steps=Steps(self.wall, display), keys=self.keys,
             runs=self.runs, history=self.history, journal=self.journal, today=lambda: TODAY, now=self.now, down_ms=0,
         )  # fmt: skip
-        self.dispatch = Dispatch(self.turns, self.gates, self.ends, self.wall, self.staff, self.journal)
+        self.dispatch = Dispatch(
+            self.turns, self.gates, self.ends, self.wall, self.staff, self.journal, lambda: datetime.now(UTC)
+        )
         self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, lambda: TODAY)
 
     def now(self) -> datetime:

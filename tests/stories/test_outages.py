@@ -435,3 +435,20 @@ async def test_odd_settings_end_the_program_with_one_line(tmp_path: Path) -> Non
     assert ends[2].code == 1 and "LOCAL_PORT" in ends[2].err and "Traceback" not in ends[2].all
     refused(ends[3], "people.toml")
     assert not mentioning(str(tmp_path))
+
+
+async def test_slack_away_for_longer_than_any_try_loses_no_message(desk: Office) -> None:
+    """Eighteen failing posts are more than a message has tries; none of them counts."""
+    desk.driver.fail_next("chat.postMessage", 500, times=18)
+    answer = await desk.answer(ZHANG, "帮助")
+    assert "Countersign" in answer
+    assert await desk.bot.intake.lanes.dead() == []  # type: ignore[union-attr]
+    assert len(desk.finals(desk.dm(ZHANG))) == 1
+
+
+async def test_a_post_that_slack_refuses_for_good_does_count(desk: Office) -> None:
+    """The control: what is refused, not away, is given up, and the next message is answered."""
+    desk.driver.fail_next("chat.postMessage", "msg_too_long", times=6)
+    await desk.says(ZHANG, "帮助")
+    await desk.until(lambda: len([c for c in desk.driver.calls if c.error == "msg_too_long"]) >= 3)
+    assert desk.finals(desk.dm(ZHANG)) == []

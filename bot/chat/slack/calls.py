@@ -10,7 +10,7 @@ from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.errors import ChatFailed
+from bot.errors import ChatDown, ChatFailed
 
 Method = Callable[..., Awaitable[AsyncSlackResponse]]
 Penalty = Callable[[int], Awaitable[None]]
@@ -33,7 +33,7 @@ async def call(
 ) -> dict[str, Any]:
     """Slack's answer. 429 is waited out (Slack says how long), and told to `penalty` in ms; a dropped
     connection or a server error is tried again only if the call is `repeatable`.
-    Raises ChatFailed with Slack's error name, or `unreachable`."""
+    Raises ChatFailed with Slack's error name; ChatDown when Slack is not reached or takes no more."""
     for left in range(tries - 1, -1, -1):
         try:
             return dict((await method(**arguments)).data)  # type: ignore[arg-type]
@@ -45,9 +45,14 @@ async def call(
         if code == LIMITED and penalty:
             await penalty(int(wait_s * 1000))
         if not (again and left):
-            raise ChatFailed(code, _name(method))
+            raise _failed(code, _name(method))
         await asyncio.sleep(wait_s)
-    raise ChatFailed(UNREACHABLE, _name(method))
+    raise _failed(UNREACHABLE, _name(method))
+
+
+def _failed(code: str, method: str) -> ChatFailed:
+    """Away is another thing than refused: what is away is tried again later."""
+    return ChatDown(code, method) if code in (UNREACHABLE, LIMITED) else ChatFailed(code, method)
 
 
 def _reading(error: SlackApiError) -> tuple[str, float]:

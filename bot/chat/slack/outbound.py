@@ -10,7 +10,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.slack.calls import UNREACHABLE, Method, Penalty, call
 from bot.chat.slack.cards import Part, parts
-from bot.errors import ChatFailed
+from bot.errors import ChatDown, ChatFailed
 from bot.events import Place, Post, Ref
 
 EVENT = "countersign_post"
@@ -84,7 +84,7 @@ class SlackChannel:
                     raise
             if found := (await self._search(place, key)).get(number):
                 return found
-        raise ChatFailed(UNREACHABLE, "chat.postMessage")
+        raise ChatDown(UNREACHABLE, "chat.postMessage")
 
     async def _send(self, place: Place, part: Part, key: str, number: int) -> str:
         slot = self._slot(place.channel)
