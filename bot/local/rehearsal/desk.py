@@ -14,7 +14,10 @@ from bot.local.rehearsal.scene import Scene
 def todo(scene: Scene, frame: Frame) -> Reply:
     if scene.last:
         return tell.result(scene)
-    return one(Call("query_todo_tasks", tell.why(scene, "todo")))
+    person = reading.owner(frame.whole)
+    if not person or person == scene.name:
+        return one(Call("query_todo_tasks", tell.why(scene, "todo")))
+    return one(Call("query_todo_tasks", tell.why(scene, "todo_of", name=person), {"person": person}))
 
 
 def mine(scene: Scene, frame: Frame) -> Reply:
@@ -75,7 +78,7 @@ def mail(scene: Scene, frame: Frame) -> Reply:
         return tell.result(scene)
     wanted = mail_of(frame)
     if not wanted.to:
-        return tell.ask(scene, "mail_to")
+        return tell.ask(scene, "mail_one" if several(frame.texts[-1]) else "mail_to")
     if not wanted.body:
         return tell.ask(scene, "mail_body", name=wanted.to)
     subject = wanted.subject or tell.said(scene, "subject", name=scene.name)
@@ -95,7 +98,7 @@ def with_turn(known: Mail, text: str, *, opening: bool) -> Mail:
     subject = reading.group(words.SUBJECT, text)
     body = reading.group(words.BODY, words.SUBJECT.sub("", text))
     if opening:
-        to = recipient(text)
+        to = "" if several(text) else recipient(text)
         return Mail(to, subject, body or ("" if subject else tail(text)))
     if not known.to:
         return Mail(recipient(text) or reading.bare_name(text), subject or known.subject, body or known.body)
@@ -106,6 +109,11 @@ def with_turn(known: Mail, text: str, *, opening: bool) -> Mail:
 
 def recipient(text: str) -> str:
     return reading.bare_name(reading.group(words.MAIL_TO, text))
+
+
+def several(text: str) -> bool:
+    """True when a mail is meant for more than one person."""
+    return bool(words.SEVERAL.search(words.MAIL_HEAD.split(text, maxsplit=1)[0]))
 
 
 def tail(text: str) -> str:

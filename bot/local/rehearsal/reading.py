@@ -119,6 +119,27 @@ def amount(text: str) -> tuple[str, str] | None:
     return (found["after"] or found["before"]).replace(",", ""), words.CURRENCIES.get(unit, unit.upper())
 
 
+def purpose(text: str) -> str:
+    """What money was spent on, in the person's own words: `报销出差高铁票 358 元` → `出差高铁票`."""
+    clauses = words.CLAUSE.split(words.AMOUNT.sub(" ", words.APPROVER.sub("", text)))
+    return next((left for c in clauses if (left := words.SPENDING_NOISE.sub("", c.strip()))), "")
+
+
+def name_and_aside(answer: str) -> tuple[str, str]:
+    """`李四，回家看父母` → the name and what else is said (the reason that was asked for together with it)."""
+    name, *rest = words.ASIDE.split(answer.strip(), maxsplit=1)
+    aside = "".join(rest).strip(" ，,。.")
+    if not aside or re.search(words.THANKS, aside, re.I):
+        return bare_name(answer), ""
+    return bare_name(name), aside
+
+
+def owner(text: str) -> str:
+    """Whose tasks are asked for: another person's name, or "" for one's own."""
+    found = words.LOOKING.sub("", group(words.TODO_OF, text))
+    return "" if words.NOBODY.search(found) else found
+
+
 def request_id(text: str) -> str:
     found = words.REQUEST_ID.search(text)
     return f"{found[1].upper()}-{found[2].zfill(4)}" if found else ""

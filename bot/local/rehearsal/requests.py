@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
@@ -17,24 +18,29 @@ def leave(scene: Scene, frame: Frame) -> Reply:
     note = "leave_working" if span and span.working else "leave"
     form = leave_form(scene, frame, span)
     short = form["start_date"] == form["end_date"] != ""
-    return submit(scene, "leave", form, note if form["approver"] else "short_leave", alone=short)
+    return submit(scene, frame, "leave", form, note if form["approver"] else "short_leave", alone=short)
 
 
 def expense(scene: Scene, frame: Frame) -> Reply:
-    return submit(scene, "expense", expense_form(scene, frame), "expense")
+    return submit(scene, frame, "expense", expense_form(frame), "expense")
 
 
-def submit(scene: Scene, process: str, form: Form, note: str, *, alone: bool = False) -> Reply:
+def submit(
+    scene: Scene, frame: Frame, process: str, form: Form, note: str, *, alone: bool = False
+) -> Reply:
     """Asks for what is missing, looks up who could approve, then starts the request. `note` names the reason
     that goes with it; `alone`: try without an approver (a day of leave passes by rule)."""
     if scene.last and (scene.last.tool == "start_process" or scene.last.failed):
         return tell.result(scene)
+    too = "" if form["reason"] else "_and_reason"
     missing = missing_of(process, form)
     if missing:
-        return tell.ask(scene, f"{process}_{missing}")
-    if not form["approver"] and not alone:
-        return find_approver(scene, process) or start(process, form, tell.why(scene, note, **form))
-    return start(process, form, tell.why(scene, note, **form))
+        return tell.ask(scene, f"{process}_{missing}{too}")
+    if not form["approver"] and not alone and (asked := find_approver(scene, process, too)):
+        return asked
+    # Where nothing else is missing nobody is bothered for a reason: it is what the person wrote, word for word.
+    filled = form | {"reason": form["reason"] or own_words(frame)}
+    return start(process, filled, tell.why(scene, note, **form))
 
 
 def missing_of(process: str, form: Form) -> str:
@@ -42,8 +48,9 @@ def missing_of(process: str, form: Form) -> str:
     return next((name for name in wanted if not form[name]), "")
 
 
-def find_approver(scene: Scene, process: str) -> Reply | None:
-    """What can be looked up is looked up, both at once; only the choice is asked. None: nobody is needed."""
+def find_approver(scene: Scene, process: str, too: str) -> Reply | None:
+    """What can be looked up is looked up, both at once; only the choice is asked, and `too`. None: nobody is
+    needed."""
     processes, people = scene.found("list_processes"), scene.found("list_people")
     if processes is None or people is None:
         return Reply(calls=(
@@ -53,7 +60,7 @@ def find_approver(scene: Scene, process: str) -> Reply | None:
     if not needs_approver(processes, process):
         return None
     names = [one["name"] for one in people.get("people", []) if one.get("id") != scene.speaker]
-    return tell.ask(scene, "approver", names=tell.some(scene, names, 4))
+    return tell.ask(scene, f"approver{too}", names=tell.some(scene, names, 4))
 
 
 def needs_approver(processes: Mapping[str, Any], process: str) -> bool:
@@ -76,15 +83,13 @@ def leave_form(scene: Scene, frame: Frame, span: reading.Length | None) -> Form:
     last = days[1] if len(days) > 1 and words.SPAN.search(frame.whole) else None
     if first and span:
         last = reading.last_day(first, span)
-    kind = reading.kind(frame.whole, words.LEAVE_TYPES, "annual")
-    motive = reading.motive(openers(frame), words.ABOUT_LEAVE) or sickness(frame.whole)
+    hinted = reading.kind(frame.whole, words.LEAVE_TYPES, "annual")
     form = {
-        "leave_type": kind,
+        "leave_type": reading.kind(frame.whole, words.LEAVE_NAMES, hinted),
         "start_date": iso(first),
         "end_date": iso(last),
-        "reason": motive or tell.kind(scene, kind),
-        "approver": approver_of(frame, ready=bool(first and last)),
     }
+    form |= told(frame, words.ABOUT_LEAVE, sickness, ready=bool(first and last))
     return form | halves(frame.whole, span)
 
 
@@ -98,16 +103,34 @@ def halves(text: str, span: reading.Length | None) -> Form:
     return {"start_half": half, "end_half": half}
 
 
-def expense_form(scene: Scene, frame: Frame) -> Form:
+def expense_form(frame: Frame) -> Form:
     money = newest(frame.texts, reading.amount)
-    category = reading.kind(frame.whole, words.CATEGORIES, "other")
-    return {
+    form = {
         "amount": money[0] if money else "",
         "currency": money[1] if money else "",
-        "category": category,
-        "reason": reading.motive(openers(frame), words.ABOUT_EXPENSE) or tell.kind(scene, category),
-        "approver": approver_of(frame, ready=bool(money)),
+        "category": reading.kind(frame.whole, words.CATEGORIES, "other"),
     }
+    return form | told(frame, words.ABOUT_EXPENSE, reading.purpose, ready=bool(money))
+
+
+def told(frame: Frame, about: re.Pattern[str], rest: Callable[[str], str], *, ready: bool) -> Form:
+    """Reason and approver. An answer that names the approver may give the reason with it, but only while there
+    is none; `rest` finds one in a sentence that is `about` the request itself."""
+    reason = told_reason(frame, about, rest)
+    named = [text for text in frame.texts[1:] if ready and names_approver(text)]
+    answers = [(reading.bare_name(words.REASON.sub("", text)), "") for text in named]
+    if not reason:
+        answers = [reading.name_and_aside(text) for text in named]
+        reason = next((aside for _, aside in reversed(answers) if aside), "")
+    answered = bool(named) and named[-1] == frame.texts[-1]
+    return {"reason": reason, "approver": answers[-1][0] if answered else said_approver(frame)}
+
+
+def told_reason(frame: Frame, about: re.Pattern[str], rest: Callable[[str], str]) -> str:
+    """Out of the opening words, else out of an answer that tells days or an amount."""
+    first = reading.motive(openers(frame), about) or rest(frame.texts[0])
+    later = (reading.motive([text], about) or rest(text) for text in frame.texts[1:] if states_facts(text))
+    return first or next((found for found in later if found), "")
 
 
 def openers(frame: Frame) -> tuple[str, ...]:
@@ -115,17 +138,25 @@ def openers(frame: Frame) -> tuple[str, ...]:
     return frame.texts[:1] + tuple(text for text in frame.texts[1:] if words.REASON.search(text))
 
 
-def approver_of(frame: Frame, *, ready: bool) -> str:
-    """Who is named as approver; the last answer as a whole once everything else is known."""
-    answer = frame.texts[-1] if len(frame.texts) > 1 else ""
-    other = reading.length(answer) or reading.amount(answer) or reading.names_day(answer)
-    if answer and ready and not other and not words.APPROVER.search(answer):
-        return reading.bare_name(answer)
+def states_facts(answer: str) -> bool:
+    return bool(reading.length(answer) or reading.amount(answer) or reading.names_day(answer))
+
+
+def names_approver(answer: str) -> bool:
+    """Once everything else is known, an answer that holds no facts is a name."""
+    return not states_facts(answer) and not words.APPROVER.search(answer)
+
+
+def said_approver(frame: Frame) -> str:
     return newest(frame.texts, lambda text: reading.group(words.APPROVER, text) or None) or ""
 
 
+def own_words(frame: Frame) -> str:
+    return words.APPROVER.sub("", frame.texts[0]).strip(" ，,。.;；\n") or frame.texts[0]
+
+
 def sickness(text: str) -> str:
-    found = words.SICK.search(text)
+    found = words.SICK.search(words.LEAVE_NAMES["sick"].sub(" ", text))
     return found[0].strip() if found else ""
 
 

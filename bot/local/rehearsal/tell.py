@@ -38,11 +38,6 @@ def why(scene: Scene, name: str, /, **params: object) -> str:
     return said(scene, f"why_{name}", **params)
 
 
-def kind(scene: Scene, name: str) -> str:
-    """A leave type or an expense category in words."""
-    return said(scene, f"kind_{name}")
-
-
 def some(scene: Scene, names: Iterable[str], most: int) -> str:
     """`A、B、C` / `A, B, C`, at most so many."""
     kept = list(names)
@@ -108,10 +103,11 @@ def tasks(scene: Scene, rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def todo(scene: Scene, data: Mapping[str, Any]) -> str:
-    rows = data.get("tasks", [])
+    rows, name = data.get("tasks", []), scene.last.args.get("person", "") if scene.last else ""
+    whose = "_of" if name else ""
     if not rows:
-        return said(scene, "no_tasks")
-    return said(scene, "tasks", count=len(rows)) + tasks(scene, rows) + paged(scene, data, rows)
+        return said(scene, f"no_tasks{whose}", name=name)
+    return said(scene, f"tasks{whose}", count=len(rows), name=name) + tasks(scene, rows) + paged(scene, data, rows)
 
 
 def mine(scene: Scene, data: Mapping[str, Any]) -> str:
@@ -150,7 +146,9 @@ def paged(scene: Scene, data: Mapping[str, Any], rows: list[Any]) -> str:
 
 
 def cancelled(scene: Scene, data: Mapping[str, Any]) -> str:
-    return said(scene, "error_cancelled")
+    """Of this card only; the run that the card belonged to says for itself that nothing was done."""
+    others = sum(card != data.get("card") for card, _ in scene.cards)
+    return said(scene, "taken_back") + (said(scene, "still_open", count=others) if others else "")
 
 
 TELLERS = {

@@ -28,7 +28,7 @@ DAYS = either(
 )
 WEEKS = either(rf"{count('en')}\s*weeks?\b", rf"{count('zh')}\s*个?(?:星期|周)(?![{CHINESE_WEEKDAYS}])")
 DATE = either(
-    r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b",
+    r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)",  # no \b: a Chinese character is a word character as well
     r"(?:(\d{4})\s*年\s*)?(\d{1,2})\s*月\s*(\d{1,2})\s*[日号]",
 )
 RELATIVE = {
@@ -49,6 +49,8 @@ APPROVER = either(
     r"由\s*([^\s，,。;；]{1,12}?)\s*(?:来)?审批",
     r"\bapprover(?:\s+is)?\s*:?\s+([^,.;，。；\n]+)",
 )
+ASIDE = either(r"[，,；;。！!\n]\s*(?:因为|由于|because\b)?", r"\bbecause\b", "因为|由于")
+"""Between the name of the approver and the reason, in an answer that gives both."""
 NAME_NOISE = either(
     r"^(?:审批人|approver|to|就|请|找|给|让|是|is|it'?s|ask|[:：\s])+(?!$)",
     r"(?:吧|审批|please|谢谢|thanks|[。.!！,，\s])+$",
@@ -57,10 +59,13 @@ REASON = either(r"(?:原因|理由|事由)\s*(?:是|为|[:：])?\s*(.+)", r"\bre
 CLAUSE = either(r"[，,。;；！!\n]", r"\.(?:\s|$)", r"\s+(?:and|because)\s+", "因为", "由于")
 THANKS = r"^\s*(?:谢谢|多谢|麻烦|你好|您好|thanks?|thank you|please|hi|hello|hey)\W*\w*\W*$"
 
+FIGURE = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
 AMOUNT = either(
-    r"(?P<sign>[¥￥$€])\s*(?P<after>-?\d[\d,]*(?:\.\d+)?)",
-    r"(?P<before>-?\d[\d,]*(?:\.\d+)?)\s*(?P<unit>元|块|人民币|CNY|RMB|美元|USD|欧元|EUR|HKD|JPY|GBP)",
+    rf"(?P<sign>[¥￥$€])\s*(?P<after>-?{FIGURE})(?![A-Za-z_\d]|[.,，]\d| \d|\s*[十百千万亿])",
+    rf"(?<![A-Za-z_.\d-])(?<!\d[,，'’ ])(?P<before>-?{FIGURE})\s*"
+    r"(?P<unit>元|块|人民币|美元|欧元|(?:CNY|RMB|USD|EUR|HKD|JPY|GBP)(?![A-Za-z\d]))",
 )
+"""A whole amount or nothing: `1e9 CNY`, `1 500 CNY` and `3万元` are never read in part."""
 CURRENCIES = {
     "¥": "CNY", "￥": "CNY", "元": "CNY", "块": "CNY", "人民币": "CNY", "rmb": "CNY",
     "$": "USD", "美元": "USD", "€": "EUR", "欧元": "EUR",
@@ -70,6 +75,17 @@ SICK = either(
     r"\b(?:(?:stomach|head|tooth|back)[- ]?)?ache\b",
     r"\b(?:sick|ill|fever|flu|cold|unwell|doctor|hospital|surgery)\b",
 )
+LEAVE_NAMES = {
+    "annual": either("年休?假", r"\bannual (?:leave|holiday|vacation)\b"),
+    "sick": either("病假", r"\bsick (?:leave|days?)\b"),
+    "paternity": either("陪产假?", r"\bpaternity leave\b"),
+    "maternity": either("产假", r"\bmaternity leave\b"),
+    "marriage": either("婚假", r"\bmarriage leave\b"),
+    "bereavement": either("丧假", r"\bbereavement leave\b"),
+    "comp": either("调休", r"\bcomp(?:ensatory)? (?:leave|time)\b"),
+    "personal": either("事假", r"\bpersonal leave\b"),
+}
+"""A kind of leave called by its name; it wins over what other words hint at."""
 LEAVE_TYPES = {
     "sick": SICK,
     "maternity": either("(?<!陪)产假", r"\bmaternity\b"),
@@ -80,8 +96,8 @@ LEAVE_TYPES = {
     "personal": either("事假", "私事", r"\bpersonal\b"),
 }
 CATEGORIES = {
-    "travel": either("差旅|出差|机票|酒店|住宿", r"\b(?:travel|trip|hotel|flight)"),
-    "transport": either("交通|打车|出租|地铁", r"\b(?:taxi|transport|train|bus)\b"),
+    "travel": either("差旅|出差|机票|高铁|火车|酒店|住宿", r"\b(?:travel|trip|hotel|flight|trains?\b)"),
+    "transport": either("交通|打车|出租|地铁", r"\b(?:taxi|transport|bus|subway)\b"),
     "meals": either("餐|饭|招待", r"\b(?:meals?|lunch|dinner|catering)\b"),
     "training": either("培训|课程", r"\b(?:training|course)\b"),
     "office": either("办公|文具", r"\b(?:office|stationery)\b"),
@@ -92,12 +108,20 @@ LEAVE_WORDS = (
 )
 EXPENSE_WORDS = ("报销|费用", r"\bexpenses?\b|\breimburs")
 ABOUT_LEAVE = either(
-    *(word.replace("病", "") for word in LEAVE_WORDS), r"\d\s*(?:天|days?\b)",
+    *(word.replace("病", "") for word in LEAVE_WORDS), r"\d\s*(?:天|days?\b)|\b(?:days?|weeks?)\b",
     "[一二两三四五六七八九十]天", "从|审批", "approv", HALF.pattern, RELATIVE_DAY.pattern, THANKS,
+    DATE.pattern, WEEKDAY.pattern,
 )  # fmt: skip
 ABOUT_EXPENSE = either(*EXPENSE_WORDS, AMOUNT.pattern, "审批", "approv", THANKS)
+SPENDING_NOISE = either(
+    r"^(?:[\s，,。.的]|请|帮我|给我|我|想|要|需要|申请|报销|费用|一下|一笔|"
+    r"\b(?:i|we|want|need|would|like|please|can|could|you|me|to|an?|the|my|of|for|on|claim|submit|"
+    r"expenses?|reimburse(?:ment)?)\b)+",
+    r"(?:[\s，,。.的]|请|帮我|报销|\b(?:for|of|please|expenses?)\b)+$",
+)
+"""Around what the money was spent on, once the amount is out of the sentence."""
 
-REQUEST_ID = either(r"\b([A-Z])-?(\d{3,6})\b")
+REQUEST_ID = either(r"(?<![A-Za-z\d_])([A-Z])-?(\d{3,6})(?![A-Za-z\d_])")
 OPINION = either(r"(?:意见|备注)\s*(?:是|为|[:：])?\s*(.+)", r"\b(?:opinion|comment|note)\s*:?\s+(.+)")
 OTHER_PERSON = re.compile(r"你(?:现在)?(?:就)?是\s*[^\s，,。]+|(?i:\byou(?:'re| are)\b)|替|\bas\s+[A-Z]")
 SUBJECT = either(
@@ -114,6 +138,28 @@ MAIL_TO = re.compile(
     r"(?:([\w'-]+\s+[\w'-]+)(?=\s*[:：])|([A-Za-z\u4e00-\u9fff][\w'-]*(?:\s+[A-Z][\w'-]*)?))"
 )
 MAIL_TAIL = re.compile(r"^[^:：]{0,60}[:：]\s*(.+)$", re.S)
+MAIL_HEAD = either(r"[:：]", r"主题|标题|内容|正文|\b(?:subject|body|content|text|saying|that says|about)\b")
+"""Ends the part of a mail order in which its recipients are named."""
+SEVERAL = re.compile(
+    r"给\s*[^，,、和与跟及&发写邮信]{1,12}[、和与跟及&][^，,。发写]{1,20}(?:发|写)|"
+    r"(?:邮件|信)\s*给\s*[^，,、和与跟及&]{1,12}[、和与跟及&]|"
+    r"(?i:\b(?:e-?)?mail\s+(?:to\s+)?(?:[\w'-]+\s+){1,2}(?:and|&)\s+(?!tell|ask|let|say|remind|thank)\w)|"
+    r"\b(?i:(?:e-?)?mail)\s+(?:to\s+)?[\w'-]+(?:\s+[\w'-]+)?\s*[,、，]\s*(?:and\s+)?[A-Z\u4e00-\u9fff]"
+)
+
+TODO_OF = re.compile(
+    r"([\u4e00-\u9fff]{2,8}?)\s*(?:现在|手上)?(?:的|有(?:什么|哪些|几个|多少))\s*(?:待办|待审批)|"
+    r"([A-Za-z][\w-]*(?:\s+[A-Z][\w-]*)?)\s*的\s*(?:待办|待审批)|"
+    r"([A-Za-z][\w-]*(?:\s+[A-Za-z][\w-]*)?)['’]s\s+(?:open\s+)?(?:tasks|to-?dos?)\b|"
+    r"\b(?:tasks|to-?dos?)\s+(?:of|for)\s+([A-Za-z\u4e00-\u9fff][\w-]*(?:\s+[A-Za-z][\w-]*)?)",
+    re.I,
+)
+LOOKING = either(
+    "^(?:请问|请|麻烦|帮我|帮忙|给我|我想|我要|想|查一下|看一下|查下|看下|查查|看看|查看|查询|列出|查|看)+",
+    r"^(?:(?:please|show|list|check|see|are|is|what|me)\s+)+",
+)
+NOBODY = either("[我您你咱]", r"^(?:现在|今天|目前|所有|全部|剩下|其他|其余|未|没|还|有)", r"^(?:what|today|all|me)\b")
+"""Stands before *tasks* and names no other person."""
 
 INTENTS = {
     "drop": either(r"^\s*(?:算了|不用了|取消|never ?mind|forget it|cancel)(?:吧|了|\W|$)"),
@@ -124,7 +170,8 @@ INTENTS = {
     ),
     "withdraw": either("撤回|撤销", r"\bwithdraw\b|\btake back\b"),
     "resubmit": either("重新提交|再提交", r"\bre-?submit\b"),
-    "todo": either("待办|待审批", r"\bto-?dos?\b|\b(?:my|open) tasks\b|^\s*tasks\W*$"),
+    "todo": either("待办|待审批", r"\bto-?dos?\b|\b(?:my|open) tasks\b|^\s*tasks\W*$",
+                   r"['’]s (?:open )?tasks\b|\btasks (?:of|for) \w"),
     "decide": either("批准|同意|驳回|拒绝|审批(?!人)[一下吧]", r"\b(?:approve|reject)\b"),
     "mine": either("我的.{0,6}申请|申请.{0,4}(?:进度|状态)", r"\bmy requests?\b|\bstatus of my\b"),
     "expense": either(*EXPENSE_WORDS),
