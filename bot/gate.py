@@ -201,10 +201,11 @@ class Gates:
             approval = self._new(ask, approval)
         if ask.waiter and ask.waiter not in approval.waiters:
             approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
+        if fresh:  # kept before it is shown: whoever presses at once finds it
+            await lease.checkpoint("open", *self.approvals.opened(approval, self._remind_ms(approval)))
         approval = await self.board.post(approval, lease.item.id, again=lease.item.again)
         asked = self.ends.noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
-        kept = self.approvals.opened(approval, self._remind_ms(approval)) if fresh else [self.approvals.saved(approval)]
-        return [*kept, asked]
+        return [self.approvals.saved(approval), asked]
 
     def _new(self, ask: Ask, before: Approval | None) -> Approval:
         """A fresh card. The copies of the one before it, which expired or failed, will point to it."""
