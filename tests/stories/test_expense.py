@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tests.stories.behind import choices_of, facts_of, forged, request_of, told_privately
-from tests.stories.office import LI, WANG, ZHANG, ZHAO, Office, text_of
+from tests.stories.office import ADMIN, LI, WANG, ZHANG, ZHAO, Office, text_of
 from tools.workflow.state import Status
 
 LARGE = "报销 1500 元差旅费，去上海开会，审批人李四"
@@ -133,7 +133,14 @@ async def test_i_rejected_and_withdrawn_like_leave(desk: Office) -> None:
 
 
 async def test_i_finance_does_not_decide_on_its_own_expense(desk: Office) -> None:
-    """Zhao Liu is the only one in finance: asking for a large expense, the way out is said before any card."""
-    answer = await desk.answer(ZHAO, "expense 1500 CNY for travel, conference, approver Li Si")
-    assert "next level" in answer and "nothing was changed" in answer
-    assert not desk.cards(desk.dm(ZHAO)) and not desk.cards(desk.dm(LI))
+    """A large expense of Zhao Liu's, who is finance for everybody else, goes to another one in finance."""
+    await desk.request_leave(ZHAO, "expense 1500 CNY for travel, conference, approver Li Si")
+    await desk.press(LI, await desk.card(desk.dm(LI)), "approve")
+    card = await desk.card(desk.dm(ADMIN), "1500")
+    assert not desk.cards(desk.dm(ZHAO))
+    await forged(desk, ZHAO, card, "approve")
+    await told_privately(desk, ZHAO, "cannot decide it")
+    await desk.press(ADMIN, card, "approve")
+    await desk.until(lambda: not desk.cards(desk.dm(ADMIN)))
+    await desk.quiet()
+    assert (await request_of(desk, "E-0001")).status is Status.APPROVED
