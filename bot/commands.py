@@ -13,8 +13,9 @@ from bot.logs import redact
 from bot.store.history import History
 from bot.store.writes import Write
 from bot.texts import LANGUAGES, say, sentences
-from tools.people import name_of
-from tools.spec import Caller, Desk
+from tools.names import name_of
+from tools.spec import Caller
+from tools.tool import Desk
 from tools.workflow.engine import Assigned
 
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")

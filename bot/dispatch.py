@@ -21,8 +21,9 @@ from bot.store.lanes import Item, Lanes, Later, Lease
 from bot.store.writes import Put, Write, apply
 from bot.texts import LANGUAGES, literal, say
 from bot.turn import Turns
-from tools.spec import Desk, Gate, Note, ToolError, Use
+from tools.spec import Gate, Note, ToolError
 from tools.tasks import plan_of
+from tools.tool import Desk, Use
 from tools.workflow.store import OutboxEvent
 
 log = logs.get(__name__)

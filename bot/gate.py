@@ -32,17 +32,8 @@ from bot.store.journal import Journal
 from bot.store.lanes import Lease
 from bot.store.writes import Write
 from bot.texts import literal
-from tools.spec import (
-    Caller,
-    Choice,
-    Desk,
-    EffectUnknown,
-    Note,
-    Plan,
-    Tool,
-    ToolError,
-    Use,
-)
+from tools.spec import Caller, Choice, EffectUnknown, Note, Plan, ToolError
+from tools.tool import Desk, Tool, Use
 
 
 @dataclass(frozen=True, slots=True)

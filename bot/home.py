@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from bot.events import Card, Directory, Home
 from bot.texts import say
-from tools.people import name_of
-from tools.spec import Desk
+from tools.names import name_of
+from tools.tool import Desk
 from tools.workflow.engine import Assigned
 from tools.workflow.process import summary_of
 from tools.workflow.state import Request

@@ -51,7 +51,7 @@ from bot.turn import Turns
 from bot.worker import Worker
 from tools.catalog import TOOLS
 from tools.mail import SmtpMailer
-from tools.spec import Desk
+from tools.tool import Desk
 from tools.workflow.engine import EmbeddedEngine
 from tools.workflow.process import shipped
 from tools.workflow.store import RedisStore

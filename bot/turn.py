@@ -31,7 +31,8 @@ from bot.store.lanes import Item, Later, Lease
 from bot.store.runs import Runs
 from bot.store.writes import Put, Write
 from bot.texts import say
-from tools.spec import Caller, Desk, Use
+from tools.spec import Caller
+from tools.tool import Desk, Use
 
 TEXT_MAX = 12_000
 """Characters of one message that are read."""

@@ -34,7 +34,8 @@ from bot.worker import GIVE_UP_TRIES
 from tests.tools.office import PEOPLE, People
 from tools.catalog import TOOLS
 from tools.mail import MemoryMailer
-from tools.spec import Caller, Desk, Tool
+from tools.spec import Caller
+from tools.tool import Desk, Tool
 from tools.workflow.engine import EmbeddedEngine
 from tools.workflow.process import shipped
 from tools.workflow.store import MemoryStore

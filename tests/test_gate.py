@@ -21,8 +21,9 @@ from tests.lab import DM, DONE, Edges, Lab, every_edge
 from tests.stories.script import calls, mail
 from tests.tools.office import SICK, ZHANG
 from tools.catalog import TOOLS
-from tools.spec import EffectUnknown, Outcome, Plan, Use
+from tools.spec import EffectUnknown, Outcome, Plan
 from tools.tasks import plan_of
+from tools.tool import Use
 
 LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 ASK = calls(("decide_task", {"task_id": "L-0001-1"}))

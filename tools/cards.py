@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from pydantic import Field
 
-from tools.spec import Frozen, Note, Outcome, Tool, ToolError, Use
-
-
-class Cards(Protocol):
-    """The open cards, as tools see them."""
-
-    async def cancel(self, card: str, person: str) -> bool:
-        """Take a card back for the person who asked for it; False if it is not theirs or not open."""
+from tools.spec import Frozen, Note, Outcome, ToolError
+from tools.tool import Tool, Use
 
 
 class CancelCard(Frozen):

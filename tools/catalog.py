@@ -6,8 +6,8 @@ from tools.cards import CANCEL_CARD
 from tools.mail import SEND_EMAIL
 from tools.people import LIST_PEOPLE
 from tools.processes import LIST_PROCESSES, MY_REQUESTS, RESUBMIT_REQUEST, START_PROCESS, WITHDRAW_REQUEST
-from tools.spec import Tool
 from tools.tasks import DECIDE_TASK, QUERY_TODO_TASKS
+from tools.tool import Tool
 
 TOOLS: tuple[Tool, ...] = (
     LIST_PROCESSES,

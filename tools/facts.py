@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tools.people import Directory, name_of
+from tools.names import name_of
+from tools.ports import Directory
 from tools.spec import Choice, Fact, Field, Note, ToolError
 from tools.workflow.forms import FieldKind, FormField
 from tools.workflow.process import Process, passes_by

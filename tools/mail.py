@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
 from email.utils import format_datetime, formataddr
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
@@ -23,32 +23,14 @@ from pydantic import Field
 
 from tools.advice import advice
 from tools.drafts import checked_draft
-from tools.people import the_one
-from tools.spec import (
-    Choice,
-    Effect,
-    EffectUnknown,
-    Fact,
-    Frozen,
-    Gate,
-    Note,
-    Outcome,
-    Person,
-    Plan,
-    Tool,
-    ToolError,
-    Use,
-)
+from tools.names import the_one
+from tools.spec import Choice, Effect, EffectUnknown, Fact, Frozen, Gate, Note, Outcome, Person, Plan, ToolError
 from tools.spec import Field as Input
+from tools.tool import Tool, Use
 
 MAX_SUBJECT = 200
 MAX_BODY = 10_000
 TIMEOUT_S = 20.0
-
-
-class Mailer(Protocol):
-    async def send(self, to: Person, subject: str, body: str, message_id: str) -> None:
-        """Raises `ToolError` when it was surely not sent, `EffectUnknown` when nobody can know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tools.advice import FORM, advice
 from tools.facts import CANCEL, CONFIRM, clear_text, form_facts, request_facts
+from tools.names import name_of
 from tools.paging import PAGE, page_of
-from tools.people import name_of
-from tools.spec import Effect, Fact, Frozen, Gate, Note, Outcome, Plan, Tool, ToolError, Use
+from tools.spec import Effect, Fact, Frozen, Gate, Note, Outcome, Plan, ToolError
+from tools.tool import Tool, Use
 from tools.workflow.forms import FormField
 from tools.workflow.process import Process, summary_of
 from tools.workflow.state import Decision, Kind, Request, Status, Task

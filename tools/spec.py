@@ -1,4 +1,4 @@
-"""What a tool is: its card, its gate, what it may use and what it gives back.
+"""What passes between tools, gates and the model: people, plans, choices, outcomes, errors.
 
 Everything here is data that crosses a border (to Redis, to a card, to the model), so it is frozen.
 Nothing here knows a chat platform, Redis or a model.
@@ -6,19 +6,12 @@ Nothing here knows a chat platform, Redis or a model.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
-
-if TYPE_CHECKING:
-    from tools.cards import Cards
-    from tools.mail import Mailer
-    from tools.people import Directory
-    from tools.workflow.engine import Engine
 
 
 class Gate(StrEnum):
@@ -180,54 +173,3 @@ class ToolError(Exception):
 
 class EffectUnknown(Exception):
     """The effect was begun and nobody can say whether it happened (e.g. the connection broke after DATA)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """Everything outside that tools work with, passed in."""
-
-    directory: Directory
-    engine: Engine
-    mailer: Mailer
-    cards: Cards | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """One use of a tool."""
-
-    desk: Desk
-    caller: Caller
-    now: datetime
-    """Aware, in the caller's time zone."""
-    key: str = ""
-    """Idempotency key of the effect; the same key never has two effects in the engine."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A tool card: what the model reads and what the gate enforces."""
-
-    name: str
-    purpose: str
-    use_when: str
-    avoid_when: str
-    args: type[BaseModel]
-    returns: str
-    errors: Mapping[str, str]
-    """code → what the model should do about it."""
-    example: Mapping[str, Any]
-    run: Callable[[Use, Any], Awaitable[Outcome]]
-    gate: Gate = Gate.NONE
-    prepare: Callable[[Use, Any], Awaitable[Plan]] | None = None
-    """Gated tools only: validate, resolve names to ids, describe. No effect."""
-    stored: type[BaseModel] | None = None
-    """Gated tools only: the model of `Plan.args` plus what the pressed choice adds; `run` receives this."""
-    check: Callable[[Use, Any], Awaitable[None]] | None = None
-    """Gated tools with dialogs: validates `stored` arguments without any effect, so that a dialog can name the wrong
-    field before it closes. Raises `ToolError` with `field`."""
-    repeatable: bool = True
-    """True: `run` with the same `Use.key` has one effect however often it is called. False: begun twice may be done
-    twice."""
-    hidden: bool = field(default=False)
-    """True: not offered to the model."""

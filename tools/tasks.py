@@ -9,10 +9,11 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tools.advice import FORM, advice
 from tools.facts import PREFIX, form_inputs, request_facts
+from tools.names import name_of, the_one
 from tools.paging import PAGE, page_of
-from tools.people import name_of, the_one
-from tools.spec import Choice, Effect, Frozen, Gate, Note, Outcome, Plan, Tool, ToolError, Use
+from tools.spec import Choice, Effect, Frozen, Gate, Note, Outcome, Plan, ToolError
 from tools.spec import Field as Input
+from tools.tool import Tool, Use
 from tools.workflow.engine import Assigned, Decided
 from tools.workflow.process import Process, summary_of
 from tools.workflow.state import Decision, Kind

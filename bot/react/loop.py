@@ -18,7 +18,8 @@ from bot.react.model import Messages, Model
 from bot.react.styles import native
 from bot.react.styles.native import Act, Answer, Malformed, Proposed
 from bot.records import Call, CallStatus, Trace, fingerprint, fit
-from tools.spec import Gate, Note, Outcome, Plan, Tool, ToolError, Use
+from tools.spec import Gate, Note, Outcome, Plan, ToolError
+from tools.tool import Tool, Use
 
 T = TypeVar("T")
 

@@ -18,7 +18,8 @@ from bot.react.guards import Limits, Reason
 from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped, settle
 from bot.react.model import RawCall, Reply, Scripted, ScriptedModel
 from bot.records import CallStatus, Trace
-from tools.spec import Caller, Choice, Desk, Gate, Note, Outcome, Person, Plan, Tool, ToolError, Use
+from tools.spec import Caller, Choice, Gate, Note, Outcome, Person, Plan, ToolError
+from tools.tool import Desk, Tool, Use
 
 ZHANG = Person(id="U1", name="张三", locale="zh-CN")
 

@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo
 
 from tools.catalog import by_name
 from tools.mail import MemoryMailer
-from tools.spec import Caller, Desk, Outcome, Person, Plan, Tool, ToolError, Use
+from tools.spec import Caller, Outcome, Person, Plan, ToolError
 from tools.tasks import plan_of
+from tools.tool import Desk, Tool, Use
 from tools.workflow.engine import EmbeddedEngine
 from tools.workflow.process import shipped
 from tools.workflow.store import MemoryStore

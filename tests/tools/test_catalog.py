@@ -11,7 +11,8 @@ import pytest
 from bot.texts import LANGUAGES, say, sentences
 from tools.advice import ADVICE
 from tools.catalog import TOOLS, by_name
-from tools.spec import Gate, Tool
+from tools.spec import Gate
+from tools.tool import Tool
 from tools.workflow.state import Status
 
 SOURCES = sorted(Path("tools").rglob("*.py"))

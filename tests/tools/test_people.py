@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tools.office import GONE, LI, LIN, PEOPLE, WANG, ZHANG, office
-from tools.people import find, the_one
+from tools.names import find, the_one
 from tools.spec import Person, ToolError
 
 

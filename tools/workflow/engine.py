@@ -14,7 +14,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Protocol, TypeVar
 
-from tools.people import Directory, name_of
+from tools.names import name_of
+from tools.ports import Directory
 from tools.spec import Frozen, Person, ToolError
 from tools.workflow.calendar import Calendar
 from tools.workflow.graph import DefinitionRefused

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from tools.people import folded
+from tools.names import folded
 from tools.spec import Frozen, ToolError
 from tools.workflow.calendar import MAX_SPAN, Calendar, Length
 

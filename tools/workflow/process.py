@@ -17,7 +17,7 @@ from importlib import resources
 
 from pydantic import ValidationError
 
-from tools.people import described, the_one
+from tools.names import described, the_one
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn import compile_bpmn
 from tools.workflow.calendar import Calendar

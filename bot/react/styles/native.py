@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.react.model import Reply
-from tools.spec import Tool
+from tools.tool import Tool
 
 REASON = {
     "type": "string",

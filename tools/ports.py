@@ -1,0 +1,27 @@
+"""What tools need of the outside, as small as it can be: people, a mailer, the open cards."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tools.spec import Person
+
+
+class Directory(Protocol):
+    """Who works here."""
+
+    async def get(self, person: str) -> Person | None: ...
+
+    async def everyone(self) -> tuple[Person, ...]: ...
+
+
+class Mailer(Protocol):
+    async def send(self, to: Person, subject: str, body: str, message_id: str) -> None:
+        """Raises `ToolError` when it was surely not sent, `EffectUnknown` when nobody can know."""
+
+
+class Cards(Protocol):
+    """The open cards, as tools see them."""
+
+    async def cancel(self, card: str, person: str) -> bool:
+        """Take a card back for the person who asked for it; False if it is not theirs or not open."""

@@ -1,0 +1,65 @@
+"""What a tool is: its card, what it may use, what the gate enforces of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from tools.ports import Cards, Directory, Mailer
+from tools.spec import Caller, Gate, Outcome, Plan
+from tools.workflow.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Everything outside that tools work with, passed in."""
+
+    directory: Directory
+    engine: Engine
+    mailer: Mailer
+    cards: Cards | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One use of a tool."""
+
+    desk: Desk
+    caller: Caller
+    now: datetime
+    """Aware, in the caller's time zone."""
+    key: str = ""
+    """Idempotency key of the effect; the same key never has two effects in the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool card: what the model reads and what the gate enforces."""
+
+    name: str
+    purpose: str
+    use_when: str
+    avoid_when: str
+    args: type[BaseModel]
+    returns: str
+    errors: Mapping[str, str]
+    """code → what the model should do about it."""
+    example: Mapping[str, Any]
+    run: Callable[[Use, Any], Awaitable[Outcome]]
+    gate: Gate = Gate.NONE
+    prepare: Callable[[Use, Any], Awaitable[Plan]] | None = None
+    """Gated tools only: validate, resolve names to ids, describe. No effect."""
+    stored: type[BaseModel] | None = None
+    """Gated tools only: the model of `Plan.args` plus what the pressed choice adds; `run` receives this."""
+    check: Callable[[Use, Any], Awaitable[None]] | None = None
+    """Gated tools with dialogs: validates `stored` arguments without any effect, so that a dialog can name the wrong
+    field before it closes. Raises `ToolError` with `field`."""
+    repeatable: bool = True
+    """True: `run` with the same `Use.key` has one effect however often it is called. False: begun twice may be done
+    twice."""
+    hidden: bool = field(default=False)
+    """True: not offered to the model."""
