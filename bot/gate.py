@@ -99,7 +99,7 @@ class Gates:
         """From decided to done, failed or unknown. Comes here again after a crash, with the stored record."""
         if approval.state is not ApprovalState.DECIDED:
             return await self.ends.ended(approval)
-        if approval.effect is EffectState.STARTED and not self._repeatable(approval):
+        if approval.effect is EffectState.STARTED and not await self._repeatable(approval):
             return await self.ends.ended(approval.model_copy(update={"effect": EffectState.UNKNOWN}))
         if approval.effect is not EffectState.STARTED:
             approval = approval.model_copy(update={"effect": EffectState.STARTED, "tries": approval.tries + 1})
@@ -131,9 +131,10 @@ class Gates:
         """Nothing can be planned anew: a deploy has taken the tool away since the card was shown."""
         return choice.replans and approval.tool not in self.tools
 
-    def _repeatable(self, approval: Approval) -> bool:
+    async def _repeatable(self, approval: Approval) -> bool:
+        """True when what was begun can be run again with its key, and comes to the same."""
         tool = self.tools.get(approval.tool)
-        return tool is not None and tool.repeatable
+        return tool is not None and tool.repeatable and await self.directory.caller(approval.by) is not None
 
     async def _recover(self, lease: Lease, approval: Approval, click: Click) -> Sequence[Write]:
         """After *failed* or *unknown*: a person says that it happened, or has it done again. From here on the pressed

@@ -160,6 +160,7 @@ FORGERIES = {
     "another secret": lambda body, now: headers_of(now, body, "no"),
     "no signature": lambda body, now: unsigned(now),
     "no headers": lambda body, now: {},
+    "an odd timestamp": lambda body, now: headers_of(now, body) | {"X-Slack-Request-Timestamp": "soon"},
     "another body": lambda body, now: headers_of(now, body + " "),
     "replayed after six minutes": lambda body, now: headers_of(long_ago(now), body),
     "another timestamp": lambda body, now: headers_of(long_ago(now), body) | unsigned(now),
