@@ -37,12 +37,11 @@ export const post = (path, body) => request(path, { method: "POST", headers: HEA
 
 /** The live feed of one person. Reconnects with growing pauses until `close`. */
 export class Feed {
-  /** `on` = {frame(data), up(again), down()}; `up(true)` means: back again, look at everything anew. */
+  /** `on` = {frame(data), up(), down()}; at `up` look at everything: what came before it was told to nobody. */
   constructor(person, on) {
     this.person = person;
     this.on = on;
     this.pause = FIRST_PAUSE_MS;
-    this.been = false;
     this.connect();
   }
 
@@ -51,8 +50,7 @@ export class Feed {
     this.socket = new WebSocket(`${scheme}://${location.host}/local/feed?person=${encodeURIComponent(this.person)}`);
     this.socket.addEventListener("open", () => {
       this.pause = FIRST_PAUSE_MS;
-      this.on.up(this.been);
-      this.been = true;
+      this.on.up();
     });
     this.socket.addEventListener("message", (event) => this.on.frame(JSON.parse(event.data)));
     this.socket.addEventListener("close", () => this.lost());

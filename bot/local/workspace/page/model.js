@@ -193,11 +193,11 @@ export function follow() {
   feed?.close();
   feed = new Feed(model.person, {
     frame,
-    up(again) {
+    up() {
       connected(true);
       model.lines = [];
       emit("lines");
-      if (again) everything();
+      everything(); // also the first time: something may have come between the first look and this moment
     },
     down: () => connected(false),
   });
