@@ -49,7 +49,6 @@ def fit(model: type[M], args: Mapping[str, Any]) -> M:
 
 
 class CallStatus(StrEnum):
-    PROPOSED = "proposed"
     AWAITING = "awaiting"
     DENIED = "denied"
     EXPIRED = "expired"

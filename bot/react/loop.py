@@ -72,6 +72,12 @@ class Loop:
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
     """Seconds, monotonic."""
+    schemas: Sequence[dict[str, Any]] = field(init=False, repr=False)
+    """The tool cards as the endpoint takes them: the same for every step of every run."""
+
+    def __post_init__(self) -> None:
+        schemas = tuple(native.schema(tool) for tool in self.tools if not tool.hidden)
+        object.__setattr__(self, "schemas", schemas)
 
     async def run(
         self, run_id: str, head: Messages, trace: Trace, use: Use, stopped: asyncio.Event
@@ -108,20 +114,17 @@ class Loop:
     async def _think(self, head: Messages, trace: Trace) -> Act | Answer:
         """One usable decision. What was wrong with a malformed reply is told in this request only, never stored."""
         wrong: Messages = []
-        schemas = [native.schema(tool) for tool in self.tools if not tool.hidden]
         for _ in range(self.limits.format_retries + 1):
-            decision = await self._ask([*head, *trace.messages, *wrong], schemas, trace)
+            decision = await self._ask([*head, *trace.messages, *wrong], trace)
             if not isinstance(decision, Malformed):
                 return decision
             trace.malformed += 1
             wrong = [{"role": "user", "content": f"[system] Your last reply could not be used: {decision.problem}"}]
         raise Halt(Reason.MALFORMED)
 
-    async def _ask(
-        self, messages: Messages, schemas: Sequence[dict[str, Any]], trace: Trace
-    ) -> Act | Answer | Malformed:
+    async def _ask(self, messages: Messages, trace: Trace) -> Act | Answer | Malformed:
         left = min(self.limits.reply_s, self.limits.left_s(trace))
-        reply = await self.model.reply(messages, schemas, timeout_s=max(left, 1.0))
+        reply = await self.model.reply(messages, self.schemas, timeout_s=max(left, 1.0))
         trace.tokens_in += reply.tokens_in
         trace.tokens_out += reply.tokens_out
         return native.decide(reply, most=self.limits.calls_per_reply)
