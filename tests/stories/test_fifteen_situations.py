@@ -49,8 +49,8 @@ async def test_suspend_serialise_approve_in_another_process_one_effect(empty: Of
 
 
 async def test_two_concurrent_resumes_one_effect(empty: Office) -> None:
-    first, second = ScriptedModel([mail(), DONE]), ScriptedModel([DONE])
-    async with empty.opened(model=first), empty.opened(model=second):
+    either = ScriptedModel([mail(), DONE])
+    async with empty.opened(model=either), empty.opened(model=either):
         await empty.driver.connected(2)
         card = await asked_to_mail(empty)
         await asyncio.gather(*(empty.press(ZHANG, card, "send", force=True) for _ in range(4)))
