@@ -68,14 +68,15 @@ async def standing(options: Options) -> AsyncIterator[dict[str, str]]:
         if options.mail:
             mailbox = Mailbox(options.data)
             stack.push_async_callback(mailbox.close)
-            port = await mailbox.start(options.port + 1 if options.port else 0)
-            addresses["smtp_url"] = f"smtp://{HOST}:{port}"
         if options.model:
             app.add_routes(Rehearsal(options.delay_s).routes())
         workspace = _workspace(options, mailbox) if options.workspace else None
         if workspace:
             app.add_routes(server.routes(workspace))
         address = await _listen(stack, app, options.port)
+        if mailbox:  # after the page: where Countersign runs already, its own port is what people are told about
+            port = await mailbox.start(options.port + 1 if options.port else 0)
+            addresses["smtp_url"] = f"smtp://{HOST}:{port}"
         if options.model:
             addresses["openai_base_url"] = f"{address}/v1"
         if workspace:

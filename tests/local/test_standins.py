@@ -6,9 +6,10 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from email.message import EmailMessage
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -59,6 +60,19 @@ async def test_a_taken_port_names_the_setting(tmp_path: Path) -> None:
         with pytest.raises(LocalFailed, match="LOCAL_PORT"):
             async with standing(Options(tmp_path, port, model=True)):
                 pass
+
+
+async def test_a_second_countersign_is_told_of_the_port_that_people_know(tmp_path: Path) -> None:
+    """Both ports are taken then; the mailbox's is not the one that anybody has typed."""
+    async with standing(Options(tmp_path, 0, workspace=True)) as first:
+        port = urlsplit(first["page"]).port or 0
+        with socket.socket() as next_one:
+            with suppress(OSError):  # somebody else has it: taken all the same
+                next_one.bind(("127.0.0.1", port + 1))
+                next_one.listen()
+            with pytest.raises(LocalFailed, match=f"Port {port} of this machine is in use"):
+                async with standing(Options(tmp_path / "other", port, workspace=True, mail=True)):
+                    pass
 
 
 def test_tokens_come_from_the_environment_and_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
