@@ -21,7 +21,3 @@ TOOLS: tuple[Tool, ...] = (
     SEND_EMAIL,
     CANCEL_CARD,
 )
-
-
-def by_name(name: str) -> Tool | None:
-    return next((tool for tool in TOOLS if tool.name == name), None)

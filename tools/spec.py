@@ -6,10 +6,9 @@ Nothing here knows a chat platform, Redis or a model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -63,10 +62,6 @@ class Caller:
     @property
     def id(self) -> str:
         return self.person.id
-
-
-Words: TypeAlias = Mapping[str, str]
-"""The same thing said in every language: `{"zh": …, "en": …}` (labels that a process file brings along)."""
 
 
 class Note(Frozen):

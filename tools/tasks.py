@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from tools.advice import FORM, advice
@@ -186,8 +186,6 @@ def _revise_choices(process: Process, assigned: Assigned) -> tuple[Choice, ...]:
     )
 
 
-STORED: type[BaseModel] = DecideStored
-
 QUERY_TODO_TASKS = Tool(
     name="query_todo_tasks",
     purpose="List what waits for a person's decision or revision.",
@@ -224,6 +222,6 @@ DECIDE_TASK = Tool(
     run=run_decide,
     gate=Gate.APPROVE,
     prepare=prepare_decide,
-    stored=STORED,
+    stored=DecideStored,
     check=check_decide,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -61,5 +61,3 @@ class Tool:
     repeatable: bool = True
     """True: `run` with the same `Use.key` has one effect however often it is called. False: begun twice may be done
     twice."""
-    hidden: bool = field(default=False)
-    """True: not offered to the model."""

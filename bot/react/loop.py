@@ -76,7 +76,7 @@ class Loop:
     """The tool cards as the endpoint takes them: the same for every step of every run."""
 
     def __post_init__(self) -> None:
-        schemas = tuple(native.schema(tool) for tool in self.tools if not tool.hidden)
+        schemas = tuple(native.schema(tool) for tool in self.tools)
         object.__setattr__(self, "schemas", schemas)
 
     async def run(
@@ -170,7 +170,7 @@ class Loop:
         return tool is not None and tool.gate is not Gate.NONE
 
     def _tool(self, name: str) -> Tool | None:
-        return next((tool for tool in self.tools if tool.name == name and not tool.hidden), None)
+        return next((tool for tool in self.tools if tool.name == name), None)
 
     async def _one(
         self, uid: str, proposed: Proposed, use: Use, *, held: bool
@@ -195,7 +195,7 @@ class Loop:
     async def _run(self, proposed: Proposed, use: Use, *, held: bool) -> Outcome | Plan | ToolError:
         tool = self._tool(proposed.tool)
         if tool is None:
-            names = ", ".join(tool.name for tool in self.tools if not tool.hidden)
+            names = ", ".join(tool.name for tool in self.tools)
             raise ToolError("unknown_tool", f"There is no tool {proposed.tool[:60]!r}. Tools: {names}.")
         if not proposed.reason:
             raise ToolError("bad_arguments", "`reason` is missing: say in one short sentence why.")

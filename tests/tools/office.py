@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tools.catalog import by_name
+from tools.catalog import TOOLS
 from tools.mail import MemoryMailer
 from tools.spec import Caller, Outcome, Person, Plan, ToolError
 from tools.tasks import plan_of
@@ -60,9 +60,9 @@ class People:
         return tuple(self.known)
 
 
-def office(store: Any = None, **options: Any) -> Office:
+def office(store: Any = None) -> Office:
     people = People()
-    engine = EmbeddedEngine(store or MemoryStore(), shipped(), people, **options)
+    engine = EmbeddedEngine(store or MemoryStore(), shipped(), people)
     return Office(people, engine, MemoryMailer())
 
 
@@ -120,9 +120,7 @@ class Office:
 
 
 def known(tool: str) -> Tool:
-    card = by_name(tool)
-    assert card is not None, tool
-    return card
+    return next(card for card in TOOLS if card.name == tool)
 
 
 async def seen(card: Tool, work: Any) -> Any:

@@ -87,8 +87,7 @@ def compile_bpmn(source: bytes, variables: Mapping[str, Type], people: Iterable[
     check_graph(start, nodes)
     check_authority(start, nodes)
     version = hashlib.sha256(source).hexdigest()
-    name = process.get("name", "")
-    return Definition(key=_id(process), name=name, version=version, start=start, nodes=nodes)
+    return Definition(key=_id(process), version=version, start=start, nodes=nodes)
 
 
 def _root(source: bytes) -> Element:
@@ -159,6 +158,8 @@ def _node(element: Element, flows: list[Element], types: Mapping[str, Type], peo
     default = element.get("default", "")
     if kind is NodeKind.CHOICE:
         _check_default(element, flows, default)
+    if kind is NodeKind.SERVICE:
+        _check_topic(element)
     routes = sorted((_route(f, kind, default, types) for f in flows), key=lambda r: r.flow == default)
     return Node(
         id=_id(element),
@@ -166,7 +167,6 @@ def _node(element: Element, flows: list[Element], types: Mapping[str, Type], peo
         name=element.get("name", ""),
         routes=tuple(routes),
         assignee=_assignee(element, people) if kind is NodeKind.USER else "",
-        topic=_topic(element) if kind is NodeKind.SERVICE else "",
         end=_ending(element) if kind is NodeKind.END else "",
     )
 
@@ -185,7 +185,7 @@ def _route(flow: Element, kind: NodeKind, default: str, types: Mapping[str, Type
         wrong = "needs one condition" if conditional else "only a gateway's other flows have conditions"
         raise DefinitionRefused(_id(flow), wrong)
     condition = _condition(flow, conditions[0], types) if conditional else ""
-    return Route(flow=_id(flow), to=flow.get("targetRef", ""), condition=condition, name=flow.get("name", ""))
+    return Route(flow=_id(flow), to=flow.get("targetRef", ""), condition=condition)
 
 
 def _condition(flow: Element, element: Element, types: Mapping[str, Type]) -> str:
@@ -211,12 +211,11 @@ def _assignee(element: Element, people: set[str]) -> str:
     return name
 
 
-def _topic(element: Element) -> str:
+def _check_topic(element: Element) -> None:
     topic = _extension(element, "topic")
     if _extension(element, "type") not in ("external", "external-worker") or topic not in TOPICS:
         known = ", ".join(sorted(TOPICS))
         raise DefinitionRefused(_id(element), f"topic {topic!r} is not known; known: {known}")
-    return topic
 
 
 def _ending(element: Element) -> str:

@@ -34,7 +34,6 @@ class Moved(Frozen):
     """Where a request stands after a command."""
 
     request: str
-    process: str
     status: Status
     waits_for: tuple[str, ...]
     """Person ids."""
@@ -44,7 +43,6 @@ class Moved(Frozen):
 
 class Started(Moved):
     days: str
-    estimated: bool
 
 
 class Decided(Moved):
@@ -168,7 +166,7 @@ class EmbeddedEngine:
             await self._keep(used)
             command = await self._start_command(used, initiator, filled)
             after, notices = apply(used.definition, None, command, now)
-            answer = Started(**_moved(after), days=filled.days, estimated=filled.estimated)
+            answer = Started(**_moved(after), days=filled.days)
             change = Change(None, after, 0, notices, key, answer.model_dump_json())
             return Started.model_validate_json(await self._store.save(change))
 
@@ -346,7 +344,6 @@ def _assigned(request: Request, task_id: str) -> Assigned:
 def _moved(request: Request) -> dict[str, object]:
     return {
         "request": request.id,
-        "process": request.process,
         "status": request.status,
         "waits_for": request.waits_for,
         "rule": request.rule,

@@ -33,7 +33,6 @@ class Route(Frozen):
     to: str
     condition: str = ""
     """`${…}`, or empty for a default or only flow."""
-    name: str = ""
 
 
 class Node(Frozen):
@@ -44,7 +43,6 @@ class Node(Frozen):
     """In the file's order, the default last."""
     assignee: str = ""
     """Of a user task: the variable that holds the person."""
-    topic: str = ""
     end: str = ""
     """Of an end event: `approved`, `rejected`, `withdrawn`."""
 
@@ -56,7 +54,6 @@ class Node(Frozen):
 
 class Definition(Frozen):
     key: str
-    name: str
     version: str
     """SHA-256 of the file."""
     start: str
