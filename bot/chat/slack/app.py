@@ -18,7 +18,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.slack.calls import UNREACHABLE, call
 from bot.chat.slack.inbound import Inbound, Me
-from bot.errors import ChatFailed, SettingsWrong
+from bot.errors import ChatDown, ChatFailed, SettingsWrong
 from bot.events import Channel, Directory, Intake
 
 API_URL = "https://slack.com/api/"
@@ -52,12 +52,12 @@ def is_loopback(url: str) -> bool:
 
 
 async def identify(client: AsyncWebClient) -> Me:
-    """Who the bot is. Raises SettingsWrong for a token Slack refuses, ChatFailed when Slack is not reached."""
+    """Who the bot is. Raises SettingsWrong for a token Slack refuses, ChatDown when Slack is not reached."""
     try:
         answer = await call(client.auth_test, {})
+    except ChatDown:
+        raise
     except ChatFailed as failed:
-        if failed.code in (UNREACHABLE, "ratelimited"):
-            raise
         raise SettingsWrong(
             f"Slack refuses SLACK_BOT_TOKEN ({failed.code}). Copy the xoxb-… token from "
             "api.slack.com/apps → your app → OAuth & Permissions, after installing the app."
@@ -108,12 +108,10 @@ def _own_settings_only() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def socket_mode(
-    app: AsyncApp, app_token: str, ping_interval_s: float = 10
-) -> AsyncIterator[AsyncSocketModeHandler]:
+async def socket_mode(app: AsyncApp, app_token: str) -> AsyncIterator[AsyncSocketModeHandler]:
     """Connected over Socket Mode as long as the context is open; it reconnects by itself.
-    Raises SettingsWrong for a token Slack refuses, ChatFailed when Slack is not reached at the start."""
-    handler = AsyncSocketModeHandler(app, app_token, ping_interval=ping_interval_s)
+    Raises SettingsWrong for a token Slack refuses, ChatDown when Slack is not reached at the start."""
+    handler = AsyncSocketModeHandler(app, app_token)
     if is_loopback(app.client.base_url):
         handler.client.proxy = None
     try:
@@ -135,7 +133,7 @@ async def _address(handler: AsyncSocketModeHandler) -> str:
             "at api.slack.com/apps → your app → Basic Information, and switch Socket Mode on."
         ) from error
     except (ClientError, TimeoutError, OSError) as error:
-        raise ChatFailed(UNREACHABLE, "apps.connections.open") from error
+        raise ChatDown(UNREACHABLE, "apps.connections.open") from error
 
 
 def web_app(app: AsyncApp, signing_secret: str) -> web.Application:

@@ -13,7 +13,7 @@ from datetime import date
 from itertools import zip_longest
 from typing import Any
 
-from bot.chat.slack.text import clean, plain
+from bot.chat.slack.text import clean, plain, units
 from bot.events import Click, Dialog, Place
 from tools.spec import Field
 
@@ -65,7 +65,7 @@ def _inputs(field: Field, label: str, options: tuple[tuple[str, str], ...]) -> I
 def _slices(text: str) -> Iterator[str]:
     """Pieces that fit one input, cut inside a word, since outer white space of an input may get lost."""
     half = LONGEST // 2
-    while _units(text) > LONGEST:
+    while units(text) > LONGEST:
         inside = (i for i in range(half, 0, -1) if not any(map(str.isspace, text[i - 1 : i + 1])))
         at = next(inside, half)
         yield text[:at]
@@ -83,7 +83,7 @@ def _element(field: Field, value: str, options: tuple[tuple[str, str], ...]) -> 
             return _select(value, options)
         case _:
             several = field.kind == "long" or "\n" in value
-            longest = max(1, min(LONGEST, max(field.max_length, _units(value))))
+            longest = max(1, min(LONGEST, max(field.max_length, units(value))))
             base = {"type": "plain_text_input", "multiline": several, "max_length": longest}
             return _with(base, "initial_value", value)
 
@@ -100,10 +100,6 @@ def _with(element: View, key: str, value: Any) -> View:
 
 def _text(text: str, length: int, after: str = "") -> View:
     return {"type": "plain_text", "text": plain(text, length - len(after)) + after or "…", "emoji": False}
-
-
-def _units(text: str) -> int:
-    return len(text.encode("utf-16-le")) // 2
 
 
 def _is_date(value: str) -> bool:

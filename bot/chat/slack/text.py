@@ -76,15 +76,16 @@ def prose(text: str) -> str:
 def shortened(text: str, length: int) -> str:
     """At most `length` UTF-16 units, … for what was left out: for labels and notifications only."""
     text = clean(text)
-    if _units(text) <= length:
+    if units(text) <= length:
         return text
     kept = text[: length - 1]
-    while _units(kept) > length - 1:
+    while units(kept) > length - 1:
         kept = kept[:-1]
     return kept + "…"
 
 
-def _units(text: str) -> int:
+def units(text: str) -> int:
+    """UTF-16 code units: what Slack counts lengths in."""
     return len(text.encode("utf-16-le")) // 2
 
 
