@@ -20,7 +20,7 @@ from bot.local.embedded import Embedded
 from bot.store.connect import connect
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Lanes, Later, Lease
-from bot.store.writes import Push, Write
+from bot.store.writes import Push, Timer, Write, apply
 from bot.worker import GIVE_UP_TRIES, Worker
 
 Handle = Callable[[Lease], Awaitable[None]]
@@ -397,7 +397,7 @@ async def test_an_outage_is_said_once(lanes: Lanes, keys: Keys, capsys: pytest.C
 
 async def test_timers_are_pumped(lanes: Lanes, keys: Keys) -> None:
     async with running(make(lanes, Recorder(keys))):
-        await lanes.timer("T1", "D1", 1, "ding")
+        await apply(lanes.redis, keys, keys.partition("D1"), [Timer("T1", "D1", 1, "ding")])
         await until(lambda: done(lanes, keys, "D1", 1))
     assert await log(lanes.redis, keys, "D1") == ["ding"]
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
-import string
 from binascii import crc_hqx
 from dataclasses import dataclass
 
-_ALPHABET = string.digits + string.ascii_lowercase
-_MINTED = re.compile(r"[A-Z](\d\d)[0-9a-z]{12}(?=:|$)")
+_DERIVED = re.compile(r"[A-Z](\d\d)[0-9a-z]{12}(?=:|$)")
 _TAG = re.compile(r"\{q(\d\d)\}:")
 
 
@@ -34,18 +31,15 @@ class Keys:
         return f"{{q{partition:02d}}}"
 
     def partition(self, lane: str) -> int:
-        """Where a lane lives: an id minted here says it itself (also with `:more` behind it), any other
+        """Where a lane lives: an id derived here says it itself (also with `:more` behind it), any other
         name by the CRC16 that Redis Cluster uses."""
-        minted = _MINTED.match(lane)
-        number = int(minted[1]) if minted else crc_hqx(lane.encode(errors="replace"), 0)
+        derived = _DERIVED.match(lane)
+        number = int(derived[1]) if derived else crc_hqx(lane.encode(errors="replace"), 0)
         return number % self.partitions
 
-    def mint(self, kind: str, partition: int) -> str:
-        """A new id: kind letter, partition, twelve random characters, e.g. `A03k2j5…`."""
-        return f"{kind}{partition:02d}{''.join(secrets.choice(_ALPHABET) for _ in range(12))}"
-
     def derived(self, kind: str, partition: int, text: str) -> str:
-        """The id that belongs to `text`: the same text always has the same one."""
+        """The id that belongs to `text`: kind letter, partition, twelve characters, e.g. `A034e07…`. The same text
+        always has the same one."""
         return f"{kind}{partition:02d}{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:12]}"
 
     def key(self, partition: int, *parts: str) -> str:

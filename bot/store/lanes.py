@@ -22,7 +22,7 @@ from bot.errors import LeaseLost
 from bot.store.connect import reaching
 from bot.store.keys import Keys
 from bot.store.scripts import Scripts
-from bot.store.writes import Entry, Timer, Untimer, Write, apply, encode, split
+from bot.store.writes import Entry, Write, apply, encode, split
 
 DEAD_MS = 90 * 24 * 3_600_000
 """Dead letters are kept this long."""
@@ -205,24 +205,10 @@ class Lanes:
         moved = [await self._run("pump", n, _PUMPED, self.dedupe_ms) for n in range(self.keys.partitions)]
         return sum(moved)
 
-    async def timer(self, id: str, lane: str, due_ms: int, body: str) -> None:
-        """Have an item come to `lane` at `due_ms` (epoch), once; the same id again moves it."""
-        await apply(self.redis, self.keys, self.keys.partition(lane), [Timer(id, lane, due_ms, body)])
-
-    async def untimer(self, id: str, lane: str = "") -> None:
-        """Take a timer back. Without `lane`, `id` itself must lead to the lane's partition."""
-        await apply(self.redis, self.keys, self.keys.partition(lane or id), [Untimer(id, lane or id)])
-
     async def stop(self, lane: str, at: str) -> None:
         """Whatever was put into the lane before now shall stop: remembered for an hour, told to the holder
         now. `at` is the platform's timestamp of the *stop*."""
         await self.run("stop", lane, self.keys.stop, lane, at)
-
-    async def stopped_at(self, lane: str) -> str | None:
-        """The `at` of the last stop of a lane, if within the hour."""
-        with reaching():
-            noted = await self.redis.get(self.keys.key(self.keys.partition(lane), "stop", lane))
-        return str(noted).partition("|")[2] if noted is not None else None
 
     async def stops(self) -> AsyncGenerator[tuple[str, int]]:
         """Stops as they are told: (lane, epoch ms). A hint: each checkpoint looks for itself."""

@@ -21,8 +21,8 @@ class Write(ABC):
     """One write. `ttl_ms` None means: kept until deleted, also where an earlier write set a time."""
 
     @abstractmethod
-    def home(self, keys: Keys) -> int | None:
-        """The partition it is written to; None: that of whoever writes."""
+    def home(self, keys: Keys) -> int:
+        """The partition it is written to."""
 
     @abstractmethod
     def op(self) -> Op:
@@ -37,7 +37,7 @@ class Set(Write):
     value: str
     ttl_ms: int | None = None
 
-    def home(self, keys: Keys) -> int | None:
+    def home(self, keys: Keys) -> int:
         return keys.home(self.key)
 
     def op(self) -> Op:
@@ -50,7 +50,7 @@ class Delete(Write):
 
     key: str
 
-    def home(self, keys: Keys) -> int | None:
+    def home(self, keys: Keys) -> int:
         return keys.home(self.key)
 
     def op(self) -> Op:
@@ -65,7 +65,7 @@ class Fields(Write):
     fields: Mapping[str, str]
     ttl_ms: int | None = None
 
-    def home(self, keys: Keys) -> int | None:
+    def home(self, keys: Keys) -> int:
         return keys.home(self.key)
 
     def op(self) -> Op:
@@ -74,7 +74,7 @@ class Fields(Write):
 
 @dataclass(frozen=True, slots=True)
 class Push(Write):
-    """Values at the right end of a list, trimmed from the left to `max_length` values and to `max_tokens`.
+    """Values at the right end of a list, trimmed from the left to `max_tokens`.
 
     With `max_tokens` every value is `"tokens|anything"`, and the sum of the tokens is kept in `<key>:n`.
     The newest value always stays.
@@ -83,15 +83,13 @@ class Push(Write):
     key: str
     values: Sequence[str]
     ttl_ms: int | None = None
-    max_length: int | None = None
     max_tokens: int | None = None
 
-    def home(self, keys: Keys) -> int | None:
+    def home(self, keys: Keys) -> int:
         return keys.home(self.key)
 
     def op(self) -> Op:
-        limits = (_number(self.max_length), _number(self.max_tokens))
-        return ("push", self.key, tuple(self.values), _number(self.ttl_ms), *limits)
+        return ("push", self.key, tuple(self.values), _number(self.ttl_ms), _number(self.max_tokens))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ class Member(Write):
     score: int
     ttl_ms: int | None = None
 
-    def home(self, keys: Keys) -> int | None:
+    def home(self, keys: Keys) -> int:
         return keys.home(self.key)
 
     def op(self) -> Op:
@@ -117,7 +115,7 @@ class Unmember(Write):
     key: str
     member: str
 
-    def home(self, keys: Keys) -> int | None:
+    def home(self, keys: Keys) -> int:
         return keys.home(self.key)
 
     def op(self) -> Op:
@@ -132,7 +130,7 @@ class Entry(Write):
     fields: Mapping[str, str]
     max_age_ms: int | None = None
 
-    def home(self, keys: Keys) -> int | None:
+    def home(self, keys: Keys) -> int:
         return keys.home(self.key)
 
     def op(self) -> Op:
@@ -148,7 +146,7 @@ class Put(Write):
     id: str
     body: str
 
-    def home(self, keys: Keys) -> int | None:
+    def home(self, keys: Keys) -> int:
         return keys.partition(self.lane)
 
     def op(self) -> Op:
@@ -164,7 +162,7 @@ class Timer(Write):
     due_ms: int
     body: str
 
-    def home(self, keys: Keys) -> int | None:
+    def home(self, keys: Keys) -> int:
         return keys.partition(self.lane)
 
     def op(self) -> Op:
@@ -173,13 +171,13 @@ class Timer(Write):
 
 @dataclass(frozen=True, slots=True)
 class Untimer(Write):
-    """A timer, gone. `lane` is the lane that it would come to; empty: a lane of the writer's partition."""
+    """A timer, gone. `lane` is the lane that it would come to."""
 
     id: str
-    lane: str = ""
+    lane: str
 
-    def home(self, keys: Keys) -> int | None:
-        return keys.partition(self.lane) if self.lane else None
+    def home(self, keys: Keys) -> int:
+        return keys.partition(self.lane)
 
     def op(self) -> Op:
         return ("untimer", self.id)
@@ -196,9 +194,9 @@ def split(writes: Iterable[Write], partition: int, keys: Keys) -> tuple[list[Wri
     others: dict[int, list[Write]] = {}
     for write in writes:
         home = write.home(keys)
-        if home in (None, partition):
+        if home == partition:
             own.append(write)
-        elif home is not None and isinstance(write, Put | Timer | Untimer):
+        elif isinstance(write, Put | Timer | Untimer):
             others.setdefault(home, []).append(write)
         else:
             raise ValueError(f"{write} is not of partition {partition}")

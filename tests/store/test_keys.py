@@ -14,11 +14,11 @@ def test_a_key_names_its_partition() -> None:
 
 
 @given(st.integers(0, 99), st.sampled_from("ARTL"))
-def test_a_minted_id_leads_back_to_its_partition(partition: int, kind: str) -> None:
+def test_a_derived_id_leads_back_to_its_partition(partition: int, kind: str) -> None:
     keys = Keys(partitions=100)
-    minted = keys.mint(kind, partition)
-    assert (len(minted), minted[0]) == (15, kind)
-    assert keys.partition(minted) == keys.partition(f"{minted}:expire") == partition
+    derived = keys.derived(kind, partition, "call")
+    assert (len(derived), derived[0]) == (15, kind)
+    assert keys.partition(derived) == keys.partition(f"{derived}:expire") == partition
 
 
 @pytest.mark.parametrize("lane", ["slack:T1:D1", "A03short", "A03abcdefghijkl9", "a03abcdefghijkl", "\ud83d", ""])

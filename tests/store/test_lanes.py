@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from bot.errors import LeaseLost
 from bot.store.keys import Keys
 from bot.store.lanes import Accepted, Item, Lanes, Lease
-from bot.store.writes import Delete, Entry, Fields, Member, Push, Put, Set, Timer, Unmember, Untimer
+from bot.store.writes import Delete, Entry, Fields, Member, Push, Put, Set, Timer, Unmember, Untimer, Write, apply
 
 LANE = "slack:T1:D1"
 
@@ -40,6 +40,10 @@ def elsewhere(lanes: Lanes, lane: str = LANE) -> str:
 async def expire(lanes: Lanes, lane: str = LANE) -> None:
     """Let the lease of a lane run out now."""
     await lanes.redis.zadd(lanes.keys.key(lanes.keys.partition(lane), "z"), {lane: 1})
+
+
+async def write(lanes: Lanes, one: Write) -> None:
+    await apply(lanes.redis, lanes.keys, one.home(lanes.keys), [one])
 
 
 async def now_ms(lanes: Lanes) -> int:
@@ -212,8 +216,8 @@ async def test_every_script_called_twice_answers_the_same_and_acts_once(lanes: L
     assert following == Item(LANE, "E2", "2", 1, lease.item.put_ms)
     assert await lanes.extend([lease]) == []
     assert await lease.commit(Push(log, ["commit 2"])) is None
-    await lanes.timer("T1", LANE, await now_ms(lanes) + 60_000, "{}")
-    await lanes.untimer("T1", LANE)
+    await write(lanes, Timer("T1", LANE, await now_ms(lanes) + 60_000, "{}"))
+    await write(lanes, Untimer("T1", LANE))
     await lanes.stop(LANE, "1.0")
     assert await lanes.redis.lrange(log, 0, -1) == ["checkpoint", "commit", "commit 2"]
     assert len(stutter.answers) >= 13
@@ -223,10 +227,10 @@ async def test_every_script_called_twice_answers_the_same_and_acts_once(lanes: L
 async def test_a_timer_set_twice_for_one_moment_comes_once(lanes: Lanes) -> None:
     due = await now_ms(lanes) - 1
     for _ in range(2):
-        await lanes.timer("T1", LANE, due, "{}")
+        await write(lanes, Timer("T1", LANE, due, "{}"))
         await lanes.pump()
     assert await (await take(lanes)).commit() is None
-    await lanes.timer("T1", LANE, due + 1, "{}")
+    await write(lanes, Timer("T1", LANE, due + 1, "{}"))
     assert await lanes.pump() == 1
 
 
@@ -302,7 +306,7 @@ async def test_a_commit_applies_every_kind_of_write_at_once(lanes: Lanes) -> Non
         Set(text, "中\n\"'", ttl_ms=60_000),
         Delete(gone),
         Fields(fields, {"a": "1", "b": ""}, ttl_ms=60_000),
-        Push(values, ["a", "b", "c"], max_length=2),
+        Push(values, ["1|a", "1|b", "1|c"], max_tokens=2),
         Member(members, "in", 1_795_000_000_123),
         Unmember(members, "out"),
         Entry(stream, {"k": "v"}, max_age_ms=1000),
@@ -315,7 +319,7 @@ async def test_a_commit_applies_every_kind_of_write_at_once(lanes: Lanes) -> Non
     assert (await redis.get(text), await redis.exists(gone)) == ("中\n\"'", 0)
     assert 0 < await redis.pttl(text) <= 60_000
     assert await redis.hgetall(fields) == {"a": "1", "b": ""}
-    assert await redis.lrange(values, 0, -1) == ["b", "c"]
+    assert await redis.lrange(values, 0, -1) == ["1|b", "1|c"]
     assert await redis.zrange(members, 0, -1) == ["in"]
     assert await redis.zscore(members, "in") == 1_795_000_000_123
     assert await redis.xlen(stream) == 1
@@ -363,37 +367,37 @@ async def test_a_put_among_writes_is_deduped_and_never_turned_away(either: Redis
 
 async def test_a_timer_comes_when_due_can_be_moved_and_taken_back(lanes: Lanes) -> None:
     now = await now_ms(lanes)
-    await lanes.timer("T1", LANE, now + 60_000, '"far"')
-    await lanes.timer("T2", LANE, now + 60_000, '"never"')
+    await write(lanes, Timer("T1", LANE, now + 60_000, '"far"'))
+    await write(lanes, Timer("T2", LANE, now + 60_000, '"never"'))
     assert await lanes.pump() == 0
-    await lanes.timer("T1", LANE, now - 1, '"near"')
-    await lanes.untimer("T2", LANE)
+    await write(lanes, Timer("T1", LANE, now - 1, '"near"'))
+    await write(lanes, Untimer("T2", LANE))
     assert await lanes.pump() == 1
     lease = await take(lanes)
     assert (lease.item.id, lease.item.body) == ("T1", '"near"')
     assert await lease.commit() is None
 
 
-async def test_a_timer_of_a_minted_lane_is_found_by_an_id_made_of_it(lanes: Lanes) -> None:
+async def test_a_timer_of_a_derived_lane_is_found_by_an_id_made_of_it(lanes: Lanes) -> None:
     for partition in range(lanes.keys.partitions):
-        approval = lanes.keys.mint("A", partition)
-        await lanes.timer(f"{approval}:expire", approval, 1, "{}")
-        await lanes.untimer(f"{approval}:expire")
+        approval = lanes.keys.derived("A", partition, "task")
+        await write(lanes, Timer(f"{approval}:expire", approval, 1, "{}"))
+        await write(lanes, Untimer(f"{approval}:expire", f"{approval}:expire"))
     assert await lanes.pump() == 0
 
 
 async def test_untimer_among_writes_finds_the_lane_it_names(lanes: Lanes) -> None:
     other = elsewhere(lanes)
     await lanes.put(LANE, "E1", "1")
-    await lanes.timer("T1", LANE, 1, "{}")
-    await lanes.timer("T2", other, 1, "{}")
-    await (await take(lanes)).commit(Untimer("T1"), Untimer("T2", other))
+    await write(lanes, Timer("T1", LANE, 1, "{}"))
+    await write(lanes, Timer("T2", other, 1, "{}"))
+    await (await take(lanes)).commit(Untimer("T1", LANE), Untimer("T2", other))
     assert await lanes.pump() == 0
 
 
 async def test_timers_come_exactly_once_however_many_pump(lanes: Lanes) -> None:
     for number in range(100):
-        await lanes.timer(f"T{number}", f"lane {number % 7}", 1 + number, str(number))
+        await write(lanes, Timer(f"T{number}", f"lane {number % 7}", 1 + number, str(number)))
     moved = await asyncio.gather(*(lanes.pump() for _ in range(4)))
     assert sum(moved) == 100
     seen: list[int] = []
@@ -421,12 +425,12 @@ async def test_a_stop_reaches_what_was_put_before_it_and_nothing_later(lanes: La
     assert not lease.stopped.is_set()
     await lease.checkpoint("1")
     assert lease.stopped.is_set()
-    assert await lanes.stopped_at(LANE) == "1700000000.000100"
+    assert str(await lanes.redis.get(key(lanes, "stop"))).endswith("|1700000000.000100")
     seen = []
     while item := await lease.commit():
         seen.append((item.id, lease.stopped.is_set()))
     assert seen == [("E2", True), ("E3", False)]
-    assert await lanes.stopped_at("another") is None
+    assert await lanes.redis.get(key(lanes, "stop", "another")) is None
 
 
 async def test_a_stop_is_told_to_whoever_listens(lanes: Lanes) -> None:

@@ -3,16 +3,14 @@ local function keep(key, ttl)
   if ttl == '' then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, ttl) end
 end
 
-local function trim(key, max_length, max_tokens)
-  local sum = max_tokens ~= '' and tonumber(redis.call('GET', key .. ':n') or '0') or 0
+local function trim(key, max_tokens)
+  local sum = tonumber(redis.call('GET', key .. ':n') or '0')
   local length = redis.call('LLEN', key)
-  while length > 1 and ((max_length ~= '' and length > tonumber(max_length))
-      or (max_tokens ~= '' and sum > tonumber(max_tokens))) do
-    local gone = redis.call('LPOP', key)
-    sum = sum - (max_tokens ~= '' and tonumber(string.match(gone, '^%d+')) or 0)
+  while length > 1 and sum > tonumber(max_tokens) do
+    sum = sum - tonumber(string.match(redis.call('LPOP', key), '^%d+'))
     length = length - 1
   end
-  if max_tokens ~= '' then redis.call('SET', key .. ':n', whole(sum)) end
+  redis.call('SET', key .. ':n', whole(sum))
 end
 
 local write = {}
@@ -28,12 +26,12 @@ function write.fields(key, fields, ttl)
   keep(key, ttl)
 end
 
-function write.push(key, values, ttl, max_length, max_tokens)
+function write.push(key, values, ttl, max_tokens)
   for _, value in ipairs(values) do
     redis.call('RPUSH', key, value)
     if max_tokens ~= '' then redis.call('INCRBY', key .. ':n', string.match(value, '^%d+')) end
   end
-  if max_length ~= '' or max_tokens ~= '' then trim(key, max_length, max_tokens) end
+  if max_tokens ~= '' then trim(key, max_tokens) end
   keep(key, ttl)
   if max_tokens ~= '' then keep(key .. ':n', ttl) end
 end
