@@ -14,6 +14,7 @@ from tools.paging import PAGE, page_of
 from tools.spec import Effect, Fact, Frozen, Gate, Note, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
 from tools.workflow.forms import FormField
+from tools.workflow.machine import refuse_ended, refuse_stranger
 from tools.workflow.process import Process, summary_of
 from tools.workflow.state import Decision, Kind, Request, Status, Task
 
@@ -99,7 +100,7 @@ async def run_start(use: Use, args: StartProcess) -> Outcome:
 
 
 async def prepare_resubmit(use: Use, args: ResubmitRequest) -> Plan:
-    request, _ = await _to_revise(use, args.request_id)
+    request = await _to_revise(use, args.request_id)
     process = await use.desk.engine.process_of(request)
     filled = await use.desk.engine.fill(process, {**request.filled.values, **args.form}, use.caller.id, use.now)
     facts = (Fact(label="request", value=request.id), *await form_facts(use.desk.directory, process, filled))
@@ -126,8 +127,7 @@ async def run_resubmit(use: Use, args: ResubmitRequest) -> Outcome:
 async def prepare_withdraw(use: Use, args: WithdrawRequest) -> Plan:
     request = await _own(use, args.request_id)
     because = clear_text(args.because, MAX_REASON, "because", {"zh": "撤回原因", "en": "The reason"})
-    if not request.running:
-        raise ToolError("not_running", f"{request.id} has ended: {request.status}", request=request.id)
+    refuse_ended(request)
     process = await use.desk.engine.process_of(request)
     facts = await request_facts(use.desk.directory, process, request)
     return Plan(
@@ -176,21 +176,18 @@ async def _process(use: Use, key: str) -> Process:
 
 async def _own(use: Use, request_id: str) -> Request:
     request = await use.desk.engine.request(request_id)
-    if request.initiator != use.caller.id:
-        raise ToolError("not_yours", f"request {request.id} belongs to somebody else")
+    refuse_stranger(request, use.caller.id)
     return request
 
 
-async def _to_revise(use: Use, request_id: str) -> tuple[Request, Task]:
-    """The caller's own request, and its task to revise it."""
+async def _to_revise(use: Use, request_id: str) -> Request:
+    """The caller's own request, which came back to them."""
     request = await _own(use, request_id)
-    task = next((t for t in request.open_tasks if t.kind is Kind.REVISE), None)
-    if not request.running:
-        raise ToolError("not_running", f"{request.id} has ended: {request.status}", request=request.id)
-    if task is None:
+    refuse_ended(request)
+    if request.status is not Status.REVISE:
         message = f"{request.id} is waiting for a decision and cannot be changed now; it can be withdrawn"
         raise ToolError("not_revise", message, request=request.id)
-    return request, task
+    return request
 
 
 async def _revise_task(use: Use, request_id: str) -> Task:

@@ -15,6 +15,7 @@ from tools.spec import Choice, Effect, Frozen, Gate, Note, Outcome, Plan, ToolEr
 from tools.spec import Field as Input
 from tools.tool import Tool, Use
 from tools.workflow.engine import Assigned, Decided
+from tools.workflow.machine import refuse_closed
 from tools.workflow.process import Process, summary_of
 from tools.workflow.state import Decision, Kind
 
@@ -78,16 +79,19 @@ async def prepare_decide(use: Use, args: DecideTask) -> Plan:
     if assigned.task.kind is Kind.REVISE and assigned.task.open:
         text = f"{assigned.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned.request.id)
-    return await plan_of(use, assigned.task.id, args.draft or args.opinion)
+    return await _card(use, assigned, args.draft or args.opinion)
 
 
-async def plan_of(use: Use, task: str, draft: str = "") -> Plan:
-    """The card of a task, for its assignee, whoever asked for it or nobody at all. `draft` is only offered in the
-    dialog of a rejection. Raises `ToolError`: `no_task`, `task_closed`."""
-    assigned = await use.desk.engine.task(task)
+async def plan_of(use: Use, task: str) -> Plan:
+    """The card of a task, for its assignee, whoever asked for it or nobody at all.
+    Raises `ToolError`: `no_task`, `task_closed`."""
+    return await _card(use, await use.desk.engine.task(task), "")
+
+
+async def _card(use: Use, assigned: Assigned, draft: str) -> Plan:
+    """`draft` is only offered in the dialog of a rejection."""
     request = assigned.request
-    if not (assigned.task.open and request.running):
-        raise ToolError("task_closed", f"task {assigned.task.id} is closed; it cannot be decided again")
+    refuse_closed(request, assigned.task)
     process = await use.desk.engine.process_of(request)
     approves = assigned.task.kind is Kind.APPROVE
     params = {
@@ -109,11 +113,10 @@ async def plan_of(use: Use, task: str, draft: str = "") -> Plan:
 
 async def check_decide(use: Use, stored: DecideStored) -> None:
     """What `run_decide` would refuse is refused; nothing changes. Raises `ToolError` with the field of the dialog."""
-    form = stored.form or None
     await _refuse_changed(use, stored)
     engine, actor = use.desk.engine, use.caller.id
     try:
-        await engine.check_decision(stored.task_id, actor, stored.decision, stored.opinion, form, use.now)
+        await engine.check_decision(stored.task_id, actor, stored.decision, stored.opinion, stored.form, use.now)
     except ToolError as error:
         if error.field in stored.form:
             error.field = PREFIX + error.field
@@ -121,15 +124,12 @@ async def check_decide(use: Use, stored: DecideStored) -> None:
 
 
 async def run_decide(use: Use, stored: DecideStored) -> Outcome:
-    engine, decision = use.desk.engine, stored.decision
-    if decision is not Decision.RESUBMIT:
-        decided = await engine.decide(
-            stored.task_id, use.caller.id, decision, stored.opinion, None, use.key, use.now, stored.form_sha
-        )
-    else:
-        decided = await engine.decide(
-            stored.task_id, use.caller.id, decision, stored.opinion, stored.form or None, use.key, use.now
-        )
+    decision, actor = stored.decision, use.caller.id
+    # A resubmission brings its own form: what it becomes is not what the card showed.
+    seen = "" if decision is Decision.RESUBMIT else stored.form_sha
+    decided = await use.desk.engine.decide(
+        stored.task_id, actor, decision, stored.opinion, stored.form, use.key, use.now, seen
+    )
     return await _outcome(use, decided)
 
 

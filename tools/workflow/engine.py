@@ -21,7 +21,7 @@ from tools.workflow.calendar import Calendar
 from tools.workflow.graph import DefinitionRefused
 from tools.workflow.machine import apply, check_decision
 from tools.workflow.process import Process, compile_process, fill
-from tools.workflow.state import RULE, Decide, Decision, Filled, Kind, Notice, Request, Start, Status, Task, Withdraw
+from tools.workflow.state import RULE, Decide, Decision, Filled, Notice, Request, Start, Status, Task, Withdraw
 from tools.workflow.store import Change, Conflict, OutboxEvent, Store
 
 T = TypeVar("T")
@@ -173,8 +173,7 @@ class EmbeddedEngine:
         return await self._again(attempt)
 
     async def task(self, task_id: str) -> Assigned:
-        _, request = await self._of_task(task_id)
-        return _assigned(request, task_id)
+        return (await self._of_task(task_id))[1]
 
     async def todo(self, person: str) -> tuple[Assigned, ...]:
         return await self._listed_tasks("todo", person)
@@ -185,8 +184,8 @@ class EmbeddedEngine:
     async def check_decision(
         self, task_id: str, actor: str, decision: Decision, opinion: str, form: Mapping[str, str] | None, now: datetime
     ) -> None:
-        _, request = await self._of_task(task_id)
-        await self._decision(request, task_id, actor, decision, opinion, form, now)
+        _, assigned = await self._of_task(task_id)
+        await self._decision(assigned.request, task_id, actor, decision, opinion, form, now)
 
     async def decide(
         self,
@@ -202,7 +201,8 @@ class EmbeddedEngine:
         async def attempt() -> Decided:
             if (earlier := await self._earlier(key)) is not None:
                 return Decided.model_validate_json(earlier)
-            revision, request = await self._of_task(task_id)
+            revision, assigned = await self._of_task(task_id)
+            request = assigned.request
             command = await self._decision(request, task_id, actor, decision, opinion, form, now)
             _refuse_unseen(command.filled or request.filled, seen)
             after, notices = apply((await self.process_of(request)).definition, request, command, now)
@@ -265,7 +265,8 @@ class EmbeddedEngine:
     ) -> Decide:
         """The command, allowed and with its form filled in."""
         command = Decide(task=task_id, actor=actor, decision=decision, opinion=opinion)
-        if check_decision(request, command).kind is Kind.REVISE and decision is Decision.RESUBMIT:
+        check_decision(request, command)
+        if decision is Decision.RESUBMIT:
             process = await self.process_of(request)
             filled = await self.fill(process, {**request.filled.values, **(form or {})}, request.initiator, now)
             return command.model_copy(update={"filled": filled})
@@ -302,16 +303,15 @@ class EmbeddedEngine:
             raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
         return found
 
-    async def _of_task(self, task_id: str) -> tuple[int, Request]:
-        found = await self._store.load(task_id.strip().rpartition("-")[0])
-        if found is None or found[1].task(task_id.strip()) is None:
-            raise ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
-        return found
+    async def _of_task(self, task_id: str) -> tuple[int, Assigned]:
+        """The task, and the revision its request was read with."""
+        revision, request = await self._store.load(_request_of(task_id)) or (0, None)
+        return revision, _assigned(request, task_id)
 
     async def _listed_tasks(self, name: str, person: str) -> tuple[Assigned, ...]:
         ids = await self._store.listed(name, person)
-        requests = {r.id: r for r in await self._store.load_all(list(dict.fromkeys(i.rpartition("-")[0] for i in ids)))}
-        return tuple(_assigned(requests[i.rpartition("-")[0]], i) for i in ids if i.rpartition("-")[0] in requests)
+        requests = {r.id: r for r in await self._store.load_all(list(dict.fromkeys(map(_request_of, ids))))}
+        return tuple(_assigned(requests[_request_of(i)], i) for i in ids if _request_of(i) in requests)
 
     async def _again(self, attempt: Callable[[], Awaitable[T]]) -> T:
         for _ in range(TRIES):
@@ -334,9 +334,13 @@ def _refuse_unseen(filled: Filled, seen: str) -> None:
         raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")
 
 
-def _assigned(request: Request, task_id: str) -> Assigned:
-    task = request.task(task_id.strip())
-    if task is None:
+def _request_of(task_id: str) -> str:
+    return task_id.strip().rpartition("-")[0]
+
+
+def _assigned(request: Request | None, task_id: str) -> Assigned:
+    task = request.task(task_id.strip()) if request else None
+    if request is None or task is None:
         raise ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
     return Assigned(task, request)
 

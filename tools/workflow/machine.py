@@ -117,8 +117,7 @@ def check_decision(request: Request, command: Decide) -> Task:
     task = request.task(command.task)
     if task is None:
         raise ToolError("no_task", f"there is no task {command.task}", task=command.task)
-    if not (request.running and task.open):
-        raise ToolError("task_closed", f"task {task.id} is closed; it cannot be decided again")
+    refuse_closed(request, task)
     if task.kind is Kind.APPROVE and command.actor == request.initiator:
         raise ToolError("own_request", "nobody decides on their own request")
     if command.actor != task.assignee:
@@ -133,6 +132,22 @@ def check_decision(request: Request, command: Decide) -> Task:
     return task
 
 
+def refuse_closed(request: Request, task: Task) -> None:
+    if not (request.running and task.open):
+        raise ToolError("task_closed", f"task {task.id} is closed; it cannot be decided again")
+
+
+def refuse_stranger(request: Request, actor: str) -> None:
+    """Raises `ToolError` for everybody but the author."""
+    if actor != request.initiator:
+        raise ToolError("not_yours", f"request {request.id} belongs to somebody else")
+
+
+def refuse_ended(request: Request) -> None:
+    if not request.running:
+        raise ToolError("not_running", f"{request.id} has ended: {request.status}", request=request.id)
+
+
 def _deciders(request: Request) -> frozenset[str]:
     """Who has decided in this round."""
     return frozenset(o.by for o in request.opinions if o.round == request.round and o.decision in SPEAKING)
@@ -141,10 +156,8 @@ def _deciders(request: Request) -> frozenset[str]:
 def _withdraw(
     definition: Definition, request: Request, command: Withdraw, now: datetime
 ) -> tuple[Request, tuple[Notice, ...]]:
-    if command.actor != request.initiator:
-        raise ToolError("not_yours", f"request {request.id} belongs to somebody else")
-    if not request.running:
-        raise ToolError("not_running", f"{request.id} has ended: {request.status}", request=request.id)
+    refuse_stranger(request, command.actor)
+    refuse_ended(request)
     move = _Move(definition, request, command.actor, now)
     move.record("withdraw", command.actor, text=command.reason)
     return move.finish(Status.WITHDRAWN, text=command.reason)
