@@ -20,6 +20,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from bot.errors import LocalFailed
 
+HOST = "127.0.0.1"
 KEPT = 500
 LARGEST = 10_000_000
 """Bytes of one mail."""
@@ -62,15 +63,15 @@ class Mailbox:
             raise ValueError(f"unknown fault {fault!r}; there are {', '.join(get_args(Fault))}")
         self._faults += [fault] * times
 
-    async def start(self, port: int = 0, host: str = "127.0.0.1") -> int:
+    async def start(self, port: int = 0) -> int:
         """Listens and returns the port. Raises `LocalFailed` when the port is taken."""
         self._compact()
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(lambda: Line(self, loop), host, port)
+            self._server = await loop.create_server(lambda: Line(self, loop), HOST, port)
         except OSError as error:
             raise LocalFailed(
-                f"The mailbox cannot listen on {host}:{port} ({error.strerror}). It takes the port after LOCAL_PORT; "
+                f"The mailbox cannot listen on {HOST}:{port} ({error.strerror}). It takes the port after LOCAL_PORT; "
                 "set that to another number."
             ) from error
         return int(self._server.sockets[0].getsockname()[1])

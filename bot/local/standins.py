@@ -25,7 +25,7 @@ from aiohttp import web
 
 from bot.cancel import cancelled
 from bot.errors import LocalFailed, StoreDown
-from bot.local.mailbox import Mailbox
+from bot.local.mailbox import HOST, Mailbox
 from bot.local.rehearsal.serve import Rehearsal
 from bot.local.workspace import server
 from bot.local.workspace.workspace import Setup, Standin, Workspace
@@ -33,7 +33,6 @@ from bot.store.connect import connect
 from bot.store.journal import Journal, Record
 from bot.store.keys import Keys
 
-HOST = "127.0.0.1"
 LARGEST = 16 * 1024 * 1024
 """Bytes of one request: a long conversation sent to the model, or a file."""
 AGAIN_S = 1.0

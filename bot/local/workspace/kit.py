@@ -60,10 +60,7 @@ HINTED = {**ACTING, "placeholder": plain(150)}
 DISPATCH = shape({}, {"trigger_actions_on": items(one_of("on_enter_pressed", "on_character_entered"), 2)})
 
 
-def feedback(name: str) -> Check:
-    return shape({"text": plain(75), "value": string(2000)}, {"accessibility_label": string(75)})
-
-
+FEEDBACK = shape({"text": plain(75), "value": string(2000)}, {"accessibility_label": string(75)})
 BUTTON = shape(
     {"text": plain(75)},
     {
@@ -165,7 +162,7 @@ ELEMENT_IMAGE = both(
     exactly_one("image_url", "slack_file"),
 )
 FEEDBACK_BUTTONS = shape(
-    {"positive_button": feedback("positive"), "negative_button": feedback("negative")}, {"action_id": IDENT}
+    {"positive_button": FEEDBACK, "negative_button": FEEDBACK}, {"action_id": IDENT}
 )
 ICON_BUTTON = shape(
     {"icon": string(50), "text": plain(75)},

@@ -40,8 +40,8 @@ class Bucket:
 class Limiter:
     """Off until `on` is set."""
 
-    def __init__(self, clock: Callable[[], float], post_burst: int = POST_BURST) -> None:
-        self.clock, self.post_burst, self.on = clock, post_burst, False
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock, self.post_burst, self.on = clock, POST_BURST, False
         self.buckets: dict[tuple[str, str], Bucket] = {}
 
     def wait_seconds(self, method: str, channel: str) -> int:

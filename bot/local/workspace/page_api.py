@@ -25,10 +25,10 @@ Look: TypeAlias = Callable[["PageApi", Person, web.Request], Json]
 
 
 class PageApi:
-    """Serves the page. `hosts` are names besides loopback it may be reached by."""
+    """Serves the page."""
 
-    def __init__(self, workspace: Workspace, hosts: frozenset[str] = frozenset()) -> None:
-        self.ws, self.hosts = workspace, hosts
+    def __init__(self, workspace: Workspace) -> None:
+        self.ws = workspace
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -41,23 +41,23 @@ class PageApi:
         ]
 
     async def index(self, request: web.Request) -> web.Response:
-        check(request, self.hosts)
+        check(request)
         return page_file(PAGE, "index.html")
 
     async def static(self, request: web.Request) -> web.Response:
-        check(request, self.hosts)
+        check(request)
         return page_file(PAGE, request.match_info["file"])
 
     async def texts(self, request: web.Request) -> web.Response:
         """`?lang=`: every text of the page, by key."""
-        check(request, self.hosts)
+        check(request)
         lang = request.query.get("lang", "zh")
         if lang not in LANGUAGES:
             return answered({"ok": False, "error": "unknown_language"}, 400)
         return answered({key: words[lang] for key, words in sentences().items() if key.startswith("page.")})
 
     async def look(self, request: web.Request) -> web.Response:
-        check(request, self.hosts)
+        check(request)
         look = LOOKS.get(request.match_info["what"])
         if look is None:
             return answered({"ok": False, "error": "unknown"}, 404)
@@ -67,7 +67,7 @@ class PageApi:
             return answered(refused.body(), 404)
 
     async def act(self, request: web.Request) -> web.Response:
-        check(request, self.hosts)
+        check(request)
         act = ACTS.get(request.match_info["what"])
         if act is None:
             return answered({"ok": False, "error": "unknown"}, 404)
@@ -79,7 +79,7 @@ class PageApi:
             return answered({**refused.body(), **self.in_words(args, refused.error)})
 
     async def feed(self, request: web.Request) -> web.StreamResponse:
-        check(request, self.hosts)
+        check(request)
         try:
             person = self.viewer(request).id
         except Refused as refused:

@@ -104,12 +104,8 @@ def event_callback(app: App, event: Json, now: float) -> Json:
     }
 
 
-def channel_type(room: Room) -> str:
-    return room.kind
-
-
 def message_event(message: Json, room: Room) -> Json:
-    return {**bare(message), "channel": room.id, "event_ts": message["ts"], "channel_type": channel_type(room)}
+    return {**bare(message), "channel": room.id, "event_ts": message["ts"], "channel_type": room.kind}
 
 
 def mention_event(message: Json, room: Room) -> Json:
@@ -127,7 +123,7 @@ def changed_event(message: Json, previous: Json, room: Room, stamp: str) -> Json
         "hidden": True,
         "ts": stamp,
         "event_ts": stamp,
-        "channel_type": channel_type(room),
+        "channel_type": room.kind,
     }
 
 
@@ -141,7 +137,7 @@ def deleted_event(previous: Json, room: Room, stamp: str) -> Json:
         "hidden": True,
         "ts": stamp,
         "event_ts": stamp,
-        "channel_type": channel_type(room),
+        "channel_type": room.kind,
     }
 
 

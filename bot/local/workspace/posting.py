@@ -99,16 +99,15 @@ def announce(ws: Workspace, room: Room, message: Json) -> None:
         ws.send_event("app_mention", mention_event(message, room))
 
 
-def amend(ws: Workspace, room: Room, message: Json, changes: Json, editor: str | None) -> None:
-    """Rewrite a message in place; `editor` marks it as edited."""
+def amend(ws: Workspace, room: Room, message: Json, changes: Json, editor: str) -> None:
+    """Rewrite a message in place, marked as edited by `editor`."""
     previous = dict(message)
     if "blocks" in changes:
         ws.state.remember_blocks(room.id, message["ts"], message.get("blocks", []))
     message |= changes
     if not message.get("blocks", True):
         del message["blocks"]
-    if editor:
-        message["edited"] = {"user": editor, "ts": ws.stamp()}
+    message["edited"] = {"user": editor, "ts": ws.stamp()}
     ws.tell("messages", room.id)
     if ws.app.user in room.members:
         ws.send_event(SUBSCRIPTIONS[room.kind], changed_event(message, previous, room, ws.stamp()))

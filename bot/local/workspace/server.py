@@ -7,17 +7,17 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from bot.errors import LocalFailed
 from bot.local.workspace.answers import ReplyUrlApi
 from bot.local.workspace.methods_files import MOST_BYTES, Upload
 from bot.local.workspace.page_api import PageApi
 from bot.local.workspace.webapi import WebApi
 from bot.local.workspace.workspace import Workspace
 
+HOST = "127.0.0.1"
 
-def routes(workspace: Workspace, hosts: frozenset[str] = frozenset()) -> list[web.RouteDef]:
-    """Everything the workspace answers to. Call `workspace.started(address)` once the server listens.
-    `hosts` are names besides loopback the page may be reached by."""
+
+def routes(workspace: Workspace) -> list[web.RouteDef]:
+    """Everything the workspace answers to. Call `workspace.started(address)` once the server listens."""
     api = WebApi(workspace).handle
     return [
         web.get("/api/{method}", api),
@@ -25,25 +25,20 @@ def routes(workspace: Workspace, hosts: frozenset[str] = frozenset()) -> list[we
         web.get("/link/", workspace.sockets.handle),
         web.post("/response/{key}", ReplyUrlApi(workspace).handle),
         web.post("/upload/{key}", Upload(workspace).handle),
-        *PageApi(workspace, hosts).routes(),
+        *PageApi(workspace).routes(),
     ]
 
 
 @asynccontextmanager
-async def serving(workspace: Workspace, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """Serve the workspace alone; the address, e.g. `http://127.0.0.1:8484`. Closes the workspace in the end.
-    `LocalFailed` when the port is taken."""
+async def serving(workspace: Workspace) -> AsyncIterator[str]:
+    """Serve the workspace alone, on any free port; the address. Closes the workspace in the end."""
     app = web.Application(client_max_size=3 * MOST_BYTES)
     app.add_routes(routes(workspace))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
-        try:
-            await site.start()
-        except OSError as error:
-            raise LocalFailed(f"The workspace cannot listen on {host}:{port}: {error.strerror}.") from error
-        address = f"http://{host}:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, HOST, 0).start()
+        address = f"http://{HOST}:{runner.addresses[0][1]}"
         workspace.started(address)
         yield address
     finally:

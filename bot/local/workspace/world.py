@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, field
 from importlib import resources
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -71,17 +70,12 @@ class World:
     """(id, name); everybody and the bot are members."""
 
 
-def read_world(file: Path | None = None) -> World:
-    """The world of `file`, by default the demo people."""
-    text = file.read_text("utf-8") if file else demo_text()
-    data = tomllib.loads(text)
+def read_world() -> World:
+    """The world of the demo people."""
+    data = tomllib.loads(resources.files("bot.local").joinpath("demo", "people.toml").read_text("utf-8"))
     team, bot = data["team"], data["bot"]
     app = App(
         team["id"], team["name"], team["domain"], bot["user"], bot["id"], bot["app"], bot["name"], bot["real_name"]
     )
     people = tuple(Person(**person) for person in data["person"])
     return World(app, people, tuple((c["id"], c["name"]) for c in data["channel"]))
-
-
-def demo_text() -> str:
-    return resources.files("bot.local").joinpath("demo", "people.toml").read_text("utf-8")
