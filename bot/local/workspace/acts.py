@@ -215,9 +215,7 @@ def own_view(ws: Workspace, person: str, view_id: str) -> Json:
 
 async def submit(ws: Workspace, person: str, view_id: str, values: Mapping[str, Any], *, force: bool = False) -> Done:
     """Submit the dialog in front. `values` by block_id. Without `force`, what the composer refuses is not sent."""
-    who, view = ws.person(person), views.top_view(ws, person)
-    if view is None or view["id"] != view_id:
-        raise Refused("view_not_found")
+    who, view = ws.person(person), views.in_front(ws, person, view_id)
     state = state_values(view["blocks"], values)
     if not force and (problems := missing(view["blocks"], state)):
         return Done("invalid_input", problems)
@@ -241,9 +239,7 @@ def view_submission(ws: Workspace, who: Person, view: Json) -> Json:
 
 async def close_view(ws: Workspace, person: str, view_id: str) -> Done:
     """Close the dialog in front; the app hears of it if it asked to."""
-    who, view = ws.person(person), views.top_view(ws, person)
-    if view is None or view["id"] != view_id:
-        raise Refused("view_not_found")
+    who, view = ws.person(person), views.in_front(ws, person, view_id)
     if view["clear_on_close"]:
         views.close_all(ws, person)
     else:

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from bot.local.workspace import posting
 from bot.local.workspace.arguments import Args, read_json
-from bot.local.workspace.methods_chat import content
+from bot.local.workspace.methods_chat import shown_content
 from bot.local.workspace.once import ReplyUrl
 from bot.local.workspace.refused import Refused
 from bot.local.workspace.workspace import Workspace
@@ -35,20 +35,13 @@ def answer(ws: Workspace, reply: ReplyUrl, body: Json) -> None:
     if body.get("delete_original") or body.get("replace_original"):
         replace(ws, reply, body)
         return
-    found = checked(body)
+    found = shown_content(Args(body))
     room = ws.state.rooms[reply.channel]
     thread = body.get("thread_ts")
     if body.get("response_type") == "in_channel":
         posting.post(ws, room, {"text": "", **found, **posting.bot_fields(ws)}, thread)
     else:
         posting.whisper(ws, room, reply.person, found.get("text", ""), found.get("blocks", []), thread)
-
-
-def checked(body: Json) -> Json:
-    found = content(Args(body))
-    if not (found.get("text") or found.get("blocks")):
-        raise Refused("no_text")
-    return found
 
 
 def replace(ws: Workspace, reply: ReplyUrl, body: Json) -> None:
@@ -61,7 +54,7 @@ def replace(ws: Workspace, reply: ReplyUrl, body: Json) -> None:
     if body.get("delete_original"):
         posting.remove(ws, room, message)
     else:
-        posting.amend(ws, room, message, checked(body), ws.app.user)
+        posting.amend(ws, room, message, shown_content(Args(body)), ws.app.user)
 
 
 def replace_private(ws: Workspace, reply: ReplyUrl, body: Json) -> None:
@@ -72,5 +65,5 @@ def replace_private(ws: Workspace, reply: ReplyUrl, body: Json) -> None:
     if body.get("delete_original"):
         notices.remove(notice)
     else:
-        notice |= {"blocks": [], **checked(body)}
+        notice |= {"blocks": [], **shown_content(Args(body))}
     ws.tell("private", reply.channel, reply.person)

@@ -48,6 +48,14 @@ def content(args: Args) -> Json:
     return found
 
 
+def shown_content(args: Args) -> Json:
+    """The same; `Refused` when there is neither text nor a block to show."""
+    found = content(args)
+    if not (found.get("text") or found.get("blocks")):
+        raise Refused("no_text")
+    return found
+
+
 def markdown_blocks(args: Args, blocks: list[Json] | None) -> list[Json]:
     if blocks or args.text("text"):
         raise Refused("markdown_text_conflict")
@@ -120,9 +128,7 @@ def post_ephemeral(ws: Workspace, args: Args) -> Json:
     user = args.need("user")
     if user not in room.members or user == ws.app.user:
         raise Refused("user_not_in_channel")
-    found = content(args)
-    if not (found.get("text") or found.get("blocks")):
-        raise Refused("no_text")
+    found = shown_content(args)
     thread = args.text("thread_ts") or None
     posting.thread_root(room, thread)
     notice = posting.whisper(ws, room, user, found.get("text", ""), found.get("blocks", []), thread)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from bot.local.workspace.arguments import Args
 from bot.local.workspace.methods_chat import offset
 from bot.local.workspace.payloads import SLACKBOT, channel_object, user_object
 from bot.local.workspace.refused import Refused
 from bot.local.workspace.workspace import Workspace
 from bot.local.workspace.world import Json, Person
+
+T = TypeVar("T")
 
 
 def auth_test(ws: Workspace, args: Args) -> Json:
@@ -36,6 +40,13 @@ def bots_info(ws: Workspace, args: Args) -> Json:
     return {"bot": {**bot, "icons": {}}}
 
 
+def page(rows: list[T], args: Args, usual: int) -> tuple[list[T], Json]:
+    """The rows that `limit` (`usual` unless given) and `cursor` ask for, and where the next ones are."""
+    start, limit = offset(args.text("cursor")), args.number("limit", usual, 1000)
+    more = f"next:{start + limit}" if rows[start + limit :] else ""
+    return rows[start : start + limit], {"response_metadata": {"next_cursor": more}}
+
+
 def described(ws: Workspace, person: Person, args: Args) -> Json:
     email = "users:read.email" in ws.setup.scopes
     return user_object(ws.app, person, locale=args.flag("include_locale"), email=email)
@@ -50,10 +61,8 @@ def users_info(ws: Workspace, args: Args) -> Json:
 
 def users_list(ws: Workspace, args: Args) -> Json:
     people = [SLACKBOT, *ws.state.people.values()]
-    start, limit = offset(args.text("cursor")), args.number("limit", 1000, 1000)
-    more = f"next:{start + limit}" if people[start + limit :] else ""
-    members = [described(ws, person, args) for person in people[start : start + limit]]
-    return {"members": members, "cache_ts": int(ws.clock()), "response_metadata": {"next_cursor": more}}
+    chosen, following = page(people, args, 1000)
+    return {"members": [described(ws, person, args) for person in chosen], "cache_ts": int(ws.clock()), **following}
 
 
 def lookup_by_email(ws: Workspace, args: Args) -> Json:
@@ -93,14 +102,11 @@ def conversations_list(ws: Workspace, args: Args) -> Json:
     kinds = {"im": "im", "public_channel": "channel"}
     wanted = {kinds[kind] for kind in types if kind in kinds}
     rooms = [room for room in ws.state.rooms.values() if room.kind in wanted]
-    start, limit = offset(args.text("cursor")), args.number("limit", 100, 1000)
-    more = f"next:{start + limit}" if rooms[start + limit :] else ""
-    channels = [channel_object(ws.app, room) for room in rooms[start : start + limit]]
-    return {"channels": channels, "response_metadata": {"next_cursor": more}}
+    chosen, following = page(rooms, args, 100)
+    return {"channels": [channel_object(ws.app, room) for room in chosen], **following}
 
 
 def conversations_members(ws: Workspace, args: Args) -> Json:
     room = ws.room_with(args.need("channel"), ws.app.user)
-    start, limit = offset(args.text("cursor")), args.number("limit", 100, 1000)
-    more = f"next:{start + limit}" if room.members[start + limit :] else ""
-    return {"members": room.members[start : start + limit], "response_metadata": {"next_cursor": more}}
+    members, following = page(room.members, args, 100)
+    return {"members": members, **following}

@@ -51,21 +51,19 @@ def complete(ws: Workspace, view: Json, id: str, root: str, previous: str | None
     }
 
 
-def open_view(ws: Workspace, person: str, view: object) -> Json:
-    """Open a dialog, in place of whatever the person had open."""
-    body = checked(view, "modal")
-    claim_external_id(ws, body, "")
+def open_view(ws: Workspace, person: str, view: Json) -> Json:
+    """Open a `checked` dialog, in place of whatever the person had open."""
+    claim_external_id(ws, view, "")
     close_all(ws, person)
-    return stack(ws, person, body)
+    return stack(ws, person, view)
 
 
-def push_view(ws: Workspace, person: str, view: object) -> Json:
-    """Put a dialog on top of the open one."""
-    body = checked(view, "modal")
+def push_view(ws: Workspace, person: str, view: Json) -> Json:
+    """Put a `checked` dialog on top of the open one."""
     if len(ws.state.stacks.get(person, [])) >= MOST_STACKED:
         raise Refused("push_limit_reached")
-    claim_external_id(ws, body, "")
-    return stack(ws, person, body)
+    claim_external_id(ws, view, "")
+    return stack(ws, person, view)
 
 
 def stack(ws: Workspace, person: str, view: Json) -> Json:
@@ -121,6 +119,14 @@ def top_view(ws: Workspace, person: str) -> Json | None:
     return ws.state.views[ids[-1]] if ids else None
 
 
+def in_front(ws: Workspace, person: str, view_id: str) -> Json:
+    """This dialog. `Refused` when it is not the one in front of the person."""
+    view = top_view(ws, person)
+    if view is None or view["id"] != view_id:
+        raise Refused("view_not_found")
+    return view
+
+
 def close_top(ws: Workspace, person: str) -> None:
     if ids := ws.state.stacks.get(person):
         ws.state.views.pop(ids.pop(), None)
@@ -142,7 +148,7 @@ def respond(ws: Workspace, person: str, view_id: str, body: Json) -> dict[str, s
     if action == "update":
         update_view(ws, view_id, "", body.get("view"))
     elif action == "push":
-        push_view(ws, person, body.get("view"))
+        push_view(ws, person, checked(body.get("view"), "modal"))
     elif action == "clear":
         close_all(ws, person)
     else:
