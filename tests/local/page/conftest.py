@@ -7,18 +7,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from bot.local.workspace.driver import Driver
 from bot.local.workspace.server import serving
 from bot.local.workspace.workspace import Standin, Workspace
 from tests.browser import Browser
 from tests.local.workspace.hands import setup
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """slack_sdk reads these and ignores NO_PROXY; Bolt turns to OAuth when it finds client credentials."""
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -27,11 +19,6 @@ async def workspace() -> AsyncIterator[Workspace]:
     ws.standins = (Standin("workspace", "a local stand-in for Slack"),)
     async with serving(ws):
         yield ws
-
-
-@pytest.fixture
-def driver(workspace: Workspace) -> Driver:
-    return Driver(workspace)
 
 
 Opener = Callable[..., AbstractAsyncContextManager[Browser]]
