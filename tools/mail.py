@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -23,6 +23,7 @@ from pydantic import Field
 
 from tools.advice import advice
 from tools.drafts import checked_draft
+from tools.facts import CANCEL
 from tools.names import the_one
 from tools.spec import Choice, Effect, EffectUnknown, Fact, Frozen, Gate, Note, Outcome, Person, Plan, ToolError
 from tools.spec import Field as Input
@@ -86,7 +87,10 @@ class SmtpMailer:
         text = self._message(to, subject, body, message_id).as_bytes(policy=SMTP_POLICY)
         smtp = aiosmtplib.SMTP(**self._options)
         try:
-            await self._envelope(smtp, to)
+            with _nothing_sent():
+                await smtp.connect()
+                await smtp.mail(_address(self._sender))
+                await smtp.rcpt(to.email)
             await self._text(smtp, text)
         finally:
             smtp.close()
@@ -95,11 +99,8 @@ class SmtpMailer:
         """Connects, greets and logs in; sends nothing. Raises `ToolError` as `send` does."""
         smtp = aiosmtplib.SMTP(**self._options)
         try:
-            await smtp.connect()
-        except aiosmtplib.SMTPResponseException as refused:
-            raise _refused(refused) from None
-        except (aiosmtplib.SMTPException, OSError, ssl.SSLError, ValueError) as broken:
-            raise _down(broken) from None
+            with _nothing_sent():
+                await smtp.connect()
         finally:
             smtp.close()
 
@@ -111,17 +112,6 @@ class SmtpMailer:
         message.set_content(body, cte="base64" if not body.isascii() else None)
         return message
 
-    async def _envelope(self, smtp: aiosmtplib.SMTP, to: Person) -> None:
-        """Everything before the text: whatever goes wrong here, nothing was sent."""
-        try:
-            await smtp.connect()
-            await smtp.mail(_address(self._sender))
-            await smtp.rcpt(to.email)
-        except aiosmtplib.SMTPResponseException as refused:
-            raise _refused(refused) from None
-        except (aiosmtplib.SMTPException, OSError, ssl.SSLError, ValueError) as broken:
-            raise _down(broken) from None
-
     async def _text(self, smtp: aiosmtplib.SMTP, text: bytes) -> None:
         try:
             await smtp.data(text)
@@ -131,15 +121,22 @@ class SmtpMailer:
             raise EffectUnknown(f"the mail server went away while taking the mail: {type(broken).__name__}") from None
 
 
+@contextmanager
+def _nothing_sent() -> Iterator[None]:
+    """Around everything before the text: whatever goes wrong here, nothing was sent."""
+    try:
+        yield
+    except aiosmtplib.SMTPResponseException as refused:
+        raise _refused(refused) from None
+    except (aiosmtplib.SMTPException, OSError, ValueError) as broken:
+        kind = type(broken).__name__
+        raise ToolError("mail_down", f"the mail server cannot be reached ({kind}); nothing was sent") from None
+
+
 def _refused(error: aiosmtplib.SMTPResponseException) -> ToolError:
     return ToolError(
         "mail_refused", f"the mail server refused the mail ({error.code}); nothing was sent", reply=error.code
     )
-
-
-def _down(error: Exception) -> ToolError:
-    kind = type(error).__name__
-    return ToolError("mail_down", f"the mail server cannot be reached ({kind}); nothing was sent")
 
 
 def _address(sender: str) -> str:
@@ -177,7 +174,7 @@ async def prepare_mail(use: Use, args: SendEmail) -> Plan:
         choices=(
             Choice(name="send", style="primary"),
             Choice(name="edit", runs=False, replans=True, fields=inputs),
-            Choice(name="cancel", runs=False),
+            CANCEL,
         ),
         subject=person.id,
         body=body,
