@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tools.names import name_of
 from tools.ports import Directory
-from tools.spec import Choice, Fact, Field, Note, ToolError
+from tools.spec import Choice, Fact, Field, Note
 from tools.workflow.forms import FieldKind, FormField
 from tools.workflow.process import Process, passes_by
 from tools.workflow.state import Filled, Request
@@ -19,11 +19,11 @@ PREFIX = "field_"
 
 async def form_facts(directory: Directory, process: Process, filled: Filled) -> tuple[Fact, ...]:
     """Every field that has a value, the working days, further approvers, and the rule that lets it pass."""
-    halves = {f.half for f in process.form.fields}
+    beside = {name for f in process.form.fields for name in (f.half, f.currency)}
     facts = [
         Fact(label=f.label.both, value=await _shown(directory, process, f, filled.values))
         for f in process.form.fields
-        if filled.values.get(f.name) and f.name not in halves and f.name not in _currencies(process)
+        if filled.values.get(f.name) and f.name not in beside
     ]
     if filled.days:
         key = "fact.days_estimated" if filled.estimated else "fact.days"
@@ -62,15 +62,6 @@ def form_inputs(process: Process, values: Mapping[str, str]) -> tuple[Field, ...
     return tuple(_input(f, values.get(f.name, "")) for f in process.form.fields)
 
 
-def clear_text(text: str, limit: int, field: str, label: dict[str, str]) -> str:
-    """Trimmed text of at most `limit` characters. Raises `ToolError`."""
-    text = text.strip()
-    if len(text) > limit:
-        message = f"{field} has {len(text)} characters, at most {limit}"
-        raise ToolError("too_long", message, field=field, label=label, limit=limit)
-    return text
-
-
 def _input(field: FormField, value: str) -> Field:
     kinds = {FieldKind.HALF: "choice", FieldKind.CHOICE: "choice", FieldKind.DATE: "date", FieldKind.PERSON: "person"}
     return Field(
@@ -82,10 +73,6 @@ def _input(field: FormField, value: str) -> Field:
         choices=tuple((o.value, o.both) for o in field.options),
         max_length=field.max_length,
     )
-
-
-def _currencies(process: Process) -> set[str]:
-    return {f.currency for f in process.form.fields if f.currency}
 
 
 async def _shown(

@@ -18,7 +18,7 @@ CANDIDATES = 8
 def find(people: Iterable[Person], text: str) -> tuple[Person, ...]:
     """Everybody active whom `text` may mean: by id, mention or e-mail; else by a whole name; else by the
     beginning of one; else by a part. Case and spaces do not count."""
-    active = sorted((p for p in people if p.active), key=lambda p: (p.name, p.id))
+    active = find_all(people)
     mention = MENTION.match(text.strip())
     exact = mention[1] if mention else text.strip()
     if by_id := tuple(p for p in active if p.id == exact):
@@ -33,6 +33,11 @@ def find(people: Iterable[Person], text: str) -> tuple[Person, ...]:
         if found := tuple(p for p in active if any(test(name) for name in _names(p))):
             return found
     return tuple(p for p in active if p.email and p.email.casefold() == exact.casefold())
+
+
+def find_all(people: Iterable[Person]) -> tuple[Person, ...]:
+    """Everybody active, by name."""
+    return tuple(sorted((p for p in people if p.active), key=lambda p: (p.name, p.id)))
 
 
 def the_one(people: Sequence[Person], text: str, *, field: str = "") -> Person:
@@ -65,9 +70,14 @@ def described(person: Person) -> str:
     return f"{person.name} ({', '.join(more)})" if more else person.name
 
 
+def dense(text: str) -> str:
+    """Without full-width forms and spaces."""
+    return "".join(unicodedata.normalize("NFKC", text).split())
+
+
 def folded(text: str) -> str:
     """For comparing names and words: full-width forms, case and spaces do not count."""
-    return "".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return dense(text).casefold()
 
 
 def _names(person: Person) -> tuple[str, ...]:
@@ -83,7 +93,3 @@ async def name_of(directory: Directory, person: str) -> str:
     """The name people use, or the id of somebody who has left the directory."""
     found = await directory.get(person)
     return found.name if found else person
-
-
-def find_all(people: Iterable[Person]) -> tuple[Person, ...]:
-    return tuple(sorted((p for p in people if p.active), key=lambda p: (p.name, p.id)))

@@ -8,12 +8,12 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from tools.advice import FORM, advice
-from tools.facts import CANCEL, CONFIRM, clear_text, form_facts, request_facts
+from tools.facts import CANCEL, CONFIRM, form_facts, request_facts
 from tools.names import name_of
 from tools.paging import PAGE, page_of
 from tools.spec import Effect, Fact, Frozen, Gate, Note, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
-from tools.workflow.forms import FormField
+from tools.workflow.forms import FormField, clear_text
 from tools.workflow.machine import refuse_ended, refuse_stranger
 from tools.workflow.process import Process, summary_of
 from tools.workflow.state import Decision, Kind, Request, Status, Task
@@ -71,13 +71,11 @@ async def run_list_processes(use: Use, args: ListProcesses) -> Outcome:
 async def prepare_start(use: Use, args: StartProcess) -> Plan:
     process = await _process(use, args.process)
     filled = await use.desk.engine.fill(process, args.form, use.caller.id, use.now)
-    return Plan(
+    return _card(
+        use,
         args={"process": process.key, "form": filled.values, "seen": filled.sha},
         title=Note(key="title.start", params={"process": process.form.name.both}),
         facts=await form_facts(use.desk.directory, process, filled),
-        deciders=(use.caller.id,),
-        requester=use.caller.id,
-        choices=(CONFIRM, CANCEL),
     )
 
 
@@ -104,13 +102,11 @@ async def prepare_resubmit(use: Use, args: ResubmitRequest) -> Plan:
     process = await use.desk.engine.process_of(request)
     filled = await use.desk.engine.fill(process, {**request.filled.values, **args.form}, use.caller.id, use.now)
     facts = (Fact(label="request", value=request.id), *await form_facts(use.desk.directory, process, filled))
-    return Plan(
+    return _card(
+        use,
         args={"request_id": request.id, "form": filled.values, "seen": filled.sha},
         title=Note(key="title.resubmit", params={"process": process.form.name.both, "request": request.id}),
         facts=facts,
-        deciders=(use.caller.id,),
-        requester=use.caller.id,
-        choices=(CONFIRM, CANCEL),
         subject=request.id,
     )
 
@@ -130,13 +126,11 @@ async def prepare_withdraw(use: Use, args: WithdrawRequest) -> Plan:
     refuse_ended(request)
     process = await use.desk.engine.process_of(request)
     facts = await request_facts(use.desk.directory, process, request)
-    return Plan(
+    return _card(
+        use,
         args={"request_id": request.id, "because": because},
         title=Note(key="title.withdraw", params={"process": process.form.name.both, "request": request.id}),
         facts=(*facts, Fact(label="withdraw_reason", value=because)) if because else facts,
-        deciders=(use.caller.id,),
-        requester=use.caller.id,
-        choices=(CONFIRM, CANCEL),
         subject=request.id,
     )
 
@@ -158,6 +152,20 @@ async def run_my_requests(use: Use, args: MyRequests) -> Outcome:
     shown, more = page_of(own, args.page)
     requests = [await _listed(use, request) for request in shown]
     return Outcome(data={"requests": requests, "more": more}, note=Note(key="result.requests", params={"n": len(own)}))
+
+
+def _card(use: Use, args: dict[str, Any], title: Note, facts: tuple[Fact, ...], subject: str = "") -> Plan:
+    """Of the caller's own doing: theirs to confirm or to cancel, nobody else's."""
+    caller = use.caller.id
+    return Plan(
+        args=args,
+        title=title,
+        facts=facts,
+        deciders=(caller,),
+        requester=caller,
+        choices=(CONFIRM, CANCEL),
+        subject=subject,
+    )
 
 
 def _changed(data: dict[str, Any], result: str, effect: str, subject: str, params: dict[str, Any]) -> Outcome:

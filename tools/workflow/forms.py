@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from tools.names import folded
+from tools.names import dense, folded
 from tools.spec import Frozen, ToolError
 from tools.workflow.calendar import MAX_SPAN, Calendar, Length
 
@@ -183,6 +183,15 @@ def refuse_missing(fields: Iterable[FormField], hint: str = "") -> None:
     raise ToolError("missing_field", text, ask=True, field=missing[0].name, label=label)
 
 
+def clear_text(text: str, limit: int, field: str, label: dict[str, str]) -> str:
+    """Trimmed text of at most `limit` characters. Raises `ToolError`."""
+    text = text.strip()
+    if len(text) > limit:
+        message = f"{field} has {len(text)} characters, at most {limit}"
+        raise ToolError("too_long", message, field=field, label=label, limit=limit)
+    return text
+
+
 def _refuse_unknown(form: Form, values: Mapping[str, str]) -> None:
     known = [f.name for f in form.fields]
     for name in values:
@@ -205,15 +214,7 @@ def _read(field: FormField, text: str, today: date) -> str:
         case FieldKind.DATE:
             return _read_date(field, text, today)
         case _:
-            return _read_text(field, text)
-
-
-def _read_text(field: FormField, text: str) -> str:
-    if len(text) > field.max_length:
-        limit = field.max_length
-        message = f"{field.name} has {len(text)} characters, at most {limit}"
-        raise ToolError("too_long", message, field=field.name, label=field.label.both, limit=limit)
-    return text
+            return clear_text(text, field.max_length, field.name, field.label.both)
 
 
 def _read_choice(field: FormField, text: str) -> str:
@@ -228,7 +229,7 @@ def _read_choice(field: FormField, text: str) -> str:
 
 
 def _read_date(field: FormField, text: str, today: date) -> str:
-    match = DATE.fullmatch("".join(unicodedata.normalize("NFKC", text).split()))
+    match = DATE.fullmatch(dense(text))
     try:
         day = date(*map(int, match.groups())) if match else None
     except ValueError:
@@ -249,7 +250,7 @@ def _read_money(
     form: Form, field: FormField, text: str, values: Mapping[str, str], said: frozenset[str]
 ) -> dict[str, str]:
     """The amount, and the currency where only the amount names it."""
-    match = MONEY.fullmatch("".join(unicodedata.normalize("NFKC", text).split()))
+    match = MONEY.fullmatch(dense(text))
     if match is None:
         message = f"{field.name}: {text[:60]!r} is no positive amount; write it like 1200.50"
         raise ToolError("bad_amount", message, ask=True, field=field.name, label=field.label.both)
