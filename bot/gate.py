@@ -120,7 +120,9 @@ class Gates:
                 "The stored arguments are not the shown ones; nothing was run.",
             )
         try:
-            outcome = await tool.run(self._use(presser, approval.key), fit(tool.stored, _merged(approval)))
+            choice = cards.choice_of(approval.plan, approval.choice)
+            args = fit(tool.stored, _merged(approval, choice, approval.form))
+            outcome = await tool.run(self._use(presser, approval.key), args)
         except ToolError as error:
             return _failed(approval, error.note, error.text)
         except EffectUnknown:
@@ -157,7 +159,7 @@ class Gates:
         renewed = self._again(approval, plan)
         renewed = await self.board.replace(approval, renewed, click.id, again=lease.item.again)
         return [
-            *self.approvals.opened(renewed, self._remind_ms(renewed)),
+            *self.approvals.opened(renewed),
             self.ends.noted(renewed, "approval.edited", person=click.person),
         ]
 
@@ -166,7 +168,7 @@ class Gates:
         renewed = self._again(approval, approval.plan)
         renewed = await self.board.post(renewed, "renewed", again=lease.item.again)
         return [
-            *self.approvals.opened(renewed, self._remind_ms(renewed)),
+            *self.approvals.opened(renewed),
             self.ends.noted(renewed, "approval.renewed", person=person.id),
         ]
 
@@ -194,7 +196,7 @@ class Gates:
         if ask.waiter and ask.waiter not in approval.waiters:
             approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
         if fresh:  # kept before it is shown: whoever presses at once finds it
-            await lease.checkpoint("open", *self.approvals.opened(approval, self._remind_ms(approval)))
+            await lease.checkpoint("open", *self.approvals.opened(approval))
         approval = await self.board.post(approval, lease.item.id, again=lease.item.again)
         asked = self.ends.noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
         return [self.approvals.saved(approval), asked]
@@ -247,8 +249,7 @@ class Gates:
         if choice.replans and tool.prepare is not None:
             await tool.prepare(self._use(person), fit(tool.args, _edited(approval, click)))
         elif tool.check is not None and tool.stored is not None:
-            args = {**approval.plan.args, **choice.fixed, **(click.form or {})}
-            await tool.check(self._use(person), fit(tool.stored, args))
+            await tool.check(self._use(person), fit(tool.stored, _merged(approval, choice, click.form or {})))
 
     async def _refuse(self, click: Click, approval: Approval | None, refusal: Refusal) -> Sequence[Write]:
         """Never silent: the person is told privately why, and who can; and it is on record."""
@@ -273,9 +274,6 @@ class Gates:
     def _expires_ms(self) -> int:
         return self._now_ms() + int(self.lasts.total_seconds() * 1000)
 
-    def _remind_ms(self, approval: Approval) -> int:
-        return (approval.created_ms + approval.expires_ms) // 2
-
 
 def _as_asked(click: Click, choice: Choice) -> Click:
     """The press with the dialog's own fields and nothing else: a form never adds to, or overrides, what was shown."""
@@ -283,9 +281,9 @@ def _as_asked(click: Click, choice: Choice) -> Click:
     return click.model_copy(update={"form": {name: text for name, text in (click.form or {}).items() if name in asked}})
 
 
-def _merged(approval: Approval) -> dict[str, Any]:
-    choice = cards.choice_of(approval.plan, approval.choice)
-    return {**approval.plan.args, **(choice.fixed if choice else {}), **approval.form}
+def _merged(approval: Approval, choice: Choice | None, form: Mapping[str, str]) -> dict[str, Any]:
+    """What was shown, plus what the pressed button and its dialog add: the same when it is checked and when it runs."""
+    return {**approval.plan.args, **(choice.fixed if choice else {}), **form}
 
 
 def _edited(approval: Approval, click: Click) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib import resources
 
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
@@ -17,6 +16,7 @@ from bot.events import Click, Place, Ref
 from bot.records import Approval, ApprovalState, Ask, Call, Expire, Remind, Run, Waiter
 from bot.store.connect import reaching
 from bot.store.keys import Keys
+from bot.store.scripts import part
 from bot.store.writes import Fields, Member, Timer, Unmember, Untimer, Write
 from tools.spec import Gate, Note, Outcome, Plan
 
@@ -46,7 +46,10 @@ class Approvals:
         return self.keys.key(self.keys.partition(approval), "apr", approval)
 
     def _index(self, approval: str) -> str:
-        return self.keys.key(self.keys.partition(approval), "open")
+        return self._open(self.keys.partition(approval))
+
+    def _open(self, partition: int) -> str:
+        return self.keys.key(partition, "open")
 
     async def get(self, approval: str) -> Approval | None:
         with reaching():
@@ -56,7 +59,7 @@ class Approvals:
     async def decide(self, click: Click, *, ends: ApprovalState, now_ms: int) -> Verdict:
         """Decide once: open, of this version and not expired → decided by this click. The click that
         won is answered OK again, so that it can be resumed after a crash."""
-        script = self.redis.register_script(_decide_script())
+        script = self.redis.register_script(part("decide"))
         form = json.dumps(click.form or {}, ensure_ascii=False)
         args: list[str | int] = [click.version, click.id, click.person, click.choice, form, now_ms, ends.value, KEPT_MS]
         with reaching():
@@ -80,9 +83,10 @@ class Approvals:
         ttl = None if approval.state is ApprovalState.OPEN else KEPT_MS
         return Fields(self._key(approval.id), _written(approval), ttl_ms=ttl)
 
-    def opened(self, approval: Approval, remind_ms: int) -> tuple[Write, ...]:
-        """Record, index entry, and the timers for reminder and expiry."""
+    def opened(self, approval: Approval) -> tuple[Write, ...]:
+        """Record, index entry, and the timers for the reminder at half time and for expiry."""
         reminder, expiry = self._timers(approval)
+        remind_ms = (approval.created_ms + approval.expires_ms) // 2
         return (
             self.saved(approval),
             Member(self._index(approval.id), approval.id, approval.expires_ms),
@@ -103,7 +107,7 @@ class Approvals:
         found: list[Approval] = []
         for partition in range(self.keys.partitions):
             with reaching():
-                ids = await self.redis.zrange(self.keys.key(partition, "open"), 0, -1)
+                ids = await self.redis.zrange(self._open(partition), 0, -1)
             records = [await self.get(str(one)) for one in ids]
             found += [one for one in records if one is not None and one.state is ApprovalState.OPEN]
         return sorted(found, key=lambda one: one.expires_ms)
@@ -131,10 +135,6 @@ def ask_for(keys: Keys, run: Run, call: Call, plan: Plan, gate: Gate) -> Ask:
 def task_card(keys: Keys, task: str) -> str:
     """Id of the card of a task."""
     return keys.derived("A", keys.partition(task), task)
-
-
-def _decide_script() -> str:
-    return resources.files("bot.store").joinpath("lua/decide.lua").read_text(encoding="utf-8")
 
 
 def _written(approval: Approval) -> dict[str, str]:

@@ -15,11 +15,16 @@ _WRITING = frozenset({"apply", "checkpoint", "commit"})
 
 
 @cache
+def part(name: str) -> str:
+    """The text of one file, read once."""
+    return resources.files("bot.store").joinpath(f"lua/{name}.lua").read_text(encoding="utf-8")
+
+
+@cache
 def source(name: str) -> str:
-    """The text of a script, read once."""
+    """The text of a script."""
     parts = ("common", "writes", name) if name in _WRITING else ("common", name)
-    folder = resources.files("bot.store").joinpath("lua")
-    return "\n".join(folder.joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in parts)
+    return "\n".join(map(part, parts))
 
 
 @dataclass(frozen=True, slots=True)
