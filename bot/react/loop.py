@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from bot.cancel import cancelled
 from bot.errors import ModelDown, ModelRefused
 from bot.react.guards import Halt, Limits, Reason
 from bot.react.model import Messages, Model
@@ -148,7 +149,7 @@ class Loop:
         self, trace: Trace, act: Act, results: Sequence[tuple[Call, Outcome | Plan | ToolError]], caller: str
     ) -> Event:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
-        trace.messages.append(native.asked(act, ""))
+        trace.messages.append(native.asked(act))
         steps = tuple(_step(call, one, caller) for call, one in results)
         paused, halt = list[Paused](), list[Halt]()
         for call, result in results:
@@ -266,7 +267,4 @@ async def _unless(stopped: asyncio.Event, work: Coroutine[Any, Any, T], left_s: 
             raise Halt(Reason.USER if stopped.is_set() else Reason.TIME)
         return task.result()
     finally:
-        stop.cancel()
-        if not task.done():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await cancelled([task, stop])

@@ -105,7 +105,7 @@ def _parsed(text: str) -> Any:
     return json.loads(written.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-def asked(act: Act, text: str) -> dict[str, Any]:
+def asked(act: Act) -> dict[str, Any]:
     """The assistant message of an action, as it goes back to the model."""
     calls = [
         {
@@ -118,7 +118,7 @@ def asked(act: Act, text: str) -> dict[str, Any]:
         }
         for call in act.proposed
     ]
-    return {"role": "assistant", "content": text, "tool_calls": calls}
+    return {"role": "assistant", "content": "", "tool_calls": calls}
 
 
 def observed(model_id: str, observation: str) -> dict[str, Any]:
