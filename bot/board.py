@@ -91,12 +91,13 @@ class Board:
         """Tells one person privately why their press does nothing, and who can."""
         person = await self.directory.get(click.person)
         language = person.language if person else "en"
-        who = await self.names(approval.plan.deciders) if approval else {}
-        shown = cards.card(approval, person, await self.names_on(approval)).card if approval and person else None
+        names = await self.names_on(approval) if approval else {}
+        who = [names[one] for one in approval.plan.deciders if one in names] if approval else []
+        shown = cards.card(approval, person, names).card if approval and person else None
         text = say(
             f"refused.{refusal.code}",
             language,
-            who=say("card.comma", language).join(who.values()),
+            who=say("card.comma", language).join(who),
             what=shown.footer.splitlines()[0] if shown else "",
         )
         await self.whisper(click, text)
@@ -113,8 +114,5 @@ class Board:
         return [(reader, ref) for reader, ref in found if reader is not None]
 
     async def names_on(self, approval: Approval) -> dict[str, str]:
-        return await self.names((*approval.plan.deciders, approval.by))
-
-    async def names(self, people: Sequence[str]) -> dict[str, str]:
-        found = [await self.directory.get(one) for one in people if one]
-        return {one.id: one.name for one in found if one is not None}
+        concerned = (*approval.plan.deciders, approval.by)
+        return {one.id: one.name for one in await self._people([one for one in concerned if one])}

@@ -125,17 +125,11 @@ def _opinion(approval: Approval, language: str) -> list[str]:
 
 def _result(approval: Approval, language: str) -> list[str]:
     if approval.effect is EffectState.DONE and approval.outcome is not None:
-        return [say("card.done", language, result=literal(_told(approval), language))]
+        changed = approval.outcome.effect or approval.outcome
+        return [say("card.done", language, result=literal(changed.note, language))]
     if approval.effect is EffectState.FAILED:
         return [say("card.failed", language, problem=literal(approval.problem or Note(key="error.gone"), language))]
     return [say(f"card.effect_{approval.effect.value or 'none'}", language)]
-
-
-def _told(approval: Approval) -> Note:
-    outcome = approval.outcome
-    if outcome is None:
-        return Note(key="error.gone")
-    return outcome.effect.note if outcome.effect else outcome.note
 
 
 def _listed(people: tuple[str, ...], names: Names, language: str) -> str:

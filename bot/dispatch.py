@@ -11,7 +11,6 @@ from bot.ends import Ends
 from bot.errors import ChatDown, ChatFailed, CountersignError
 from bot.events import Channel, Click, Directory, Post
 from bot.gate import Gates
-from bot.logs import bind
 from bot.records import WORK, Ask, Cancel, Close, Expire, Notice, Pressed, Remind, Resume, Wrote
 from bot.store.approvals import task_card
 from bot.store.connect import GONE
@@ -51,7 +50,6 @@ class Dispatch:
     async def handle(self, lease: Lease) -> Sequence[Write]:
         """One item of a lane. Returns the writes of the commit that pops it. While the platform is away the item
         waits, and no try is counted; but not for ever, because a single post may be what the platform chokes on."""
-        bind(lane=lease.lane, item=lease.item.id)
         try:
             return await self._handle(lease)
         except ChatDown as down:

@@ -19,22 +19,24 @@ NOTHING = "The card was taken back or its matter ended elsewhere; nothing was do
 
 def resume(approval: Approval, waiter: Waiter) -> Write:
     """What a waiting run hears."""
-    status, observation, effect = _heard(approval)
-    heard = Resume(run=waiter.run, uid=waiter.uid, status=status, observation=observation, effect=effect)
-    return Put(waiter.lane, f"resume:{waiter.uid}", heard.model_dump_json())
+    return _resumed(waiter, *_heard(approval))
 
 
 def undelivered(ask: Ask) -> list[Write]:
     """A card could not be brought to anybody: whoever waits for it hears so at once, not when it would have expired."""
     if ask.waiter:
         observation = {"error": "undelivered", "message": UNDELIVERED}
-        heard = Resume(run=ask.waiter.run, uid=ask.waiter.uid, status=CallStatus.FAILED, observation=observation)
-        return [Put(ask.waiter.lane, f"resume:{ask.waiter.uid}", heard.model_dump_json())]
+        return [_resumed(ask.waiter, CallStatus.FAILED, observation, None)]
     if not ask.plan.requester:
         return []
     note = Note(key="notice.undelivered", params={"task": ask.plan.subject})
     notice = Notice(person=ask.plan.requester, note=note)
     return [Put(f"notice:{ask.plan.requester}", f"undelivered:{ask.plan.subject}", notice.model_dump_json())]
+
+
+def _resumed(waiter: Waiter, status: CallStatus, observation: dict[str, Any], effect: Effect | None) -> Write:
+    heard = Resume(run=waiter.run, uid=waiter.uid, status=status, observation=observation, effect=effect)
+    return Put(waiter.lane, f"resume:{waiter.uid}", heard.model_dump_json())
 
 
 def _heard(approval: Approval) -> tuple[CallStatus, dict[str, Any], Effect | None]:

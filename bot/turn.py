@@ -70,8 +70,8 @@ class Turns:
 
     async def resume(self, lease: Lease, resume: Resume) -> Sequence[Write]:
         """Goes on with a paused run: what became of its call is an observation now."""
-        run = await self.runs.get(resume.run)
-        if run is None or run.status in (RunStatus.DONE, RunStatus.STOPPED):
+        run = await self._going(resume.run)
+        if run is None:
             return []
         bind(run=run.id)
         stored, fresh = len(run.trace.messages), self._settled(run, resume)
@@ -95,8 +95,8 @@ class Turns:
 
     async def give_up_resuming(self, item: Item, resume: Resume) -> Sequence[Write]:
         """The same after a button: what it changed is said, whatever else could not be."""
-        run = await self.runs.get(resume.run)
-        if run is None or run.status in (RunStatus.DONE, RunStatus.STOPPED):
+        run = await self._going(resume.run)
+        if run is None:
             return []
         stored = len(run.trace.messages)
         self._settled(run, resume)
@@ -123,6 +123,11 @@ class Turns:
     def _id(self, message: Message) -> str:
         """The id of a message's run."""
         return self.keys.derived("R", self.keys.partition(message.place.conversation), message.id)
+
+    async def _going(self, run_id: str) -> Run | None:
+        """A run that has not ended."""
+        run = await self.runs.get(run_id)
+        return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
 
     def _settled(self, run: Run, resume: Resume) -> bool:
         """How the call ended is in the run; False if it was already. Whatever is away from here on is news again."""
