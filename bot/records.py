@@ -291,7 +291,6 @@ class Notice(Frozen):
     kind: Literal["notice"] = "notice"
     person: str
     note: Note
-    run: str = ""
 
 
 Work = Annotated[
