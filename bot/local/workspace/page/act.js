@@ -65,7 +65,7 @@ function ask({ title, text, confirm, deny, style }) {
 }
 
 /** What a client sends: `@Name` as a real mention, everything else escaped. */
-export function encode(written) {
+function encode(written) {
   const names = [...model.people, model.bot]
     .flatMap(({ id, name, also, handle }) => [name, also, handle].map((known) => [known, id]))
     .filter(([name]) => name)

@@ -8,7 +8,7 @@ import { h, icon, reconcile, fill } from "./dom.js";
 import "./dialog.js";
 import { pane, start, tab, visible } from "./frame.js";
 import { author, doing, isBot, liveliest, mainList, rows, threadList } from "./messages.js";
-import { direct, everything, follow, HOME, look, model, on, refresh } from "./model.js";
+import { everything, follow, HOME, look, model, on, refresh } from "./model.js";
 import { gist } from "./mrkdwn.js";
 import { announce } from "./toast.js";
 import { t } from "./words.js";
@@ -42,11 +42,16 @@ const side = composer({
   sent: () => toEnd(threadStream),
 });
 
-/** Opens a thread on the right; `asked` when a person wanted it, so that a narrow screen turns to it. */
-function open(root, asked) {
+/** The right side holds this thread from now on; nothing is drawn yet. */
+function turnTo(root) {
   model.thread = root;
   threadStream.replaceChildren(h("div", { class: "list" }));
   side.refresh();
+}
+
+/** Opens a thread on the right; `asked` when a person wanted it, so that a narrow screen turns to it. */
+function open(root, asked) {
+  turnTo(root);
   if (asked) pane("thread");
   draw();
   toEnd(threadStream);
@@ -103,7 +108,6 @@ function suggest(text) {
 function drawThread() {
   const root = model.thread;
   const list = root ? threadList(root) : [];
-  panel.classList.toggle("none", !list.length);
   if (!list.length) {
     fill(panel, h("div", { class: "empty" }, icon("thread"), h("h3", {}, t("no_thread")), h("p", {}, t("no_thread_why"))));
     return;
@@ -152,11 +156,9 @@ function turnToThread(fresh, news) {
   const spoke = news.some((message) => (isBot(message) || !message.user) && message.thread_ts);
   if ((!fresh && !spoke) || (busy && model.thread)) return;
   const told = news.findLast((message) => model.private.includes(message) && message.thread_ts);
-  const root = told?.thread_ts ?? liveliest()?.root;
+  const root = told?.thread_ts ?? liveliest();
   if (!root || root === model.thread) return;
-  model.thread = root;
-  threadStream.replaceChildren(h("div", { class: "list" }));
-  side.refresh();
+  turnTo(root);
   setTimeout(() => toEnd(threadStream));
   const watching = model.tab === "log" && visible("panel-log");
   if (model.expecting && document.body.dataset.pane !== "nav" && !watching) pane("thread");

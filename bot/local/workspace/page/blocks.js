@@ -8,12 +8,11 @@ import { link, mention, mrkdwn } from "./mrkdwn.js";
 import { t, tokens } from "./words.js";
 
 /** A text object: `plain_text` or `mrkdwn`. */
-export function text(object, look) {
+function text(object, look) {
   if (!object) return [];
   if (object.type === "mrkdwn") return mrkdwn(object.text ?? "", object.verbatim ? { ...look, verbatim: true } : look);
   return [h("p", { dir: "auto" }, words(object))];
 }
-
 
 /**
  * The blocks of a message, a dialog or the Home tab. `env.look` finds people and channels;
@@ -95,7 +94,7 @@ const option = (given) => ({ value: given.value, label: words(given.text) });
 
 function chooser(part, block, env, options, blank) {
   const chosen = part.initial_option?.value ?? part.initial_user ?? "";
-  const select = h(
+  return h(
     "select",
     {
       class: "select",
@@ -106,7 +105,6 @@ function chooser(part, block, env, options, blank) {
     h("option", { value: "", disabled: true, selected: chosen === "" }, blank ?? (words(part.placeholder) || t("choose"))),
     options.map(({ value, label }) => h("option", { value, selected: value === chosen }, label)),
   );
-  return select;
 }
 
 function rich(part, look) {

@@ -36,7 +36,7 @@ export function composer({ place, placeholder, sent }) {
     drafts.delete(key);
     const went = await say(written, thread);
     form.removeAttribute("aria-busy");
-    if (went) sent(written);
+    if (went) sent();
     else if (!field.value && place().key === key) field.value = written;
     grow(field);
   };

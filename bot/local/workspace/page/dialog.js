@@ -13,7 +13,7 @@ const frame = document.getElementById("modal");
 let shown = { id: null, print: "" };
 
 /** Shows, redraws or closes the dialog, after what the server says is open. */
-export function draw() {
+function draw() {
   const view = model.view;
   const stamp = view ? JSON.stringify([view, model.spoken]) : "";
   if (stamp === shown.print) return;
@@ -69,21 +69,12 @@ async function submit(view) {
   const button = frame.querySelector("[type=submit]");
   if (missing.length || button.getAttribute("aria-busy")) return;
   button.setAttribute("aria-busy", "true");
-  await attempt(async () => complain(await send(view)));
+  await attempt(async () => {
+    const { errors } = await post("submit", { person: model.person, view_id: view.id, values: read() });
+    complain(errors ?? {});
+  });
   button.removeAttribute("aria-busy");
   await Promise.all([refresh.view(), refresh.messages()]);
-}
-
-/** Submits; gives what the bot finds wrong, by block. */
-async function send(view) {
-  try {
-    const { errors } = await post("submit", { person: model.person, view_id: view.id, values: read() });
-    return errors ?? {};
-  } catch (error) {
-    const errors = error.body?.errors;
-    if (errors && Object.keys(errors).length) return errors;
-    throw error;
-  }
 }
 
 /** Puts every complaint under its field and goes to the first. */

@@ -42,12 +42,12 @@ function face(person, number) {
 
 function languages() {
   for (const button of $("languages").children) {
-    button.setAttribute("aria-pressed", String(button.dataset.language === model.language));
+    button.setAttribute("aria-pressed", String(button.dataset.language === model.spoken));
   }
 }
 
 async function choose(lang) {
-  if (lang === model.language || !(await setLocale(lang))) return;
+  if (lang === model.spoken || !(await setLocale(lang))) return;
   const run = () => setLocale(lang, everyone());
   toast(t("language_set", { name: model.me.name }), { action: t("for_everybody"), run });
 }

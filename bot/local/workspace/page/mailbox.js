@@ -8,8 +8,7 @@ const panel = document.getElementById("panel-mail");
 const badge = document.getElementById("mail-count");
 let reading = null;
 
-const at = (mail) => (typeof mail.at === "number" ? mail.at : Date.parse(mail.at));
-const stamp = (mail) => (at(mail) < 1e11 ? at(mail) * 1000 : at(mail));
+const stamp = (mail) => Date.parse(mail.at);
 
 /** An address as a name where the page knows one. */
 function known(address) {
@@ -17,10 +16,9 @@ function known(address) {
   return look.people().find(({ email }) => email && email === bare.trim()) ?? null;
 }
 
-const list = (to) => (Array.isArray(to) ? to : [to]).filter(Boolean);
-const names = (to) => list(to).map((one) => known(one)?.name ?? one).join(", ");
+const names = (to) => to.map((one) => known(one)?.name ?? one).join(", ");
 
-export function draw() {
+function draw() {
   const fresh = model.mails.filter((mail) => stamp(mail) > model.seenMail).length;
   badge.textContent = fresh ? String(fresh) : "";
   document.body.toggleAttribute("data-new-mail", fresh > 0);
@@ -78,7 +76,7 @@ function letter(mail) {
       "dl",
       {},
       line("mail_from", mail.from),
-      line("mail_recipient", list(mail.to).map(whole).join(", ")),
+      line("mail_recipient", mail.to.map(whole).join(", ")),
       line("mail_at", full(stamp(mail))),
       line("mail_id", mail.message_id),
     ),

@@ -38,16 +38,15 @@ const notices = () =>
   model.private.filter(({ ts }) => !dismissed.has(ts)).map((notice) => ({ ...notice, bot_id: "B", private: true }));
 const ordered = (list) => list.sort((one, other) => Number(one.ts) - Number(other.ts));
 
-export const replies = (root) => model.messages.filter((message) => isReply(message) && message.thread_ts === root);
+const replies = (root) => model.messages.filter((message) => isReply(message) && message.thread_ts === root);
 
 /** What the bot says it is doing in a thread right now, or "". */
 export const doing = (root) => model.status.find(({ thread_ts }) => thread_ts === root)?.status ?? "";
 
-/** The thread in which the bot spoke last, as {root, ts}, or null. */
+/** The thread in which the bot spoke last, or undefined. */
 export function liveliest() {
   const spoken = model.messages.filter((message) => isBot(message) && isReply(message));
-  const last = ordered(spoken).at(-1);
-  return last ? { root: last.thread_ts, ts: last.ts } : null;
+  return ordered(spoken).at(-1)?.thread_ts;
 }
 
 /** Rows for `reconcile`. `inThread` hides reply counts and puts a line under the root. */

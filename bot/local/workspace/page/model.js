@@ -1,7 +1,7 @@
 /* What the page knows, and how it finds out. Views read `model` and listen for the names of what changed. */
 
 import { coalesce, Feed, get, post, Refused } from "./api.js";
-import { load, language, setZone } from "./words.js";
+import { load, setZone } from "./words.js";
 
 const KEPT = "countersign";
 const MOST_LINES = 2_000;
@@ -12,7 +12,7 @@ export const model = {
   person: kept.person ?? null,
   channel: kept.channel ?? null,
   tab: kept.tab ?? "thread",
-  language: kept.language ?? "zh",
+  spoken: null,
   team: {},
   bot: {},
   me: null,
@@ -52,7 +52,7 @@ export function on(names, listen) {
   for (const name of names.split(" ")) listeners.set(name, [...(listeners.get(name) ?? []), listen]);
 }
 
-export function emit(name) {
+function emit(name) {
   for (const listen of listeners.get(name) ?? []) listen();
 }
 
@@ -66,9 +66,9 @@ function read() {
 
 /** Remembers where this reader is, for the next visit. */
 export function keep() {
-  const { person, channel, tab, language: lang, seenMail } = model;
+  const { person, channel, tab, seenMail } = model;
   try {
-    localStorage.setItem(KEPT, JSON.stringify({ person, channel, tab, language: lang, seenMail }));
+    localStorage.setItem(KEPT, JSON.stringify({ person, channel, tab, seenMail }));
   } catch {
     return; // private windows may refuse; the page works without a memory
   }
@@ -92,7 +92,7 @@ function current(fetching, take) {
   });
 }
 
-export function connected(is) {
+function connected(is) {
   if (model.connected === is) return;
   model.connected = is;
   emit("connection");
@@ -113,8 +113,7 @@ export const refresh = {
     },
     async (state) => {
       state.people = state.people.map((one) => ({ ...one, name: one.display || one.name, handle: one.name }));
-      state.bot.name = state.people.find(({ id }) => id === state.bot.id)?.name ?? state.bot.name;
-      Object.assign(model, state, { me: person(state) });
+      Object.assign(model, state, { me: state.people.find(({ id }) => id === state.me.id) });
       model.person = model.me.id;
       if (model.channel !== HOME && !look.channel(model.channel)) model.channel = direct()?.id ?? null;
       setZone(model.me.tz);
@@ -169,18 +168,12 @@ export const refresh = {
   }),
 };
 
-const person = (state) => {
-  const id = typeof state.me === "string" ? state.me : state.me?.id;
-  return state.people.find((one) => one.id === (id ?? model.person)) ?? state.people.find((one) => !one.is_bot);
-};
-
 export const direct = () => model.channels.find((channel) => channel.kind === "im");
 
 async function speak(lang) {
   if (model.spoken === lang) return;
   await load(lang);
   model.spoken = lang;
-  model.language = language();
   emit("words");
 }
 

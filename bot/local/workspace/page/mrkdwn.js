@@ -76,7 +76,7 @@ const INLINE = new RegExp(
 );
 
 /** One line or more of running text, without quotes, lists and preformatted parts. */
-export function inline(text, look) {
+function inline(text, look) {
   const nodes = [];
   let at = 0;
   for (const found of text.matchAll(INLINE)) {

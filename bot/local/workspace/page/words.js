@@ -6,7 +6,7 @@ let words = {};
 let locale = "zh-CN";
 let zone;
 
-export const language = () => (locale.startsWith("zh") ? "zh" : "en");
+const language = () => (locale.startsWith("zh") ? "zh" : "en");
 
 /** Fetches the words of one language; keeps the old ones when that fails. */
 export async function load(lang) {
@@ -33,14 +33,12 @@ export function t(name, params = {}) {
 }
 
 /** Like `t`, or undefined where the page has no such sentence. */
-export const known = (name, params) => (`page.${name}` in words ? t(name, params) : undefined);
+export const known = (name) => (`page.${name}` in words ? t(name) : undefined);
 
-/** Fills in every element that names its words: data-t (text), data-t-label (accessible name), data-t-hint (tooltip). */
+/** Fills in every element that names its words: data-t (text), data-t-label (accessible name). */
 export function apply(root) {
   for (const element of root.querySelectorAll("[data-t]")) element.textContent = t(element.dataset.t);
   for (const element of root.querySelectorAll("[data-t-label]")) element.setAttribute("aria-label", t(element.dataset.tLabel));
-  for (const element of root.querySelectorAll("[data-t-hint]")) element.title = t(element.dataset.tHint);
-  for (const element of root.querySelectorAll("[data-t-placeholder]")) element.placeholder = t(element.dataset.tPlaceholder);
 }
 
 const format = (ms, options) => new Intl.DateTimeFormat(locale, { timeZone: zone, ...options }).format(ms);
