@@ -55,23 +55,16 @@ async def times_told(desk: Office, kind: str, **wanted: Any) -> int:
 
 
 async def hours_pass(desk: Office, hours: float) -> None:
-    """Both clocks go ahead: the bot's, and the server's, which is what timers go by."""
+    """The bot's clock goes ahead, and what it has set a timer for by then is in its lane when this returns. (Timers go
+    by the server's clock, which stands still here: those that are not due stay exactly as the bot has set them.)"""
     assert desk.bot is not None
-    keys = Keys()
+    keys, redis = Keys(), desk.bot.redis
     desk.clock.ahead += timedelta(hours=hours)
     for partition in range(keys.partitions):
         schedule = keys.key(partition, "t")
-        for timer in await desk.bot.redis.zrange(schedule, 0, -1):
-            due = await _due(desk, str(timer)) - desk.clock.ahead.total_seconds() * 1000
-            await desk.bot.redis.zadd(schedule, {timer: due}, xx=True)
-
-
-async def _due(desk: Office, timer: str) -> float:
-    """When the bot's clock will say that a card's timer is due (ms)."""
-    kind, approval, _ = timer.split(":")
-    card = await desk.approvals.get(approval)
-    assert card is not None
-    return card.expires_ms if kind == "expire" else (card.created_ms + card.expires_ms) / 2
+        for timer in await redis.zrangebyscore(schedule, "-inf", desk.clock().timestamp() * 1000):
+            await redis.zincrby(schedule, -desk.clock.ahead.total_seconds() * 1000, timer)
+    await desk.bot.intake.lanes.pump()
 
 
 def facts_of(card: dict[str, Any]) -> dict[str, str]:

@@ -250,10 +250,11 @@ class Office:
         assert self.bot is not None
         redis, keys = self.bot.redis, Keys()
         while True:
-            due = [await redis.zcard(keys.key(n, "z")) for n in range(keys.partitions)]
-            outbox = await redis.zcard("cs:{wf}:outbox")
-            if not any(due) and not outbox:
-                return
+            async with redis.pipeline(transaction=True) as at_once:  # one after another would miss what moves on
+                for place in (*(keys.key(n, "z") for n in range(keys.partitions)), "cs:{wf}:outbox"):
+                    at_once.zcard(place)
+                if not any(await at_once.execute()):
+                    return
             await asyncio.sleep(0.03)
 
     @property
