@@ -45,4 +45,4 @@ class Homes:
 
 async def summary(desk: Desk, request: Request, language: str) -> str:
     """A request in one line, e.g. *Sick leave, 8 days, 2026-11-21 – 2026-11-30*."""
-    return summary_of(await desk.engine.process_of(request), request)[language]
+    return summary_of(await desk.engine.process_of(request), request.filled, language)

@@ -213,7 +213,7 @@ async def _listed(use: Use, request: Request) -> dict[str, Any]:
         "request": request.id,
         "process": request.process,
         "status": request.status.value,
-        "summary": summary_of(process, request)["en"],
+        "summary": summary_of(process, request.filled, "en"),
         "waits_for": [await name_of(use.desk.directory, p) for p in request.waits_for],
         "since": request.changed.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
     }

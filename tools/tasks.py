@@ -165,7 +165,7 @@ async def _listed(use: Use, assigned: Assigned) -> dict[str, Any]:
         "process": assigned.request.process,
         "kind": assigned.task.kind.value,
         "requester": await name_of(use.desk.directory, assigned.request.initiator),
-        "summary": summary_of(process, assigned.request)["en"],
+        "summary": summary_of(process, assigned.request.filled, "en"),
         "since": assigned.task.since.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
     }
 

@@ -25,7 +25,7 @@ from tools.workflow.expressions import Type
 from tools.workflow.forms import FieldKind, Form, FormField, Level, length_of, read, refuse_missing
 from tools.workflow.graph import Definition, DefinitionRefused, NodeKind
 from tools.workflow.machine import happy_path
-from tools.workflow.state import Filled, Request
+from tools.workflow.state import Filled
 
 SHIPPED = ("leave", "expense")
 
@@ -107,17 +107,14 @@ def passes_by(process: Process, filled: Filled) -> str:
     return path[0].id if path and path[0].kind is NodeKind.SERVICE else ""
 
 
-def summary_of(process: Process, request: Request) -> dict[str, str]:
-    """One line about a request, in both languages."""
-    return {language: _summary(process.form, request.filled, language) for language in ("zh", "en")}
-
-
-def _summary(form: Form, filled: Filled, language: str) -> str:
+def summary_of(process: Process, filled: Filled, language: str) -> str:
+    """One line about a request."""
     shown = {"days": filled.days}
-    for field in form.fields:
-        option = field.option(filled.values.get(field.name, ""))
-        shown[field.name] = option.both[language] if option else filled.values.get(field.name, "")
-    return form.summary.both[language].format_map(shown)
+    for field in process.form.fields:
+        value = filled.values.get(field.name, "")
+        option = field.option(value)
+        shown[field.name] = option.both[language] if option else value
+    return process.form.summary.both[language].format_map(shown)
 
 
 def _types(form: Form) -> dict[str, Type]:
