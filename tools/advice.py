@@ -37,6 +37,7 @@ ADVICE: Mapping[str, str] = {
     "not_running": "Say that the request has ended, and how.",
     "not_yours": "Say that only the person who made the request can do that.",
     "busy": "Try once more.",
+    "no_card": "say that there is no such open card; the person may press Cancel on the card itself",
     "no_recipient": "Ask who the mail is for.",
     "no_address": "Say that the directory has no address for this person.",
     "empty_mail": "Ask what the mail should say.",

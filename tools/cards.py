@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from tools.advice import advice
 from tools.spec import Frozen, Note, Outcome, ToolError
 from tools.tool import Tool, Use
 
@@ -27,7 +28,7 @@ CANCEL_CARD = Tool(
     avoid_when="the request was started already (use withdraw_request), or the card is somebody else's task",
     args=CancelCard,
     returns='{"card", "status": "cancelled"}',
-    errors={"no_card": "say that there is no such open card; the person may press Cancel on the card itself"},
+    errors=advice("no_card"),
     example={"card": "A03k2j5d8f1g0h2"},
     run=run_cancel_card,
 )
