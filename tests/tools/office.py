@@ -10,13 +10,17 @@ from itertools import count
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from tools.catalog import TOOLS
 from tools.mail import MemoryMailer
 from tools.spec import Caller, Outcome, Person, Plan, ToolError
 from tools.tasks import plan_of
 from tools.tool import Desk, Tool, Use
+from tools.workflow.calendar import Calendar
 from tools.workflow.engine import EmbeddedEngine
-from tools.workflow.process import shipped
+from tools.workflow.process import Process, fill, shipped
+from tools.workflow.state import Filled
 from tools.workflow.store import MemoryStore
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
@@ -132,5 +136,20 @@ async def seen(card: Tool, work: Any) -> Any:
         raise
 
 
-def numbers(**values: str) -> dict[str, Decimal]:
-    return {name: Decimal(value) for name, value in values.items()}
+async def refused(work: Any) -> ToolError:
+    with pytest.raises(ToolError) as error:
+        await work
+    return error.value
+
+
+def filled(process: Process, form: Mapping[str, str], initiator: Person = ZHANG, **thresholds: str) -> Filled:
+    """The form as the engine would fill it in today."""
+    return fill(
+        process,
+        form,
+        initiator=initiator,
+        people=PEOPLE,
+        today=NOW.date(),
+        calendar=Calendar(),
+        numbers={name: Decimal(value) for name, value in thresholds.items()},
+    )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import re
 import string
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +55,17 @@ def test_names_are_unique() -> None:
     assert len({t.name for t in TOOLS}) == len(TOOLS)
 
 
-def raised() -> set[str]:
-    """Every code that a `ToolError` is raised with."""
-    found: set[str] = set()
+def errors() -> Iterator[tuple[str, ast.Call]]:
+    """Every place where a `ToolError` is made, and its code."""
     for source in SOURCES:
         for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ToolError":
                 assert isinstance(node.args[0], ast.Constant), f"{source}:{node.lineno}"
-                found.add(str(node.args[0].value))
-    return found
+                yield str(node.args[0].value), node
+
+
+def raised() -> set[str]:
+    return {code for code, _ in errors()}
 
 
 def test_every_error_has_advice_a_card_and_words() -> None:
@@ -74,12 +77,9 @@ def test_every_error_has_advice_a_card_and_words() -> None:
 
 def test_the_parameters_of_errors_fill_their_words() -> None:
     given: dict[str, set[str]] = {}
-    for source in SOURCES:
-        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ToolError":
-                names = {k.arg for k in node.keywords if k.arg} - {"ask", "field"}
-                code = str(ast.literal_eval(node.args[0]))
-                given[code] = given.get(code, names) & names
+    for code, node in errors():
+        names = {k.arg for k in node.keywords if k.arg} - {"ask", "field"}
+        given[code] = given.get(code, names) & names
     for code, names in given.items():
         for language in LANGUAGES:
             assert placeholders(sentences()[f"error.{code}"][language]) <= names, code

@@ -7,21 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from email.message import EmailMessage
-from typing import Any
 
 import pytest
 
-from tests.tools.office import LI, SICK, WANG, ZHANG, ZHAO, Office, office
+from tests.tools.office import LI, SICK, WANG, ZHANG, ZHAO, Office, office, refused
 from tools.mail import SmtpMailer, message_id_of
-from tools.spec import EffectUnknown, ToolError
+from tools.spec import EffectUnknown
 
 MAIL = {"to": "李四", "subject": "请假申请 L-0012", "body": "李四你好，\n请看一下。"}
-
-
-async def refused(work: Any) -> ToolError:
-    with pytest.raises(ToolError) as error:
-        await work
-    return error.value
 
 
 async def test_preview_then_send() -> None:

@@ -1,22 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from bot.texts import label, literal, say
-from tests.tools.office import LI, LONG, SHORT, SICK, TAXI, WANG, ZHANG, known, office
-from tools.spec import Plan, ToolError
+from tests.tools.office import LI, LONG, SHORT, SICK, TAXI, WANG, ZHANG, known, office, refused
+from tools.spec import Plan
 
 
 def shown(plan: Plan, language: str = "zh") -> dict[str, str]:
     return {label(f.label, language): literal(f.value, language) for f in plan.facts}
-
-
-async def refused(work: Any) -> ToolError:
-    with pytest.raises(ToolError) as error:
-        await work
-    return error.value
 
 
 async def test_what_can_be_asked_for() -> None:

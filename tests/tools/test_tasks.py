@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pydantic import ValidationError
 
 from bot.texts import label, literal, say
-from tests.tools.office import LI, LONG, NOW, SICK, TAXI, WANG, ZHANG, ZHAO, Office, known, office
-from tools.spec import Plan, ToolError
+from tests.tools.office import LI, LONG, NOW, SICK, TAXI, WANG, ZHANG, ZHAO, Office, known, office, refused
+from tools.spec import Plan
 from tools.tasks import DecideStored, check_decide
 from tools.workflow.state import Decision
 
@@ -17,12 +15,6 @@ async def there() -> Office:
     opened = office()
     await opened.start(LONG)
     return opened
-
-
-async def refused(work: Any) -> ToolError:
-    with pytest.raises(ToolError) as error:
-        await work
-    return error.value
 
 
 def shown(plan: Plan) -> list[tuple[str, str]]:

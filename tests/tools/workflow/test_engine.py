@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.tools.office import LI, LONG, NOW, SHORT, SICK, TAXI, WANG, ZHANG, Office, People, office
+from tests.tools.office import LI, LONG, NOW, SHORT, SICK, TAXI, WANG, ZHANG, Office, People, office, refused
 from tools.spec import ToolError
 from tools.workflow.engine import EmbeddedEngine
 from tools.workflow.process import Process, compile_process, shipped
@@ -30,9 +30,7 @@ async def kinds(engine: EmbeddedEngine) -> list[tuple[str, str, str]]:
 
 
 async def refusal(work: object) -> str:
-    with pytest.raises(ToolError) as error:
-        await work  # type: ignore[misc]
-    return error.value.code
+    return (await refused(work)).code
 
 
 async def test_a_request_from_start_to_end(engine: EmbeddedEngine) -> None:

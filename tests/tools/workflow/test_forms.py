@@ -1,33 +1,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import date
 from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tools.office import LI, LIN, LONG, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, numbers
+from tests.tools.office import LI, LIN, LONG, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, filled
 from tools.spec import Person, ToolError
-from tools.workflow.calendar import Calendar
-from tools.workflow.process import Process, fill, passes_by, shipped
+from tools.workflow.process import Process, passes_by, shipped
 from tools.workflow.state import Filled
 
-TODAY = date(2026, 11, 20)
 LEAVE, EXPENSE = shipped()
-
-
-def filled(process: Process, form: dict[str, str], initiator: Person = ZHANG, **thresholds: str) -> Filled:
-    return fill(
-        process,
-        form,
-        initiator=initiator,
-        people=PEOPLE,
-        today=TODAY,
-        calendar=Calendar(),
-        numbers=numbers(**thresholds),
-    )
 
 
 def refused(process: Process, form: dict[str, str], initiator: Person = ZHANG) -> ToolError:

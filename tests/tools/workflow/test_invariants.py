@@ -12,11 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.tools.office import LONG, PEOPLE, SHORT, SICK, TAXI
+from tests.tools.office import LONG, PEOPLE, SHORT, SICK, TAXI, filled
 from tools.spec import ToolError
-from tools.workflow.calendar import Calendar
 from tools.workflow.machine import apply
-from tools.workflow.process import fill, shipped
+from tools.workflow.process import shipped
 from tools.workflow.state import (
     ALLOWED,
     RULE,
@@ -65,15 +64,8 @@ class Approvals(RuleBasedStateMachine):
         self.notices += notices
 
     def filled(self, change: dict[str, str]) -> Filled:
-        return fill(
-            self.process,
-            {**self.form, **{k: v for k, v in change.items() if k in self.form}},
-            initiator=self.author,
-            people=PEOPLE,
-            today=self.now.date(),
-            calendar=Calendar(),
-            numbers={},
-        )
+        changed = {**self.form, **{k: v for k, v in change.items() if k in self.form}}
+        return filled(self.process, changed, self.author)
 
     def attempt(self, command: Any) -> bool:
         """Carries a command out; a refusal changes nothing."""
@@ -202,16 +194,8 @@ TestApprovals = Approvals.TestCase
 
 
 def test_s8_the_rule_acts_in_its_own_name() -> None:
-    filled = fill(
-        LEAVE,
-        SHORT,
-        initiator=PEOPLE[0],
-        people=PEOPLE,
-        today=datetime(2026, 11, 20, tzinfo=UTC).date(),
-        calendar=Calendar(),
-        numbers={},
-    )
-    command = Start(request="L-0001", process="leave", definition="d", form="f", initiator="U1", filled=filled)
+    form = filled(LEAVE, SHORT)
+    command = Start(request="L-0001", process="leave", definition="d", form="f", initiator="U1", filled=form)
     request, notices = apply(LEAVE.definition, None, command, datetime(2026, 11, 20, tzinfo=UTC))
     assert (request.status, request.rule, request.tasks, notices) == (Status.APPROVED, "short_leave", (), ())
     assert [(e.what, e.by) for e in request.events][-2:] == [("flow", RULE), ("end", RULE)]
