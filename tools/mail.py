@@ -45,7 +45,7 @@ class Mail:
 
 @dataclass
 class MemoryMailer:
-    """Keeps mails in a list; `failing` is raised instead."""
+    """A `Mailer` in memory, for tests: keeps mails in a list; `failing` is raised instead."""
 
     mails: list[Mail] = field(default_factory=list)
     failing: Exception | None = None
