@@ -18,8 +18,7 @@ from bot import main as composition
 from bot.cancel import ending
 from bot.doctor import examine, explained
 from bot.errors import CountersignError
-from bot.local.embedded import Embedded
-from bot.outside import outside_of
+from bot.outside import outside_of, redis_of
 from bot.records import Approval
 from bot.settings import Settings, read
 from bot.store.approvals import Approvals
@@ -161,15 +160,12 @@ def doctor() -> None:
 @asynccontextmanager
 async def _stores(settings: Settings) -> AsyncIterator[tuple[Journal, Runs, Approvals]]:
     """Read access to what the bot keeps, whether it runs or not."""
-    embedded = None if settings.redis_url else Embedded(settings.data_dir / "redis")
-    url = settings.redis_url or (await embedded.ensure() if embedded else "")
-    redis, keys = await connect(url, retries=2), Keys()
-    try:
-        yield Journal(redis, keys), Runs(redis, keys), Approvals(redis, keys)
-    finally:
-        await redis.aclose()
-        if embedded:
-            await embedded.close()
+    async with redis_of(settings) as (url, _):
+        redis, keys = await connect(url, retries=2), Keys()
+        try:
+            yield Journal(redis, keys), Runs(redis, keys), Approvals(redis, keys)
+        finally:
+            await redis.aclose()
 
 
 def _line(record: Record, as_json: bool) -> None:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal
 
-from openai import AsyncOpenAI, DefaultAioHttpClient
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.slack import app as slack
@@ -14,7 +13,7 @@ from bot.chat.slack.calls import call
 from bot.errors import ChatFailed, CountersignError, ModelDown, ModelRefused, StoreDown
 from bot.logs import redact
 from bot.outside import Outside
-from bot.react.model import OpenAIModel
+from bot.react.model import open_model
 from bot.store.check import Severity, check
 from bot.store.connect import connect
 from bot.store.keys import Keys
@@ -117,10 +116,7 @@ async def _redis(outside: Outside) -> AsyncIterator[Finding]:
 
 async def _model(outside: Outside) -> AsyncIterator[Finding]:
     """One tool call: an endpoint that only chats cannot drive the bot."""
-    async with AsyncOpenAI(
-        base_url=outside.model_url or None, api_key=outside.model_key, http_client=DefaultAioHttpClient()
-    ) as client:
-        model = OpenAIModel(client, outside.model_name, retries=0)
+    async with open_model(outside.model_url, outside.model_key, outside.model_name, retries=0) as model:
         asked = [{"role": "user", "content": "Call the tool echo with the word hello."}]
         reply = await model.reply(asked, [ECHO], timeout_s=30)
     if any(one.name == "echo" for one in reply.calls):

@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from aiohttp import web
-from openai import AsyncOpenAI, DefaultAioHttpClient
 from redis.asyncio import Redis
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
@@ -35,7 +34,7 @@ from bot.intake import LaneIntake, OpenCards
 from bot.outside import Outside, banner, outside_of
 from bot.react.guards import Limits as LoopLimits
 from bot.react.loop import Loop
-from bot.react.model import Model, OpenAIModel
+from bot.react.model import Model, open_model
 from bot.settings import Settings
 from bot.show import Steps
 from bot.store.approvals import Approvals
@@ -121,7 +120,8 @@ async def assembled(
         stores = await stack.enter_async_context(_stores(settings, outside, tuning))
         platform = await stack.enter_async_context(_slack(settings, outside, stores))
         if model is None:
-            model = await stack.enter_async_context(_model(outside))
+            opening = open_model(outside.model_url, outside.model_key, outside.model_name)
+            model = await stack.enter_async_context(opening)
         chat, directory = platform.chat, platform.directory
 
         desk = _desk(settings, outside, tuning, stores, directory)
@@ -213,15 +213,6 @@ def _turns(settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, 
     )
 
 
-@asynccontextmanager
-async def _model(outside: Outside) -> AsyncIterator[OpenAIModel]:
-    """One client per process: making one costs more than a whole step."""
-    async with AsyncOpenAI(
-        base_url=outside.model_url or None, api_key=outside.model_key, http_client=DefaultAioHttpClient()
-    ) as client:
-        yield OpenAIModel(client, outside.model_name)
-
-
 async def serve(settings: Settings) -> None:
     """`countersign run`: until SIGTERM or Ctrl-C, then what runs is finished or handed over."""
     logs.configure(settings.log_level, None if settings.log_format == "auto" else settings.log_format == "json")
@@ -230,7 +221,7 @@ async def serve(settings: Settings) -> None:
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, bot.worker.stop)
         async with connected(bot, settings, outside):
-            print(banner(settings, outside), flush=True)
+            print(banner(outside), flush=True)
             await bot.worker.run()
         log.info("stopped")
 

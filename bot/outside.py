@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from bot.errors import LocalFailed, SettingsWrong
 from bot.local.embedded import Embedded
 from bot.settings import Settings
@@ -50,12 +52,8 @@ async def outside_of(settings: Settings, *, start: bool = True) -> AsyncIterator
     """The real services by setting; each missing one replaced by its local stand-in (not started if not `start`)."""
     _usable(settings.data_dir)
     async with AsyncExitStack() as stack:
-        redis_url, missing, upkeep = settings.redis_url, [] if settings.redis_url else ["redis"], tuple[Job, ...]()
-        if not redis_url:
-            embedded = Embedded(settings.data_dir / "redis")
-            redis_url = await embedded.ensure()
-            upkeep = (partial(_keep, embedded),)
-            stack.push_async_callback(embedded.close)
+        redis_url, upkeep = await stack.enter_async_context(redis_of(settings))
+        missing = [] if settings.redis_url else ["redis"]
         services = [
             name
             for name, real in (
@@ -67,6 +65,20 @@ async def outside_of(settings: Settings, *, start: bool = True) -> AsyncIterator
         ]
         local = await stack.enter_async_context(_standins(settings, services, redis_url)) if services and start else {}
         yield replace(_outside(settings, redis_url, local, (*missing, *services)), upkeep=upkeep)
+
+
+@asynccontextmanager
+async def redis_of(settings: Settings) -> AsyncIterator[tuple[str, tuple[Job, ...]]]:
+    """The Redis by setting, or else the embedded one, for as long as the context is open; and what keeps it alive."""
+    if settings.redis_url:
+        yield settings.redis_url, ()
+        return
+    embedded = Embedded(settings.data_dir / "redis")
+    url = await embedded.ensure()
+    try:
+        yield url, (partial(_keep, embedded),)
+    finally:
+        await embedded.close()
 
 
 def _usable(folder: Path) -> None:
@@ -86,8 +98,8 @@ async def _keep(embedded: Embedded) -> None:
 
 
 def _outside(settings: Settings, redis_url: str, local: dict[str, str], standins: tuple[str, ...]) -> Outside:
-    def secret(value: object) -> str:
-        return value.get_secret_value() if value is not None else ""  # type: ignore[attr-defined]
+    def secret(value: SecretStr | None) -> str:
+        return value.get_secret_value() if value is not None else ""
 
     workspace, model = "workspace" in standins, "model" in standins
     return Outside(
@@ -155,7 +167,7 @@ async def _ready(child: asyncio.subprocess.Process) -> dict[str, str]:
     return dict(json.loads(line))
 
 
-def banner(settings: Settings, outside: Outside) -> str:
+def banner(outside: Outside) -> str:
     """What runs, which of it is a stand-in, and where to look."""
     rows = [
         ("workspace", outside.slack_api_url if "workspace" not in outside.standins else "local stand-in for Slack"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import openai
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from bot.errors import ModelDown, ModelRefused
 
@@ -39,6 +40,13 @@ class Reply:
 class Model(Protocol):
     async def reply(self, messages: Messages, tools: Sequence[dict[str, Any]], *, timeout_s: float) -> Reply:
         """One reply. Raises `ModelDown` when it may work later, `ModelRefused` when it will not."""
+
+
+@asynccontextmanager
+async def open_model(url: str, key: str, name: str, *, retries: int = 1) -> AsyncIterator[OpenAIModel]:
+    """A model with one client, for a whole process: making one costs more than a whole step. `url` empty: OpenAI's."""
+    async with AsyncOpenAI(base_url=url or None, api_key=key, http_client=DefaultAioHttpClient()) as client:
+        yield OpenAIModel(client, name, retries=retries)
 
 
 @dataclass(frozen=True, slots=True)
