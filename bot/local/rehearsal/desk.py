@@ -20,12 +20,6 @@ def todo(scene: Scene, frame: Frame) -> Reply:
     return one(Call("query_todo_tasks", tell.why(scene, "todo_of", name=person), {"person": person}))
 
 
-def mine(scene: Scene, frame: Frame) -> Reply:
-    if scene.last:
-        return tell.result(scene)
-    return one(Call("my_requests", tell.why(scene, "mine")))
-
-
 def decide(scene: Scene, frame: Frame) -> Reply:
     """Own tasks first. Where there is none, the person's own waiting request and whoever it waits for:
     a gullible model would try that, so this one does."""

@@ -59,16 +59,13 @@ def drop(scene: Scene, frame: Frame) -> Reply:
     return tell.words(scene, "dropped")
 
 
-def processes(scene: Scene, frame: Frame) -> Reply:
-    if not scene.last:
-        return one(Call("list_processes", tell.why(scene, "processes")))
-    return tell.result(scene)
+def looking(tool: str, why: str) -> Handler:
+    """Looks with one tool and tells what it gave."""
 
+    def look(scene: Scene, frame: Frame) -> Reply:
+        return tell.result(scene) if scene.last else one(Call(tool, tell.why(scene, why)))
 
-def people(scene: Scene, frame: Frame) -> Reply:
-    if not scene.last:
-        return one(Call("list_people", tell.why(scene, "people")))
-    return tell.result(scene)
+    return look
 
 
 HANDLERS: Mapping[str, Handler] = {
@@ -78,11 +75,11 @@ HANDLERS: Mapping[str, Handler] = {
     "resubmit": requests.resubmit,
     "todo": desk.todo,
     "decide": desk.decide,
-    "mine": desk.mine,
+    "mine": looking("my_requests", "mine"),
     "expense": requests.expense,
     "leave": requests.leave,
-    "processes": processes,
-    "people": people,
+    "processes": looking("list_processes", "processes"),
+    "people": looking("list_people", "people"),
     "dinner": lambda scene, frame: tell.words(scene, "dinner"),
     "help": lambda scene, frame: tell.words(scene, "help"),
     "unknown": lambda scene, frame: tell.words(scene, "unknown"),

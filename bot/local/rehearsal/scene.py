@@ -62,10 +62,6 @@ class Scene:
     """Open cards of the conversation: (id, tool)."""
 
     @property
-    def text(self) -> str:
-        return self.turns[-1].text if self.turns else ""
-
-    @property
     def name(self) -> str:
         return self.turns[-1].name if self.turns else ""
 
