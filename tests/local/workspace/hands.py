@@ -7,9 +7,11 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import pytest
 from aiohttp import web
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.local.workspace.delivery import Timing
@@ -32,6 +34,13 @@ def setup(**changes: object) -> Setup:
 
 def web_client(workspace: Workspace, token: str = BOT_TOKEN) -> AsyncWebClient:
     return AsyncWebClient(token=token, base_url=f"{workspace.address}/api/", retry_handlers=[])
+
+
+async def error_of(call: Awaitable[object]) -> str:
+    """The error name a Web API call is refused with."""
+    with pytest.raises(SlackApiError) as refused:
+        await call
+    return str(refused.value.response["error"])
 
 
 def bolt(workspace: Workspace) -> AsyncApp:

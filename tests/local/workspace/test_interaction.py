@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
@@ -17,7 +16,7 @@ from bot.local.workspace.refused import Refused
 from bot.local.workspace.server import serving
 from bot.local.workspace.workspace import Workspace
 from bot.local.workspace.world import Json
-from tests.local.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, setup
+from tests.local.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, error_of, setup
 
 
 class Clock:
@@ -89,22 +88,16 @@ def card(*buttons: Json) -> list[Json]:
     return [{"type": "actions", "block_id": "a", "elements": list(buttons)}]
 
 
-async def refusal(call: Any) -> str:
-    with pytest.raises(SlackApiError) as refused:
-        await call
-    return str(refused.value.response["error"])
-
-
 async def test_trigger_ids(workspace: Workspace, client: AsyncWebClient, clock: Clock) -> None:
     used, late = workspace.triggers.mint(ZHANG), workspace.triggers.mint(ZHANG)
     await client.views_open(trigger_id=used, view=modal())
-    assert await refusal(client.views_open(trigger_id=used, view=modal())) == "exchanged_trigger_id"
+    assert await error_of(client.views_open(trigger_id=used, view=modal())) == "exchanged_trigger_id"
     clock.now += 3.1
-    assert await refusal(client.views_open(trigger_id=late, view=modal())) == "expired_trigger_id"
-    assert await refusal(client.views_open(trigger_id="12345.98765.abcd", view=modal())) == "invalid_trigger_id"
+    assert await error_of(client.views_open(trigger_id=late, view=modal())) == "expired_trigger_id"
+    assert await error_of(client.views_open(trigger_id="12345.98765.abcd", view=modal())) == "invalid_trigger_id"
     fresh = workspace.triggers.mint(ZHANG)
     assert (
-        await refusal(client.views_open(trigger_id=fresh, view={"type": "modal", "blocks": []})) == "invalid_arguments"
+        await error_of(client.views_open(trigger_id=fresh, view={"type": "modal", "blocks": []})) == "invalid_arguments"
     )
     await client.views_open(trigger_id=fresh, view=modal())
 
@@ -115,12 +108,12 @@ async def test_dialogs_stack_three_high(workspace: Workspace, driver: Driver, cl
     for _ in range(2):
         top = (await client.views_push(trigger_id=mint(ZHANG), view=modal()))["view"]
     assert (top["root_view_id"], len(driver.views(ZHANG))) == (root["id"], 3)
-    assert await refusal(client.views_push(trigger_id=mint(ZHANG), view=modal())) == "push_limit_reached"
+    assert await error_of(client.views_push(trigger_id=mint(ZHANG), view=modal())) == "push_limit_reached"
     new = await client.views_update(view_id=top["id"], view=modal(callback_id="new"), hash=top["hash"])
     assert driver.view(ZHANG) == new["view"]
     stale = client.views_update(view_id=top["id"], view=modal(), hash=top["hash"])
-    assert await refusal(stale) == "hash_conflict"
-    assert await refusal(client.views_update(view_id="V0", view=modal())) == "not_found"
+    assert await error_of(stale) == "hash_conflict"
+    assert await error_of(client.views_update(view_id="V0", view=modal())) == "not_found"
     await client.views_open(trigger_id=mint(ZHANG), view=modal())
     assert len(driver.views(ZHANG)) == 1
 

@@ -14,16 +14,20 @@ from bot.local.workspace.driver import Driver
 from bot.local.workspace.server import serving
 from bot.local.workspace.workspace import Workspace
 from bot.local.workspace.world import Room
-from tests.local.workspace.hands import APP_TOKEN, BOT_TOKEN, DM_LI, DM_ZHANG, GENERAL, LI, ZHANG, setup, web_client
+from tests.local.workspace.hands import (
+    APP_TOKEN,
+    BOT_TOKEN,
+    DM_LI,
+    DM_ZHANG,
+    GENERAL,
+    LI,
+    ZHANG,
+    error_of,
+    setup,
+    web_client,
+)
 
 SECTION = [{"type": "section", "block_id": "s", "text": {"type": "mrkdwn", "text": "hello"}}]
-
-
-async def error_of(call: Any) -> str:
-    """The error name the call is refused with."""
-    with pytest.raises(SlackApiError) as refused:
-        await call
-    return str(refused.value.response["error"])
 
 
 @pytest.mark.parametrize("encoding", ["json", "form", "query"])
