@@ -38,7 +38,7 @@ async def call(
         try:
             return dict((await method(**arguments)).data)  # type: ignore[arg-type]
         except SlackApiError as error:
-            code, wait_s = _reading(error)
+            code, wait_s = _reading(error, pause_s)
             again = code == LIMITED or (code == UNREACHABLE and repeatable)
         except (ClientError, TimeoutError, OSError):
             code, wait_s, again = UNREACHABLE, pause_s, repeatable
@@ -55,16 +55,16 @@ def _failed(code: str, method: str) -> ChatFailed:
     return ChatDown(code, method) if code in (UNREACHABLE, LIMITED) else ChatFailed(code, method)
 
 
-def _reading(error: SlackApiError) -> tuple[str, float]:
+def _reading(error: SlackApiError, pause_s: float) -> tuple[str, float]:
     """(code, seconds to wait) of a refusal; a server error is as unclear as a dropped connection."""
     answer: Any = error.response
     status = int(getattr(answer, "status_code", 0) or getattr(answer, "status", 0))
     if status == 429:
         return LIMITED, _seconds(answer.headers.get("Retry-After"))
     if not isinstance(answer, AsyncSlackResponse) or status >= 500:
-        return UNREACHABLE, 0.3
+        return UNREACHABLE, pause_s
     code = str(answer.get("error") or UNREACHABLE)
-    return (UNREACHABLE, 0.3) if code in UNCLEAR else (code, 0.0)
+    return (UNREACHABLE, pause_s) if code in UNCLEAR else (code, 0.0)
 
 
 def _seconds(header: str | None) -> float:
