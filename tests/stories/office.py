@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from bot.local.mailbox import Mailbox
 from bot.local.rehearsal.serve import Rehearsal
@@ -62,7 +63,8 @@ class Office:
 
     driver: Driver
     mailbox: Mailbox
-    rehearsal: Rehearsal
+    answering: asyncio.Event
+    """While this is not set, the rehearsal model thinks."""
     redis_url: str
     address: str
     smtp_url: str
@@ -143,20 +145,29 @@ class Office:
         child = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=env)
         process = Process(child)
         try:
-            await self.driver.connected()
+            await self.driver.connected(timeout=PATIENCE_S)
             yield process
         finally:
             await process.kill()
 
-    def killing(self, process: Process, when: Callable[[], object]) -> None:
-        """SIGKILL at the very change of the workspace after which `when` is true: the bot hears of it no more."""
+    def once(self, when: Callable[[], object], act: Callable[[], object]) -> None:
+        """Acts at the very change of the workspace after which `when` is true, before anybody hears of it."""
 
         def look(_: Change) -> None:
-            if process.child.returncode is None and when():
+            if when():
                 self.driver.ws.changes.listeners.remove(look)
-                process.child.send_signal(signal.SIGKILL)
+                act()
 
         self.driver.ws.changes.listeners.append(look)
+
+    def killing(self, process: Process, when: Callable[[], object]) -> None:
+        """SIGKILL at the very change of the workspace after which `when` is true: the bot hears of it no more."""
+        child = process.child
+        self.once(lambda: child.returncode is None and when(), lambda: child.send_signal(signal.SIGKILL))
+
+    def thinking_from_the_first_step_on(self, person: str) -> None:
+        """The rehearsal model answers nothing after a first step was shown to this person, until `answering` is set."""
+        self.once(lambda: self.steps(self.dm(person)), self.answering.clear)
 
     # People
 
@@ -289,10 +300,6 @@ class Process:
             self.child.send_signal(signal.SIGKILL)
         await self.child.wait()
 
-    async def terminate(self) -> int:
-        self.child.send_signal(signal.SIGTERM)
-        return await asyncio.wait_for(self.child.wait(), PATIENCE_S)
-
 
 def quick_settings(**changes: Any) -> Settings:
     values: dict[str, Any] = {"post_spacing_ms": 1, "lease_seconds": 3.0, **changes}
@@ -303,12 +310,11 @@ def quick_settings(**changes: Any) -> Settings:
 async def office(
     redis_url: str,
     *,
-    delay_s: float = 0.0,
     folder: Path | None = None,
     more: Sequence[Person] = (),
     redelivery: tuple[float, ...] = (0.1, 0.2, 0.3),
 ) -> AsyncIterator[Office]:
-    """Opens the outside world. `delay_s`: how long the rehearsal model takes for a reply; `more`: further people."""
+    """Opens the outside world. `more`: further people."""
     mailbox = Mailbox()
     smtp_port = await mailbox.start()
     demo = read_world()
@@ -318,20 +324,32 @@ async def office(
         folder=folder,
         mailbox=mailbox,
     )
-    rehearsal = Rehearsal(delay_s)
-    site = web.Application(client_max_size=16 * 1024 * 1024)
-    site.add_routes([*server.routes(workspace), *rehearsal.routes()])
+    answering = asyncio.Event()
+    answering.set()
+    site = web.Application(client_max_size=16 * 1024 * 1024, middlewares=[_thinking(answering)])
+    site.add_routes([*server.routes(workspace), *Rehearsal().routes()])
     runner = web.AppRunner(site, access_log=None, shutdown_timeout=1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     address = f"http://127.0.0.1:{runner.addresses[0][1]}"
     workspace.started(address)
     try:
-        yield Office(Driver(workspace), mailbox, rehearsal, redis_url, address, f"smtp://127.0.0.1:{smtp_port}")
+        yield Office(Driver(workspace), mailbox, answering, redis_url, address, f"smtp://127.0.0.1:{smtp_port}")
     finally:
+        answering.set()
         await workspace.close()
         await runner.cleanup()
         await mailbox.close()
+
+
+def _thinking(answering: asyncio.Event) -> Middleware:
+    @web.middleware
+    async def thinking(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path.startswith("/v1/"):
+            await answering.wait()
+        return await handler(request)
+
+    return thinking
 
 
 def key_of(message: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from redis.asyncio import Redis
 
 from bot.local.workspace.workspace import Change
 from bot.react.model import Messages, Reply, ScriptedModel
-from tests.stories.office import GENERAL, LI, ZHANG, Office, key_of, office, text_of
+from tests.stories.office import GENERAL, LI, PATIENCE_S, ZHANG, Office, key_of, office, text_of
 from tests.stories.script import expense, requests_of
 
 EXPENSE = "报销差旅费 500 元，审批人李四"
@@ -130,13 +131,15 @@ async def test_m_killed_in_the_middle_of_a_run_another_process_answers_once(empt
 
 
 async def test_m_killed_as_soon_as_the_event_was_acknowledged_answered_once(valkey: str) -> None:
-    """The model is slow, so that nothing was said yet: what was acknowledged is in Redis, or it is lost."""
-    async with office(valkey, delay_s=0.4) as slow:
+    """The model thinks, so that nothing was said yet: what was acknowledged is in Redis, or it is lost."""
+    async with office(valkey) as slow:
+        slow.answering.clear()
         async with slow.spawned() as bot:
             await slow.says(ZHANG, LEAVE)
             await slow.until(lambda: slow.driver.acks)
             await bot.kill()
         assert slow.posts(slow.dm(ZHANG)) == []
+        slow.answering.set()
         async with slow.opened():
             assert "审批" in await final(slow)
             await slow.quiet()
@@ -240,29 +243,34 @@ async def test_n_stop_concerns_what_was_said_before_not_after(empty: Office) -> 
         assert "已停下" in empty.said(empty.dm(ZHANG))
 
 
-async def test_n_stop_while_a_step_is_shown_keeps_the_steps_and_changes_nothing(valkey: str) -> None:
-    """With the rehearsal model on a real socket, slow."""
-    async with office(valkey, delay_s=1.0) as slow, slow.opened():
-        await slow.says(ZHANG, LEAVE)
-        await slow.until(lambda: slow.steps(slow.dm(ZHANG)))
-        await slow.says(ZHANG, "stop")
-        [stopped] = await slow.until(lambda: [t for t in slow.finals(slow.dm(ZHANG)) if "已停下" in t], 0.9)
-        assert "没有做任何改动" in stopped
+async def test_n_stop_while_a_step_is_shown_keeps_the_steps_and_changes_nothing(desk: Office) -> None:
+    """With the rehearsal model on a real socket, thinking about its second reply."""
+    here = desk.dm(ZHANG)
+    desk.thinking_from_the_first_step_on(ZHANG)
+    await desk.says(ZHANG, LEAVE)
+    await desk.until(lambda: desk.steps(here))
+    await desk.says(ZHANG, "stop")
+    [stopped] = await desk.until(lambda: [t for t in desk.finals(here) if "已停下" in t], 2)
+    assert "没有做任何改动" in stopped
+    assert len(desk.steps(here)) == 1
 
 
-async def test_sigterm_in_the_middle_of_a_run_it_is_finished_and_answered_once(valkey: str) -> None:
-    async with office(valkey, delay_s=0.5) as slow:
-        async with slow.spawned() as bot:
-            await slow.says(ZHANG, LEAVE)
-            await slow.until(lambda: slow.steps(slow.dm(ZHANG)))
-            assert not slow.finals(slow.dm(ZHANG))
-            assert await bot.terminate() == 0
-        assert len(slow.finals(slow.dm(ZHANG))) == 1, "finished before it went"
-        async with slow.opened():
-            assert "Countersign" in await slow.answer(ZHANG, "help")
-            await slow.quiet()
-        assert len([t for t in slow.finals(slow.dm(ZHANG)) if "审批" in t and "Countersign" not in t]) == 1
-        assert said_once(slow)
+async def test_sigterm_in_the_middle_of_a_run_it_is_finished_and_answered_once(empty: Office) -> None:
+    here = empty.dm(ZHANG)
+    async with empty.spawned() as bot:
+        empty.thinking_from_the_first_step_on(ZHANG)
+        await empty.says(ZHANG, LEAVE)
+        await empty.until(lambda: empty.steps(here))
+        assert not empty.finals(here)
+        bot.child.send_signal(signal.SIGTERM)
+        empty.answering.set()
+        assert await asyncio.wait_for(bot.child.wait(), PATIENCE_S) == 0
+    assert len(empty.finals(here)) == 1, "finished before it went"
+    async with empty.opened():
+        assert "Countersign" in await empty.answer(ZHANG, "help")
+        await empty.quiet()
+    assert len([t for t in empty.finals(here) if "审批" in t and "Countersign" not in t]) == 1
+    assert said_once(empty)
 
 
 async def test_a_restart_shorter_than_the_run_hands_it_over_and_counts_no_try(empty: Office, redis: Redis) -> None:
