@@ -10,9 +10,7 @@ import logging
 import re
 import sys
 from collections.abc import Mapping
-from contextvars import Token
-from types import TracebackType
-from typing import Any, TextIO
+from typing import TextIO
 
 import structlog
 
@@ -54,24 +52,9 @@ def redact(text: str) -> str:
     return text
 
 
-class Bound:
-    """Context bound by `bind`. Used with `with`, it ends with the block; otherwise with the task."""
-
-    def __init__(self, tokens: dict[str, Token[Any]]) -> None:
-        self._tokens = tokens
-
-    def __enter__(self) -> Bound:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        structlog.contextvars.reset_contextvars(**self._tokens)
-
-
-def bind(**context: object) -> Bound:
+def bind(**context: object) -> None:
     """Put context (run, conversation, person …) on every line of this task from now on."""
-    return Bound(dict(structlog.contextvars.bind_contextvars(**context)))
+    structlog.contextvars.bind_contextvars(**context)
 
 
 def clear() -> None:

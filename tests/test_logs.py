@@ -110,18 +110,6 @@ async def test_context_stands_on_every_line_of_its_task_only(stream: io.StringIO
     ]  # fmt: skip
 
 
-def test_context_bound_with_a_block_ends_with_it(stream: io.StringIO) -> None:
-    logs.configure("INFO", json=True, stream=stream)
-    with logs.bind(run="R1", person="U1"):
-        with logs.bind(run="R2"):
-            logs.get("bot").info("inner")
-        logs.get("bot").info("outer")
-    logs.get("bot").info("after")
-    assert [(line.get("run"), line.get("person")) for line in written(stream)] == [
-        ("R2", "U1"), ("R1", "U1"), (None, None),
-    ]  # fmt: skip
-
-
 def test_a_line_has_time_level_logger_and_fields(stream: io.StringIO) -> None:
     logs.configure("INFO", json=True, stream=stream)
     logs.get("bot.turn").info("step", number=3, tool="查人")
