@@ -95,12 +95,9 @@ class Worker:
 
     async def run(self) -> None:
         """Work until stopped."""
-        background = [self._beat, self._pump, self._listen, *self._jobs]
-        pauses = [self._lanes.lease_ms / 4000, self._pause_s, self._pause_s, *([self._pause_s] * len(self._jobs))]
-        running = [
-            asyncio.create_task(self._supervised(job, pause), name=_name(job))
-            for job, pause in zip(background, pauses, strict=True)
-        ]
+        background: list[tuple[Job, float]] = [(self._beat, self._lanes.lease_ms / 4000)]
+        background += [(job, self._pause_s) for job in (self._pump, self._listen, *self._jobs)]
+        running = [asyncio.create_task(self._supervised(job, pause), name=_name(job)) for job, pause in background]
         try:
             await self._claim_until_stopped()
             await self._drain()
