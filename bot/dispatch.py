@@ -20,6 +20,7 @@ from bot.store.lanes import Item, Lanes, Later, Lease
 from bot.store.writes import Put, Write, apply
 from bot.texts import LANGUAGES, literal, say
 from bot.turn import Turns
+from tools.names import language_of
 from tools.spec import Gate, Note, ToolError
 from tools.tasks import plan_of
 from tools.tool import Desk, Use
@@ -105,8 +106,7 @@ class Dispatch:
 
     async def _whispered(self, item: Item, click: Click) -> None:
         try:
-            person = await self.directory.get(click.person)
-            text = say("turn.given_up", person.language if person else "en", id=item.id)
+            text = say("turn.given_up", await language_of(self.directory, click.person), id=item.id)
             await self.chat.whisper(click.place, click.person, text)
         except ChatFailed as failed:
             log.warning("could not tell", person=click.person, error=failed.code)

@@ -17,6 +17,7 @@ from bot.store.history import History
 from bot.store.lanes import Accepted, Lanes
 from bot.store.runs import Runs
 from bot.texts import say
+from tools.names import language_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,7 @@ class LaneIntake:
 
     async def _full(self, message: Message) -> None:
         """Not taken, and said so: better than a queue without an end."""
-        person = await self.directory.get(message.person)
-        text = say("turn.full", person.language if person else "en")
+        text = say("turn.full", await language_of(self.directory, message.person))
         await self.chat.post(message.place, Post(text), key=f"{message.id}:full")
 
     async def click(self, click: Click) -> None:

@@ -31,6 +31,7 @@ from bot.store.lanes import Item, Later, Lease
 from bot.store.runs import Runs
 from bot.store.writes import Put, Write
 from bot.texts import say
+from tools.names import language_of
 from tools.spec import Caller
 from tools.tool import Desk, Use
 
@@ -110,8 +111,7 @@ class Turns:
 
     async def _given_up(self, item: Item, message: Message, run: Run | None) -> str:
         """What was said: where it was asked, or, if nothing can be said there, in their DM."""
-        person = await self.directory.get(message.person)
-        text = say("turn.given_up", person.language if person else "en", id=item.id)
+        text = say("turn.given_up", await language_of(self.directory, message.person), id=item.id)
         text = run.last.text if run is not None and run.last is not None else text
         post, key = Post(text, receipt=receipt(run) if run else ""), f"dead:{item.id}"
         try:

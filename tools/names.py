@@ -93,3 +93,9 @@ async def name_of(directory: Directory, person: str) -> str:
     """The name people use, or the id of somebody who has left the directory."""
     found = await directory.get(person)
     return found.name if found else person
+
+
+async def language_of(directory: Directory, person: str) -> str:
+    """The language to speak with somebody; English with somebody who has left the directory."""
+    found = await directory.get(person)
+    return found.language if found else "en"
