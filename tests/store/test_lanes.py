@@ -156,14 +156,14 @@ async def test_a_takeover_counts_a_try_and_says_why(lanes: Lanes) -> None:
 
 
 async def test_a_lease_runs_out_by_the_servers_clock_and_a_heartbeat_keeps_it(either: Redis, keys: Keys) -> None:
-    lanes = Lanes(either, keys, lease_ms=150)
+    lanes = Lanes(either, keys, lease_ms=400)
     await lanes.put(LANE, "E1", "1")
     lease = await take(lanes)
     for _ in range(4):
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.12)
         assert await lanes.extend([lease]) == []
         assert await none_due(lanes)
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.42)
     assert (await take(lanes)).item.tries == 2
 
 
@@ -275,10 +275,10 @@ async def test_tries_are_counted_and_handed_out_beyond_the_limit(either: Redis, 
 
 async def test_a_lane_in_back_off_waits_and_keeps_its_order(lanes: Lanes) -> None:
     await lanes.put(LANE, "E1", "1")
-    await (await take(lanes)).retry(100, "busy")
+    await (await take(lanes)).retry(500, "busy")
     await lanes.put(LANE, "E2", "2")
     assert await none_due(lanes)
-    await asyncio.sleep(0.12)
+    await asyncio.sleep(0.52)
     assert (await take(lanes)).item.id == "E1"
 
 
