@@ -19,7 +19,7 @@ from bot.events import Card, Click, Message, Place, Post, Ref
 from bot.gate import Gates
 from bot.intake import OpenCards
 from bot.react.loop import Loop
-from bot.react.model import Reply, Scripted, ScriptedModel
+from bot.react.model import Scripted, ScriptedModel
 from bot.records import Approval, Pressed, Wrote
 from bot.show import Display, Steps
 from bot.store.approvals import Approvals
@@ -252,6 +252,3 @@ async def every_edge(play: Callable[[Edges], Any]) -> int:
         if edges.passed < at:
             return at - 1
         at += 1
-
-
-DONE = Reply(text="好的。")

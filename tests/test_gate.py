@@ -17,8 +17,8 @@ from bot.react.model import Messages, Reply
 from bot.records import ApprovalState, CallStatus, EffectState, Pressed
 from bot.store.approvals import Verdict
 from bot.store.lanes import Accepted, Lanes
-from tests.lab import DM, DONE, Edges, Lab, every_edge
-from tests.stories.script import calls, mail
+from tests.lab import DM, Edges, Lab, every_edge
+from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK, ZHANG
 from tools.catalog import TOOLS
 from tools.spec import EffectUnknown, Outcome, Plan

@@ -12,8 +12,8 @@ from bot.errors import ModelDown
 from bot.react.model import Messages, Reply, Scripted
 from bot.records import RunStatus
 from bot.show import Display
-from tests.lab import DM, DONE, TODAY, Edges, Lab, every_edge
-from tests.stories.script import calls, mail
+from tests.lab import DM, TODAY, Edges, Lab, every_edge
+from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
 
 LOOK = calls(("list_processes", {}))

@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from bot.store.keys import Keys
-from tests.stories.office import Office, buttons_of, text_of
+from tests.stories import script
+from tests.stories.office import ZHANG, Office, buttons_of, text_of
 from tools.workflow.state import Request
 from tools.workflow.store import RedisStore
 
@@ -25,6 +26,11 @@ async def forged(desk: Office, person: str, card: dict[str, Any], choice: str) -
     value = next(buttons_of(card))["value"]
     at = desk.posts(channel)[-1]["ts"]
     return await desk.driver.click(person, channel, at, f"cs:{choice}", value=value, force=True)
+
+
+async def final(office: Office, count: int = 1) -> str:
+    """The count-th final answer Zhang San gets."""
+    return (await office.until(lambda: office.finals(office.dm(ZHANG))[count - 1 :]))[0]
 
 
 async def told_privately(desk: Office, person: str, words: str, times: int = 1) -> str:
@@ -46,7 +52,7 @@ async def request_of(desk: Office, request: str) -> Request:
 
 async def requests_of(desk: Office, person: str) -> tuple[str, ...]:
     assert desk.bot is not None
-    return await RedisStore(desk.bot.redis).listed("mine", person)
+    return tuple(await script.requests_of(desk.bot.redis, person))
 
 
 async def times_told(desk: Office, kind: str, **wanted: Any) -> int:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.stories.endpoint import Endpoint, endpoint
 from tests.stories.office import Office, office
 
 
@@ -19,3 +20,11 @@ async def empty(valkey: str) -> AsyncIterator[Office]:
     """The outside world without a bot: the story opens, kills and reopens its own."""
     async with office(valkey) as opened:
         yield opened
+
+
+@pytest.fixture
+async def model(empty: Office) -> AsyncIterator[Endpoint]:
+    """The model of the office: a real endpoint that answers what the test says, reached by the real SDK."""
+    async with endpoint() as playing:
+        empty.model_url = playing.url
+        yield playing

@@ -12,12 +12,11 @@ from redis.asyncio import Redis
 
 from bot.local.workspace.world import Person
 from bot.react.model import Reply, ScriptedModel
-from tests.stories.endpoint import Endpoint, Raw, called, endpoint, message, said
+from tests.stories.endpoint import Endpoint, Raw, called, message, said
 from tests.stories.office import GENERAL, LI, WANG, ZHANG, ZHAO, Office, buttons_of, office, text_of
-from tests.stories.script import calls, expense, mail, requests_of
+from tests.stories.script import DONE, calls, expense, mail, requests_of
 
 LEAVE = "请假 2026-11-30 到 2026-12-01，审批人李四，原因："
-DONE = Reply(text="好的。")
 GUEST = Person("U06GUEST", "guest", "访客", email="guest@example.com", locale="zh-CN", is_restricted=True)
 GONE = Person("U07GONE", "gone", "旧人", email="gone@example.com", locale="zh-CN", deleted=True)
 ROBOT = Person("U08ROBOT", "robot", "别的机器人", is_bot=True)
@@ -29,14 +28,6 @@ async def crowd(valkey: str) -> AsyncIterator[Office]:
     """An office with a guest, somebody who left, another robot and a second Li Si."""
     async with office(valkey, more=(GUEST, GONE, ROBOT, TWIN)) as opened:
         yield opened
-
-
-@pytest.fixture
-async def model(empty: Office) -> AsyncIterator[Endpoint]:
-    """The model of the office: a real endpoint that answers what the test says, reached by the real SDK."""
-    async with endpoint() as playing:
-        empty.model_url = playing.url
-        yield playing
 
 
 def sent(office: Office) -> list[dict[str, Any]]:
@@ -482,5 +473,6 @@ async def test_forget_while_a_card_is_open_leaves_the_card_working(desk: Office,
 async def test_commands_are_plain_words_only_in_a_dm(desk: Office) -> None:
     """In a channel, words go to the model: somebody may well say *history* there."""
     await desk.driver.mention(ZHAO, GENERAL, "history")
-    await desk.until(lambda: desk.posts(GENERAL))
+    await desk.until(lambda: desk.finals(GENERAL))
+    await desk.quiet()
     assert "I remember nothing" not in desk.said(GENERAL)

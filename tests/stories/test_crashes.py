@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from bot.local.workspace.workspace import Change
 from bot.react.model import Messages, Reply, ScriptedModel
+from tests.stories.behind import final
 from tests.stories.office import GENERAL, LI, PATIENCE_S, ZHANG, Office, key_of, office, text_of
 from tests.stories.script import expense, requests_of
 
@@ -35,10 +36,6 @@ class Thinking:
             self.cancelled.set()
             raise
         raise AssertionError("nobody wakes it")
-
-
-async def final(office: Office, count: int = 1) -> str:
-    return (await office.until(lambda: office.finals(office.dm(ZHANG))[count - 1 :]))[0]
 
 
 def keys(office: Office, person: str = ZHANG) -> list[str]:

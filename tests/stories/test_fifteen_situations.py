@@ -17,11 +17,10 @@ from bot.errors import ModelDown
 from bot.local.workspace.delivery import Unanswered
 from bot.react.model import Messages, Reply, ScriptedModel
 from bot.store.keys import Keys
+from tests.stories.behind import final, forged, request_of
 from tests.stories.office import LI, ZHANG, Office, buttons_of, text_of
-from tests.stories.script import MAIL, calls, expense, mail, raw, requests_of
-from tools.workflow.state import Request
+from tests.stories.script import DONE, MAIL, calls, expense, mail, raw, requests_of
 
-DONE = Reply(text="好的。")
 BUTTONS = {"cs:send", "cs:edit", "cs:cancel"}
 
 
@@ -29,11 +28,6 @@ async def asked_to_mail(office: Office) -> dict[str, object]:
     """Zhang San wants a mail sent; the card with its preview."""
     await office.says(ZHANG, "给李四发邮件")
     return await office.card(office.dm(ZHANG), MAIL["subject"])
-
-
-async def final(office: Office, count: int = 1) -> str:
-    """The count-th final answer Zhang San gets."""
-    return (await office.until(lambda: office.finals(office.dm(ZHANG))[count - 1 :]))[0]
 
 
 async def test_suspend_serialise_approve_in_another_process_one_effect(empty: Office) -> None:
@@ -223,10 +217,7 @@ async def test_killed_in_the_tool_after_the_effect_mail_unknown_ask(empty: Offic
         assert "不知道" in await final(empty), "the answer says so too"
         await empty.quiet()
         assert len(empty.mails) == 1, "never again by itself"
-        value = next(buttons_of(unknown))["value"]
-        await empty.answer(LI, "help")
-        at = empty.posts(empty.dm(LI))[-1]["ts"]
-        await empty.driver.click(LI, empty.dm(LI), at, f"cs:{choice}", value=value, force=True)
+        await forged(empty, LI, unknown, choice)
         await empty.until(lambda: empty.whispers(LI))
         assert len(empty.mails) == 1, "and by nobody else"
         await empty.press(ZHANG, unknown, choice)
@@ -325,9 +316,7 @@ async def test_what_a_button_adds_edited_in_the_store_after_review_refused(desk:
     await desk.fill(LI, opinion="不行")
     await desk.until(lambda: "与卡片显示的不一致" in desk.said(desk.dm(LI)))
     await desk.quiet()
-    assert desk.bot is not None
-    kept = Request.model_validate_json(str(await redis.hget("cs:{wf}:request:E-0001", "request")))
-    assert kept.status == "waiting", "neither approved nor rejected"
+    assert (await request_of(desk, "E-0001")).status == "waiting", "neither approved nor rejected"
 
 
 async def test_who_may_press_edited_in_the_store_after_review_refused(empty: Office, redis: Redis) -> None:
@@ -336,10 +325,7 @@ async def test_who_may_press_edited_in_the_store_after_review_refused(empty: Off
         card = await asked_to_mail(empty)
         [approval] = await empty.approvals.waiting()
         await rewritten(redis, approval.id, deciders=[ZHANG, LI])
-        await empty.answer(LI, "help")
-        at = empty.posts(empty.dm(LI))[-1]["ts"]
-        value = next(buttons_of(card))["value"]
-        await empty.driver.click(LI, empty.dm(LI), at, "cs:send", value=value, force=True)
+        await forged(empty, LI, card, "send")
         await empty.until(lambda: "与卡片显示的不一致" in empty.said(empty.dm(ZHANG)))
         await empty.quiet()
     assert empty.mails == []

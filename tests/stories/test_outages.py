@@ -8,7 +8,6 @@ import random
 import re
 import signal
 import socket
-from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,19 +17,12 @@ from bot.local.embedded import Embedded
 from bot.react.model import Messages, Reply, ScriptedModel
 from bot.store.connect import connect
 from tests.programs import Ended, ctrl_c, ended, mentioning, printed, ran, started
-from tests.stories.endpoint import Endpoint, Raw, called, endpoint, said
-from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, buttons_of, office, text_of
-from tests.stories.script import MAIL, expense, mail, requests_of
+from tests.stories.behind import choices_of
+from tests.stories.endpoint import Endpoint, Raw, called, said
+from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, office, text_of
+from tests.stories.script import DONE, MAIL, expense, mail, requests_of
 
-DONE = Reply(text="好的。")
 MODEL_DOWN = "现在连不上语言模型"
-
-
-@pytest.fixture
-async def model(empty: Office) -> AsyncIterator[Endpoint]:
-    async with endpoint() as playing:
-        empty.model_url = playing.url
-        yield playing
 
 
 def free_ports(count: int = 2) -> int:
@@ -147,17 +139,13 @@ async def asked(office: Office) -> str:
     return here
 
 
-def offered(card: dict[str, object]) -> set[str]:
-    return {button["action_id"] for button in buttons_of(card)}
-
-
 @pytest.mark.parametrize("fault", ["refuse_rcpt", "refuse_data", "down"])
 async def test_mail_surely_not_sent_is_said_and_can_be_tried_again(empty: Office, fault: str) -> None:
     empty.mailbox.fail_next(fault)  # type: ignore[arg-type]
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         here = await asked(empty)
         card = await empty.card(here, "没有成功")
-        assert "没有发出" in text_of(card) and offered(card) == {"cs:retry"}
+        assert "没有发出" in text_of(card) and choices_of(card) == {"retry"}
         assert "没有做任何改动" in (await empty.until(lambda: empty.finals(here)))[0]
         assert not empty.mails
         await empty.press(ZHANG, card, "retry")
@@ -175,7 +163,7 @@ async def test_a_mail_server_that_is_not_there_at_all(empty: Office) -> None:
         assert "连不上邮件服务器" in text_of(card)
         await empty.press(ZHANG, card, "retry")
         await empty.until(lambda: empty.cards(here) and len(empty.driver.called("chat.update")) >= 4)
-        assert offered(await empty.card(here, "没有成功")) == {"cs:retry"}, "still down: still offered"
+        assert choices_of(await empty.card(here, "没有成功")) == {"retry"}, "still down: still offered"
         await empty.mailbox.start(int(empty.smtp_url.rpartition(":")[2]))
         await empty.press(ZHANG, await empty.card(here), "retry")
         await empty.until(lambda: empty.mails)
@@ -192,7 +180,7 @@ async def test_a_connection_broken_while_the_mail_went_out_is_unknown_and_a_pers
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         here = await asked(empty)
         card = await empty.card(here, "不知道有没有完成")
-        assert offered(card) == {"cs:happened", "cs:redo"}
+        assert choices_of(card) == {"happened", "redo"}
         assert "不知道是否完成" in (await empty.until(lambda: empty.finals(here)))[0], "the receipt is honest"
         await empty.quiet()
         assert len(empty.mails) == before, "nothing is repeated by itself"
@@ -227,6 +215,7 @@ async def test_messages_are_kept_while_the_model_is_away_and_answered_in_order(
     async with empty.opened():
         here = empty.dm(ZHANG)
         await empty.says(ZHANG, "第一句")
+        await empty.until(lambda: model.asked)  # events travel side by side: the second is written after the first
         await empty.says(ZHANG, "第二句")
         await empty.until(lambda: MODEL_DOWN in empty.said(here))
         await empty.until(lambda: len(model.asked) >= 4)
