@@ -287,6 +287,13 @@ class Office:
         await self.press(person, await self.card(channel, ""), "confirm")
         return await self.until(lambda: found_request(self.said(channel)))
 
+    async def sent_back(self, person: str, text: str, approver: str, opinion: str) -> dict[str, Any]:
+        """The same, rejected with this opinion; the card of the revision."""
+        await self.request_leave(person, text)
+        await self.press(approver, await self.card(self.dm(approver)), "reject")
+        await self.fill(approver, opinion=opinion)
+        return await self.card(self.dm(person), "被退回")
+
 
 @dataclass
 class Process:

@@ -142,10 +142,7 @@ async def test_g_the_same_in_english(desk: Office) -> None:
 
 
 async def test_g_a_revision_that_will_not_do_is_refused_in_the_dialog(desk: Office) -> None:
-    await desk.request_leave(ZHANG, TWO_DAYS)
-    await desk.press(LI, await desk.card(desk.dm(LI)), "reject")
-    await desk.fill(LI, opinion="换个时间")
-    await desk.press(ZHANG, await desk.card(desk.dm(ZHANG), "被退回"), "resubmit")
+    await desk.press(ZHANG, await desk.sent_back(ZHANG, TWO_DAYS, LI, "换个时间"), "resubmit")
     refused = await desk.fill(ZHANG, field_start_date="2026-12-04", field_end_date="2026-12-02")
     assert refused.errors and "早于开始" in "".join(refused.errors.values())
     assert set(refused.errors) <= {"field_start_date", "field_end_date"}, "it stands under the field it is about"
@@ -156,10 +153,7 @@ async def test_g_a_revision_that_will_not_do_is_refused_in_the_dialog(desk: Offi
 
 async def test_g_revise_by_words_works_as_the_dialog_does(desk: Office) -> None:
     here, there = desk.dm(ZHANG), desk.dm(LI)
-    await desk.request_leave(ZHANG, TWO_DAYS)
-    await desk.press(LI, await desk.card(there), "reject")
-    await desk.fill(LI, opinion="换个时间")
-    await desk.card(here, "被退回")
+    await desk.sent_back(ZHANG, TWO_DAYS, LI, "换个时间")
     await desk.says(ZHANG, "重新提交 L-0001，改成 3 天")
     preview = await desk.card(here, "重新提交请假申请 L-0001")
     assert facts_of(preview)["时长"] == "3 个工作日"
@@ -174,10 +168,7 @@ async def test_g_revise_by_words_works_as_the_dialog_does(desk: Office) -> None:
 
 async def test_g_rejected_and_withdrawn(desk: Office) -> None:
     here = desk.dm(ZHANG)
-    await desk.request_leave(ZHANG, TWO_DAYS)
-    await desk.press(LI, await desk.card(desk.dm(LI)), "reject")
-    await desk.fill(LI, opinion="换个时间")
-    await desk.press(ZHANG, await desk.card(here, "被退回"), "withdraw")
+    await desk.press(ZHANG, await desk.sent_back(ZHANG, TWO_DAYS, LI, "换个时间"), "withdraw")
     await desk.until(lambda: not desk.cards(here))
     await desk.quiet()
     assert "撤回了申请 L-0001" in desk.said(here)
@@ -186,11 +177,7 @@ async def test_g_rejected_and_withdrawn(desk: Office) -> None:
 
 
 async def test_g_an_author_can_never_approve_however_they_try(desk: Office) -> None:
-    here = desk.dm(ZHANG)
-    await desk.request_leave(ZHANG, TWO_DAYS)
-    await desk.press(LI, await desk.card(desk.dm(LI)), "reject")
-    await desk.fill(LI, opinion="换个时间")
-    revise = kept(await desk.card(here, "被退回"))
+    revise = kept(await desk.sent_back(ZHANG, TWO_DAYS, LI, "换个时间"))
     await forged(desk, ZHANG, revise, "approve")
     await told_privately(desk, ZHANG, "没有做任何事")
     answer = await desk.answer(ZHANG, "批准 L-0001")

@@ -108,10 +108,7 @@ async def test_i_rejected_by_finance_revised_and_approved_by_both_again(desk: Of
 
 async def test_i_rejected_revised_below_the_threshold_needs_no_finance(desk: Office) -> None:
     here, first = desk.dm(ZHANG), desk.dm(LI)
-    await desk.request_leave(ZHANG, LARGE)
-    await desk.press(LI, await desk.card(first), "reject")
-    await desk.fill(LI, opinion="只报 900")
-    await desk.press(ZHANG, await desk.card(here, "被退回"), "resubmit")
+    await desk.press(ZHANG, await desk.sent_back(ZHANG, LARGE, LI, "只报 900"), "resubmit")
     await desk.fill(ZHANG, field_amount="900")
     again = await desk.card(first, "900.00 CNY")
     await desk.press(LI, again, "approve")
@@ -122,10 +119,7 @@ async def test_i_rejected_revised_below_the_threshold_needs_no_finance(desk: Off
 
 async def test_i_rejected_and_withdrawn_like_leave(desk: Office) -> None:
     here = desk.dm(ZHANG)
-    await desk.request_leave(ZHANG, SMALL)
-    await desk.press(LI, await desk.card(desk.dm(LI)), "reject")
-    await desk.fill(LI, opinion="没有发票")
-    await desk.press(ZHANG, await desk.card(here, "被退回"), "withdraw")
+    await desk.press(ZHANG, await desk.sent_back(ZHANG, SMALL, LI, "没有发票"), "withdraw")
     await desk.until(lambda: not desk.cards(here))
     await desk.quiet()
     assert (await request_of(desk, "E-0001")).status is Status.WITHDRAWN

@@ -436,8 +436,11 @@ async def test_slack_away_for_longer_than_any_try_loses_no_message(desk: Office)
 
 
 async def test_a_post_that_slack_refuses_for_good_does_count(desk: Office) -> None:
-    """The control: what is refused, not away, is given up, and the next message is answered."""
+    """The control: what is refused, not away, comes nearer to being given up each time."""
     desk.driver.fail_next("chat.postMessage", "msg_too_long", times=6)
     await desk.says(ZHANG, "帮助")
     await desk.until(lambda: len([c for c in desk.driver.calls if c.error == "msg_too_long"]) >= 3)
     assert desk.finals(desk.dm(ZHANG)) == []
+    redis = desk.bot.redis  # type: ignore[union-attr]
+    [lane] = [lane async for lane in redis.scan_iter("cs:*:st:*")]
+    assert int(await redis.hget(lane, "tries")) >= 3
