@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -129,6 +130,7 @@ class Office:
         """The bot as a process of its own: `countersign run`, as in production."""
         env = {
             "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
             "SLACK_BOT_TOKEN": BOT_TOKEN,
             "SLACK_APP_TOKEN": APP_TOKEN,
             "SLACK_API_URL": f"{self.address}/api/",
@@ -142,7 +144,7 @@ class Office:
             **changes,
         }
         command = (sys.executable, "-m", "bot", "run")
-        child = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=env)
+        child = await asyncio.create_subprocess_exec(*command, cwd=DEMO.parent, env=env)  # no foreign .env
         process = Process(child)
         try:
             await self.driver.connected(timeout=PATIENCE_S)
@@ -393,7 +395,5 @@ def block_of(view: dict[str, Any], name: str) -> str:
 
 def found_request(text: str) -> str:
     """The newest request id in a text."""
-    import re
-
     found = re.findall(r"\b[LE]-\d{4}\b", text)
     return found[-1] if found else ""
