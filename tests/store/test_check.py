@@ -13,6 +13,7 @@ from redis.backoff import NoBackoff
 from bot.errors import StoreDown, StoreUnfit
 from bot.store.check import Facts, Finding, Severity, _disk, _memory, _server, check, require
 from bot.store.keys import Keys
+from bot.texts import sentences
 
 REFUSE, WARN = Severity.REFUSE, Severity.WARN
 GOOD = {
@@ -162,3 +163,9 @@ async def test_nobody_there_is_store_down(keys: Keys) -> None:
     with pytest.raises(StoreDown):
         await check(client, keys)
     await client.aclose()
+
+
+def test_every_sentence_has_both_languages() -> None:
+    ours = {key: words for key, words in sentences().items() if key.startswith(("store.", "local_store."))}
+    assert len(ours) >= 22
+    assert all(set(words) == {"zh", "en"} for words in ours.values())
