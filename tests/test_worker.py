@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -408,10 +407,10 @@ async def test_timers_are_pumped(lanes: Lanes, keys: Keys) -> None:
 async def test_an_idle_worker_asks_little(lanes: Lanes, keys: Keys) -> None:
     async with running(make(lanes, Recorder(keys), sweep_s=0.2, pause_s=60)):
         await asyncio.sleep(0.1)
-        before, began = await calls(lanes.redis), time.monotonic()
+        before = await calls(lanes.redis)
         await asyncio.sleep(0.8)
-        after, took_s = await calls(lanes.redis), time.monotonic() - began
-    assert after - before <= keys.partitions * (took_s / 0.2 + 2)
+        after = await calls(lanes.redis)
+    assert after - before <= keys.partitions * 6
 
 
 async def calls(redis: Redis) -> int:

@@ -81,5 +81,7 @@ def facts_of(card: dict[str, Any]) -> dict[str, str]:
 
 
 def choices_of(card: dict[str, Any]) -> set[str]:
-    """What can be pressed on a card."""
-    return {button["action_id"].removeprefix("cs:") for button in buttons_of(card)}
+    """What can be pressed on a card; every button of it is one of ours."""
+    actions = [button["action_id"].partition("cs:") for button in buttons_of(card)]
+    assert all(before == "" and prefix for before, prefix, _ in actions), actions
+    return {choice for _, _, choice in actions}
