@@ -9,7 +9,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -163,6 +163,8 @@ async def _ready(child: asyncio.subprocess.Process) -> dict[str, str]:
     except TimeoutError as error:
         raise LocalFailed(f"the local stand-ins did not start within {READY_S:.0f} s") from error
     if not line:
+        with suppress(TimeoutError):  # a signal to a child in the instant of its end makes asyncio warn about it
+            await asyncio.wait_for(child.wait(), END_S)
         raise LocalFailed("the local stand-ins could not start (see above)")
     return dict(json.loads(line))
 
