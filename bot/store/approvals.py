@@ -16,8 +16,8 @@ from bot.events import Click, Place, Ref
 from bot.records import Approval, ApprovalState, Ask, Call, Expire, Remind, Run, Waiter
 from bot.store.connect import reaching
 from bot.store.keys import Keys
-from bot.store.scripts import part
-from bot.store.writes import Fields, Member, Timer, Unmember, Untimer, Write
+from bot.store.lanes import Lease
+from bot.store.writes import Decide, Fields, Member, Timer, Unmember, Untimer, Write, apply
 from tools.spec import Gate, Note, Outcome, Plan
 
 KEPT_MS = 30 * 24 * 3_600_000
@@ -28,7 +28,7 @@ _refs = TypeAdapter(tuple[tuple[str, Ref], ...])
 
 
 class Verdict(StrEnum):
-    """What the one deciding script answered."""
+    """What the one deciding write answered."""
 
     OK = "ok"
     GONE = "gone"
@@ -56,15 +56,26 @@ class Approvals:
             fields: dict[str, str] = await self.redis.hgetall(self._key(approval))  # type: ignore[assignment]
         return _read(fields) if fields else None
 
-    async def decide(self, click: Click, *, ends: ApprovalState, now_ms: int) -> Verdict:
-        """Decide once: open, of this version and not expired → decided by this click. The click that
-        won is answered OK again, so that it can be resumed after a crash."""
-        script = self.redis.register_script(part("decide"))
-        form = json.dumps(click.form or {}, ensure_ascii=False)
-        args: list[str | int] = [click.version, click.id, click.person, click.choice, form, now_ms, ends.value, KEPT_MS]
-        with reaching():
-            answer = await script(keys=[self._key(click.approval), self._index(click.approval)], args=args)
-        return Verdict(str(answer))
+    def of(self, lease: Lease) -> Approval | None:
+        """The approval whose lane this is, as it was when the item came. Only this lane's commits write it; only its
+        decision may have been made meanwhile, and `Decide` looks for itself."""
+        return _read(lease.record) if lease.record else None
+
+    def decided(self, click: Click, *, ends: ApprovalState, now_ms: int) -> Decide:
+        """Decide once: open, of this version and not expired → decided by this click. The click that won is let
+        through again, so that it can be resumed after a crash."""
+        return Decide(
+            self._key(click.approval),
+            self._index(click.approval),
+            version=click.version,
+            click=click.id,
+            person=click.person,
+            choice=click.choice,
+            form=json.dumps(click.form or {}, ensure_ascii=False),
+            now_ms=now_ms,
+            becomes=ends.value,
+            kept_ms=KEPT_MS,
+        )
 
     async def take_back(self, approval: Approval, person: str, now_ms: int) -> Verdict:
         """Decide once that it shall not be: whoever proposed it says so in chat. Said again, OK again."""
@@ -76,12 +87,18 @@ class Approvals:
             person=person,
             place=approval.place or Place(team="", channel=""),
         )
-        return await self.decide(click, ends=ApprovalState.CANCELLED, now_ms=now_ms)
+        decide = self.decided(click, ends=ApprovalState.CANCELLED, now_ms=now_ms)
+        return Verdict(await apply(self.redis, self.keys, self.keys.partition(approval.id), [decide]))
 
     def saved(self, approval: Approval) -> Write:
         """The whole record, for a checkpoint or commit of its lane."""
         ttl = None if approval.state is ApprovalState.OPEN else KEPT_MS
         return Fields(self._key(approval.id), _written(approval), ttl_ms=ttl)
+
+    def shown(self, approval: Approval) -> Write:
+        """Who waits, and where its copies are: what bringing it to people changes. A decision stays as it is."""
+        ttl, written = None if approval.state is ApprovalState.OPEN else KEPT_MS, _written(approval)
+        return Fields(self._key(approval.id), {name: written[name] for name in ("waiters", "refs")}, ttl_ms=ttl)
 
     def opened(self, approval: Approval) -> tuple[Write, ...]:
         """Record, index entry, and the timers for the reminder at half time and for expiry."""

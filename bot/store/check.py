@@ -1,14 +1,14 @@
 """Is this Redis fit to keep other people's approvals? Looked at when the bot starts, and by `doctor`.
 
 `INFO` first, `CONFIG GET` only as an extra: managed services block it. Each finding names its cure, in the words
-of `words/store.toml`.
+of `words/store.toml`. Of a cluster every master is looked at, and what several have in common is said once.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +25,8 @@ OLDEST = (6, 2)
 """The scripts use `XADD … MINID`, which came with 6.2."""
 FULL_PERCENT = 80
 SKEW_S = 2
+_NO_WRITES = ("version", "sentinel", "replica", "cluster")
+"""Findings after which it is not worth trying to write."""
 
 
 class Severity(StrEnum):
@@ -40,10 +42,13 @@ class Finding:
     severity: Severity
     code: str
     params: dict[str, str | int] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()
+    """Of a cluster: the masters that it is about, `host:port`."""
 
     def say(self, language: str) -> str:
         """The finding and its cure, for people."""
-        return say(f"store.{self.code}", language, **self.params)
+        text = say(f"store.{self.code}", language, **self.params)
+        return f"{', '.join(self.nodes)}: {text}" if self.nodes else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +67,56 @@ class Facts:
         return str(self.info.get(name, "ok")) != "ok"
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One that keeps data of ours: the only one, or a master of a cluster. `partitions` are those it keeps."""
+
+    name: str
+    target: dict[str, Any]
+    """What sends a command of a cluster's client there."""
+    partitions: list[int]
+
+
+async def servers(redis: Redis, keys: Keys) -> list[Server]:
+    """Every server that writes go to. Raises StoreDown."""
+    if not isinstance(redis, RedisCluster):
+        return [Server("", {}, list(range(keys.partitions)))]
+    with reaching():
+        await redis.initialize()
+    found = {one.name: Server(one.name, {"target_nodes": one}, []) for one in redis.get_primaries()}
+    for partition in range(keys.partitions):
+        found[redis.get_node_from_key(keys.key(partition, "z")).name].partitions.append(partition)
+    return [found[name] for name in sorted(found)]
+
+
 async def check(
     redis: Redis, keys: Keys, *, allow_non_durable: bool = False, clock: Callable[[], float] = time.time
 ) -> list[Finding]:
     """Everything that is wrong or unknown, the worst first. Strict unless `allow_non_durable`: then only what
     breaks at once, and eviction of everything, is refused. Raises StoreDown."""
-    facts = await _facts(redis)
     grave = Severity.WARN if allow_non_durable else Severity.REFUSE
-    findings = [*_server(facts, redis), *_memory(facts, grave), *_disk(facts, grave)]
-    findings += await _clock(redis, clock)
-    if not any(one.severity is Severity.REFUSE and one.code in ("version", "replica") for one in findings):
-        findings += await _works(redis, keys)
+    found: dict[str, list[Finding]] = {}
+    for server in await servers(redis, keys):
+        facts = await _facts(redis, server)
+        here = [*_server(facts, redis)]
+        if "sentinel" not in (one.code for one in here):  # it has nothing else to tell
+            here += [*_memory(facts, grave), *_disk(facts, grave), *await _clock(redis, server, clock)]
+        writable = not any(one.code in _NO_WRITES for one in here)
+        found[server.name] = here + (await _works(redis, keys, server) if writable else [])
+    findings = _together(found)
+    if not any(one.code in (*_NO_WRITES, "selftest") for one in findings):
+        findings += await _installed(redis, keys)
     return sorted(findings, key=lambda one: one.severity is not Severity.REFUSE)
+
+
+def _together(found: Mapping[str, Sequence[Finding]]) -> list[Finding]:
+    """What several masters have in common, once, with their names."""
+    shared: dict[str, Finding] = {}
+    for name, findings in found.items():
+        for one in findings:
+            before = shared.get(repr(one), one)
+            shared[repr(one)] = replace(before, nodes=(*before.nodes, name) if name else ())
+    return list(shared.values())
 
 
 async def require(redis: Redis, keys: Keys, language: str, *, allow_non_durable: bool = False) -> list[Finding]:
@@ -85,21 +128,21 @@ async def require(redis: Redis, keys: Keys, language: str, *, allow_non_durable:
     return findings
 
 
-async def _facts(redis: Redis) -> Facts:
+async def _facts(redis: Redis, server: Server) -> Facts:
     with reaching():
         try:
-            info: dict[str, Any] = await redis.info("everything")
+            info: dict[str, Any] = await redis.info("everything", **server.target)
         except exceptions.ResponseError:
             info = {}
-    policy = str(info.get("maxmemory_policy") or "") or await _setting(redis, "maxmemory-policy")
-    fsync, replicas = await _setting(redis, "appendfsync"), await _setting(redis, "min-replicas-to-write")
-    return Facts(info, fsync, replicas, policy)
+    policy = str(info.get("maxmemory_policy") or "") or await _setting(redis, server, "maxmemory-policy")
+    fsync = await _setting(redis, server, "appendfsync")
+    return Facts(info, fsync, await _setting(redis, server, "min-replicas-to-write"), policy)
 
 
-async def _setting(redis: Redis, name: str) -> str:
+async def _setting(redis: Redis, server: Server, name: str) -> str:
     with reaching():
         try:
-            answer: Any = await redis.config_get(name)
+            answer: Any = await redis.config_get(name, **server.target)
         except exceptions.ResponseError:
             return ""
     return str(answer.get(name, ""))
@@ -112,7 +155,9 @@ def _server(facts: Facts, redis: Redis) -> Iterator[Finding]:
     version = str(facts.info.get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         yield Finding(Severity.REFUSE, "version", {"version": version})
-    if facts.info.get("role") != "master":
+    if "sentinel" in (facts.info.get("redis_mode"), facts.info.get("server_mode")):  # Redis says it so, Valkey so
+        yield Finding(Severity.REFUSE, "sentinel")
+    elif facts.info.get("role") != "master":
         yield Finding(Severity.REFUSE, "replica")
     if facts.number("cluster_enabled") and not isinstance(redis, RedisCluster):
         yield Finding(Severity.REFUSE, "cluster")
@@ -150,23 +195,36 @@ def _disk(facts: Facts, grave: Severity) -> Iterator[Finding]:
         yield Finding(Severity.WARN, "snapshot")
 
 
-async def _clock(redis: Redis, clock: Callable[[], float]) -> list[Finding]:
+async def _clock(redis: Redis, server: Server, clock: Callable[[], float]) -> list[Finding]:
     with reaching():
-        seconds, _ = await redis.time()
+        seconds, _ = await redis.time(**server.target)
     skew = abs(seconds - int(clock()))
     return [Finding(Severity.WARN, "clock", {"seconds": skew})] if skew > SKEW_S else []
 
 
-async def _works(redis: Redis, keys: Keys) -> list[Finding]:
-    """Does a script write (rights, read-only servers, foreign cluster nodes), and are lanes where we look?"""
-    key = keys.key(0, "selftest")
+async def _works(redis: Redis, keys: Keys, server: Server) -> list[Finding]:
+    """Does a script write there (rights, read-only servers)?"""
+    for partition in server.partitions[:1]:
+        key = keys.key(partition, "selftest")
+        try:
+            await apply(redis, keys, partition, [Set(key, "ok", 1_000), Delete(key)])
+        except (StoreDown, exceptions.ResponseError) as error:
+            return [_refused(error)]
+    return []
+
+
+def _refused(error: Exception) -> Finding:
+    return Finding(Severity.REFUSE, "selftest", {"error": str(error)[:120]})
+
+
+async def _installed(redis: Redis, keys: Keys) -> list[Finding]:
+    """Are lanes where we look?"""
     try:
-        await apply(redis, keys, 0, [Set(key, "ok", 1_000), Delete(key)])
         with reaching():
             await redis.set(f"{keys.prefix}:partitions", keys.partitions, nx=True)
             found = int(str(await redis.get(f"{keys.prefix}:partitions")))
     except (StoreDown, exceptions.ResponseError) as error:
-        return [Finding(Severity.REFUSE, "selftest", {"error": str(error)[:120]})]
+        return [_refused(error)]
     if found != keys.partitions:
         return [Finding(Severity.REFUSE, "partitions", {"found": found, "asked": keys.partitions})]
     return []

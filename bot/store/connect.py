@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, cast
 
 from redis import exceptions
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import BlockingConnectionPool, Redis, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
-from bot.errors import StoreDown
+from bot.errors import SettingsWrong, StoreDown
+from bot.store.address import Address, Kind, read
+from bot.store.cluster import WAIT_S, Cluster
+from bot.store.sentinel import Master, known, master
 
 SOCKET_TIMEOUT_S = 10.0
 """Every blocking read must ask for less than this, or redis-py repeats it for ever."""
@@ -27,8 +32,10 @@ _DOWN = (
     ConnectionError,
     TimeoutError,
 )
-_REFUSALS = ("MISCONF", "NOREPLICAS", "LOADING", "BUSY", "CLUSTERDOWN", "READONLY", "OOM")
-"""Error replies that say: not now. Any other reply is a mistake of ours and stays what it is."""
+_REFUSAL = re.compile(
+    r"(ERR Error running script.* -)?(MISCONF|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|READONLY|OOM)"
+)
+"""Error replies that say: not now. Before Redis 7 a script wraps them. Any other is a mistake of ours and stays it."""
 
 
 @contextmanager
@@ -39,34 +46,61 @@ def reaching() -> Iterator[None]:
     except _DOWN as error:
         raise StoreDown(str(error)) from error
     except exceptions.ResponseError as error:
-        if str(error).startswith(_REFUSALS):
+        if _REFUSAL.match(str(error)):
             raise StoreDown(str(error)) from error
         raise
 
 
 async def connect(url: str, *, connections: int = 64, retries: int = 10) -> Redis:
-    """A client for `redis://`, `rediss://` or `unix://`, with text replies, that has answered once.
+    """A client for any address that `address.read` knows, with text replies, that has answered once.
 
-    Commands are repeated up to `retries` times (about 4 s), which is why every mutating script is safe to
-    repeat. Raises StoreDown.
+    Commands are repeated up to `retries` times (about 4 s), which is why every mutating script is safe to repeat. At
+    most `connections` are in use at once, more callers wait. Raises StoreDown, and SettingsWrong for an odd address.
     """
-    pool = BlockingConnectionPool.from_url(
-        url,
-        max_connections=connections,
-        timeout=20,
-        protocol=3,
-        legacy_responses=False,
-        decode_responses=True,
-        encoding_errors="replace",  # half a surrogate pair, which JSON can smuggle in, becomes "?"
-        socket_timeout=SOCKET_TIMEOUT_S,
-        health_check_interval=30,
-        retry=Retry(ExponentialWithJitterBackoff(base=0.02, cap=0.5), retries),
-    )
-    client: Redis = Redis.from_pool(pool)
+    client = _client(read(url), connections, retries)
     try:
         with reaching():
-            await client.ping()
-    except StoreDown:
+            await _greet(client)
+    except (StoreDown, SettingsWrong):
         await client.aclose()
         raise
     return client
+
+
+def _client(address: Address, connections: int, retries: int) -> Redis:
+    options: dict[str, Any] = {
+        "protocol": 3,
+        "legacy_responses": False,
+        "decode_responses": True,
+        "encoding_errors": "replace",  # half a surrogate pair, which JSON can smuggle in, becomes "?"
+        "socket_timeout": SOCKET_TIMEOUT_S,
+        "health_check_interval": 30,
+        **address.options,
+    }
+    if address.kind is Kind.CLUSTER:
+        cluster = Cluster(address.hosts, connections=connections, retries=retries, **_elsewhere(options))
+        return cast("Redis", cluster)  # it has every method that is used here
+    retry = Retry(ExponentialWithJitterBackoff(base=0.02, cap=0.5), retries)
+    pool: dict[str, Any] = {"max_connections": connections, "timeout": WAIT_S, "retry": retry}
+    if address.kind is Kind.SENTINEL:
+        return master(address.hosts, address.service, address.sentinel_login, **_elsewhere(options), **pool)
+    client: Redis = Redis.from_pool(BlockingConnectionPool(**options, **pool))
+    return client
+
+
+def _elsewhere(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options for servers that are yet to be found."""
+    rest = {name: value for name, value in options.items() if name not in ("host", "port", "connection_class")}
+    return rest | {"ssl": options.get("connection_class") is SSLConnection}
+
+
+async def _greet(client: Redis) -> None:
+    """Ask once. Raises SettingsWrong when what answers is not of the kind that the address says."""
+    if isinstance(client, Master):
+        await known(client)
+    try:
+        await client.ping()
+    except exceptions.ConnectionError as error:
+        if "Cluster mode is not enabled" in str(error):
+            raise SettingsWrong("REDIS_URL names a server of no Redis Cluster: leave out ?cluster=1") from error
+        raise

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
 
 from bot.store.connect import reaching
 from bot.store.keys import Keys
-from bot.store.writes import Delete, Push, Write
+from bot.store.writes import Delete, Remember, Write
 
 KEPT_MS = 30 * 24 * 3_600_000
 _ANSWERS = frozenset({"assistant", "tool"})
+Entry = dict[str, Any]
 
 
 def estimate(text: str) -> int:
@@ -37,21 +39,26 @@ class History:
     def _key(self, conversation: str) -> str:
         return self.keys.key(self.keys.partition(conversation), "h", conversation)
 
-    def turn(self, conversation: str, entries: Iterable[Mapping[str, Any]]) -> Push:
+    def turn(self, conversation: str, entries: Iterable[Mapping[str, Any]]) -> Remember:
         """The write that adds entries (`role`, `content`, and as needed `name`, `at`), oldest first."""
         values = [f"{estimate(str(one['content']))}|{json.dumps(one, ensure_ascii=False)}" for one in entries]
-        return Push(self._key(conversation), values, ttl_ms=self.kept_ms, max_tokens=self.max_tokens)
+        return Remember(self._key(conversation), values, self.max_tokens, ttl_ms=self.kept_ms)
 
-    async def load(self, conversation: str) -> list[dict[str, Any]]:
+    async def load(self, conversation: str) -> list[Entry]:
         """Entries, oldest first, never beginning with an answer whose question has been trimmed away.
         Raises StoreDown."""
         with reaching():
-            values = await self.redis.lrange(self._key(conversation), 0, -1)
-        entries: list[dict[str, Any]] = [json.loads(str(value).partition("|")[2]) for value in values]
+            return self.read(await self.redis.lrange(self._key(conversation), 0, -1))
+
+    def wanted(self, pipe: Pipeline, conversation: str) -> None:
+        """The same as a part of a pipeline; `read` understands the answer."""
+        pipe.lrange(self._key(conversation), 0, -1)
+
+    def read(self, values: Iterable[str | bytes]) -> list[Entry]:
+        entries: list[Entry] = [json.loads(str(value).partition("|")[2]) for value in values]
         start = next((i for i, one in enumerate(entries) if one["role"] not in _ANSWERS), len(entries))
         return entries[start:]
 
     def forget(self, conversation: str) -> tuple[Write, ...]:
         """The writes after which nothing of it is known."""
-        key = self._key(conversation)
-        return (Delete(key), Delete(f"{key}:n"))
+        return (Delete(self._key(conversation)),)

@@ -9,25 +9,40 @@ repeated with the same answer and no second effect, because a client whose conne
 
 from __future__ import annotations
 
-import asyncio
 import secrets
+import time
 from collections.abc import AsyncGenerator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from redis.asyncio import Redis
 
+from bot.cancel import Stop
 from bot.errors import LeaseLost
+from bot.events import Slot
 from bot.store.connect import reaching
 from bot.store.keys import Keys
+from bot.store.limits import slot_key
 from bot.store.scripts import Scripts
-from bot.store.writes import Entry, Write, apply, encode, split
+from bot.store.writes import Write, apply, encode, split
 
-DEAD_MS = 90 * 24 * 3_600_000
-"""Dead letters are kept this long."""
+AGAIN = "~"
+"""Between the id that an item came with and what makes it another one when it is put again."""
+CREDIT_MS, COST_MS = 60_000, 2_000
+"""How far a person's message comes ahead of what waits already, in each partition, and what of that every lane costs
+that they set to work. So a flood delays its maker; and what has waited for as long is not overtaken."""
+_NO_RATE = ("", 0, 1, "")
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _PUMPED = 100
 """Timers moved by one script call, so that no call is long."""
+
+
+def elapsed_ms() -> float:
+    """Our own clock, which cannot be set: it goes on while the process is stopped and, on Linux, while the machine is
+    suspended."""
+    return time.clock_gettime(_CLOCK) * 1000
 
 
 class Accepted(StrEnum):
@@ -56,16 +71,7 @@ class Item:
     @property
     def again(self) -> bool:
         """It was begun before, counted or not: some of its posts may be there already."""
-        return self.tries > 1 or bool(self.error)
-
-
-@dataclass(frozen=True, slots=True)
-class Dead:
-    """An item that was given up."""
-
-    at: str
-    """Its stream id: `<ms>-<n>`."""
-    item: Item
+        return self.tries > 1 or bool(self.error) or AGAIN in self.id
 
 
 class Later(Exception):
@@ -79,50 +85,86 @@ class Later(Exception):
         self.delay_ms, self.error, self.counted = delay_ms, error, counted
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a checkpoint answers."""
+
+    refused: str = ""
+    """Why one of its writes refused (`Decide`); nothing behind that write was written."""
+    wait_ms: int | None = None
+    """When the reserved slot comes; None: none was asked for, or it would have been too long."""
+
+
 class Lease:
     """One lane held by this process, with the item at its head. Calls raise LeaseLost or StoreDown."""
 
-    def __init__(self, lanes: Lanes, row: Sequence[Any]) -> None:
+    def __init__(self, lanes: Lanes, row: Sequence[Any], asked_ms: float) -> None:
         self._lanes = lanes
+        self.extended_ms = asked_ms
+        """When it was last extended, by `elapsed_ms`: before Redis was asked to, so that it never ends later than we
+        think."""
         self.lane: str = row[0]
         self.token: str = row[1]
-        self.stopped = asyncio.Event()
+        self.stopped = Stop()
         """Set when somebody said *stop* after the item had been put."""
+        self.record: dict[str, str] = {}
+        """The approval's hash, as it was when the item came, if the lane is an approval's."""
         self.item = self._head(row)
 
     def __repr__(self) -> str:
         return f"Lease({self.lane!r}, {self.token}, {self.item.id!r})"
 
     def _head(self, row: Sequence[Any]) -> Item:
-        _, _, tries, id_, body, put_ms, error, stopped = row
-        self.stopped = asyncio.Event()
+        _, _, tries, id_, body, put_ms, error, stopped, record = row
+        self.stopped = Stop()
         if stopped:
             self.stopped.set()
+        self.record = dict(zip(record[::2], record[1::2], strict=True))
         return Item(self.lane, id_, body, int(tries), int(put_ms), error)
 
-    async def checkpoint(self, seq: str, *writes: Write) -> None:
-        """Apply writes once per `seq` of this item, extend the lease, and set `stopped` if a stop was noted."""
-        args = (seq, self._lanes.lease_ms, await self._lanes.prepared(self.lane, writes))
-        answer = await self._lanes.run("checkpoint", self.lane, self.lane, self.token, self.item.id, *args)
+    async def checkpoint(
+        self, seq: str, *writes: Write, slot: Slot | None = None, most_ms: int | None = None
+    ) -> Kept:
+        """Apply writes once per `seq` of this item, extend the lease, and set `stopped` if a stop was noted. With
+        `slot`, the next one of its rate is reserved in the same call, unless that is more than `most_ms` away."""
+        row, rate = await self._lanes.prepared(self.lane, writes), self._lanes.reserving(self.lane, slot, most_ms)
+        head, asked_ms = (self.lane, self.token, self.item.id, seq, self._lanes.lease_ms), elapsed_ms()
+        answer, *told = await self._lanes.run("checkpoint", self.lane, *head, *rate, *row)
         self._kept(answer)
+        if answer == "refused":
+            return Kept(refused=told[0])
+        self.extended_ms = asked_ms
         if answer == "stop":
             self.stopped.set()
+        wait_ms = await self._lanes.reserve(slot, most_ms) if slot and rate == _NO_RATE else told[0]
+        return Kept(wait_ms=None if wait_ms < 0 else wait_ms)
 
     async def commit(self, *writes: Write, more: bool = True) -> Item | None:
         """Apply writes and pop the item, at once. With `more`, the next item of the lane under the same
         lease; None when there is none and the lane is released."""
-        args = (self._lanes.lease_ms, int(more), await self._lanes.prepared(self.lane, writes))
-        answer = await self._lanes.run("commit", self.lane, self.lane, self.token, self.item.id, *args)
+        row = await self._lanes.prepared(self.lane, writes)
+        head, asked_ms = (self.lane, self.token, self.item.id, self._lanes.lease_ms, int(more)), elapsed_ms()
+        answer = await self._lanes.run("commit", self.lane, *head, *row)
         self._kept(answer[0])
         if answer[0] == "done":
             return None
-        self.item = self._head(answer[1])
+        self.item, self.extended_ms = self._head(answer[1]), asked_ms
         return self.item
 
     async def retry(self, delay_ms: int, error: str, count: bool = True) -> None:
         """Give the lane back; the item comes again after `delay_ms`, and nothing of the lane before it."""
         args = (self.item.id, delay_ms, int(count), error)
         self._kept(await self._lanes.run("retry", self.lane, self.lane, self.token, *args))
+
+    def hold(self) -> None:
+        """The running task, and what it starts, works for this lane from now on: `still_ours` is about this lease."""
+        _HELD.set(self)
+
+    async def sure(self) -> None:
+        """The lane is still ours. While the heartbeat comes through, our clock says so; who was held up asks Redis.
+        Raises LeaseLost, StoreDown."""
+        if elapsed_ms() - self.extended_ms > self._lanes.lease_ms / 2 and await self._lanes.extend([self]):
+            raise LeaseLost(f"{self.lane} at {self.item.id}")
 
     async def release(self) -> None:
         """Give the lane back at once, without counting the delivery."""
@@ -131,6 +173,17 @@ class Lease:
     def _kept(self, answer: str) -> None:
         if answer == "lost":
             raise LeaseLost(f"{self.lane} at {self.item.id}")
+
+
+_HELD: ContextVar[Lease | None] = ContextVar("held", default=None)
+
+
+async def still_ours() -> None:
+    """What this task works for is still ours: to be asked right before anything is done that no token guards. Raises
+    LeaseLost, StoreDown. Outside of any lane it is always so."""
+    lease = _HELD.get()
+    if lease is not None:
+        await lease.sure()
 
 
 class Lanes:
@@ -158,7 +211,7 @@ class Lanes:
         with reaching():
             return await self._scripts.run(script, partition, *args)
 
-    async def prepared(self, lane: str, writes: Sequence[Write]) -> str:
+    async def prepared(self, lane: str, writes: Sequence[Write]) -> list[str]:
         """Writes for a script of this lane. What goes to lanes of other partitions is written first: all of
         it is safe to repeat, so a crash in between repeats it. Raises ValueError for a foreign key."""
         own, others = split(writes, self.keys.partition(lane), self.keys)
@@ -166,15 +219,44 @@ class Lanes:
             await apply(self.redis, self.keys, partition, theirs)
         return encode(own)
 
-    async def put(self, lane: str, id: str, body: str, *, aliases: Sequence[str] = ()) -> Accepted:
+    def reserving(self, lane: str, slot: Slot | None, most_ms: int | None) -> tuple[str, int, int, str]:
+        """How a script of this lane reserves a slot. On a cluster it cannot where the rate is another partition's:
+        then it is not asked to, and `reserve` does it apart."""
+        near = slot and (self._scripts.bell or self.keys.partition(slot.key) == self.keys.partition(lane))
+        if slot is None or not near:
+            return _NO_RATE
+        return slot_key(self.keys, slot.key), slot.spacing_ms, slot.burst, _most(most_ms)
+
+    async def reserve(self, slot: Slot, most_ms: int | None) -> int:
+        """The next slot of a rate: ms until it, or -1 if that is more than `most_ms`."""
+        rate = (slot_key(self.keys, slot.key), "reserve", secrets.token_hex(8), slot.spacing_ms, slot.burst)
+        return int(await self.run("slot", slot.key, *rate, _most(most_ms)))
+
+    async def put(self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = "") -> Accepted:
         """Accept an item once: durable when this returns. A known `id` or alias is a duplicate; a lane with
-        `cap` items is full."""
-        nonce = secrets.token_hex(8)
-        answer = await self.run("put", lane, nonce, lane, self.cap, self.dedupe_ms, body, id, *aliases)
-        if answer == "new" and not self._scripts.bell:
-            with reaching():
-                await self.redis.rpush(self.keys.bell, self.keys.partition(lane))
-        return Accepted(answer)
+        `cap` items is full. `person`: whose credit it takes."""
+        accepted = await self._put("", lane, id, body, aliases, person)
+        return accepted if isinstance(accepted, Accepted) else Accepted.NEW
+
+    async def put_or_take(
+        self, owner: str, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
+    ) -> Accepted | Lease:
+        """The same, and if the lane was idle and due it is the owner's at once."""
+        return await self._put(owner, lane, id, body, aliases, person)
+
+    async def _put(
+        self, owner: str, lane: str, id: str, body: str, aliases: Sequence[str], person: str
+    ) -> Accepted | Lease:
+        rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS)
+        asked_ms = elapsed_ms()
+        answer = await self.run("put", lane, secrets.token_hex(8), lane, *rules, body, id, *aliases)
+        if answer[0] == "taken":
+            return Lease(self, answer[1], asked_ms)
+        return Accepted(answer[0])
+
+    async def ring(self, partition: int) -> None:
+        """A hint, to whoever listens, that this partition may have work."""
+        await self._scripts.ring(partition)
 
     async def pending(self, lane: str) -> bool:
         """Something of this lane is not handled to its end yet."""
@@ -184,9 +266,9 @@ class Lanes:
     async def claim(self, owner: str, partition: int, room: int) -> list[Lease]:
         """Take up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too:
         who gets one gives it up."""
-        nonce = secrets.token_hex(8)
+        nonce, asked_ms = secrets.token_hex(8), elapsed_ms()
         rows = await self._run("claim", partition, nonce, owner, self.lease_ms, room)
-        return [Lease(self, row) for row in rows]
+        return [Lease(self, row, asked_ms) for row in rows]
 
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
         """Heartbeat, one call per partition; gives back the leases that are lost."""
@@ -196,14 +278,26 @@ class Lanes:
         lost: list[Lease] = []
         for partition, group in held.items():
             pairs = [part for lease in group for part in (lease.lane, lease.token)]
+            asked_ms = elapsed_ms()
             gone = set(await self._run("extend", partition, self.lease_ms, *pairs))
             lost += [lease for lease in group if lease.token in gone]
+            for lease in group:
+                lease.extended_ms = lease.extended_ms if lease.token in gone else asked_ms
         return lost
 
     async def pump(self) -> int:
         """Move due timers into their lanes; how many. Any number of processes may pump at once."""
-        moved = [await self._run("pump", n, _PUMPED, self.dedupe_ms) for n in range(self.keys.partitions)]
-        return sum(moved)
+        with reaching():
+            return sum(moved for moved, _ in await self._pumped())
+
+    async def due(self) -> list[int]:
+        """The partitions that have work now, timers included, most urgent first: one round trip for all."""
+        with reaching():
+            found = [(score, n) for n, (_, score) in enumerate(await self._pumped()) if score]
+        return [partition for _, partition in sorted((float(score), n) for score, n in found)]
+
+    async def _pumped(self) -> Sequence[tuple[int, str]]:
+        return await self._scripts.run_all("pump", _PUMPED, self.dedupe_ms)
 
     async def stop(self, lane: str, at: str) -> None:
         """Whatever was put into the lane before now shall stop: remembered for an hour, told to the holder
@@ -227,23 +321,6 @@ class Lanes:
             rung = await self.redis.blpop([self.keys.bell], timeout=timeout_s)
         return int(rung[1]) % self.keys.partitions if rung else None
 
-    def bury(self, lease: Lease, error: str) -> Entry:
-        """The dead letter of a lease's item: a write for its commit."""
-        item = lease.item
-        key = self.keys.key(self.keys.partition(item.lane), "dead")
-        fields = {"lane": item.lane, "id": item.id, "body": item.body, "error": error}
-        return Entry(key, {**fields, "tries": str(item.tries), "put_ms": str(item.put_ms)}, DEAD_MS)
 
-    async def dead(self) -> list[Dead]:
-        """Everything that was given up, oldest first."""
-        found: list[Dead] = []
-        for partition in range(self.keys.partitions):
-            with reaching():
-                entries: Any = await self.redis.xrange(self.keys.key(partition, "dead"))
-            found += [Dead(at, _buried(fields)) for at, fields in entries]
-        return sorted(found, key=lambda dead: tuple(map(int, dead.at.split("-"))))
-
-
-def _buried(fields: dict[str, str]) -> Item:
-    numbers = int(fields["tries"]), int(fields["put_ms"])
-    return Item(fields["lane"], fields["id"], fields["body"], *numbers, fields["error"])
+def _most(ms: int | None) -> str:
+    return "" if ms is None else str(ms)

@@ -1,21 +1,47 @@
-"""Runs: a short record and an append-only list of messages, so that a step writes what is new and no more."""
+"""Runs: a short record and an append-only list of messages, so that a step writes what is new and no more. A run that
+waits or has ended is one packed value: most runs of an installation are."""
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
 
 from bot.records import Run, RunStatus
 from bot.store.connect import reaching
+from bot.store.history import Entry, History
 from bot.store.keys import Keys
-from bot.store.writes import Member, Push, Set, Unmember, Write
+from bot.store.writes import Delete, Fields, Push, Set, Unfield, Write
 
 KEPT_MS = 7 * 24 * 3_600_000
 """A run, its messages included, is kept this long after its last change."""
 PAUSED_MS = 60 * 24 * 3_600_000
 """A paused run outlives every approval that it can wait for."""
+_PACKED = "z:"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A run of a conversation that waits for a button."""
+
+    run: str
+    approval: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Everything a conversation knows when its next item is handled."""
+
+    run: Run | None
+    waiting: tuple[Waiting, ...]
+    history: list[Entry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,38 +52,68 @@ class Runs:
     def _key(self, run: str, *more: str) -> str:
         return self.keys.key(self.keys.partition(run), "run", run, *more)
 
-    def _paused(self, conversation: str) -> str:
+    def _waiting(self, conversation: str) -> str:
         return self.keys.key(self.keys.partition(conversation), "paused", conversation)
 
     async def get(self, run: str) -> Run | None:
         with reaching():
             async with self.redis.pipeline(transaction=True) as both:
-                both.get(self._key(run))
-                both.lrange(self._key(run, "m"), 0, -1)
+                self._wanted(both, run)
                 record, messages = await both.execute()
-        if record is None:
-            return None
-        found = Run.model_validate_json(record)
-        found.trace.messages = [json.loads(one) for one in messages]
-        return found
+        return _read(record, messages)
 
-    def saved(self, run: Run, *, stored: int) -> tuple[Write, ...]:
-        """The record, and the messages behind the first `stored` ones, which are stored already."""
+    def _wanted(self, pipe: Pipeline, run: str) -> None:
+        pipe.get(self._key(run))
+        pipe.lrange(self._key(run, "m"), 0, -1)
+
+    async def recall(self, conversation: str, history: History, run: str = "") -> Recalled:
+        """What is remembered, what waits, and the run that is gone on with, if any: in one round trip. Raises
+        StoreDown."""
+        with reaching():
+            async with self.redis.pipeline(transaction=False) as all_of_it:
+                history.wanted(all_of_it, conversation)
+                all_of_it.hgetall(self._waiting(conversation))
+                if run:
+                    self._wanted(all_of_it, run)
+                entries, waiting, *found = await all_of_it.execute()
+        return Recalled(_read(*found) if run else None, _waiting(waiting), history.read(entries))
+
+    def saved(self, run: Run) -> tuple[Write, ...]:
+        """While it runs: the record, and the messages that Redis does not have. Otherwise everything in one."""
+        record = run.model_dump_json(exclude={"trace": {"messages"}})
+        if run.status is RunStatus.RUNNING:
+            fresh = run.trace.messages[run.stored :]
+            messages = (Push(self._key(run.id, "m"), fresh, ttl_ms=KEPT_MS),) if fresh else ()
+            return (Set(self._key(run.id), record, ttl_ms=KEPT_MS), *messages)
+        packed = _pack(record, run.trace.messages)
         ttl = PAUSED_MS if run.status is RunStatus.PAUSED else KEPT_MS
-        fresh = [json.dumps(one, ensure_ascii=False) for one in run.trace.messages[stored:]]
-        record = Set(self._key(run.id), run.model_dump_json(exclude={"trace": {"messages"}}), ttl_ms=ttl)
-        messages = (Push(self._key(run.id, "m"), fresh, ttl_ms=ttl),) if fresh else ()
-        return (record, *messages, self._listed(run))
+        return (Set(self._key(run.id), packed, ttl_ms=ttl), Delete(self._key(run.id, "m")), self._listed(run))
 
     def _listed(self, run: Run) -> Write:
-        index = self._paused(run.message.place.conversation)
-        if run.status is RunStatus.PAUSED:
-            return Member(index, run.id, run.created_ms, ttl_ms=PAUSED_MS)
-        return Unmember(index, run.id)
+        index, call = self._waiting(run.message.place.conversation), run.waiting
+        if run.status is RunStatus.PAUSED and call is not None:
+            return Fields(index, {run.id: f"{call.approval} {call.tool}"}, ttl_ms=PAUSED_MS)
+        return Unfield(index, run.id)
 
-    async def paused(self, conversation: str) -> list[Run]:
-        """Runs of a conversation that wait for a button, oldest first (without their messages). Raises StoreDown."""
-        with reaching():
-            ids: list[str] = await self.redis.zrange(self._paused(conversation), 0, -1)  # type: ignore[assignment]
-            records = await self.redis.mget([self._key(one) for one in ids]) if ids else []
-        return [Run.model_validate_json(one) for one in records if one is not None]
+
+def _waiting(fields: dict[str, str]) -> tuple[Waiting, ...]:
+    return tuple(Waiting(run, *about.split(" ", 1)) for run, about in fields.items())
+
+
+def _pack(record: str, messages: Sequence[str]) -> str:
+    """Text, because everything in Redis is: compressed JSON in base 64."""
+    whole = f'{{"record":{record},"messages":[{",".join(messages)}]}}'
+    return _PACKED + base64.b64encode(zlib.compress(whole.encode())).decode()
+
+
+def _read(record: str | None, messages: Sequence[str]) -> Run | None:
+    if record is None:
+        return None
+    if not record.startswith(_PACKED):
+        run = Run.model_validate_json(record)
+        run.trace.messages, run.stored = list(messages), len(messages)
+        return run
+    whole: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(record[len(_PACKED) :])))
+    run = Run.model_validate(whole["record"])
+    run.trace.messages = [json.dumps(one, ensure_ascii=False) for one in whole["messages"]]
+    return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ from bot.store.connect import reaching
 from bot.store.keys import Keys
 from bot.store.scripts import Scripts
 
-Op = Sequence[str | Sequence[str]]
+Op = tuple[str, ...]
 
 
 class Write(ABC):
@@ -26,7 +25,7 @@ class Write(ABC):
 
     @abstractmethod
     def op(self) -> Op:
-        """Name and arguments, as `lua/writes.lua` reads them."""
+        """Name and arguments, as `lua/writes.lua` reads them: what can be several comes last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Set(Write):
         return keys.home(self.key)
 
     def op(self) -> Op:
-        return ("set", self.key, self.value, _number(self.ttl_ms))
+        return ("set", self.key, _number(self.ttl_ms), self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +68,53 @@ class Fields(Write):
         return keys.home(self.key)
 
     def op(self) -> Op:
-        return ("fields", self.key, _flat(self.fields), _number(self.ttl_ms))
+        return ("fields", self.key, _number(self.ttl_ms), *_flat(self.fields))
 
 
 @dataclass(frozen=True, slots=True)
-class Push(Write):
-    """Values at the right end of a list, trimmed from the left to `max_tokens`.
-
-    With `max_tokens` every value is `"tokens|anything"`, and the sum of the tokens is kept in `<key>:n`.
-    The newest value always stays.
-    """
+class Unfield(Write):
+    """A field of a hash, gone."""
 
     key: str
-    values: Sequence[str]
-    ttl_ms: int | None = None
-    max_tokens: int | None = None
+    field: str
 
     def home(self, keys: Keys) -> int:
         return keys.home(self.key)
 
     def op(self) -> Op:
-        return ("push", self.key, tuple(self.values), _number(self.ttl_ms), _number(self.max_tokens))
+        return ("unfield", self.key, self.field)
+
+
+@dataclass(frozen=True, slots=True)
+class Push(Write):
+    """Values (at least one) at the right end of a list."""
+
+    key: str
+    values: Sequence[str]
+    ttl_ms: int | None = None
+
+    def home(self, keys: Keys) -> int:
+        return keys.home(self.key)
+
+    def op(self) -> Op:
+        return ("push", self.key, _number(self.ttl_ms), *self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Remember(Write):
+    """Values `"tokens|text"` at the right end of a list, trimmed from the left to `max_tokens`. They are stored as
+    `"tokens:sum|text"`. The newest value always stays."""
+
+    key: str
+    values: Sequence[str]
+    max_tokens: int
+    ttl_ms: int | None = None
+
+    def home(self, keys: Keys) -> int:
+        return keys.home(self.key)
+
+    def op(self) -> Op:
+        return ("remember", self.key, _number(self.ttl_ms), str(self.max_tokens), *self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +130,7 @@ class Member(Write):
         return keys.home(self.key)
 
     def op(self) -> Op:
-        return ("member", self.key, self.member, str(self.score), _number(self.ttl_ms))
+        return ("member", self.key, _number(self.ttl_ms), self.member, str(self.score))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +159,7 @@ class Entry(Write):
         return keys.home(self.key)
 
     def op(self) -> Op:
-        return ("entry", self.key, _flat(self.fields), _number(self.max_age_ms))
+        return ("entry", self.key, _number(self.max_age_ms), *_flat(self.fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +208,42 @@ class Untimer(Write):
         return ("untimer", self.id)
 
 
-def encode(writes: Iterable[Write]) -> str:
-    """Writes as the JSON that the scripts read."""
-    return json.dumps([write.op() for write in writes], ensure_ascii=False, separators=(",", ":"))
+@dataclass(frozen=True, slots=True)
+class Decide(Write):
+    """The one decision of an approval: made if it is open, of this version and not expired. Otherwise it refuses with
+    `gone`, `already`, `stale` or `expired`, and nothing behind it is written: it goes first. The click that decided
+    is not refused when it comes again."""
+
+    key: str
+    """The approval's hash."""
+    index: str
+    """The sorted set of open approvals."""
+    version: int
+    click: str
+    person: str
+    choice: str
+    form: str
+    """JSON."""
+    now_ms: int
+    becomes: str
+    """The state it has then."""
+    kept_ms: int
+
+    def home(self, keys: Keys) -> int:
+        return keys.home(self.key)
+
+    def op(self) -> Op:
+        who = (str(self.version), self.click, self.person, self.choice, self.form)
+        return ("decide", self.key, self.index, *who, str(self.now_ms), self.becomes, str(self.kept_ms))
+
+
+def encode(writes: Iterable[Write]) -> list[str]:
+    """Writes as the flat row that the scripts read: name, number of arguments, arguments; and again."""
+    row: list[str] = []
+    for write in writes:
+        name, *args = write.op()
+        row += (name, str(len(args)), *args)
+    return row
 
 
 def split(writes: Iterable[Write], partition: int, keys: Keys) -> tuple[list[Write], dict[int, list[Write]]]:
@@ -203,17 +261,19 @@ def split(writes: Iterable[Write], partition: int, keys: Keys) -> tuple[list[Wri
     return own, others
 
 
-async def apply(redis: Redis, keys: Keys, partition: int, writes: Sequence[Write]) -> None:
+async def apply(redis: Redis, keys: Keys, partition: int, writes: Sequence[Write]) -> str:
     """Write outside a lease, all at once; a call repeated by the client's own retry writes once.
+    Answers `ok`, or why a write refused.
 
     Raises StoreDown, and ValueError for a key of another partition.
     """
     own, others = split(writes, partition, keys)
     for home, theirs in others.items():
         await apply(redis, keys, home, theirs)
-    if own:
-        with reaching():
-            await Scripts.of(redis, keys).run("apply", partition, secrets.token_hex(8), encode(own))
+    if not own:
+        return "ok"
+    with reaching():
+        return str(await Scripts.of(redis, keys).run("apply", partition, secrets.token_hex(8), *encode(own)))
 
 
 def _number(value: int | None) -> str:

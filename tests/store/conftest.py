@@ -1,4 +1,4 @@
-"""Store tests run on the real server and, where durability is not the question, on fakeredis too."""
+"""Store tests run on the real server, on a cluster and, where durability is not the question, on fakeredis too."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from bot.store.keys import Keys
 from bot.store.lanes import Lanes
 
 
-@pytest.fixture(params=["fake", "valkey"])
+@pytest.fixture(params=["fake", "valkey", "cluster"])
 async def either(request: pytest.FixtureRequest) -> AsyncIterator[Redis]:
-    """A client of an empty server: once the in-process double, once the real one."""
+    """A client of an empty server: once the in-process double, once the real one, once three that form a cluster."""
     if request.param == "fake":
         client: Redis = FakeAsyncRedis(
             decode_responses=True, encoding_errors="replace", protocol=3, legacy_responses=False
         )
     else:
-        url = request.getfixturevalue("server")
+        url = request.getfixturevalue("ring" if request.param == "cluster" else "server")
         client = await connect(url)
         await client.flushall()
     yield client

@@ -41,6 +41,7 @@ async def test_nobody_there_is_store_down(tmp_path: Path, address: str) -> None:
         exceptions.OutOfMemoryError("full"),
         exceptions.ResponseError("MISCONF errors writing to the AOF file"),
         exceptions.ResponseError("NOREPLICAS not enough good replicas"),
+        exceptions.ResponseError("ERR Error running script (call to f_1): @user_script:3: -READONLY You can't write"),
     ],
 )
 def test_what_may_pass_is_store_down(error: Exception) -> None:

@@ -4,8 +4,10 @@ import asyncio
 
 from redis.asyncio import Redis
 
+from bot.events import Slot
 from bot.store.keys import Keys
-from bot.store.limits import Limits
+from bot.store.lanes import Lanes
+from bot.store.limits import Limits, slot_key
 
 SLACK_MS = 500
 """Slots are far apart compared with what a loaded machine takes for the calls."""
@@ -29,11 +31,10 @@ async def test_a_burst_goes_at_once_and_then_every_spacing(either: Redis, keys: 
     assert near(waits[3:], [10_000, 20_000])
 
 
-async def test_peek_reserves_nothing(either: Redis, keys: Keys) -> None:
-    limits = Limits(either, keys)
-    assert [await limits.peek("k", 10_000) for _ in range(3)] == [0, 0, 0]
-    await limits.reserve("k", 10_000)
-    assert near([await limits.peek("k", 10_000) for _ in range(2)], [10_000, 10_000])
+async def test_a_slot_that_is_too_far_away_is_not_reserved(either: Redis, keys: Keys) -> None:
+    lanes, slot = Lanes(either, keys), Slot("k", 10_000, 1)
+    assert [await lanes.reserve(slot, 0) for _ in range(3)] == [0, -1, -1]
+    assert near([await lanes.reserve(slot, None)], [10_000])
 
 
 async def test_after_a_penalty_slots_are_spaced_again(either: Redis, keys: Keys) -> None:
@@ -49,7 +50,7 @@ async def test_a_penalty_never_shortens_a_wait(either: Redis, keys: Keys) -> Non
     for _ in range(3):
         await limits.reserve("k", 30_000)
     await limits.penalty("k", 1_000)
-    assert near([await limits.peek("k", 30_000)], [90_000])
+    assert near([await limits.reserve("k", 30_000)], [90_000])
 
 
 async def test_a_repeated_call_reserves_one_slot(either: Redis, keys: Keys) -> None:
@@ -63,9 +64,9 @@ async def test_a_repeated_call_reserves_one_slot(either: Redis, keys: Keys) -> N
         return calls[-1][1]
 
     await limits.reserve("k", 10_000)
-    await twice(None, keys.partition("k"), "k", "reserve", "nonce", 10_000, 1)
+    await twice(None, keys.partition("k"), slot_key(keys, "k"), "reserve", "nonce", 10_000, 1, "")
     assert near(calls[0], [10_000, 10_000])
-    assert near([await limits.peek("k", 10_000)], [20_000])
+    assert near([await limits.reserve("k", 10_000)], [20_000])
 
 
 async def test_together_no_two_get_the_same_slot(either: Redis, keys: Keys) -> None:

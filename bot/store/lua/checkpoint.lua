@@ -1,13 +1,17 @@
--- Write once per (token, item, seq) and extend the lease.   ARGV: bell, lane, token, id, seq, lease (ms), writes
--- Answers lost | stop | ok.
-local lane = ARGV[2]
-if not holds(lane, ARGV[3], ARGV[4]) then return 'lost' end
+-- Write once per (token, item, seq), extend the lease, and reserve a slot of a rate in the same breath.
+-- ARGV: bell, lane, token, id, seq, lease (ms), slot (key, or empty), spacing (ms), burst, most (ms), write …
+-- Answers {lost} | {refused, why} | {stop | ok, wait (ms; -1: too long, or no slot was asked for)}.
+local lane, seq = ARGV[2], ARGV[5]
+local put_at = holds(lane, ARGV[3], ARGV[4])
+if not put_at then return {'lost'} end
 local done = base .. 'ck:' .. lane
-if redis.call('SISMEMBER', done, ARGV[5]) == 0 then
-  apply(ARGV[7])
-  redis.call('SADD', done, ARGV[5])
+if redis.call('SISMEMBER', done, seq) == 0 then
+  local why = apply(11)
+  if why then return {'refused', why} end
+  redis.call('SADD', done, seq)
   redis.call('PEXPIRE', done, 86400000)
 end
 extend(lane, ARGV[6])
-local put_at = unpack_item(redis.call('LINDEX', inbox(lane), 0))
-return stopped(lane, put_at) == 1 and 'stop' or 'ok'
+local wait = -1
+if ARGV[7] ~= '' then wait = reserve(ARGV[7], ARGV[3] .. '@' .. seq, ARGV[8], ARGV[9], ARGV[10]) end
+return {stopped(lane, put_at) == 1 and 'stop' or 'ok', wait}

@@ -9,27 +9,12 @@ if before then
   end
   return out
 end
--- Tokens only ever grow, also when a failover has rolled the counter back.
-local function next_token()
-  local last = tonumber(redis.call('GET', base .. 'ep') or '0')
-  local token = whole(math.max(last + 1, now))
-  redis.call('SET', base .. 'ep', token)
-  return token
-end
 for _, lane in ipairs(redis.call('ZRANGEBYSCORE', schedule, '-inf', whole(now), 'LIMIT', 0, ARGV[5])) do
-  local st = state(lane)
   if redis.call('EXISTS', inbox(lane)) == 0 then
     redis.call('ZREM', schedule, lane)
-    redis.call('DEL', st)
+    redis.call('DEL', state(lane))
   else
-    if redis.call('HEXISTS', st, 'token') == 1 then redis.call('HSET', st, 'error', 'worker lost') end
-    local token = next_token()
-    redis.call('HINCRBY', st, 'tries', 1)
-    redis.call('HSET', st, 'token', token, 'owner', ARGV[3])
-    redis.call('PERSIST', st)
-    redis.call('DEL', base .. 'ck:' .. lane)
-    extend(lane, ARGV[4])
-    taken[#taken + 1] = {lane, token}
+    taken[#taken + 1] = {lane, take(lane, ARGV[3], ARGV[2], ARGV[4])}
     out[#out + 1] = handed(lane)
   end
 end

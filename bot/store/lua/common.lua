@@ -12,10 +12,19 @@ local function inbox(lane) return base .. 'in:' .. lane end
 local function state(lane) return base .. 'st:' .. lane end
 
 -- A hint that this partition has work. Bounded, since nobody may be listening.
+local unheard = 0
 local function ring()
-  if ARGV[1] ~= '' and redis.call('LLEN', ARGV[1]) < 256 then
+  if ARGV[1] == '' then
+    unheard = 1
+  elseif redis.call('LLEN', ARGV[1]) < 256 then
     redis.call('RPUSH', ARGV[1], string.match(base, '{q(%d+)}'))
   end
+end
+
+-- The answer of a script; where it cannot reach the bell, with whether its caller has to ring it.
+local function told(answer)
+  if ARGV[1] == '' then return {unheard, answer} end
+  return answer
 end
 
 -- The next byte position comes out of the pattern, so an id may hold any character.
@@ -25,9 +34,11 @@ local function unpack_item(raw)
   return at, string.sub(raw, start, stop - 1), string.sub(raw, stop)
 end
 
-local function enqueue(lane, id, body)
+-- True when the lane was idle, and is due now. `ahead`: it comes before lanes that have waited for less than so
+-- many ms.
+local function enqueue(lane, id, body, ahead)
   redis.call('RPUSH', inbox(lane), whole(now) .. '|' .. whole(#id) .. '|' .. id .. body)
-  if redis.call('ZADD', schedule, 'NX', whole(now), lane) == 1 then ring() end
+  return redis.call('ZADD', schedule, 'NX', whole(now - (ahead or 0)), lane) == 1
 end
 
 -- Does this token still own the lane, with this item at its head?
@@ -35,8 +46,8 @@ local function holds(lane, token, id)
   if redis.call('HGET', state(lane), 'token') ~= token then return false end
   local head = redis.call('LINDEX', inbox(lane), 0)
   if not head then return false end
-  local _, found = unpack_item(head)
-  return found == id
+  local at, found = unpack_item(head)
+  return found == id and at
 end
 
 -- 1 when a stop was noted after the item had been put.
@@ -46,11 +57,47 @@ local function stopped(lane, put_at)
   return 0
 end
 
--- What a holder is told about the head of its lane.
+-- What a holder is told about the head of its lane; with it the approval's record, if the lane is an approval's.
 local function handed(lane)
   local at, id, body = unpack_item(redis.call('LINDEX', inbox(lane), 0))
   local known = redis.call('HMGET', state(lane), 'token', 'tries', 'error')
-  return {lane, known[1], tonumber(known[2]), id, body, at, known[3] or '', stopped(lane, at)}
+  local record = redis.call('HGETALL', base .. 'apr:' .. lane)
+  return {lane, known[1], tonumber(known[2]), id, body, at, known[3] or '', stopped(lane, at), record}
 end
 
 local function extend(lane, lease_ms) redis.call('ZADD', schedule, 'XX', whole(now + tonumber(lease_ms)), lane) end
+
+-- Tokens only ever grow, also when a failover has rolled the counter back.
+local function next_token()
+  local last = tonumber(redis.call('GET', base .. 'ep') or '0')
+  local token = whole(math.max(last + 1, now))
+  redis.call('SET', base .. 'ep', token)
+  return token
+end
+
+-- A scheduled lane goes to an owner, by the call of this nonce. Answers the token.
+local function take(lane, owner, nonce, lease_ms)
+  local st, token = state(lane), next_token()
+  if redis.call('HEXISTS', st, 'token') == 1 then redis.call('HSET', st, 'error', 'worker lost') end
+  redis.call('HINCRBY', st, 'tries', 1)
+  redis.call('HSET', st, 'token', token, 'owner', owner, 'by', nonce)
+  redis.call('PERSIST', st)  -- a process of an older version lets it expire
+  redis.call('DEL', base .. 'ck:' .. lane)
+  extend(lane, lease_ms)
+  return token
+end
+
+-- The next slot of a rate (GCRA): ms until it, once per nonce. -1, and nothing reserved, when that is more
+-- than `most` ('' is any).
+local function reserve(key, nonce, spacing, burst, most)
+  local known = redis.call('HMGET', key, 'next', 'nonce', 'slot')
+  if known[2] == nonce then return math.max(0, tonumber(known[3]) - now) end
+  local ms, following = tonumber(spacing), tonumber(known[1] or '0')
+  local slack = (tonumber(burst) - 1) * ms
+  local slot = math.max(now, following - slack)
+  if most ~= '' and slot - now > tonumber(most) then return -1 end
+  following = math.max(following, now) + ms
+  redis.call('HSET', key, 'next', whole(following), 'slack', whole(slack), 'nonce', nonce, 'slot', whole(slot))
+  redis.call('PEXPIRE', key, whole(math.max(1000, following - now + 1000)))
+  return slot - now
+end

@@ -1,4 +1,5 @@
--- Move due timers into their lanes.   ARGV: bell, most, dedupe (ms).   Answers how many.
+-- Move due timers into their lanes.   ARGV: bell, most, dedupe (ms).
+-- Answers {how many were moved, the score of the lane that is due first, or empty}.
 -- The mark makes a timer that is set again for the same moment, by a repeated write, come once only.
 local due = redis.call('ZRANGEBYSCORE', base .. 't', '-inf', whole(now), 'WITHSCORES', 'LIMIT', 0, ARGV[2])
 local moved = 0
@@ -10,8 +11,8 @@ for i = 1, #due, 2 do
   if raw and redis.call('SET', mark, '1', 'NX', 'PX', ARGV[3]) then
     local length, start = string.match(raw, '^(%d+)|()')
     local stop = start + tonumber(length)
-    enqueue(string.sub(raw, start, stop - 1), id, string.sub(raw, stop))
+    if enqueue(string.sub(raw, start, stop - 1), id, string.sub(raw, stop)) then ring() end
     moved = moved + 1
   end
 end
-return moved
+return {moved, redis.call('ZRANGEBYSCORE', schedule, '-inf', whole(now), 'WITHSCORES', 'LIMIT', 0, 1)[2] or ''}

@@ -1,10 +1,35 @@
--- Accept an item once.   ARGV: bell, nonce, lane, cap, dedupe (ms), body, id, alias …
--- Answers new | duplicate | full; the call that put it gets `new` again.
-for i = 7, #ARGV do
+-- Accept an item once; an idle lane is taken by its owner-to-be at once, if one is named.
+-- ARGV: bell, nonce, lane, cap, dedupe (ms), owner (or empty), lease (ms), person (or empty), credit (ms), cost (ms),
+--       body, id, alias …
+-- Answers {new} | {duplicate} | {full} | {taken, item}. The call that put it gets the same answer again.
+local nonce, lane, owner, id = ARGV[2], ARGV[3], ARGV[6], ARGV[12]
+for i = 12, #ARGV do
   local known = redis.call('GET', base .. 'dd:' .. ARGV[i])
-  if known then return known == ARGV[2] and 'new' or 'duplicate' end
+  if known and known ~= nonce then return {'duplicate'} end
+  if known then
+    local mine = redis.call('HMGET', state(lane), 'by', 'token')
+    if mine[1] == nonce and mine[2] and holds(lane, mine[2], id) then return {'taken', handed(lane)} end
+    return {'new'}
+  end
 end
-if redis.call('LLEN', inbox(ARGV[3])) >= tonumber(ARGV[4]) then return 'full' end
-for i = 7, #ARGV do redis.call('SET', base .. 'dd:' .. ARGV[i], ARGV[2], 'PX', ARGV[5]) end
-enqueue(ARGV[3], ARGV[7], ARGV[6])
-return 'new'
+if redis.call('LLEN', inbox(lane)) >= tonumber(ARGV[4]) then return {'full'} end
+for i = 12, #ARGV do redis.call('SET', base .. 'dd:' .. ARGV[i], nonce, 'PX', ARGV[5]) end
+
+-- Everybody has some credit, which every lane that they set to work costs a part of, and time gives back. It puts
+-- them ahead: while there is more work than hands, whoever fills lane after lane comes after those who do not.
+local ahead = 0
+if ARGV[8] ~= '' and not redis.call('ZSCORE', schedule, lane) then
+  local key, credit, cost = base .. 'due:' .. ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
+  local debt = math.max(tonumber(redis.call('GET', key) or '0') - now, 0)
+  ahead = math.max(credit - debt, 0)
+  debt = math.min(debt + cost, 2 * credit)
+  redis.call('SET', key, whole(now + debt), 'PX', whole(debt))
+end
+if enqueue(lane, id, ARGV[11], ahead) then
+  if owner ~= '' then
+    take(lane, owner, nonce, ARGV[7])
+    return {'taken', handed(lane)}
+  end
+  ring()
+end
+return {'new'}

@@ -6,7 +6,7 @@ if not holds(lane, ARGV[3], ARGV[4]) then return 'lost' end
 if ARGV[6] == '0' then redis.call('HINCRBY', st, 'tries', -1) end
 redis.call('HSET', st, 'error', ARGV[7])
 redis.call('HSET', st, 'back', mark)
-redis.call('HDEL', st, 'token', 'owner')
+redis.call('HDEL', st, 'token', 'owner', 'by')
 redis.call('ZADD', schedule, whole(now + tonumber(ARGV[5])), lane)
 if ARGV[5] == '0' then ring() end
 return 'ok'

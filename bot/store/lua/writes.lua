@@ -1,59 +1,68 @@
--- Applies writes: a JSON list of {name, argument, …}, every argument text or a list of texts.
+-- Applies writes: a flat row of name, number of arguments, arguments; and again.
 local function keep(key, ttl)
   if ttl == '' then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, ttl) end
 end
 
-local function trim(key, max_tokens)
-  local sum = tonumber(redis.call('GET', key .. ':n') or '0')
-  local length = redis.call('LLEN', key)
-  while length > 1 and sum > tonumber(max_tokens) do
-    sum = sum - tonumber(string.match(redis.call('LPOP', key), '^%d+'))
-    length = length - 1
-  end
-  redis.call('SET', key .. ':n', whole(sum))
-end
-
 local write = {}
 
-function write.set(key, value, ttl)
+function write.set(key, ttl, value)
   if ttl == '' then redis.call('SET', key, value) else redis.call('SET', key, value, 'PX', ttl) end
 end
 
 function write.delete(key) redis.call('DEL', key) end
 
-function write.fields(key, fields, ttl)
-  for i = 1, #fields, 2 do redis.call('HSET', key, fields[i], fields[i + 1]) end
+function write.fields(key, ttl, ...)
+  redis.call('HSET', key, ...)
   keep(key, ttl)
 end
 
-function write.push(key, values, ttl, max_tokens)
-  for _, value in ipairs(values) do
-    redis.call('RPUSH', key, value)
-    if max_tokens ~= '' then redis.call('INCRBY', key .. ':n', string.match(value, '^%d+')) end
+function write.unfield(key, field) redis.call('HDEL', key, field) end
+
+function write.push(key, ttl, ...)
+  redis.call('RPUSH', key, ...)
+  keep(key, ttl)
+end
+
+-- Values are `tokens|text`; they are kept as `tokens:sum|text`, where the sum runs over everything ever pushed: first
+-- and last value tell what the list holds, and no key beside it has to.
+function write.remember(key, ttl, most, ...)
+  local function of(raw)
+    local tokens, sum = string.match(raw, '^(%d+):(%d+)|')
+    return tonumber(tokens), tonumber(sum)
   end
-  if max_tokens ~= '' then trim(key, max_tokens) end
+  local last = redis.call('LINDEX', key, -1)
+  local sum = last and select(2, of(last)) or 0
+  for _, value in ipairs({...}) do
+    local tokens, start = string.match(value, '^(%d+)|()')
+    sum = sum + tonumber(tokens)
+    redis.call('RPUSH', key, tokens .. ':' .. whole(sum) .. '|' .. string.sub(value, start))
+  end
+  while redis.call('LLEN', key) > 1 do
+    local tokens, upto = of(redis.call('LINDEX', key, 0))
+    if sum - upto + tokens <= tonumber(most) then break end
+    redis.call('LPOP', key)
+  end
   keep(key, ttl)
-  if max_tokens ~= '' then keep(key .. ':n', ttl) end
 end
 
-function write.member(key, member, score, ttl)
+function write.member(key, ttl, member, score)
   redis.call('ZADD', key, score, member)
   keep(key, ttl)
 end
 
 function write.unmember(key, member) redis.call('ZREM', key, member) end
 
-function write.entry(key, fields, max_age)
+function write.entry(key, max_age, ...)
   if max_age == '' then
-    redis.call('XADD', key, '*', unpack(fields))
+    redis.call('XADD', key, '*', ...)
   else
-    redis.call('XADD', key, 'MINID', '~', whole(math.max(0, now - tonumber(max_age))), '*', unpack(fields))
+    redis.call('XADD', key, 'MINID', '~', whole(math.max(0, now - tonumber(max_age))), '*', ...)
   end
 end
 
 -- Without the cap: what we tell ourselves is never turned away.
 function write.put(lane, id, body)
-  if redis.call('SET', base .. 'dd:' .. id, '1', 'NX', 'PX', '86400000') then enqueue(lane, id, body) end
+  if redis.call('SET', base .. 'dd:' .. id, '1', 'NX', 'PX', '86400000') and enqueue(lane, id, body) then ring() end
 end
 
 function write.timer(id, lane, due, body)
@@ -66,6 +75,30 @@ function write.untimer(id)
   redis.call('HDEL', base .. 'td', id)
 end
 
-local function apply(json)
-  for _, op in ipairs(cjson.decode(json)) do write[op[1]](unpack(op, 2)) end
+-- Decides an approval once: gone | already | stale | expired, or nothing when it is decided now. The click that won
+-- may come again: its work may have to be resumed.
+function write.decide(key, index, version, click, person, choice, form, now_ms, becomes, kept)
+  local known = redis.call('HMGET', key, 'state', 'press', 'version', 'expires_ms', 'id')
+  if not known[1] then return 'gone' end
+  if known[2] == click then return nil end
+  if known[1] == 'expired' then return 'expired' end
+  if known[1] ~= 'open' then return 'already' end
+  if known[3] ~= version then return 'stale' end
+  if tonumber(known[4]) <= tonumber(now_ms) then return 'expired' end
+  redis.call('HSET', key, 'state', becomes, 'press', click, 'by', person, 'choice', choice, 'form', form,
+    'decided_ms', now_ms)
+  redis.call('PEXPIRE', key, kept)
+  redis.call('ZREM', index, known[5])
+  return nil
+end
+
+-- In order. A write that refuses ends it, and says why.
+local function apply(i)
+  while i < #ARGV do
+    local last = i + 1 + tonumber(ARGV[i + 1])
+    local why = write[ARGV[i]](unpack(ARGV, i + 2, last))
+    if why then return why end
+    i = last + 1
+  end
+  return nil
 end
