@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from bot import cards, logs
-from bot.errors import ChatFailed
+from bot.errors import ChatDown, ChatFailed
 from bot.events import Channel, Click, Directory, Place, Post, Ref
 from bot.policy import Refusal
 from bot.records import Approval
@@ -20,48 +20,82 @@ LONG = 2_000
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """A card as people have it in front of them."""
+
+    approval: Approval
+    """With the copies that are to be kept up to date."""
+    behind: bool = False
+    """Some copy does not say what is true: the platform was away."""
+
+
+@dataclass(frozen=True, slots=True)
 class Board:
     chat: Channel
     directory: Directory
 
-    async def post(self, approval: Approval, asked: str, *, again: bool) -> Approval:
+    async def post(self, approval: Approval, asked: str, *, again: bool) -> Shown:
         """A fresh card in front of everybody it is for."""
         readers = [approval.caller] if approval.place else list(approval.plan.deciders)
         return await self._fresh(approval, readers, asked, again=again)
 
-    async def replace(self, before: Approval, approval: Approval, asked: str, *, again: bool) -> Approval:
+    async def replace(self, before: Approval, approval: Approval, asked: str, *, again: bool) -> Shown:
         """An edited card, where it stands. One that may take several messages is shown anew instead: of those only the
         last can be rewritten, and what is shown must be what will be done."""
         if max(len(before.plan.body), len(approval.plan.body)) > LONG:
             return await self.post(approval, asked, again=again)
-        await self.rewrite(approval)
-        return approval
+        return await self.rewrite(approval)
 
-    async def _fresh(self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool) -> Approval:
+    async def _fresh(self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool) -> Shown:
         """A new copy for each of these readers, whose older copies then point to it; everybody else's copies say what
         is true now. However often a card is shown, there is one copy a person to keep up to date."""
-        names, fresh = await self.names_on(approval), dict[str, Ref]()
+        fresh = await self._posted(approval, readers, asked, again=again)
+        before = tuple(one for one in approval.refs if one[1] not in fresh.values())
+        shown = approval.model_copy(update={"refs": (*before, *fresh.items())})
+        return await self.rewrite(shown, [ref for _, ref in before])
+
+    async def _posted(self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool) -> dict[str, Ref]:
+        """Who cannot be reached at all keeps it from nobody else. Raises ChatFailed if nobody can."""
+        names, fresh, failed = await self.names_on(approval), dict[str, Ref](), list[ChatFailed]()
         for reader in await self._people(readers):
-            place = approval.place or await self.chat.direct(reader.id)
             key = f"{approval.id}:{approval.version}:{reader.id}:{asked}"[:200]
-            fresh[reader.id] = await self.chat.post(place, cards.card(approval, reader, names), key=key, again=again)
-        for reader, ref in await self._readers(approval):
-            post = cards.card(approval, reader, names)
-            await self._edit(approval, ref, cards.moved(post, reader.language) if reader.id in fresh else post)
-        others = tuple(one for one in approval.refs if one[0] not in fresh)
-        return approval.model_copy(update={"refs": (*others, *fresh.items())})
+            try:
+                place, post = approval.place or await self.chat.direct(reader.id), cards.card(approval, reader, names)
+                fresh[reader.id] = await self.chat.post(place, post, key=key, again=again)
+            except ChatDown:
+                raise
+            except ChatFailed as error:
+                log.warning("card.not_brought", approval=approval.id, person=reader.id, error=error.code)
+                failed.append(error)
+        if failed and not fresh:
+            raise failed[0]
+        return fresh
 
-    async def rewrite(self, approval: Approval) -> None:
-        """Every copy of the card says what is true now. A copy that is gone (deleted message) is no reason to stop."""
-        names = await self.names_on(approval)
-        for reader, ref in await self._readers(approval):
-            await self._edit(approval, ref, cards.card(approval, reader, names))
+    async def rewrite(self, approval: Approval, copies: Collection[Ref] | None = None) -> Shown:
+        """Every copy (or each of these) says what is true now. Never fails: one that is gone (a deleted message) is no
+        reason to stop, and one that cannot be reached now is told of."""
+        newest = dict(approval.refs)
+        behind = [
+            (reader, ref)
+            for reader, ref in approval.refs
+            if (copies is None or ref in copies)
+            and not await self._reached(approval, reader, ref, moved=newest[reader] != ref)
+        ]
+        untouched = [] if copies is None else [one for one in approval.refs if one[1] not in copies]
+        kept = [one for one in approval.refs if newest[one[0]] == one[1] or one in behind or one in untouched]
+        return Shown(approval.model_copy(update={"refs": tuple(kept)}), behind=bool(behind))
 
-    async def _edit(self, approval: Approval, ref: Ref, post: Post) -> None:
+    async def _reached(self, approval: Approval, reader: str, ref: Ref, *, moved: bool) -> bool:
+        """True when nothing is left to do about this copy."""
         try:
-            await self.chat.edit(ref, post)
+            person = await self.directory.get(reader)
+            if person is not None:
+                post = cards.card(approval, person, await self.names_on(approval))
+                await self.chat.edit(ref, cards.moved(post, person.language) if moved else post)
         except ChatFailed as error:
             log.warning("card.not_rewritten", approval=approval.id, error=error.code)
+            return not isinstance(error, ChatDown)
+        return True
 
     async def remind(self, approval: Approval, *, again: bool) -> None:
         """A word, under the card, to those who have not decided."""
@@ -78,13 +112,12 @@ class Board:
             key = f"{approval.id}:{approval.version}:remind:{reader.id}"
             await self.chat.post(place, Post(text), key=key, again=again)
 
-    async def nobody(self, approval: Approval, *, again: bool) -> Approval:
+    async def nobody(self, approval: Approval, *, again: bool) -> Shown:
         """The card expired, and says so. The person whose request it is hears of it on a copy of their own, with
         which they can ask again. (Who confirms something themselves sees the expired card itself.)"""
         requester = await self.directory.get(approval.plan.requester or "")
         if requester is None or not cards.watches(approval, requester):
-            await self.rewrite(approval)
-            return approval
+            return await self.rewrite(approval)
         return await self._fresh(approval, [requester.id], "nobody", again=again)
 
     async def refuse(self, click: Click, approval: Approval | None, refusal: Refusal) -> None:
@@ -110,7 +143,8 @@ class Board:
         return [one for one in found if one is not None]
 
     async def _readers(self, approval: Approval) -> list[tuple[Person, Ref]]:
-        found = [(await self.directory.get(reader), ref) for reader, ref in approval.refs]
+        """Each with the copy to use."""
+        found = [(await self.directory.get(reader), ref) for reader, ref in dict(approval.refs).items()]
         return [(reader, ref) for reader, ref in found if reader is not None]
 
     async def names_on(self, approval: Approval) -> dict[str, str]:

@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 AGAIN_S = 0.25
+
+
+class Stop(asyncio.Event):
+    """An event that can also be watched without a task of one's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watchers: list[Callable[[], None]] = []
+
+    def set(self) -> None:
+        super().set()
+        for watcher in tuple(self._watchers):
+            watcher()
+
+    @contextmanager
+    def watched(self, watcher: Callable[[], None]) -> Iterator[None]:
+        """`watcher` is called when the event is set within the context, and at once if it is set already."""
+        self._watchers.append(watcher)
+        try:
+            if self.is_set():
+                watcher()
+            yield
+        finally:
+            self._watchers.remove(watcher)
 
 
 async def cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:

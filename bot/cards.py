@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from bot.events import Button, Card, Dialog, Place, Post
+from bot.events import Button, Card, Click, Dialog, Post
 from bot.records import Approval, ApprovalState, EffectState
 from bot.texts import label, literal, say
 from tools.spec import Choice, Fact, Field, Gate, Note, Person, Plan
@@ -141,7 +141,7 @@ def moment(ms: int, reader: Person) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).astimezone(ZoneInfo(reader.timezone)).strftime("%Y-%m-%d %H:%M")
 
 
-def dialog(approval: Approval, choice: Choice, reader: Person, place: Place) -> Dialog:
+def dialog(approval: Approval, choice: Choice, reader: Person, click: Click) -> Dialog:
     """The form that a button opens."""
     language = reader.language
     return Dialog(
@@ -151,7 +151,8 @@ def dialog(approval: Approval, choice: Choice, reader: Person, place: Place) -> 
         approval=approval.id,
         version=approval.version,
         choice=choice.name,
-        place=place,
+        place=click.place,
+        card=click.card,
         fields=choice.fields,
         labels=tuple(label(one.label, language) for one in choice.fields),
         options=tuple(_options(one, language) for one in choice.fields),

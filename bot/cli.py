@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
+import os
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from redis.asyncio import Redis
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from bot import main as composition
 from bot.cancel import ending
 from bot.doctor import examine, explained
 from bot.errors import CountersignError
+from bot.logs import redact
 from bot.outside import outside_of, redis_of
 from bot.records import Approval
 from bot.settings import Settings, read
 from bot.store.approvals import Approvals
 from bot.store.connect import connect
+from bot.store.dead import DeadLetters, Letter
 from bot.store.journal import Journal, Record, age_ms
 from bot.store.keys import Keys
 from bot.store.runs import Runs
+from bot.texts import say, sentences
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -140,6 +147,83 @@ def pending(as_json: Json = False) -> None:
     _run(work())
 
 
+dead = typer.Typer(help="Dead letters: what was given up after its tries.")
+app.add_typer(dead, name="dead")
+
+
+@dead.callback(invoke_without_command=True)
+def listed(context: typer.Context, as_json: Json = False) -> None:
+    """List what was given up after its tries: when, whose, and why."""
+
+    async def work() -> None:
+        async with _redis(read()) as (redis, keys):
+            letters = await DeadLetters(redis, keys).waiting()
+        if as_json:
+            for letter in letters:
+                typer.echo(_harmless(json.dumps(_facts(letter), ensure_ascii=False)))
+            return
+        _told(letters, _language())
+
+    if context.invoked_subcommand is None:
+        _run(work())
+
+
+@dead.command()
+def retry(id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+    """Put one back into its lane, once: a message is handled anew, a press judged anew, a stopped run goes on."""
+    by, language = _me(), _language()
+
+    async def work() -> None:
+        async with _redis(read()) as (redis, keys):
+            letters = DeadLetters(redis, keys)
+            letter = await letters.find(id)
+            if letter is None:
+                raise CountersignError(say("dead.unknown", language, id=id))
+            done = None if letter.retried else await letters.retry(letter, by)
+            if done is None:
+                now = await letters.find(id) or letter
+                raise CountersignError(say("dead.already", language, id=id, by=now.by, retried=now.retried))
+        typer.echo(_harmless(say("dead.retried", language, lane=done.item.lane, id=done.retried)))
+
+    _run(work())
+
+
+def _told(letters: Sequence[Letter], language: str) -> None:
+    if not letters:
+        typer.echo(say("dead.none", language))
+        return
+    names = ("at", "id", "kind", "person", "lane", "tries", "error")
+    table = Table(*(Column(say(f"dead.title_{name}", language), overflow="fold") for name in names))
+    for letter in letters:
+        kind = f"dead.kind_{letter.kind}"
+        word = say(kind if kind in sentences() else "dead.kind_other", language)
+        facts = _facts(letter) | {"at": _clock(letter.at_ms), "kind": word}
+        table.add_row(*(Text(_harmless(str(facts[name]))) for name in names))
+    Console().print(table)
+    typer.echo(say("dead.cure", language))
+
+
+def _facts(letter: Letter) -> dict[str, str | int]:
+    """`tries`: how often it was handled before it was given up."""
+    item = letter.item
+    facts: dict[str, str | int] = {"at_ms": letter.at_ms, "id": item.id, "lane": item.lane, "person": letter.person}
+    return facts | {"kind": letter.kind, "tries": item.tries - 1, "error": redact(item.error)}
+
+
+def _me() -> str:
+    """Who does this, as the journal names them: the user of the operating system."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container may run as a number without a name
+        return str(os.getuid())
+
+
+def _language() -> str:
+    """The language of the terminal."""
+    named = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    return "zh" if next(filter(None, named), "").startswith("zh") else "en"
+
+
 @app.command()
 def doctor() -> None:
     """Check tokens, scopes, Redis, the model (one tool call) and SMTP, and say how to mend what is wrong."""
@@ -160,10 +244,16 @@ def doctor() -> None:
 @asynccontextmanager
 async def _stores(settings: Settings) -> AsyncIterator[tuple[Journal, Runs, Approvals]]:
     """Read access to what the bot keeps, whether it runs or not."""
+    async with _redis(settings) as (redis, keys):
+        yield Journal(redis, keys), Runs(redis, keys), Approvals(redis, keys)
+
+
+@asynccontextmanager
+async def _redis(settings: Settings) -> AsyncIterator[tuple[Redis, Keys]]:
     async with redis_of(settings) as (url, _):
-        redis, keys = await connect(url, retries=2), Keys()
+        redis = await connect(url, retries=2)
         try:
-            yield Journal(redis, keys), Runs(redis, keys), Approvals(redis, keys)
+            yield redis, Keys()
         finally:
             await redis.aclose()
 
@@ -174,12 +264,16 @@ def _line(record: Record, as_json: bool) -> None:
         fields |= {"person": record.person, "channel": record.channel, "text": record.text, **record.more}
         typer.echo(_harmless(json.dumps(fields, ensure_ascii=False)))
         return
-    at = datetime.fromtimestamp(record.at_ms / 1000, UTC).astimezone().strftime("%m-%d %H:%M:%S")
+    at = _clock(record.at_ms)
     more = " ".join(f"{name}={value}" for name, value in record.more.items() if value not in ("", None))
     colour = _COLOURS.get(record.kind.partition(".")[0], "white")
     kind = typer.style(f"{record.kind:<20}", fg=colour)
     said = _harmless(f"{record.text}  {more}").rstrip()
     typer.echo(f"{at}  {record.run or '-':<15}  {record.person or '-':<10}  {kind}  {said}")
+
+
+def _clock(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime("%m-%d %H:%M:%S")
 
 
 def _harmless(text: str) -> str:

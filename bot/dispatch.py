@@ -6,17 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pydantic import ValidationError
+
 from bot import logs
 from bot.ends import Ends
 from bot.errors import ChatDown, ChatFailed, CountersignError
 from bot.events import Channel, Click, Directory, Post
 from bot.gate import Gates
-from bot.records import WORK, Ask, Cancel, Close, Expire, Notice, Pressed, Remind, Resume, Wrote
+from bot.records import WORK, Ask, Cancel, CaughtUp, Close, Expire, Notice, Pressed, Remind, Resume, Show, Wrote
 from bot.store.approvals import task_card
 from bot.store.connect import GONE
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Lanes, Later, Lease
+from bot.store.overflow import Overflows
 from bot.store.writes import Put, Write, apply
 from bot.texts import LANGUAGES, literal, say
 from bot.turn import Turns
@@ -31,6 +34,12 @@ log = logs.get(__name__)
 OUTBOX_PAGE = 50
 AWAY_MAX_MS = 3_600_000
 """After an hour of a platform that is away, tries are counted again."""
+NEWER_MAX_MS = 24 * 3_600_000
+"""After a day of waiting for a process that can read a record, tries are counted again."""
+NEWER = "of a newer version"
+_UNKNOWN = frozenset({"union_tag_invalid", "extra_forbidden", "enum", "literal_error"})
+"""What pydantic says of a kind, a field or a value that this version has never heard of. Anything else (no JSON, no
+kind, a field missing) no version can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +59,30 @@ class Dispatch:
 
     async def handle(self, lease: Lease) -> Sequence[Write]:
         """One item of a lane. Returns the writes of the commit that pops it. While the platform is away the item
-        waits, and no try is counted; but not for ever, because a single post may be what the platform chokes on."""
+        waits, and no try is counted; but not for ever, because a single post may be what the platform chokes on. So
+        does an item whose records a newer version has written: while processes are replaced, one of those takes it."""
         try:
             return await self._handle(lease)
         except ChatDown as down:
-            if self.now().timestamp() * 1000 - lease.item.put_ms > AWAY_MAX_MS:
+            if self._age_ms(lease.item) > AWAY_MAX_MS:
                 raise
             raise Later(self.away_ms, str(down)) from down
+        except ValidationError as unread:
+            age_ms = self._age_ms(lease.item)
+            if age_ms > NEWER_MAX_MS or not newer(unread):
+                raise
+            await self._noticed(lease)
+            raise Later(int(min(self.away_ms + age_ms / 8, 60_000)), NEWER) from unread
+
+    async def _noticed(self, lease: Lease) -> None:
+        """Said once: the reason why the item came back tells that it was."""
+        if lease.item.error == NEWER:
+            return
+        log.warning("item.newer", text="waits for a process of the version that has written it")
+        await lease.checkpoint("newer", self.journal.entry(lease.lane, "item.newer", text=NEWER, item=lease.item.id))
+
+    def _age_ms(self, item: Item) -> float:
+        return self.now().timestamp() * 1000 - item.put_ms
 
     async def _handle(self, lease: Lease) -> Sequence[Write]:
         match WORK.validate_json(lease.item.body):
@@ -69,15 +95,19 @@ class Dispatch:
             case Ask() as ask:
                 return await self.gates.open(lease, ask)
             case Remind(version=version):
-                return await self.ends.remind(lease, lease.lane, version)
+                return await self.ends.remind(lease, version)
             case Expire(version=version):
-                return await self.ends.expire(lease, lease.lane, version)
+                return await self.ends.expire(lease, version)
             case Close() as close:
-                return await self.ends.close(close)
+                return await self.ends.close(lease.item, close)
             case Cancel() as cancel:
-                return await self.ends.cancel(cancel)
+                return await self.ends.cancel(lease.item, cancel)
+            case Show():
+                return await self.ends.show(lease)
             case Notice() as notice:
                 return await self._notice(lease, notice)
+            case CaughtUp() as caught_up:
+                return await self._caught_up(lease, caught_up)
 
     async def _notice(self, lease: Lease, notice: Notice) -> Sequence[Write]:
         person = await self.directory.get(notice.person)
@@ -88,21 +118,31 @@ class Dispatch:
         await self.chat.post(place, Post(text), key=lease.item.id, again=lease.item.again)
         return [self.journal.entry(lease.lane, "notice", person=person.id, channel=place.channel, text=notice.note.key)]
 
+    async def _caught_up(self, lease: Lease, caught_up: CaughtUp) -> Sequence[Write]:
+        text = say("turn.caught_up", await language_of(self.directory, caught_up.person))
+        await self.chat.post(caught_up.place, Post(text), key=lease.item.id, again=lease.item.again)
+        person, channel = caught_up.person, caught_up.place.channel
+        noted = self.journal.entry(lease.lane, "lane.caught_up", person=person, channel=channel)
+        return [Overflows(self.journal.redis, self.journal.keys).over(lease.lane), noted]
+
     async def give_up(self, item: Item, error: str) -> Sequence[Write]:
-        """An item that failed every time: its writer is told, whoever waits for it goes on, and so does the lane."""
-        noted = self.journal.entry(item.lane, "item.dead", text=error, item=item.id)
-        work = WORK.validate_json(item.body)
+        """An item that failed every time: its writer is told, whoever waits for it goes on, and so does the lane. What
+        cannot be read concerns nobody that we could tell."""
+        try:
+            work = WORK.validate_json(item.body)
+        except ValidationError:
+            return []
         match work:
             case Wrote(message=message):
-                return [noted, *await self.turns.give_up(item, message)]
+                return await self.turns.give_up(item, message)
             case Resume() as resume:
-                return [noted, *await self.turns.give_up_resuming(item, resume)]
+                return await self.turns.give_up_resuming(item, resume)
             case Pressed(click=click):
-                writes = await self.ends.give_up(item.lane, work)
+                writes = await self.ends.give_up(item, work)
                 await self._whispered(item, click)
-                return [noted, *writes]
+                return writes
             case _:
-                return [noted, *await self.ends.give_up(item.lane, work)]
+                return await self.ends.give_up(item, work)
 
     async def _whispered(self, item: Item, click: Click) -> None:
         try:
@@ -110,6 +150,11 @@ class Dispatch:
             await self.chat.whisper(click.place, click.person, text)
         except ChatFailed as failed:
             log.warning("could not tell", person=click.person, error=failed.code)
+
+
+def newer(unread: ValidationError) -> bool:
+    """Nothing is wrong with a record but kinds, fields or values that are new to us."""
+    return all(one["type"] in _UNKNOWN for one in unread.errors(include_input=False, include_url=False))
 
 
 @dataclass(frozen=True, slots=True)

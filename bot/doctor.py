@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal
 
+from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.slack import app as slack
@@ -13,10 +15,12 @@ from bot.chat.slack.calls import call
 from bot.errors import ChatFailed, CountersignError, ModelDown, ModelRefused, StoreDown
 from bot.logs import redact
 from bot.outside import Outside
-from bot.react.model import open_model
-from bot.store.check import Severity, check
-from bot.store.connect import connect
+from bot.store.check import Severity, check, servers
+from bot.store.cluster import Cluster
+from bot.store.connect import connect, reaching
+from bot.store.dead import DeadLetters
 from bot.store.keys import Keys
+from bot.store.sentinel import Master
 from bot.texts import say
 from tools.mail import SmtpMailer
 from tools.spec import ToolError
@@ -104,21 +108,39 @@ async def _scopes(client: AsyncWebClient) -> Finding:
 async def _redis(outside: Outside) -> AsyncIterator[Finding]:
     redis = await connect(outside.redis_url, retries=1)
     try:
+        yield Finding("ok", "redis", await _kind(redis))
         findings = await check(redis, Keys())
         for finding in findings:
             refused = finding.severity is Severity.REFUSE
             yield Finding("fail" if refused else "warn", "redis", finding.say("en"))
         if not findings:
             yield Finding("ok", "redis", "keeps what it is given")
+        if dead := len(await DeadLetters(redis, Keys()).waiting()):
+            yield Finding("warn", "queue", f"dead letters: {dead}; `countersign dead` lists them and puts them back")
     finally:
         await redis.aclose()
 
 
+async def _kind(redis: Redis) -> str:
+    """A cluster, a master that Sentinels know, or one server."""
+    masters = await servers(redis, Keys())
+    if isinstance(redis, Cluster):
+        spread = ", ".join(f"{one.name} keeps {len(one.partitions)}" for one in masters)
+        return f"Cluster of {len(masters)} masters; of {Keys().partitions} partitions {spread}"
+    if isinstance(redis, Master):
+        with reaching():
+            host, port = await redis.address()
+        return f"Sentinel: the master of {redis.service} is {host}:{port}"
+    return "one server"
+
+
 async def _model(outside: Outside) -> AsyncIterator[Finding]:
     """One tool call: an endpoint that only chats cannot drive the bot."""
+    from bot.react.endpoint import open_model  # takes as long to import as all the rest
+
     async with open_model(outside.model_url, outside.model_key, outside.model_name, retries=0) as model:
-        asked = [{"role": "user", "content": "Call the tool echo with the word hello."}]
-        reply = await model.reply(asked, [ECHO], timeout_s=30)
+        asked = {"role": "user", "content": "Call the tool echo with the word hello."}
+        reply = await model.reply([json.dumps(asked)], json.dumps([ECHO]), timeout_s=30)
     if any(one.name == "echo" for one in reply.calls):
         yield Finding("ok", "model", f"{outside.model_name} answers and calls tools")
     else:

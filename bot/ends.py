@@ -10,18 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bot import logs
-from bot.board import Board
-from bot.errors import ChatFailed
+from bot.board import Board, Shown
+from bot.errors import ChatDown
 from bot.heard import resume, undelivered
-from bot.records import Approval, ApprovalState, Ask, Cancel, Close, EffectState, Expire, Pressed, Work
+from bot.records import Approval, ApprovalState, Ask, Cancel, Close, EffectState, Expire, Pressed, Show, Work
 from bot.store.approvals import Approvals, Verdict
 from bot.store.journal import Journal
-from bot.store.lanes import Lease
-from bot.store.writes import Write
+from bot.store.lanes import Item, Lease
+from bot.store.writes import Put, Write
 from tools.spec import Note
-
-log = logs.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,58 +29,67 @@ class Ends:
     now: Callable[[], datetime]
     """Aware UTC."""
 
-    async def ended(self, approval: Approval) -> Sequence[Write]:
+    async def ended(self, item: Item, approval: Approval) -> Sequence[Write]:
         """The card says how it ended; then the writes of `over`."""
-        await self.board.rewrite(approval)
-        return self.over(approval)
+        return self.over(item, await self.board.rewrite(approval))
 
-    def over(self, approval: Approval) -> Sequence[Write]:
+    def over(self, item: Item, shown: Shown) -> Sequence[Write]:
         """In one commit, waiting runs hear how it ended and the record is closed."""
+        approval = shown.approval
         kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
         opinion = approval.form.get("opinion", "")
         told = self.noted(approval, kind, person=approval.by, choice=approval.choice, opinion=opinion)
         heard = approval.model_copy(update={"waiters": ()})
-        return [*self.approvals.closed(heard), told, *(resume(approval, waiter) for waiter in approval.waiters)]
+        resumed = (resume(approval, waiter) for waiter in approval.waiters)
+        return [*self.approvals.closed(heard), told, *resumed, *self.behind(item, shown)]
 
-    async def remind(self, lease: Lease, approval_id: str, version: int) -> Sequence[Write]:
+    def behind(self, item: Item, shown: Shown) -> Sequence[Write]:
+        """Copies that could not be reached catch up by an item of their own, which waits for the platform."""
+        return [Put(shown.approval.id, f"show:{item.id}", Show().model_dump_json())] if shown.behind else []
+
+    async def show(self, lease: Lease) -> Sequence[Write]:
+        """The copies catch up with the record as it is by now. Raises ChatDown while the platform is away."""
+        approval = self.approvals.of(lease)
+        if approval is None:
+            return []
+        shown = await self.board.rewrite(approval)
+        if shown.behind:
+            raise ChatDown("unreachable", "chat.update")
+        return [self.approvals.shown(shown.approval)]
+
+    async def remind(self, lease: Lease, version: int) -> Sequence[Write]:
         """Half of the time is over: a word to those who have not decided."""
-        approval = await self._still_open(approval_id, version)
+        approval = _still_open(self.approvals.of(lease), version)
         if approval is None:
             return []
         await self.board.remind(approval, again=lease.item.again)
         return [self.noted(approval, "approval.reminded")]
 
-    async def expire(self, lease: Lease, approval_id: str, version: int) -> Sequence[Write]:
+    async def expire(self, lease: Lease, version: int) -> Sequence[Write]:
         """Time is over. Silence is not a no, and says so in words of its own."""
-        approval = await self._still_open(approval_id, version)
+        approval = _still_open(self.approvals.of(lease), version)
         if approval is None:
             return []
         expired = self._at_last(approval, ApprovalState.EXPIRED)
-        return self.over(await self.board.nobody(expired, again=lease.item.again))
+        return self.over(lease.item, await self.board.nobody(expired, again=lease.item.again))
 
-    async def close(self, close: Close) -> Sequence[Write]:
+    async def close(self, item: Item, close: Close) -> Sequence[Write]:
         """The task behind a card ended elsewhere (withdrawn, decided by another way): nobody can ask again either."""
         approval = await self._closing(close)
-        return await self.ended(approval) if approval else []
+        return await self.ended(item, approval) if approval else []
 
-    async def cancel(self, cancel: Cancel) -> Sequence[Write]:
+    async def cancel(self, item: Item, cancel: Cancel) -> Sequence[Write]:
         """Whoever proposed a card takes it back by saying so in chat."""
         approval = await self._cancelling(cancel)
-        return await self.ended(approval) if approval else []
+        return await self.ended(item, approval) if approval else []
 
-    async def give_up(self, lane: str, work: Work) -> Sequence[Write]:
+    async def give_up(self, item: Item, work: Work) -> Sequence[Write]:
         """What was to happen to a card has failed every time. Nobody waits for ever: the record says what is known,
         and the card too if it can be reached."""
         if isinstance(work, Ask):
             return undelivered(work)
-        approval = await self._left(lane, work)
-        if approval is None:
-            return []
-        try:
-            await self.board.rewrite(approval)
-        except ChatFailed as error:
-            log.warning("card.not_rewritten", approval=approval.id, error=error.code)
-        return self.over(approval)
+        approval = await self._left(item.lane, work)
+        return await self.ended(item, approval) if approval else []
 
     async def _left(self, lane: str, work: Work) -> Approval | None:
         """The card as far as it can be brought to an end without whatever keeps failing."""
@@ -92,7 +98,7 @@ class Ends:
                 approval = await self.approvals.get(lane)
                 return _stranded(approval) if approval is not None and approval.press == click.id else None
             case Expire(version=version):
-                approval = await self._still_open(lane, version)
+                approval = _still_open(await self.approvals.get(lane), version)
                 return self._at_last(approval, ApprovalState.EXPIRED) if approval else None
             case Close():
                 return await self._closing(work)
@@ -119,11 +125,6 @@ class Ends:
     def _at_last(self, approval: Approval, state: ApprovalState, by: str = "") -> Approval:
         return approval.model_copy(update={"state": state, "by": by, "decided_ms": self._now_ms()})
 
-    async def _still_open(self, approval_id: str, version: int) -> Approval | None:
-        approval = await self.approvals.get(approval_id)
-        fits = approval is not None and approval.state is ApprovalState.OPEN and approval.version == version
-        return approval if fits else None
-
     def noted(self, approval: Approval, kind: str, *, person: str = "", **more: Any) -> Write:
         run = approval.waiters[0].run if approval.waiters else ""
         return self.journal.entry(
@@ -140,6 +141,11 @@ class Ends:
 
     def _now_ms(self) -> int:
         return int(self.now().timestamp() * 1000)
+
+
+def _still_open(approval: Approval | None, version: int) -> Approval | None:
+    fits = approval is not None and approval.state is ApprovalState.OPEN and approval.version == version
+    return approval if fits else None
 
 
 def _stranded(approval: Approval) -> Approval | None:

@@ -44,6 +44,13 @@ class Message(Frozen):
     """A slash command: `text` is what follows the command's name."""
 
 
+class Ref(Frozen):
+    """A message of ours, so that it can be rewritten."""
+
+    channel: str
+    ts: str
+
+
 class Click(Frozen):
     """A button pressed or a dialog submitted, from a verified payload."""
 
@@ -57,13 +64,8 @@ class Click(Frozen):
     place: Place
     form: dict[str, str] | None = None
     """Values of the dialog, or None for a bare press."""
-
-
-class Ref(Frozen):
-    """A message of ours, so that it can be rewritten."""
-
-    channel: str
-    ts: str
+    card: Ref | None = None
+    """The message that has the button, where the platform says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +114,28 @@ class Dialog:
     """The fields' labels in the reader's language."""
     options: tuple[tuple[tuple[str, str], ...], ...] = ()
     """Per field: (value, label) pairs of a choice in the reader's language."""
+    card: Ref | None = None
+    """The message whose button opened it: its submission comes back with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A rate that the platform allows: one post every `spacing_ms`, `burst` at once after a pause."""
+
+    key: str
+    spacing_ms: int
+    burst: int
 
 
 class Channel(Protocol):
     """A chat platform, as everything above it sees it. Every call may raise `ChatFailed`."""
 
-    async def post(self, place: Place, post: Post, *, key: str, again: bool = False) -> Ref:
+    async def post(
+        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+    ) -> Ref:
         """Say something. `key` names this very post; with `again` (the work is being redone after a crash)
-        the place is searched for that key first, and what is already there is not said twice."""
+        the place is searched for that key first, and what is already there is not said twice. `wait_ms`: a
+        slot of the place's rate is reserved already, in so many ms; None: reserve one."""
 
     async def edit(self, ref: Ref, post: Post) -> None:
         """Rewrite a message of ours."""
@@ -130,8 +146,8 @@ class Channel(Protocol):
     async def direct(self, person: str) -> Place:
         """The DM with a person."""
 
-    async def crowded(self, place: Place) -> bool:
-        """True when the platform's rate limit for this place is near: merge what can wait."""
+    def slot(self, place: Place) -> Slot | None:
+        """The rate that posts to this place keep, if any."""
 
 
 class Directory(Protocol):

@@ -1,8 +1,9 @@
 """One click through, and how a card comes to people.
 
-A press is judged by `policy`, decided once by one script, shown on the card (who, when) before anything runs, begun
-under the lane's token, run with the stored arguments and no model in between, and its outcome is written together
-with the pop of the click. A crash after *begun* is looked at, never repeated blindly.
+A press is judged by `policy`, decided once by one write under the lane's token (which also begins what may be
+repeated), shown on the card (who, when) before anything runs, begun, run with the stored arguments and no model in
+between, and its outcome is written together with the pop of the click. A crash after *begun* is looked at, never
+repeated blindly.
 """
 
 from __future__ import annotations
@@ -27,13 +28,18 @@ from bot.records import (
     fit,
     seal,
 )
-from bot.store.approvals import Approvals, Verdict
+from bot.store.approvals import Approvals
 from bot.store.journal import Journal
 from bot.store.lanes import Lease
 from bot.store.writes import Write
 from bot.texts import literal
 from tools.spec import Caller, Choice, EffectUnknown, Note, Plan, ToolError
 from tools.tool import Desk, Tool, Use
+
+ENDED = (EffectState.DONE, EffectState.FAILED, EffectState.UNKNOWN)
+"""A press that led to one of these has been committed: it is not carried out again, whoever brings it again."""
+SETTLED_MS = 60_000
+"""So long after a change its card may still be on the way to people: a press on the old one is only late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,35 +60,32 @@ class Gates:
 
     async def press(self, lease: Lease, click: Click) -> Sequence[Write]:
         """One click through."""
-        approval = await self.approvals.get(click.approval)
+        approval = _with_copy(self.approvals.of(lease), click)
         if approval is not None and approval.press == click.id:  # ours, begun before a crash
-            return await self._carry_out(lease, approval)
+            return await self._carry_out(lease, approval) if approval.effect not in ENDED else []
         person = await self.directory.caller(click.person)
         if approval is None or person is None:
-            return await self._refuse(click, None, Refusal(code="gone" if person else "stranger"))
+            return await self._refuse(lease, click, None, Refusal(code="gone" if person else "stranger"))
         refusal = may_press(approval, click.person, click.choice, click.version, self._now_ms())
         if refusal is not None:
-            return await self._refuse(click, approval, refusal)
+            return await self._refuse(lease, click, approval, refusal)
         if click.choice in RENEWALS:
             return await self._renew(lease, approval, person)
         if click.choice in RECOVERIES:
             return await self._recover(lease, approval, click)
         choice = cards.choice_of(approval.plan, click.choice)
         if choice is not None and self._without_tool(approval, choice):
-            return await self._refuse(click, approval, Refusal(code="no_tool"))
+            return await self._refuse(lease, click, approval, Refusal(code="no_tool"))
         if choice is None or (choice.fields and click.form is None):
-            return await self._refuse(click, approval, Refusal(code="no_form"))
+            return await self._refuse(lease, click, approval, Refusal(code="no_form"))
         click = _as_asked(click, choice)
         if choice.replans:
             return await self._replan(lease, approval, person, click)
         return await self._decide(lease, approval, choice, click)
 
     async def _decide(self, lease: Lease, approval: Approval, choice: Choice, click: Click) -> Sequence[Write]:
-        ends = ApprovalState.DECIDED if choice.runs else ApprovalState.CANCELLED
-        now_ms = self._now_ms()
-        verdict = await self.approvals.decide(click, ends=ends, now_ms=now_ms)
-        if verdict is not Verdict.OK:
-            return await self._refuse(click, approval, Refusal(code=verdict.value))
+        """Decided once, by one write. What may be repeated is begun in the same breath."""
+        ends, now_ms = ApprovalState.DECIDED if choice.runs else ApprovalState.CANCELLED, self._now_ms()
         decided = approval.model_copy(
             update={
                 "state": ends,
@@ -93,24 +96,41 @@ class Gates:
                 "decided_ms": now_ms,
             }
         )
+        decide = self.approvals.decided(click, ends=ends, now_ms=now_ms)
+        begun = _begun(decided) if choice.runs and await self._repeatable(decided) else None
+        kept = await lease.checkpoint("decide", decide, *(self._beginning(begun) if begun else ()))
+        if kept.refused:
+            return await self._refuse(lease, click, approval, Refusal(code=kept.refused))
+        if begun:
+            return await self._run(lease, begun)
         return await self._carry_out(lease, decided)
 
     async def _carry_out(self, lease: Lease, approval: Approval) -> Sequence[Write]:
         """From decided to done, failed or unknown. Comes here again after a crash, with the stored record."""
         if approval.state is not ApprovalState.DECIDED:
-            return await self.ends.ended(approval)
-        if approval.effect is EffectState.STARTED and not await self._repeatable(approval):
-            return await self.ends.ended(approval.model_copy(update={"effect": EffectState.UNKNOWN}))
+            return await self.ends.ended(lease.item, approval)
         if approval.effect is not EffectState.STARTED:
-            approval = approval.model_copy(update={"effect": EffectState.STARTED, "tries": approval.tries + 1})
-            await self.board.rewrite(approval)
-            began = self.ends.noted(approval, "effect.started", person=approval.by)
-            await lease.checkpoint(f"begin:{approval.tries}", self.approvals.saved(approval), began)
-        return await self.ends.ended(await self._effect(approval))
+            begun, presser = _begun(approval), await self.directory.caller(approval.by)
+            await self.board.rewrite(begun)  # before it is begun: what dies here has surely not happened
+            await lease.checkpoint(f"begin:{begun.tries}", *self._beginning(begun))
+            return await self.ends.ended(lease.item, await self._effect(lease, begun, presser))
+        if not await self._repeatable(approval):
+            return await self.ends.ended(lease.item, approval.model_copy(update={"effect": EffectState.UNKNOWN}))
+        return await self._run(lease, approval)
 
-    async def _effect(self, approval: Approval) -> Approval:
-        """Runs exactly what was shown, plus what the pressed button and its dialog add."""
-        tool, presser = self.tools.get(approval.tool), await self.directory.caller(approval.by)
+    async def _run(self, lease: Lease, approval: Approval) -> Sequence[Write]:
+        """Begun, and safe to repeat: who decided, and when, is on the card before anything runs."""
+        await self.board.rewrite(approval)
+        presser = await self.directory.caller(approval.by)
+        return await self.ends.ended(lease.item, await self._effect(lease, approval, presser))
+
+    def _beginning(self, begun: Approval) -> Sequence[Write]:
+        return self.approvals.saved(begun), self.ends.noted(begun, "effect.started", person=begun.by)
+
+    async def _effect(self, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
+        """Runs exactly what was shown, plus what the pressed button and its dialog add; not if the lane was lost
+        since it was begun."""
+        tool = self.tools.get(approval.tool)
         if tool is None or tool.stored is None or presser is None:
             return _failed(approval, Note(key="error.gone"), "The tool or the person is not here any more.")
         if seal(approval.tool, approval.plan) != approval.sha:
@@ -122,6 +142,7 @@ class Gates:
         try:
             choice = cards.choice_of(approval.plan, approval.choice)
             args = fit(tool.stored, _merged(approval, choice, approval.form))
+            await lease.sure()
             outcome = await tool.run(self._use(presser, approval.key), args)
         except ToolError as error:
             return _failed(approval, error.note, error.text)
@@ -144,7 +165,7 @@ class Gates:
         pressed = approval.model_copy(update={"press": click.id, "version": approval.version + 1})
         if click.choice != "happened":
             return await self._carry_out(lease, pressed.model_copy(update={"effect": EffectState.NONE}))
-        return await self.ends.ended(pressed.model_copy(update={"effect": EffectState.DONE}))
+        return await self.ends.ended(lease.item, pressed.model_copy(update={"effect": EffectState.DONE}))
 
     async def _replan(self, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
         """Edited arguments are validated, shown and hashed anew; the buttons of the old card are stale from here on."""
@@ -157,19 +178,21 @@ class Gates:
             await self.board.whisper(click, literal(error.note, person.person.language))
             return []
         renewed = self._again(approval, plan)
-        renewed = await self.board.replace(approval, renewed, click.id, again=lease.item.again)
+        shown = await self.board.replace(approval, renewed, click.id, again=lease.item.again)
         return [
-            *self.approvals.opened(renewed),
+            *self.approvals.opened(shown.approval),
             self.ends.noted(renewed, "approval.edited", person=click.person),
+            *self.ends.behind(lease.item, shown),
         ]
 
     async def _renew(self, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
         """Ask again after expiry: the same arguments, a fresh card in front of the same people."""
         renewed = self._again(approval, approval.plan)
-        renewed = await self.board.post(renewed, "renewed", again=lease.item.again)
+        shown = await self.board.post(renewed, "renewed", again=lease.item.again)
         return [
-            *self.approvals.opened(renewed),
+            *self.approvals.opened(shown.approval),
             self.ends.noted(renewed, "approval.renewed", person=person.id),
+            *self.ends.behind(lease.item, shown),
         ]
 
     def _again(self, approval: Approval, plan: Plan) -> Approval:
@@ -187,7 +210,7 @@ class Gates:
     async def open(self, lease: Lease, ask: Ask) -> Sequence[Write]:
         """Brings a card to those who may press. Asked for again while it is open, it is shown again, not doubled; asked
         for when its matter has just ended, the answer is how it ended."""
-        approval = await self.approvals.get(ask.approval)
+        approval = self.approvals.of(lease)
         if approval is not None and approval.over:
             return [resume(approval, ask.waiter)] if ask.waiter else []
         fresh = approval is None or approval.state is not ApprovalState.OPEN
@@ -197,9 +220,9 @@ class Gates:
             approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
         if fresh:  # kept before it is shown: whoever presses at once finds it
             await lease.checkpoint("open", *self.approvals.opened(approval))
-        approval = await self.board.post(approval, lease.item.id, again=lease.item.again)
+        shown = await self.board.post(approval, lease.item.id, again=lease.item.again)
         asked = self.ends.noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
-        return [self.approvals.saved(approval), asked]
+        return [self.approvals.shown(shown.approval), asked, *self.ends.behind(lease.item, shown)]
 
     def _new(self, ask: Ask, before: Approval | None) -> Approval:
         """A fresh card. The copies of the one before it, which expired or failed, will point to it."""
@@ -227,7 +250,7 @@ class Gates:
         choice = cards.choice_of(approval.plan, click.choice)
         if choice is None or not choice.fields or self._without_tool(approval, choice):
             return None
-        return cards.dialog(approval, choice, person, click.place)
+        return cards.dialog(approval, choice, person, click)
 
     async def problems(self, click: Click) -> dict[str, str]:
         """Field → sentence, for a submitted dialog that would not do."""
@@ -251,8 +274,11 @@ class Gates:
         elif tool.check is not None and tool.stored is not None:
             await tool.check(self._use(person), fit(tool.stored, _merged(approval, choice, click.form or {})))
 
-    async def _refuse(self, click: Click, approval: Approval | None, refusal: Refusal) -> Sequence[Write]:
-        """Never silent: the person is told privately why, and who can; and it is on record."""
+    async def _refuse(
+        self, lease: Lease, click: Click, approval: Approval | None, refusal: Refusal
+    ) -> Sequence[Write]:
+        """Never silent: the person is told privately why, and who can; and it is on record. If it is the card that is
+        wrong, that ends here."""
         await self.board.refuse(click, approval, refusal)
         noted = self.journal.entry(
             click.approval,
@@ -263,7 +289,18 @@ class Gates:
             approval=click.approval,
             choice=click.choice,
         )
-        return [noted]
+        return [noted, *await self._corrected(lease, click, approval)]
+
+    async def _corrected(self, lease: Lease, click: Click, approval: Approval | None) -> Sequence[Write]:
+        """A copy that nobody knew of, and one that was never brought up to date, say from now on what is true."""
+        if approval is None or click.card is None:
+            return []
+        known, settled = self.approvals.of(lease), max(approval.created_ms, approval.decided_ms) + SETTLED_MS
+        outdated = approval.state is not ApprovalState.OPEN or click.version != approval.version
+        if approval == known and not (outdated and self._now_ms() > settled):
+            return []
+        shown = await self.board.rewrite(approval, [click.card])
+        return [self.approvals.shown(shown.approval), *self.ends.behind(lease.item, shown)]
 
     def _use(self, caller: Caller, key: str = "") -> Use:
         return Use(self.desk, caller, self.today().astimezone(ZoneInfo(caller.person.timezone)), key)
@@ -273,6 +310,23 @@ class Gates:
 
     def _expires_ms(self) -> int:
         return self._now_ms() + int(self.lasts.total_seconds() * 1000)
+
+
+def _with_copy(approval: Approval | None, click: Click) -> Approval | None:
+    """The approval, with the pressed copy if nobody knew of it: two processes may have posted the card when one of them
+    was held up. It comes first, so that it will point to the copy that is known. Only copies of people whom the card
+    concerns, where they belong."""
+    if approval is None or click.card is None or click.card in [ref for _, ref in approval.refs]:
+        return approval
+    concerned = {*approval.plan.deciders, approval.plan.requester, approval.caller}
+    reader = approval.caller if approval.place else click.person
+    if reader not in concerned or click.card.channel != (approval.place or click.place).channel:
+        return approval
+    return approval.model_copy(update={"refs": ((reader, click.card), *approval.refs)})
+
+
+def _begun(approval: Approval) -> Approval:
+    return approval.model_copy(update={"effect": EffectState.STARTED, "tries": approval.tries + 1})
 
 
 def _as_asked(click: Click, choice: Choice) -> Click:

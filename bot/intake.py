@@ -11,12 +11,16 @@ from bot.errors import StoreDown
 from bot.events import Channel, Click, Dialog, Directory, Home, Message, Place, Post
 from bot.gate import Gates
 from bot.home import Homes
-from bot.records import ApprovalState, Cancel, Pressed, Wrote
+from bot.records import ApprovalState, Cancel, CaughtUp, Pressed, Wrote
 from bot.store.approvals import Approvals, Verdict
 from bot.store.history import History
+from bot.store.journal import Journal
 from bot.store.lanes import Accepted, Lanes
+from bot.store.overflow import Overflows
 from bot.store.runs import Runs
+from bot.store.writes import Put, apply
 from bot.texts import say
+from bot.worker import Worker
 from tools.names import language_of
 
 
@@ -24,6 +28,7 @@ from tools.names import language_of
 class LaneIntake:
     """`bot.events.Intake` over the lanes."""
 
+    worker: Worker
     lanes: Lanes
     gates: Gates
     homes: Homes
@@ -34,18 +39,27 @@ class LaneIntake:
 
     async def message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         body = Wrote(message=message).model_dump_json()
-        accepted = await self.lanes.put(message.place.conversation, message.id, body, aliases=aliases)
+        lane, person = message.place.conversation, message.person
+        accepted = await self.worker.accept(lane, message.id, body, aliases=aliases, person=person)
         if accepted is Accepted.FULL:
             await self._full(message)
 
     async def _full(self, message: Message) -> None:
-        """Not taken, and said so: better than a queue without an end."""
+        """Not taken: better than a queue without an end. Said once, with the first one; and what says that the queue is
+        worked off takes its place in it, so that nobody wonders what became of the others."""
+        redis, keys, lane = self.lanes.redis, self.lanes.keys, message.place.conversation
+        if not await Overflows(redis, keys).begins(lane, message.id):
+            return
+        caught_up = CaughtUp(place=message.place, person=message.person)
+        noted = Journal(redis, keys).entry(lane, "lane.full", person=message.person, channel=message.place.channel)
+        put = Put(lane, f"{message.id}:caught_up", caught_up.model_dump_json())
+        await apply(redis, keys, keys.partition(lane), [put, noted])
         text = say("turn.full", await language_of(self.directory, message.person))
-        await self.chat.post(message.place, Post(text), key=f"{message.id}:full")
+        await self.chat.post(message.place, Post(text), key=f"{message.id}:full", again=True)
 
     async def click(self, click: Click) -> None:
         """A press takes the lane of its approval: nobody's slow conversation holds a decision up."""
-        accepted = await self.lanes.put(click.approval, click.id, Pressed(click=click).model_dump_json())
+        accepted = await self.worker.accept(click.approval, click.id, Pressed(click=click).model_dump_json())
         if accepted is Accepted.FULL:
             raise StoreDown(f"too many presses wait for {click.approval}")
 
@@ -63,9 +77,8 @@ class LaneIntake:
         commit that ends it is the one that writes the history."""
         if await self.lanes.pending(place.conversation):
             return True
-        if await self.history.load(place.conversation):
-            return True
-        return bool(await self.runs.paused(place.conversation))
+        recalled = await self.runs.recall(place.conversation, self.history)
+        return bool(recalled.history or recalled.waiting)
 
     async def dialog(self, click: Click) -> Dialog | None:
         return await self.gates.dialog(click)

@@ -20,6 +20,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import logs
 from bot.board import Board
+from bot.cancel import cancelled
 from bot.chat.slack import app as slack
 from bot.chat.slack.directory import SlackDirectory, read_facts
 from bot.chat.slack.inbound import Me
@@ -34,7 +35,7 @@ from bot.intake import LaneIntake, OpenCards
 from bot.outside import Outside, banner, outside_of
 from bot.react.guards import Limits as LoopLimits
 from bot.react.loop import Loop
-from bot.react.model import Model, open_model
+from bot.react.model import Model
 from bot.settings import Settings
 from bot.show import Steps
 from bot.store.approvals import Approvals
@@ -70,6 +71,8 @@ class Tuning:
     down_s: float = 5.0
     reply_s: float = 60.0
     max_tries: int = 5
+    cap: int = 500
+    backoff_ms: int = 500
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     """What cards and runs are stamped with, and expire by."""
     today: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
@@ -120,6 +123,9 @@ async def assembled(
         stores = await stack.enter_async_context(_stores(settings, outside, tuning))
         platform = await stack.enter_async_context(_slack(settings, outside, stores))
         if model is None:
+            # Only now: the SDK takes as long to import as all the rest, and not everybody needs a model.
+            from bot.react.endpoint import open_model
+
             opening = open_model(outside.model_url, outside.model_key, outside.model_name)
             model = await stack.enter_async_context(opening)
         chat, directory = platform.chat, platform.directory
@@ -137,8 +143,10 @@ async def assembled(
             grace_s=tuning.grace_s,
             jobs=(outbox.relay, *outside.upkeep),
             pause_s=tuning.relay_s,
+            backoff_ms=tuning.backoff_ms,
         )
-        intake = LaneIntake(stores.lanes, gates, Homes(desk, directory), stores.history, stores.runs, chat, directory)
+        homes = Homes(desk, directory)
+        intake = LaneIntake(worker, stores.lanes, gates, homes, stores.history, stores.runs, chat, directory)
         app = slack.build(platform.client, platform.me, intake, chat, directory, signing_secret=outside.signing_secret)
         yield Bot(app, worker, stores.redis, stores.journal, intake)
 
@@ -153,7 +161,13 @@ async def _stores(settings: Settings, outside: Outside, tuning: Tuning) -> Async
         yield Stores(
             redis,
             keys,
-            Lanes(redis, keys, lease_ms=int(settings.lease_seconds * 1000), max_tries=tuning.max_tries),
+            Lanes(
+                redis,
+                keys,
+                lease_ms=int(settings.lease_seconds * 1000),
+                max_tries=tuning.max_tries,
+                cap=tuning.cap,
+            ),
             Runs(redis, keys),
             Approvals(redis, keys),
             History(redis, keys, settings.history_tokens, settings.history_days * DAY_MS),
@@ -214,16 +228,58 @@ def _turns(settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, 
 
 
 async def serve(settings: Settings) -> None:
-    """`countersign run`: until SIGTERM or Ctrl-C, then what runs is finished or handed over."""
+    """`countersign run`: until SIGTERM or Ctrl-C. Then Slack is let go first, so that it brings its events to others;
+    what runs is finished meanwhile, or handed over. Asked for a second time, the end is at once."""
     logs.configure(settings.log_level, None if settings.log_format == "auto" else settings.log_format == "json")
+    ending = _Ending()
     async with outside_of(settings) as outside, assembled(settings, outside) as bot:
-        loop = asyncio.get_running_loop()
-        for name in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(name, bot.worker.stop)
+        ending.listen()
+        try:
+            await _worked(bot, settings, outside, ending.asked)
+        except asyncio.CancelledError:
+            if not ending.hurried:
+                raise
+            log.warning("stopped at once: what ran is handed over")
+        log.info("stopped")
+
+
+async def _worked(bot: Bot, settings: Settings, outside: Outside, asked: asyncio.Event) -> None:
+    """Takes events and works on them until asked to end. No lane is claimed from then on; events are taken until the
+    platform is told, since whoever is left does the work."""
+    working = asyncio.create_task(bot.worker.run())
+    stopping = asyncio.create_task(asked.wait())
+    try:
         async with connected(bot, settings, outside):
             print(banner(outside), flush=True)
-            await bot.worker.run()
-        log.info("stopped")
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            bot.worker.stop()
+        await asyncio.wait({working})
+    finally:
+        bot.worker.stop()
+        working.cancel()  # once: it gives back what it holds, and takes its time for that
+        await asyncio.wait({working})
+        await cancelled([stopping])
+    working.result()
+
+
+class _Ending:
+    """What SIGTERM and Ctrl-C ask for: an end; at the second time, an end at once."""
+
+    def __init__(self) -> None:
+        self.asked, self.hurried = asyncio.Event(), False
+
+    def listen(self) -> None:
+        """From now on, for the task that calls this."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, self._signalled, task)
+
+    def _signalled(self, task: asyncio.Task[None]) -> None:
+        if self.asked.is_set():
+            self.hurried = True
+            task.cancel()
+        self.asked.set()
 
 
 @asynccontextmanager
@@ -233,7 +289,7 @@ async def connected(bot: Bot, settings: Settings, outside: Outside) -> AsyncIter
         async with slack.socket_mode(bot.app, outside.app_token):
             yield
         return
-    runner = web.AppRunner(slack.web_app(bot.app, outside.signing_secret))
+    runner = web.AppRunner(slack.web_app(bot.app, outside.signing_secret), shutdown_timeout=slack.DRAIN_S)
     await runner.setup()
     try:
         await _listen(runner, settings.http_host, settings.http_port)

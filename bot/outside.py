@@ -129,14 +129,16 @@ async def _standins(settings: Settings, services: list[str], redis_url: str) -> 
     command = [
         sys.executable, "-m", "bot.local.standins",
         "--data", str(settings.data_dir), "--port", str(settings.local_port),
-        *(f"--{name}" for name in services), "--journal", redis_url,
+        *(f"--{name}" for name in services),
     ]  # fmt: skip
+    told = {"STANDIN_BOT_TOKEN": tokens["bot_token"], "STANDIN_APP_TOKEN": tokens["app_token"]}
+    told["STANDIN_JOURNAL"] = redis_url  # may hold a password
     child = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is for us; we end the child after the last word has been said
-        env={**os.environ, "STANDIN_BOT_TOKEN": tokens["bot_token"], "STANDIN_APP_TOKEN": tokens["app_token"]},
+        env={**os.environ, **told},
     )
     try:
         yield {**await _ready(child), **tokens}

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from bot.events import Click, Message, Place, Ref
 from tools.spec import Effect, Frozen, Gate, Note, Outcome, Plan, ToolError
@@ -57,8 +58,9 @@ class CallStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Call(Frozen):
-    """One tool call of a run."""
+@pydantic_dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
+class Call:
+    """One tool call of a run. Every step leaves one behind, so it is kept small."""
 
     uid: str
     """Ours: `<run>:<step>:<index>`. The model's own id is only echoed (servers reuse `call_0`)."""
@@ -76,8 +78,9 @@ class Trace(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    messages: list[dict[str, Any]] = []
-    """This run's own messages in the model's format, from the person's message on. Kept in a list of their own."""
+    messages: list[str] = []
+    """This run's own messages in the model's format, from the person's message on: each as JSON, which is what the
+    model is sent and what is stored. Kept in a list of their own."""
     calls: list[Call] = []
     steps: int = 0
     called: int = 0
@@ -91,6 +94,9 @@ class Trace(BaseModel):
     """Running time; waiting for people does not count."""
     tokens_in: int = 0
     tokens_out: int = 0
+
+    def add(self, message: Mapping[str, Any]) -> None:
+        self.messages.append(json.dumps(message, ensure_ascii=False))
 
 
 class RunStatus(StrEnum):
@@ -174,6 +180,8 @@ class Run(BaseModel):
     """The person knows that the model cannot be reached."""
     last: Last | None = None
     """How it ends, from before that is said."""
+    stored: int = Field(default=0, exclude=True)
+    """How many of its messages Redis has in a list beside the record."""
 
     @property
     def waiting(self) -> Call | None:
@@ -196,7 +204,8 @@ class Approval(Frozen):
     place: Place | None
     waiters: tuple[Waiter, ...] = ()
     refs: tuple[tuple[str, Ref], ...] = ()
-    """(person id of the reader, the posted card)."""
+    """(person id of the reader, the posted card), oldest first. Of several copies that one reader has, the last is the
+    one to use; the others are kept until they point to it."""
     state: ApprovalState = ApprovalState.OPEN
     created_ms: int
     expires_ms: int
@@ -277,6 +286,12 @@ class Close(Frozen):
     """`withdrawn`, `decided`, …: as the engine says it."""
 
 
+class Show(Frozen):
+    """The platform was away when a card changed: its copies catch up."""
+
+    kind: Literal["show"] = "show"
+
+
 class Cancel(Frozen):
     """Whoever proposed a card takes it back in chat."""
 
@@ -293,8 +308,17 @@ class Notice(Frozen):
     note: Note
 
 
+class CaughtUp(Frozen):
+    """Stands at the end of a lane that was full: what had been taken before is done when its turn comes."""
+
+    kind: Literal["caught_up"] = "caught_up"
+    place: Place
+    person: str
+
+
 Work = Annotated[
-    Wrote | Pressed | Ask | Resume | Remind | Expire | Close | Cancel | Notice, Field(discriminator="kind")
+    Wrote | Pressed | Ask | Resume | Remind | Expire | Close | Show | Cancel | Notice | CaughtUp,
+    Field(discriminator="kind"),
 ]
 """Everything that a lane can hold."""
 

@@ -16,8 +16,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from bot.errors import SettingsWrong
 
 MASK = "••••••"
-_IN_URLS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=[?&]password=)[^&\s]+")
+_IN_URLS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=[?&]password=)[^&\s]+|(?<=[?&]sentinel_password=)[^&\s]+")
 """What addresses carry that is nobody's business: user and password."""
+REDIS = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
 
 class Settings(BaseSettings):
@@ -42,7 +43,9 @@ class Settings(BaseSettings):
     """Slack takes about one message a second and channel; this spacing is shared by all processes (ms)."""
 
     redis_url: str = ""
-    """`redis://`, `rediss://` or `unix://`. Empty: an embedded server in `data_dir`, for one machine."""
+    """`redis://host:6379/0`, `rediss://` (TLS) or `unix:///socket`; a cluster: `redis://host:6379,host:6379?cluster=1`;
+    Sentinels: `redis+sentinel://user:password@host:26379,host:26379/service/0?sentinel_username=…&sentinel_password=…`
+    (`rediss+sentinel://`: TLS). Empty: an embedded server in `data_dir`, for one machine."""
     allow_non_durable: bool = False
     """Start even if the Redis in use may lose data. For experiments only."""
 
@@ -146,7 +149,7 @@ def _check_urls(settings: Settings) -> None:
     smtp = settings.smtp_url.get_secret_value() if settings.smtp_url else ""
     web = ("http://", "https://")
     for name, value, beginnings in (
-        ("REDIS_URL", settings.redis_url, ("redis://", "rediss://", "unix://")),
+        ("REDIS_URL", settings.redis_url, REDIS),
         ("SMTP_URL", smtp, ("smtp://", "smtps://")),
         ("SLACK_API_URL", settings.slack_api_url, web),
         ("OPENAI_BASE_URL", settings.openai_base_url, web),

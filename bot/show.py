@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bot.events import Channel, Post
+from bot.events import Channel, Post, Slot
 from bot.react.loop import Step
 from bot.records import Run
 from bot.texts import literal, say, sentences
@@ -34,22 +34,27 @@ class Steps:
         for step in steps:
             run.lines.append(line(len(run.lines) + 1, step, run.language))
 
-    async def show(self, run: Run, *, again: bool) -> None:
-        """Shows what the display and the rate limit allow now."""
-        if self.display == "replies" and not await self.chat.crowded(run.message.place):
-            await self.flush(run, again=again)
-        elif self.display == "plan":
-            await self._board(run, again=again)
+    def slot(self, run: Run) -> Slot | None:
+        """The rate that showing the next step keeps."""
+        return self.chat.slot(run.message.place) if self.display == "replies" else None
 
-    async def flush(self, run: Run, *, again: bool) -> None:
+    async def show(self, run: Run, *, again: bool, wait_ms: int | None) -> None:
+        """Shows what the display and the rate allow now. `wait_ms` None: no slot of the rate is free, so the lines wait
+        for company."""
+        if self.display == "plan":
+            await self._board(run, again=again)
+        elif wait_ms is not None or self.slot(run) is None:
+            await self.flush(run, again=again, wait_ms=wait_ms)
+
+    async def flush(self, run: Run, *, again: bool, wait_ms: int | None = None) -> None:
         """Shows the lines that are held back: as one reply, or in the live message."""
         if self.display == "quiet" or run.posted == len(run.lines):
             return
         if self.display == "plan":
             await self._board(run, again=again)
             return
-        text = "\n".join(run.lines[run.posted :])
-        await self.chat.post(run.message.place, Post(text), key=f"{run.id}:line:{run.posted}", again=again)
+        text, key = "\n".join(run.lines[run.posted :]), f"{run.id}:line:{run.posted}"
+        await self.chat.post(run.message.place, Post(text), key=key, again=again, wait_ms=wait_ms)
         run.posted = len(run.lines)
 
     async def _board(self, run: Run, *, again: bool) -> None:

@@ -9,15 +9,16 @@ another process, from the last checkpoint.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot.commands import Commands
 from bot.errors import ChatFailed, ModelDown
-from bot.events import Channel, Directory, Message, Post
+from bot.events import Channel, Directory, Message, Post, Slot
 from bot.logs import bind
 from bot.react import prompt
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped, settle
@@ -27,8 +28,8 @@ from bot.store.approvals import ask_for
 from bot.store.history import History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
-from bot.store.lanes import Item, Later, Lease
-from bot.store.runs import Runs
+from bot.store.lanes import Item, Kept, Later, Lease
+from bot.store.runs import Recalled, Runs
 from bot.store.writes import Put, Write
 from bot.texts import say
 from tools.names import language_of
@@ -71,17 +72,18 @@ class Turns:
 
     async def resume(self, lease: Lease, resume: Resume) -> Sequence[Write]:
         """Goes on with a paused run: what became of its call is an observation now."""
-        run = await self._going(resume.run)
+        recalled = await self.runs.recall(lease.lane, self.history, resume.run)
+        run = _going(recalled.run)
         if run is None:
             return []
         bind(run=run.id)
-        stored, fresh = len(run.trace.messages), self._settled(run, resume)
+        fresh = self._settled(run, resume)
         caller = await self.directory.caller(run.message.person)
         if caller is None:
             run.status = RunStatus.STOPPED
             noted = self._noted(run.message, "run.stopped", run=run.id, text="its person is not a member any more")
-            return [*self.runs.saved(run, stored=stored), noted]
-        passage = Passage(lease, run, caller, stored=stored)
+            return [*self.runs.saved(run), noted]
+        passage = Passage(lease, run, caller, recalled)
         if fresh:
             await self._checkpoint(passage, f"resume:{resume.uid}")
         return await self._through(passage)
@@ -90,24 +92,23 @@ class Turns:
         """A message that failed every time. A card that was proposed is still brought; otherwise its writer is told."""
         run = await self.runs.get(self._id(message))
         if run is not None and run.status is RunStatus.PAUSED:
-            return self._waits(run, len(run.trace.messages))
+            return self._waits(run)
         text = await self._given_up(item, message, run)
-        return self._left(run, text, len(run.trace.messages)) if run else []
+        return self._left(run, text) if run else []
 
     async def give_up_resuming(self, item: Item, resume: Resume) -> Sequence[Write]:
         """The same after a button: what it changed is said, whatever else could not be."""
-        run = await self._going(resume.run)
+        run = _going(await self.runs.get(resume.run))
         if run is None:
             return []
-        stored = len(run.trace.messages)
         self._settled(run, resume)
         if run.status is RunStatus.PAUSED:
-            return self._waits(run, stored)
-        return self._left(run, await self._given_up(item, run.message, run), stored)
+            return self._waits(run)
+        return self._left(run, await self._given_up(item, run.message, run))
 
-    def _left(self, run: Run, text: str, stored: int) -> Sequence[Write]:
+    def _left(self, run: Run, text: str) -> Sequence[Write]:
         run.status = RunStatus.STOPPED
-        return [*self.runs.saved(run, stored=stored), self._remembered(run, text)]
+        return [*self.runs.saved(run), self._remembered(run, text)]
 
     async def _given_up(self, item: Item, message: Message, run: Run | None) -> str:
         """What was said: where it was asked, or, if nothing can be said there, in their DM."""
@@ -123,11 +124,6 @@ class Turns:
     def _id(self, message: Message) -> str:
         """The id of a message's run."""
         return self.keys.derived("R", self.keys.partition(message.place.conversation), message.id)
-
-    async def _going(self, run_id: str) -> Run | None:
-        """A run that has not ended."""
-        run = await self.runs.get(run_id)
-        return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
 
     def _settled(self, run: Run, resume: Resume) -> bool:
         """How the call ended is in the run; False if it was already. Whatever is away from here on is news again."""
@@ -160,13 +156,14 @@ class Turns:
         return None
 
     async def _opened(self, lease: Lease, message: Message, caller: Caller) -> Passage:
-        """The message's run: a new one, or the one another process had begun."""
+        """The message's run: a new one, or, if the message was begun before, the one that was left."""
         run_id = self._id(message)
-        if (run := await self.runs.get(run_id)) is not None:
-            return Passage(lease, run, caller, stored=len(run.trace.messages))
+        recalled = await self.runs.recall(lease.lane, self.history, run_id if lease.item.again else "")
+        if recalled.run is not None:
+            return Passage(lease, recalled.run, caller, recalled)
         run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
-        run.trace.messages.append(prompt.message(caller, message.text))
-        return Passage(lease, run, caller, stored=0)
+        run.trace.add(prompt.message(caller, message.text))
+        return Passage(lease, run, caller, recalled)
 
     async def _through(self, passage: Passage) -> Sequence[Write]:
         """The loop, event by event; before it, whatever a crash has left half done."""
@@ -174,11 +171,11 @@ class Turns:
         if passage.again:
             await self.steps.flush(run, again=True)
         if run.status is RunStatus.PAUSED:
-            return self._waits(run, passage.stored)
+            return self._waits(run)
         if run.last is not None:
-            return await self._ended(passage, run.last)
+            return await self._ended(passage, run.last, None)
         use = Use(self.desk, passage.caller, self._local(passage.caller))
-        head = await self._head(passage.caller, run)
+        head = self._head(passage)
         try:
             async with contextlib.aclosing(self.loop.run(run.id, head, run.trace, use, lease.stopped)) as events:
                 async for event in events:
@@ -197,36 +194,39 @@ class Turns:
             raise Later(self.down_ms, str(down)) from down
         raise AssertionError("the loop ends with a final, a pause or a stop")
 
-    async def _head(self, caller: Caller, run: Run) -> list[dict[str, Any]]:
-        """Rules, day and person, then the conversation so far, without this run's own part of it."""
-        conversation = run.message.place.conversation
-        paused = [other for other in await self.runs.paused(conversation) if other.id != run.id]
+    def _head(self, passage: Passage) -> list[str]:
+        """Rules, day and person, then the conversation so far, without this run's own part of it: as JSON, in one
+        piece, because that is what every step sends."""
+        run, caller, recalled = passage.run, passage.caller, passage.recalled
+        cards = [(one.approval, one.tool) for one in recalled.waiting if one.run != run.id]
         told = [
             {"role": entry["role"], "content": entry["content"]}
-            for entry in await self.history.load(conversation)
+            for entry in recalled.history
             if entry.get("run") != run.id
         ]
-        return [prompt.system(caller, self._local(caller), paused), *told]
+        head = [prompt.system(caller, self._local(caller), cards), *told]
+        return [",".join(json.dumps(message, ensure_ascii=False) for message in head)]
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
         """Kept before it is shown: after a crash in between nobody is asked, and nothing looked up, once more."""
         run = passage.run
         self.steps.add(run, steps)
-        await self._checkpoint(passage, f"step:{run.trace.steps}", *(self._journalled(run, step) for step in steps))
-        await self.steps.show(run, again=passage.again)
+        told = (self._journalled(run, step) for step in steps)
+        kept = await self._checkpoint(passage, f"step:{run.trace.steps}", *told, slot=self.steps.slot(run), most_ms=0)
+        await self.steps.show(run, again=passage.again, wait_ms=kept.wait_ms)
 
     async def _pause(self, passage: Passage, event: Paused) -> Sequence[Write]:
         """The card is brought by its own lane, so that a crash right here cannot lose it."""
         run = passage.run
         run.ask = ask_for(self.keys, run, event.call, event.plan, event.gate)
         index = run.trace.calls.index(event.call)
-        run.trace.calls[index] = event.call.model_copy(update={"approval": run.ask.approval})
+        run.trace.calls[index] = replace(event.call, approval=run.ask.approval)
         run.status = RunStatus.PAUSED
         await self._step(passage, event.steps)
         await self.steps.flush(run, again=passage.again)
-        return self._waits(run, passage.stored)
+        return self._waits(run)
 
-    def _waits(self, run: Run, stored: int) -> Sequence[Write]:
+    def _waits(self, run: Run) -> Sequence[Write]:
         """What ends the message of a paused run: the card's item, and what the conversation remembers meanwhile."""
         ask = run.ask
         if ask is None:
@@ -234,19 +234,20 @@ class Turns:
         remembered = [] if run.remembered else [self._awaited(run, ask.tool)]
         run.remembered = True
         put = Put(ask.approval, f"open:{run.id}:{len(run.trace.calls)}", ask.model_dump_json())
-        return [*self.runs.saved(run, stored=stored), *remembered, put]
+        return [*self.runs.saved(run), *remembered, put]
 
     async def _end(self, passage: Passage, last: Last) -> Sequence[Write]:
         """The last word is kept before it is said: after a crash in between the model is not asked for another one."""
-        passage.run.last = last
-        await self._checkpoint(passage, "end")
-        return await self._ended(passage, last)
+        run = passage.run
+        run.last = last
+        kept = await self._checkpoint(passage, "end", slot=self.chat.slot(run.message.place))
+        return await self._ended(passage, last, kept.wait_ms)
 
-    async def _ended(self, passage: Passage, last: Last) -> Sequence[Write]:
+    async def _ended(self, passage: Passage, last: Last, wait_ms: int | None) -> Sequence[Write]:
         run = passage.run
         await self.steps.flush(run, again=passage.again)
-        post = Post(last.text, receipt=receipt(run))
-        await self.chat.post(run.message.place, post, key=f"{run.id}:final", again=passage.again)
+        post, key = Post(last.text, receipt=receipt(run)), f"{run.id}:final"
+        await self.chat.post(run.message.place, post, key=key, again=passage.again, wait_ms=wait_ms)
         run.status = RunStatus.STOPPED if last.stopped else RunStatus.DONE
         spent = {
             "steps": run.trace.steps,
@@ -256,7 +257,7 @@ class Turns:
             "malformed": run.trace.malformed,
         }
         return [
-            *self.runs.saved(run, stored=passage.stored),
+            *self.runs.saved(run),
             self._remembered(run, last.text),
             self._noted(
                 run.message,
@@ -284,10 +285,13 @@ class Turns:
             noted = [self._noted(run.message, "model.down", run=run.id)]
         await self._checkpoint(passage, f"down:{passage.lease.token}", *noted)
 
-    async def _checkpoint(self, passage: Passage, seq: str, *more: Write) -> None:
-        run = passage.run
-        await passage.lease.checkpoint(seq, *self.runs.saved(run, stored=passage.stored), *more)
-        passage.stored = len(run.trace.messages)
+    async def _checkpoint(
+        self, passage: Passage, seq: str, *more: Write, slot: Slot | None = None, most_ms: int | None = None
+    ) -> Kept:
+        run, lease = passage.run, passage.lease
+        kept = await lease.checkpoint(seq, *self.runs.saved(run), *more, slot=slot, most_ms=most_ms)
+        run.stored = len(run.trace.messages) if run.status is RunStatus.RUNNING else 0
+        return kept
 
     async def _say(self, lease: Lease, message: Message, text: str, *, key: str) -> None:
         await self.chat.post(message.place, Post(text), key=f"{message.id}:{key}", again=lease.item.again)
@@ -299,7 +303,7 @@ class Turns:
 
     def _asked(self, run: Run) -> dict[str, Any]:
         """`content` is what the model reads, `said` what the person wrote."""
-        return {**run.trace.messages[0], "run": run.id, "said": run.message.text}
+        return {**json.loads(run.trace.messages[0]), "run": run.id, "said": run.message.text}
 
     def _journalled(self, run: Run, step: Step) -> Write:
         call = step.call
@@ -325,10 +329,14 @@ class Passage:
     lease: Lease
     run: Run
     caller: Caller
-    stored: int
-    """How many of the run's messages Redis has already."""
+    recalled: Recalled
 
     @property
     def again(self) -> bool:
         """Another process may have posted some of this already."""
         return self.lease.item.again
+
+
+def _going(run: Run | None) -> Run | None:
+    """A run, if it has not ended."""
+    return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None

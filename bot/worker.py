@@ -1,8 +1,9 @@
 """The worker: claims lanes, hands their items to a handler, commits what it gives back, never loses one.
 
-A sweep a second over all partitions finds what is due (new, backed off, taken over from the dead); a bell shortens
-the wait. While handlers run, a heartbeat keeps their leases. A Redis outage stops nothing for good: whatever was
-to be written is written when Redis is back, or refused because somebody else has the lane by then.
+What this process accepts it takes at once if it has room. A sweep a second over all partitions finds whatever else
+is due (new, backed off, taken over from the dead); a bell shortens the wait. While handlers run, a heartbeat keeps
+their leases. A Redis outage stops nothing for good: whatever was to be written is written when Redis is back, or
+refused because somebody else has the lane by then.
 """
 
 from __future__ import annotations
@@ -11,22 +12,25 @@ import asyncio
 import platform
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from bot import logs
 from bot.cancel import AGAIN_S, cancelled
 from bot.errors import LeaseLost, StoreDown
 from bot.store.connect import GONE
-from bot.store.lanes import Item, Lanes, Later, Lease
+from bot.store.dead import DeadLetters
+from bot.store.lanes import Accepted, Item, Lanes, Later, Lease
 from bot.store.writes import Write
 
 GIVE_UP_TRIES = 3
 """How often giving up is tried before an item is buried without."""
 _MOST_AT_ONCE = 16
-"""Lanes taken by one claim, so that processes share a burst."""
+"""Lanes taken by one claim, and held by who takes what it accepts: so that processes share a burst."""
+_BELL_S = 5.0
+"""How long one call listens for the bell: less than the socket timeout."""
 _CUT_OFF_S = 5.0
 """Time for writes in flight once everything is to end: longer, and a Redis that is away would hold us up."""
 _WELL_S = 10.0
@@ -82,7 +86,15 @@ class Worker:
         self._owner = f"{platform.node()}-{secrets.token_hex(4)}"
         self._held: dict[str, Held] = {}
         self._stopping = asyncio.Event()
-        self._freed = asyncio.Event()
+        self._running = False
+        self._woken = asyncio.Event()
+        """Something to look at: a bell, a freed place, the end."""
+        self._accepting = 0
+        """Places kept for what is being accepted."""
+        self._rung: set[int] = set()
+        """Partitions whose bell was heard."""
+        self._more = False
+        """There is more work than hands."""
 
     @property
     def busy(self) -> int:
@@ -92,11 +104,32 @@ class Worker:
     def stop(self) -> None:
         """Stop gracefully; `run` returns when that is done."""
         self._stopping.set()
+        self._woken.set()
+
+    async def accept(
+        self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
+    ) -> Accepted:
+        """`Lanes.put`, and an idle lane is taken at once while this process has little to do: no bell, no claim."""
+        idle = self._running and self._room() > 0 and len(self._held) + self._accepting < _MOST_AT_ONCE
+        owner = self._owner if idle and not self._more else ""
+        self._accepting += bool(owner)
+        try:
+            answer = await self._lanes.put_or_take(owner, lane, id, body, aliases=aliases, person=person)
+            if isinstance(answer, Accepted):
+                return answer
+            if self._stopping.is_set():
+                await answer.retry(0, "", count=False)  # never begun: nobody needs to look for traces of it
+            else:
+                self._take(answer)
+            return Accepted.NEW
+        finally:
+            self._accepting -= bool(owner)
 
     async def run(self) -> None:
         """Work until stopped."""
+        self._running = True
         background: list[tuple[Job, float]] = [(self._beat, self._lanes.lease_ms / 4000)]
-        background += [(job, self._pause_s) for job in (self._pump, self._listen, *self._jobs)]
+        background += [(job, self._pause_s) for job in (self._hear_bells, self._hear_stops, *self._jobs)]
         running = [asyncio.create_task(self._supervised(job, pause), name=_name(job)) for job, pause in background]
         try:
             await self._claim_until_stopped()
@@ -111,51 +144,45 @@ class Worker:
         down = Outage("claim")
         while not self._stopping.is_set():
             try:
-                found = await self._sweep()
-                if not found:
-                    await self._doze()
+                if self._room() > 0:
+                    await self._sweep()
+                await self._doze()
                 down.over()
             except StoreDown as error:
                 await self._unless_stopping(down.began(error))
 
-    async def _sweep(self) -> bool:
-        """Claim from every partition, in a random order; True when there may be more."""
-        partitions = list(range(self._lanes.keys.partitions))
-        random.shuffle(partitions)
-        return any([await self._claim(partition) for partition in partitions])
-
-    async def _claim(self, partition: int) -> bool:
-        room = min(self._concurrency - len(self._held), _MOST_AT_ONCE)
-        if room <= 0:
-            await self._wait_for_room()
-            return not self._stopping.is_set()
-        leases = await self._lanes.claim(self._owner, partition, room)
-        for lease in leases:
-            self._take(lease)
-        return len(leases) == room
-
-    async def _wait_for_room(self) -> None:
-        self._freed.clear()
-        await self._first(self._freed.wait())
+    async def _sweep(self) -> None:
+        """Claim where something is due, most urgent first; each partition has its share of the room, so that one that
+        is flooded leaves hands to the others."""
+        due = await self._lanes.due()
+        self._more = False
+        for partition in due:
+            await self._claim(partition, max(1, self._room() // len(due)))
 
     async def _doze(self) -> None:
-        """Until the next sweep is due, answering the bell."""
+        """Until the next sweep is due, claiming wherever the bell has rung."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._sweep_s
-        while (left := end - loop.time()) > 0.01 and not self._stopping.is_set():
-            partition = await self._first(self._lanes.bell(left))
-            if partition is not None and await self._claim(partition):
+        while (left := end - loop.time()) > 0 and not self._stopping.is_set():
+            while self._rung and not self._more and self._room() > 0:
+                await self._claim(self._rung.pop(), _MOST_AT_ONCE)
+            if self._more and self._room() > 0:
+                self._rung.clear()
                 return
+            self._woken.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), left)
 
-    async def _first(self, waiting: Coroutine[Any, Any, _T]) -> _T | None:
-        """What is waited for, or None when the worker is stopped before."""
-        wanted = asyncio.ensure_future(waiting)
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait({wanted, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            return wanted.result() if wanted.done() else None
-        finally:
-            await cancelled([wanted, stopping])
+    def _room(self) -> int:
+        """Lanes that may be taken now."""
+        return 0 if self._stopping.is_set() else self._concurrency - len(self._held) - self._accepting
+
+    async def _claim(self, partition: int, share: int) -> None:
+        room = min(self._room(), share, _MOST_AT_ONCE)
+        leases = await self._lanes.claim(self._owner, partition, room) if room > 0 else []
+        for lease in leases:
+            self._take(lease)
+        self._more |= len(leases) >= room
 
     async def _unless_stopping(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -171,6 +198,7 @@ class Worker:
 
     async def _serve(self, held: Held) -> None:
         """Item after item of one lane, at most a burst of them."""
+        held.lease.hold()
         try:
             for left in range(self._burst - 1, -1, -1):
                 if await self._one(held, more=left > 0) is None:
@@ -184,7 +212,8 @@ class Worker:
         finally:
             if self._held.get(held.lease.lane) is held:
                 del self._held[held.lease.lane]
-            self._freed.set()
+            if self._rung or self._more:
+                self._woken.set()
 
     async def _one(self, held: Held, *, more: bool) -> Item | None:
         """Handle and commit one item: the next one, or None when the lane is ours no longer."""
@@ -216,10 +245,10 @@ class Worker:
         item = lease.item
         error = logs.redact(item.error or "unknown")
         _log.error("giving up", tries=item.tries, error=error)
-        buried = self._lanes.bury(lease, error)
+        buried = DeadLetters(self._lanes.redis, self._lanes.keys).bury(item, error)
         if item.tries > self._lanes.max_tries + GIVE_UP_TRIES:
-            return (buried,)
-        return (*await self._handler.give_up(item, error), buried)
+            return buried
+        return (*await self._handler.give_up(item, error), *buried)
 
     async def _back(self, held: Held, delay_ms: int, error: str, count: bool = True) -> None:
         await self._settle(held, lambda: held.lease.retry(delay_ms, logs.redact(error)[:500], count))
@@ -268,10 +297,22 @@ class Worker:
             held.lost = True
             held.task.cancel()
 
-    async def _pump(self) -> None:
-        await self._lanes.pump()
+    async def _hear_bells(self) -> None:
+        """Listen while there is room: a bell that is heard here is heard by nobody else."""
+        while True:
+            if self._room() <= 0:
+                await asyncio.sleep(self._sweep_s / 20)
+            elif (partition := await self._lanes.bell(_BELL_S)) is not None:
+                await self._heard(partition)
 
-    async def _listen(self) -> None:
+    async def _heard(self, partition: int) -> None:
+        """Filled up, or stopping, since we began to listen: let others hear it."""
+        if self._room() <= 0:
+            await self._lanes.ring(partition)
+        self._rung.add(partition)
+        self._woken.set()
+
+    async def _hear_stops(self) -> None:
         """Tell running handlers at once that somebody said *stop*."""
         async with aclosing(self._lanes.stops()) as told:
             async for lane, at_ms in told:

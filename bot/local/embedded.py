@@ -163,7 +163,7 @@ class Embedded:
         return True
 
     def _popen(self, lock: int) -> subprocess.Popen[bytes]:
-        binary = self._binary or os.environ.get("EMBED_BIN", "") or _bundled() or _on_path()
+        binary = self._binary or program()
         if not binary:
             raise self._failed("no_server")
         self._mark(version(binary))
@@ -234,6 +234,11 @@ def version(binary: str) -> Version:
     if found is None:
         raise LocalFailed(f"{binary} --version: {said[:200]}")
     return Version(found[1].lower(), found[2])
+
+
+def program() -> str:
+    """The server program to use here, or empty: `EMBED_BIN`, the bundled one, or one on PATH."""
+    return os.environ.get("EMBED_BIN", "") or _bundled() or _on_path()
 
 
 def _bundled() -> str:

@@ -1,9 +1,10 @@
 """The child process that serves every local stand-in: workspace, rehearsal model and mailbox.
 
-`python -m bot.local.standins --data DIR --port 8484 [--workspace] [--model] [--mail] [--journal REDIS_URL]`, with the
-tokens in `STANDIN_BOT_TOKEN` and `STANDIN_APP_TOKEN`. When everything listens it prints one line of JSON with the
-addresses. It ends on SIGTERM, on SIGINT, and when its standard input ends, which is how it notices that its
-parent has died.
+`python -m bot.local.standins --data DIR --port 8484 [--workspace] [--model] [--mail]`. The tokens stand in
+`STANDIN_BOT_TOKEN` and `STANDIN_APP_TOKEN`, and the address of the Redis whose journal the page shows, if any, in
+`STANDIN_JOURNAL`: the environment is not for everybody on the machine to read, a command line is. When everything
+listens it prints one line of JSON with the addresses. It ends on SIGTERM, on SIGINT, and when its standard input ends,
+which is how it notices that its parent has died.
 """
 
 from __future__ import annotations
@@ -171,11 +172,11 @@ def options(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--port", type=int, default=8484, help="the mailbox takes the next one")
     for name in ("workspace", "model", "mail"):
         parser.add_argument(f"--{name}", action="store_true")
-    parser.add_argument("--journal", default="", help="URL of the Redis whose journal the page shows")
     parser.add_argument("--delay", dest="delay_s", type=float, default=0.0, help="seconds per model answer")
     return Options(
         bot_token=os.environ.get("STANDIN_BOT_TOKEN", ""),
         app_token=os.environ.get("STANDIN_APP_TOKEN", ""),
+        journal=os.environ.get("STANDIN_JOURNAL", ""),
         **vars(parser.parse_args(arguments)),
     )
 

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from bot.cancel import cancelled
+from bot.cancel import Stop
 from bot.errors import ModelDown, ModelRefused
 from bot.react.guards import Halt, Limits, Reason
-from bot.react.model import Messages, Model
+from bot.react.model import Model
 from bot.react.styles import native
 from bot.react.styles.native import Act, Answer, Malformed, Proposed
 from bot.records import Call, CallStatus, Trace, fingerprint, fit
 from tools.spec import Gate, Note, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
-
-T = TypeVar("T")
 
 OBSERVATION_MAX = 6_000
 """Characters of one observation in the prompt; tools page well below this."""
@@ -73,17 +72,18 @@ class Loop:
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
     """Seconds, monotonic."""
-    schemas: Sequence[dict[str, Any]] = field(init=False, repr=False)
-    """The tool cards as the endpoint takes them: the same for every step of every run."""
+    schemas: str = field(init=False, repr=False)
+    """The tool cards as the endpoint takes them, as JSON: the same for every step of every run."""
 
     def __post_init__(self) -> None:
-        schemas = tuple(native.schema(tool) for tool in self.tools)
-        object.__setattr__(self, "schemas", schemas)
+        schemas = [native.schema(tool) for tool in self.tools]
+        object.__setattr__(self, "schemas", json.dumps(schemas, ensure_ascii=False))
 
     async def run(
-        self, run_id: str, head: Messages, trace: Trace, use: Use, stopped: asyncio.Event
+        self, run_id: str, head: Sequence[str], trace: Trace, use: Use, stopped: Stop
     ) -> AsyncGenerator[Event, None]:
-        """Goes on from `trace`; `head` (rules, history) precedes the run's own messages. `ModelDown` passes through."""
+        """Goes on from `trace`; `head` (rules, history: as JSON) precedes the run's own messages.
+        `ModelDown` passes through."""
         try:
             while True:
                 event = await self._step(run_id, head, trace, use, stopped)
@@ -95,35 +95,37 @@ class Loop:
         except ModelRefused:
             yield Stopped(Reason.REFUSED)
 
-    async def _step(self, run_id: str, head: Messages, trace: Trace, use: Use, stopped: asyncio.Event) -> Event:
+    async def _step(self, run_id: str, head: Sequence[str], trace: Trace, use: Use, stopped: Stop) -> Event:
         if stopped.is_set():
             raise Halt(Reason.USER)
         self.limits.check(trace)
         began, left = self.clock(), self.limits.left_s(trace)
         try:
-            decision = await _unless(stopped, self._think(head, trace), left)
-            if isinstance(decision, Answer):
-                trace.messages.append({"role": "assistant", "content": decision.text})
-                return Final(decision.text)
-            return await _unless(stopped, self._act(run_id, trace, decision, use), left)
+            async with _unless(stopped, left):
+                decision = await self._think(head, trace)
+                if isinstance(decision, Act):
+                    return await self._act(run_id, trace, decision, use)
+            trace.add({"role": "assistant", "content": decision.text})
+            return Final(decision.text)
         except ModelDown:
             began = self.clock()  # waiting for an endpoint that is away is not running time
             raise
         finally:
             trace.active_ms += int((self.clock() - began) * 1000)
 
-    async def _think(self, head: Messages, trace: Trace) -> Act | Answer:
+    async def _think(self, head: Sequence[str], trace: Trace) -> Act | Answer:
         """One usable decision. What was wrong with a malformed reply is told in this request only, never stored."""
-        wrong: Messages = []
+        wrong: list[str] = []
         for _ in range(self.limits.format_retries + 1):
             decision = await self._ask([*head, *trace.messages, *wrong], trace)
             if not isinstance(decision, Malformed):
                 return decision
             trace.malformed += 1
-            wrong = [{"role": "user", "content": f"[system] Your last reply could not be used: {decision.problem}"}]
+            told = f"[system] Your last reply could not be used: {decision.problem}"
+            wrong = [json.dumps({"role": "user", "content": told}, ensure_ascii=False)]
         raise Halt(Reason.MALFORMED)
 
-    async def _ask(self, messages: Messages, trace: Trace) -> Act | Answer | Malformed:
+    async def _ask(self, messages: Sequence[str], trace: Trace) -> Act | Answer | Malformed:
         left = min(self.limits.reply_s, self.limits.left_s(trace))
         reply = await self.model.reply(messages, self.schemas, timeout_s=max(left, 1.0))
         trace.tokens_in += reply.tokens_in
@@ -137,19 +139,18 @@ class Loop:
         trace.steps += 1
         uids = [f"{run_id}:{trace.steps}:{index}" for index in range(len(act.proposed))]
         gated = next((i for i, one in enumerate(act.proposed) if self._gated(one.tool)), None)
-        results = await asyncio.gather(
-            *(
-                self._one(uid, one, use, held=gated is not None and i != gated)
-                for i, (uid, one) in enumerate(zip(uids, act.proposed, strict=True))
-            )
-        )
+        calls = [
+            self._one(uid, one, use, held=gated is not None and i != gated)
+            for i, (uid, one) in enumerate(zip(uids, act.proposed, strict=True))
+        ]
+        results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
         return self._observed(trace, act, results, use.caller.id)
 
     def _observed(
         self, trace: Trace, act: Act, results: Sequence[tuple[Call, Outcome | Plan | ToolError]], caller: str
     ) -> Event:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
-        trace.messages.append(native.asked(act))
+        trace.add(native.asked(act))
         steps = tuple(_step(call, one, caller) for call, one in results)
         paused, halt = list[Paused](), list[Halt]()
         for call, result in results:
@@ -211,7 +212,7 @@ class Loop:
         """Writes the observation down and counts failures and repetition; what ends the run is given back."""
         observation = written(result)
         trace.failures = trace.failures + 1 if isinstance(result, ToolError) else 0
-        again = fingerprint(call.tool, {"args": call.args, "result": observation})
+        again = fingerprint(call.tool, {"args": call.args, "result": observation})[:16]
         try:
             if self.limits.repeated(trace, again):
                 observation += (
@@ -220,7 +221,7 @@ class Loop:
         except Halt as halt:
             return [halt]
         finally:
-            trace.messages.append(native.observed(call.model_id, observation))
+            trace.add(native.observed(call.model_id, observation))
         return []
 
 
@@ -228,8 +229,8 @@ def settle(trace: Trace, uid: str, status: CallStatus, observation: dict[str, An
     """Writes down how a gated call ended; False if it does not wait (any more)."""
     for index, call in enumerate(trace.calls):
         if call.uid == uid and call.status is CallStatus.AWAITING:
-            trace.calls[index] = call.model_copy(update={"status": status})
-            trace.messages.append(native.observed(call.model_id, bounded(observation)))
+            trace.calls[index] = replace(call, status=status)
+            trace.add(native.observed(call.model_id, bounded(observation)))
             trace.failures = 0
             return True
     return False
@@ -258,13 +259,19 @@ def _step(call: Call, result: Outcome | Plan | ToolError, caller: str) -> Step:
     return Step(call, Note(key="steps.brought"), result.own_title or result.title)
 
 
-async def _unless(stopped: asyncio.Event, work: Coroutine[Any, Any, T], left_s: float) -> T:
-    """The result of `work`, or `Halt` as soon as somebody says stop or the time is up; the work is cancelled then."""
-    task, stop = asyncio.ensure_future(work), asyncio.ensure_future(stopped.wait())
+@asynccontextmanager
+async def _unless(stopped: Stop, left_s: float) -> AsyncIterator[None]:
+    """Raises `Halt` within as soon as somebody says stop or the time is up."""
+
+    def now() -> None:
+        if not limit.expired():
+            limit.reschedule(asyncio.get_running_loop().time())
+
     try:
-        await asyncio.wait({task, stop}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise Halt(Reason.USER if stopped.is_set() else Reason.TIME)
-        return task.result()
-    finally:
-        await cancelled([task, stop])
+        async with asyncio.timeout(left_s) as limit:
+            with stopped.watched(now):
+                yield
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise Halt(Reason.USER if stopped.is_set() else Reason.TIME) from None

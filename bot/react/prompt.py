@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from bot.records import Run
 from tools.spec import Caller
 
 _MARK = re.compile(r"<(\s*/?\s*message)", re.IGNORECASE)
@@ -31,19 +30,17 @@ You work in steps: think, call a tool, read its result, and go on until you can 
 """
 
 
-def system(caller: Caller, now: datetime, paused: Sequence[Run]) -> dict[str, Any]:
-    """The system message: rules, today, whom you speak with (an id of the platform, not a name), open cards."""
+def system(caller: Caller, now: datetime, cards: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The system message: rules, today, whom you speak with (an id of the platform, not a name), open cards
+    (approval id, tool)."""
     lines = [
         RULES,
         f"Today is {now:%Y-%m-%d} ({now:%A}), {now:%H:%M} in the person's time zone.",
         f"You speak with the person whose id is {caller.id}, language {caller.person.language}.",
     ]
-    cards = [f"- {call.approval}: {call.tool}" for call in (run.waiting for run in paused) if call]
     if cards:
-        lines += [
-            "Open cards in this conversation (waiting for a button; cancel_card takes one back):",
-            *cards,
-        ]
+        lines.append("Open cards in this conversation (waiting for a button; cancel_card takes one back):")
+        lines += [f"- {approval}: {tool}" for approval, tool in cards]
     return {"role": "system", "content": "\n".join(lines)}
 
 

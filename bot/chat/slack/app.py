@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.errors import SlackApiError
+from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.slack.calls import UNREACHABLE, call
@@ -25,6 +27,10 @@ API_URL = "https://slack.com/api/"
 PATH = "/slack/events"
 COMMAND = "/countersign"
 TIMEOUT_S = 30
+DRAIN_S = 3.0
+"""Slack waits so long for an acknowledgement, then it sends the event again: no reason to hold an end up for longer."""
+ANSWERED_S = 0.01
+"""How often it is looked whether everything is acknowledged."""
 _BOLT_READS = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET", "SLACK_BOT_TOKEN", "SLACK_VERIFICATION_TOKEN")
 
 
@@ -107,22 +113,63 @@ def _own_settings_only() -> Iterator[None]:
         os.environ.update(kept)
 
 
+class Answering(SocketModeClient):
+    """Knows how many frames it has received and not dealt with: acknowledged, or left for Slack to send again."""
+
+    unanswered = 0
+    """Frames received whose listeners have not ended."""
+
+    async def enqueue_message(self, message: str) -> None:
+        self.unanswered += 1
+        await super().enqueue_message(message)
+
+    async def run_message_listeners(self, message: dict[str, object], raw_message: str) -> None:
+        try:
+            await super().run_message_listeners(message, raw_message)
+        finally:
+            self.unanswered -= 1
+
+    async def answered(self) -> None:
+        """Waits until everything received is dealt with, and nothing came meanwhile."""
+        while True:
+            quiet = not self.unanswered
+            await asyncio.sleep(0 if quiet else ANSWERED_S)
+            if quiet and not self.unanswered:
+                return
+
+
+class Socket(AsyncSocketModeHandler):
+    """Bolt's own handler, with a client that can be asked whether it owes an answer."""
+
+    client: Answering
+
+    def __init__(self, app: AsyncApp, app_token: str) -> None:
+        self.app, self.app_token = app, app_token
+        self.client = Answering(app_token, app.logger, app.client, ping_interval=10)
+        if is_loopback(app.client.base_url):
+            self.client.proxy = None
+        self.client.socket_mode_request_listeners.append(self.handle)  # type: ignore[arg-type]  # as Bolt does
+
+
 @asynccontextmanager
-async def socket_mode(app: AsyncApp, app_token: str) -> AsyncIterator[AsyncSocketModeHandler]:
-    """Connected over Socket Mode as long as the context is open; it reconnects by itself.
+async def socket_mode(app: AsyncApp, app_token: str) -> AsyncIterator[Socket]:
+    """Connected over Socket Mode as long as the context is open; it reconnects by itself. At the end what was received
+    is acknowledged first; from then on Slack sends to other connections. (Slack has no way to be told beforehand: what
+    crosses the end on the wire is not acknowledged, and Slack sends events again.)
     Raises SettingsWrong for a token Slack refuses, ChatDown when Slack is not reached at the start."""
-    handler = AsyncSocketModeHandler(app, app_token)
-    if is_loopback(app.client.base_url):
-        handler.client.proxy = None
+    handler = Socket(app, app_token)
     try:
         handler.client.wss_uri = await _address(handler)
         await handler.connect_async()  # type: ignore[no-untyped-call]
         yield handler
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                await handler.client.answered()
     finally:
         await handler.close_async()  # type: ignore[no-untyped-call]
 
 
-async def _address(handler: AsyncSocketModeHandler) -> str:
+async def _address(handler: Socket) -> str:
     """The first address, asked for here: the SDK would try a refused token again for ever."""
     try:
         return await handler.client.issue_new_wss_url()

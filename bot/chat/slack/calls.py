@@ -30,11 +30,15 @@ async def call(
     repeatable: bool = True,
     penalty: Penalty | None = None,
     pause_s: float = 0.3,
+    before: Callable[[], Awaitable[None]] | None = None,
 ) -> dict[str, Any]:
     """Slack's answer. 429 is waited out (Slack says how long), and told to `penalty` in ms; a dropped
-    connection or a server error is tried again only if the call is `repeatable`.
+    connection or a server error is tried again only if the call is `repeatable`. `before` comes right before each
+    try, and what it raises ends the call.
     Raises ChatFailed with Slack's error name; ChatDown when Slack is not reached or takes no more."""
     for left in range(tries - 1, -1, -1):
+        if before:
+            await before()
         try:
             return dict((await method(**arguments)).data)  # type: ignore[arg-type]
         except SlackApiError as error:
@@ -61,8 +65,8 @@ def _reading(error: SlackApiError, pause_s: float) -> tuple[str, float]:
     status = int(getattr(answer, "status_code", 0) or getattr(answer, "status", 0))
     if status == 429:
         return LIMITED, _seconds(answer.headers.get("Retry-After"))
-    if not isinstance(answer, AsyncSlackResponse) or status >= 500:
-        return UNREACHABLE, pause_s
+    if not isinstance(answer, AsyncSlackResponse) or status >= 500 or not isinstance(answer.data, dict):
+        return UNREACHABLE, pause_s  # the last: a gateway's page of text, not Slack's word
     code = str(answer.get("error") or UNREACHABLE)
     return (UNREACHABLE, pause_s) if code in UNCLEAR else (code, 0.0)
 

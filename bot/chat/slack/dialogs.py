@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import Any
 
 from bot.chat.slack.text import clean, plain, units
-from bot.events import Click, Dialog, Place
+from bot.events import Click, Dialog, Place, Ref
 from tools.spec import Field
 
 CALLBACK = "cs:dialog"
@@ -40,7 +40,8 @@ def view(dialog: Dialog) -> View:
 
 def _metadata(dialog: Dialog) -> str:
     about = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice}
-    return json.dumps({**about, "place": dialog.place.model_dump()}, ensure_ascii=False)
+    card = dialog.card.model_dump() if dialog.card else None
+    return json.dumps({**about, "place": dialog.place.model_dump(), "card": card}, ensure_ascii=False)
 
 
 def _rows(dialog: Dialog) -> Iterator[tuple[Field, str, tuple[tuple[str, str], ...]]]:
@@ -126,6 +127,7 @@ def submitted(body: Mapping[str, Any]) -> Click | None:
             person=body["user"]["id"],
             place=Place(**about["place"]),
             form=values(seen["state"]["values"]),
+            card=Ref(**about["card"]) if about.get("card") else None,
         )
     except (KeyError, TypeError, ValueError):
         return None

@@ -7,12 +7,14 @@ acknowledged once they are durable, and when they cannot be, the person is told.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
+from weakref import WeakValueDictionary
 
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
@@ -21,12 +23,15 @@ from bot.chat.slack import dialogs, home
 from bot.chat.slack.calls import call
 from bot.chat.slack.text import readable
 from bot.errors import ChatFailed, StoreDown
-from bot.events import Channel, Click, Dialog, Directory, Intake, Message, Place
+from bot.events import Channel, Click, Dialog, Directory, Intake, Message, Place, Ref
 from bot.texts import say
 
 _log = logging.getLogger(__name__)
 
 Body: TypeAlias = Mapping[str, Any]
+AGAIN_S, LOOK_S = 0.75, 0.25
+"""For how long, and how often, it is looked whether a thread is ours: far less than the three seconds in which Slack
+wants to hear."""
 SUBTYPES = (None, "file_share")
 """Message events that somebody wrote just now; every other subtype is an edit, a notice or a robot."""
 
@@ -58,6 +63,7 @@ class Inbound:
     ) -> None:
         self._client, self._me, self._intake = client, me, intake
         self._channel, self._directory, self._clock = channel, directory, clock
+        self._threads = WeakValueDictionary[str, asyncio.Lock]()
 
     def register(self, app: AsyncApp, command: str) -> None:
         """Everything Slack may send is answered; the sinks come last, Bolt takes the first that fits."""
@@ -75,8 +81,10 @@ class Inbound:
     async def events(self, body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> None:
         """Bolt middleware: a message is durable before anything acknowledges it."""
         message = self.message(body)
-        if message and await self._is_for_us(message, body["event"]):
-            await self._take(message, aliases=(f"{message.place.channel}:{message.at}",))
+        if message and self._is_to_us(message, body["event"]):
+            await self._take(message, aliases=_aliases(message))
+        elif message and body["event"].get("thread_ts"):
+            await self._follow_up(message)
         await next()
 
     def message(self, body: Body) -> Message | None:
@@ -98,12 +106,22 @@ class Inbound:
             at=ts,
         )
 
-    async def _is_for_us(self, message: Message, event: Body) -> bool:
-        """In a DM everything is; in a channel what mentions the bot or goes on in a thread it is part of."""
-        mentioned = f"<@{self._me.user}" in (event.get("text") or "")
-        if message.place.direct or mentioned:
-            return True
-        return bool(event.get("thread_ts")) and await self._intake.engaged(message.place)
+    def _is_to_us(self, message: Message, event: Body) -> bool:
+        """In a DM everything is; in a channel what mentions the bot."""
+        return message.place.direct or f"<@{self._me.user}" in (event.get("text") or "")
+
+    async def _follow_up(self, message: Message) -> None:
+        """In a thread that the bot takes part in no mention is needed. Events overtake each other: what is said right
+        after a mention may be here before the mention is durable, so it is looked again for a moment. Within a thread
+        one comes after the other."""
+        loop, name = asyncio.get_running_loop(), message.place.conversation
+        until, turn = loop.time() + AGAIN_S, self._threads.setdefault(name, asyncio.Lock())
+        async with turn:
+            while not await self._intake.engaged(message.place):
+                if loop.time() > until:
+                    return
+                await asyncio.sleep(LOOK_S)
+            await self._take(message, aliases=_aliases(message))
 
     async def _take(self, message: Message, aliases: tuple[str, ...] = ()) -> None:
         """*Stop* acts at once; then it is handed in like any message, so that it gets an answer."""
@@ -161,6 +179,7 @@ class Inbound:
             choice=action["action_id"].removeprefix("cs:"),
             person=person,
             place=await self._pressed_at(body, person),
+            card=_card(body, action),
         )
 
     async def _pressed_at(self, body: Body, person: str) -> Place:
@@ -234,6 +253,21 @@ class Inbound:
         except ChatFailed:
             found = None
         return found.language if found else "en"
+
+
+def _aliases(message: Message) -> tuple[str, ...]:
+    """What the two events of one mention have in common."""
+    return (f"{message.place.channel}:{message.at}",)
+
+
+def _card(body: Body, action: Body) -> Ref | None:
+    """The message that was pressed, if it has that very button: a view has no message, and a message that has been
+    rewritten meanwhile needs nothing."""
+    box, message = body.get("container") or {}, body.get("message") or {}
+    shown = [button for block in message.get("blocks") or () for button in block.get("elements") or ()]
+    here = [one for one in shown if (one.get("action_id"), one.get("value")) == (action["action_id"], action["value"])]
+    channel, ts = box.get("channel_id"), box.get("message_ts")
+    return Ref(channel=str(channel), ts=str(ts)) if here and channel and ts else None
 
 
 async def sink(ack: Ack) -> None:

@@ -1,9 +1,13 @@
-"""`SlackChannel`: what the bot says and shows on Slack."""
+"""`SlackChannel`: what the bot says and shows on Slack.
+
+Slack knows no fencing token, so a process that was held up looks right before it speaks whether its lane is still its
+own. What is left is the time that a request takes to the wire."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from slack_sdk.web.async_client import AsyncWebClient
@@ -11,7 +15,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.slack.calls import UNREACHABLE, Method, Penalty, call
 from bot.chat.slack.cards import Part, parts
 from bot.errors import ChatDown, ChatFailed
-from bot.events import Place, Post, Ref
+from bot.events import Place, Post, Ref, Slot
+from bot.store.lanes import still_ours
 
 EVENT = "countersign_post"
 """Event type of the metadata every message of ours carries: which post it is."""
@@ -23,7 +28,8 @@ THREADLESS = frozenset({"cannot_reply_to_message", "thread_not_found", "message_
 _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
 """No previews: fetching what a text links to is not ours to cause."""
 UPDATE_MS, UPDATE_BURST = 1_200, 10
-"""chat.update is tier 3: 50 a minute in a workspace."""
+"""chat.update is tier 3: 50 a minute in a workspace. Each process keeps it for itself; where several together are
+faster, Slack answers 429 with the time to wait, and that is waited."""
 
 
 class Slots(Protocol):
@@ -32,11 +38,27 @@ class Slots(Protocol):
     async def reserve(self, key: str, spacing_ms: int, burst: int) -> int:
         """Take the next slot; the ms to wait for it."""
 
-    async def peek(self, key: str, spacing_ms: int, burst: int) -> int:
-        """The ms one would have to wait now."""
-
     async def penalty(self, key: str, ms: int) -> None:
         """The platform said: nothing for so many ms."""
+
+
+class Pace:
+    """A rate that one process keeps for itself (GCRA): `burst` at once, then one every `spacing_ms`."""
+
+    def __init__(self, spacing_ms: int, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._spacing_s, self._clock, self._next = spacing_ms / 1000, clock, float("-inf")
+        self._slack_s = (burst - 1) * self._spacing_s
+
+    async def turn(self) -> None:
+        """Wait for the next slot."""
+        now = self._clock()
+        wait_s = self._next - self._slack_s - now
+        self._next = max(self._next, now) + self._spacing_s
+        await asyncio.sleep(max(0.0, wait_s))
+
+    async def penalty(self, ms: int) -> None:
+        """No slot within `ms`."""
+        self._next = max(self._next, self._clock() + ms / 1000 + self._slack_s)
 
 
 class SlackChannel:
@@ -54,61 +76,69 @@ class SlackChannel:
     ) -> None:
         self._client, self._limits, self._team, self._bot = client, limits, team, bot
         self._spacing_ms, self._burst = spacing_ms, burst
+        self._updates = Pace(UPDATE_MS, UPDATE_BURST)
         self._directs: dict[str, str] = {}
 
-    async def post(self, place: Place, post: Post, *, key: str, again: bool = False) -> Ref:
+    async def post(
+        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+    ) -> Ref:
         """Say something; see `Channel.post`. Of several messages the ref is the last: it has the buttons.
         Where the thread is gone, it is said beside it."""
         try:
-            return await self._post(place, post, key, again)
+            return await self._post(place, post, key, again, wait_ms)
         except ChatFailed as failed:
             if not place.thread or failed.code not in THREADLESS:
                 raise
         return await self._post(place.model_copy(update={"thread": None}), post, key, again)
 
-    async def _post(self, place: Place, post: Post, key: str, again: bool) -> Ref:
+    async def _post(self, place: Place, post: Post, key: str, again: bool, wait_ms: int | None = None) -> Ref:
         shown = parts(post)
         there = await self._search(place, key) if again else {}
         for number, part in enumerate(shown, 1):
             if number not in there:
-                there[number] = await self._say(place, part, key, number)
+                there[number] = await self._say(place, part, key, number, wait_ms)
+                wait_ms = None
         return Ref(channel=place.channel, ts=there[len(shown)])
 
-    async def _say(self, place: Place, part: Part, key: str, number: int, tries: int = 3) -> str:
+    async def _say(
+        self, place: Place, part: Part, key: str, number: int, wait_ms: int | None = None, tries: int = 3
+    ) -> str:
         """Post one message. When the answer is lost the message may be there: look before saying it again."""
         for left in range(tries - 1, -1, -1):
             try:
-                return await self._send(place, part, key, number)
+                return await self._send(place, part, key, number, wait_ms)
             except ChatFailed as failed:
                 if failed.code != UNREACHABLE or not left:
                     raise
+            wait_ms = None
             if found := (await self._search(place, key)).get(number):
                 return found
         raise ChatDown(UNREACHABLE, "chat.postMessage")
 
-    async def _send(self, place: Place, part: Part, key: str, number: int) -> str:
-        slot = self._slot(place.channel)
-        await self._wait(slot, self._spacing_ms, self._burst)
+    async def _send(self, place: Place, part: Part, key: str, number: int, wait_ms: int | None) -> str:
+        slot = self.slot(place)
+        if wait_ms is None:
+            wait_ms = await self._limits.reserve(slot.key, slot.spacing_ms, slot.burst)
+        await asyncio.sleep(wait_ms / 1000)
         about = {"event_type": EVENT, "event_payload": {"key": key, "part": number}}
         message = _where(place) | _content(part) | {"metadata": about} | _UNFURLED
         post = self._client.chat_postMessage
-        answer = await call(post, message, repeatable=False, penalty=self._penalty(slot))
+        answer = await call(post, message, repeatable=False, penalty=self._penalty(slot.key), before=still_ours)
         return str(answer["ts"])
 
     async def edit(self, ref: Ref, post: Post) -> None:
         """Rewrite the message that `post` returned. Blocks are always sent: Slack keeps omitted ones.
         Of a post of several messages this is the last; the earlier ones have no buttons and stay."""
-        slot = f"slack:{self._team}:chat.update"
-        await self._wait(slot, UPDATE_MS, UPDATE_BURST)
+        await self._updates.turn()
         message = {"channel": ref.channel, "ts": ref.ts} | _content(parts(post)[-1])
-        await call(self._client.chat_update, message, penalty=self._penalty(slot))
+        await call(self._client.chat_update, message, penalty=self._updates.penalty, before=still_ours)
 
     async def whisper(self, place: Place, person: str, text: str) -> None:
         """Tell one person privately, in the place, or in a DM where Slack does not let us."""
         for part in parts(Post(text=text)):
             message = _where(place) | _content(part) | {"user": person}
             try:
-                await call(self._client.chat_postEphemeral, message)
+                await call(self._client.chat_postEphemeral, message, before=still_ours)
             except ChatFailed as failed:
                 if failed.code not in ELSEWHERE:
                     raise
@@ -121,20 +151,13 @@ class SlackChannel:
             self._directs[person] = str(answer["channel"]["id"])
         return Place(team=self._team, channel=self._directs[person], direct=True)
 
-    async def crowded(self, place: Place) -> bool:
-        """True when the next post here would have to wait."""
-        return await self._limits.peek(self._slot(place.channel), self._spacing_ms, self._burst) > 0
+    def slot(self, place: Place) -> Slot:
+        """The rate of a channel's posts: about one a second, says Slack, with short bursts."""
+        return Slot(f"slack:{self._team}:{place.channel}", self._spacing_ms, self._burst)
 
-    def _slot(self, channel: str) -> str:
-        return f"slack:{self._team}:{channel}"
-
-    async def _wait(self, slot: str, spacing_ms: int, burst: int) -> None:
-        if wait_ms := await self._limits.reserve(slot, spacing_ms, burst):
-            await asyncio.sleep(wait_ms / 1000)
-
-    def _penalty(self, slot: str) -> Penalty:
+    def _penalty(self, key: str) -> Penalty:
         async def tell(ms: int) -> None:
-            await self._limits.penalty(slot, ms)
+            await self._limits.penalty(key, ms)
 
         return tell
 
