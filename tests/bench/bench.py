@@ -1,0 +1,130 @@
+"""One run of the benchmarks: its options, its surroundings, and how programs are run in them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bot.store.connect import connect
+from tests.bench import outside
+from tests.bench.job import Job, Result
+from tests.bench.mock import ANSWER, STEPS
+from tests.bench.outside import NotMeasured
+from tests.bench.peers import Peer, available, last_line
+from tests.bench.tool import texts
+
+
+@dataclass(frozen=True)
+class Options:
+    rounds: int = 5
+    quick: bool = False
+    profile: str = ""
+    """Folder for profiles of our programs; the figures are worth nothing then."""
+
+    def few(self, full: int, quick: int) -> int:
+        """A count, or the smaller one where it only shows that all works."""
+        return quick if self.quick else full
+
+
+@dataclass
+class Bench:
+    """What the groups of figures measure with."""
+
+    options: Options
+    mock: str
+    redis: str
+    peers: list[Peer] = field(default_factory=list)
+    doing: Callable[[str], None] = print
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Program → packages → versions."""
+
+    def job(self, *, after_ms: int = 0, **changes: Any) -> Job:
+        """A job on the mock that answers after so many ms."""
+        url = f"{self.mock}/after/{after_ms}/v1" if after_ms else f"{self.mock}/v1"
+        base = Job(url, ANSWER, STEPS, redis_url=self.redis, core=first_core(), **texts())
+        return replace(base, **changes)
+
+    def run(
+        self, program: str, job: Job, python: str = sys.executable, *, failing: bool = False, keep: bool = False
+    ) -> Result:
+        """Runs one of `tests.bench.programs`, on an empty Redis unless it is to `keep` what is there. Raises
+        `NotMeasured`, also when a run went wrong unless it may be `failing`."""
+        if not keep:
+            self.empty()
+        name, _, variant = program.partition(":")
+        before = outside.served(self.mock)
+        if self.options.profile and python == sys.executable:
+            job = replace(job, profile=os.path.join(self.options.profile, f"{name}.pstats"))
+        result, words = outside.measured(f"tests.bench.programs.{name}", replace(job, variant=variant), python)
+        self.versions[program] = result.versions
+        asked, wanted = outside.served(self.mock) - before, (job.runs + job.warm) * job.steps
+        if result.errors and not failing:
+            raise NotMeasured(f"{program}: {len(result.errors)} runs failed, the first with {result.errors[0]}", words)
+        if asked != wanted and not result.errors:
+            raise NotMeasured(f"{program} asked the model {asked} times, not {wanted}")
+        return result
+
+    def prepare_peers(self) -> list[str]:
+        """Makes the environments of the peers and tries each of them; why some are left out."""
+        self.peers, skipped = available(self.doing, self._tried)
+        return skipped
+
+    def _tried(self, peer: Peer) -> str:
+        try:
+            self.run(peer.program, self.job(runs=1, warm=1), peer.python)
+        except NotMeasured as error:
+            return f"does not run here ({last_line(str(error))})"
+        return ""
+
+    def empty(self) -> None:
+        asyncio.run(_emptied(self.redis))
+
+    def server(self) -> str:
+        """Product, version and durability of the Redis server in use."""
+        return asyncio.run(_server(self.redis))
+
+
+async def _server(url: str) -> str:
+    client = await connect(url)
+    info: dict[str, Any] = await client.info("server")
+    flags: dict[Any, Any] = await client.config_get("append*")
+    await client.aclose()
+    name = str(info.get("server_name") or "redis")
+    version = info.get("valkey_version") or info["redis_version"]
+    return f"{name} {version}, appendonly {flags['appendonly']}, appendfsync {flags['appendfsync']}, unix socket"
+
+
+async def _emptied(url: str) -> None:
+    client = await connect(url)
+    await client.flushall()
+    await client.aclose()
+
+
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+"""The cores that may be used; none where that cannot be said."""
+
+
+def first_core() -> int | None:
+    """Where measured programs run."""
+    return CORES[0] if len(CORES) > 1 else None
+
+
+@contextmanager
+def opened(options: Options, peers: list[Peer], doing: Callable[[str], None]) -> Iterator[Bench]:
+    """The surroundings, on the last core, away from what is measured."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a thousand runs at once have as many connections
+    if len(CORES) > 1:
+        os.sched_setaffinity(0, {CORES[-1]})
+    try:
+        with outside.mock() as mock, outside.redis() as redis:
+            yield Bench(options, mock, redis, peers, doing)
+    finally:
+        if CORES:
+            os.sched_setaffinity(0, CORES)

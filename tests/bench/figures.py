@@ -1,0 +1,113 @@
+"""The figures: what each is, how far it should reach, and a reading of one."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number. `most` and `least` are the reach; neither: it is reported only."""
+
+    name: str
+    group: str
+    """What `--only` calls it: figures of a group are measured together."""
+    title: str
+    unit: str = ""
+    most: float | None = None
+    least: float | None = None
+
+    @property
+    def reach(self) -> str:
+        if self.most is not None:
+            return f"≤ {number(self.most)} {self.unit}".strip()
+        return f"≥ {number(self.least)} {self.unit}".strip() if self.least is not None else "reported"
+
+    def met(self, value: float) -> bool | None:
+        if self.most is not None:
+            return value <= self.most
+        return value >= self.least if self.least is not None else None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A figure as it was found. Without a value it could not be measured, and `note` says why."""
+
+    figure: Figure
+    value: float | None
+    note: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.value is None else self.figure.met(self.value)
+
+    @property
+    def shown(self) -> str:
+        return "not measured" if self.value is None else f"{number(self.value)} {self.figure.unit}".strip()
+
+
+FIGURES = (
+    Figure("ours", "cpu", "CPU per step, ours ÷ floor", "×", most=0.6),
+    Figure("whole", "cpu", "CPU per step, ours, whole ÷ floor", "×", most=1.5),
+    Figure("peers", "cpu", "CPU per step, best peer without persistence ÷ ours", "×", least=3),
+    Figure("many-200", "many", "200 runs at once, 300 ms model: wall ÷ ideal", "×", most=1.4),
+    Figure("many-1000-slow", "many", "1,000 runs at once, 3 s model: wall ÷ ideal", "×", most=1.3),
+    Figure("many-1000", "many", "1,000 runs at once, 300 ms model: wall ÷ ideal", "×", most=5),
+    Figure("many-errors", "many", "200 and 1,000 runs at once: errors", most=0),
+    Figure("many-memory", "many", "1,000 runs at once: memory growth per run", "KB", most=60),
+    Figure("earlier", "earlier", "CPU per step, 60 earlier messages ÷ none", "×", most=1.15),
+    Figure("left-keys", "left", "Left in Redis by a finished 6-tool run: keys", most=5),
+    Figure("left-bytes", "left", "Left in Redis by a finished 6-tool run: size", "KB", most=14),
+    Figure("left-forever", "left", "Of these, keys without a TTL other than the audit", most=0),
+    Figure("ack", "ack", "Event → ack, burst of 500 events/s, p99", "ms", most=100),
+    Figure("ack-late", "ack", "Of these, later than Slack's 3 s", "%", most=0),
+    Figure("first-p50", "first", "Message → first step posted, idle, over the model's time, p50", "ms"),
+    Figure("first-p99", "first", "Message → first step posted, idle, over the model's time, p99", "ms"),
+    Figure("trips-plain", "trips", "Redis round trips of a plain message", most=5),
+    Figure("trips-step", "trips", "Redis round trips of a step", most=1),
+    Figure("trips-decision", "trips", "Redis round trips of a decision", most=3),
+    Figure("history", "history", "CPU of a turn, 100,000 messages of history ÷ 10", "×", most=1.1),
+    Figure("paused", "paused", "Memory in Redis per paused run, 8 steps (without its card)", "KB", most=4),
+    Figure("start", "start", "Cold start, process to first socket open", "s"),
+    Figure("import", "start", "Import of bot.main", "s", most=0.6),
+    Figure(
+        "lanes", "lanes", "Drain of 10,000 queued messages, 2 worker processes, empty handler", "messages/s", least=3000
+    ),
+)
+GROUPS = tuple(dict.fromkeys(figure.group for figure in FIGURES))
+NAMED = {figure.name: figure for figure in FIGURES}
+
+
+def reading(name: str, value: float, note: str = "", **detail: Any) -> Reading:
+    return Reading(NAMED[name], value, note, detail)
+
+
+def number(value: float | None) -> str:
+    """A number as people write it: three digits that mean something."""
+    if value is None:
+        return "–"
+    if value == int(value) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that this share of all are not above."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
+    """Round by round, so that what slows a whole round down does not count."""
+    return [a / b for a, b in zip(above, below, strict=True)]
+
+
+def spread(values: Sequence[float]) -> str:
+    return f"{number(min(values))}–{number(max(values))}" if len(values) > 1 else ""
+
+
+median = statistics.median

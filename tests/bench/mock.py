@@ -1,0 +1,170 @@
+"""A chat-completions endpoint with a script: six tool calls, then an answer. Raw asyncio, so that it costs little.
+
+It remembers nothing of a conversation: how far one has come is the number of tool messages behind its last user
+message, so that any number of runs may ask at once. `…/after/300/v1` answers after 300 ms. `GET /served` tells when
+requests came and when they were answered.
+
+Run as `python -m tests.bench.mock [--latency-ms N]`: prints its address as JSON, ends when its input ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import time
+from collections import deque
+from itertools import count
+from typing import Any
+
+from tests.bench.lines import lines
+
+CALLS = 6
+STEPS = CALLS + 1
+"""Model calls of one run."""
+ANSWER = "Everyone you asked about is at work today."
+NAMES = tuple(f"Person {number}" for number in range(1, CALLS + 1))
+_USER = re.compile(rb'"role"\s*:\s*"user"')
+_TOOL = re.compile(rb'"role"\s*:\s*"tool"')
+_LENGTH = re.compile(rb"(?im)^content-length:\s*(\d+)")
+_AFTER = re.compile(rb"POST /after/(\d+)/")
+_ID, _CALL = "#" * 24, "%" * 24
+"""Places of the ids in a prepared reply: as long as the ids, so that its length is known."""
+
+
+def _reply(step: int) -> bytes:
+    """One reply as the protocol has it, with its head."""
+    message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None, "annotations": []}
+    if step < CALLS:
+        arguments = json.dumps({"reason": "I look up who that is before I answer.", "name": NAMES[step]})
+        function = {"name": "look_up", "arguments": arguments}
+        message["tool_calls"] = [{"id": f"call_{_CALL}", "type": "function", "function": function}]
+    else:
+        message["content"] = ANSWER
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    if step < CALLS:
+        choice["finish_reason"] = "tool_calls"
+    body = json.dumps(
+        {
+            "id": f"chatcmpl-{_ID}",
+            "object": "chat.completion",
+            "created": 1_790_000_000,
+            "model": "mock-1",
+            "choices": [choice],
+            "usage": {
+                "prompt_tokens": 640 + 60 * step,
+                "completion_tokens": 24,
+                "total_tokens": 664 + 60 * step,
+                "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+                "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+            },
+            "service_tier": "default",
+            "system_fingerprint": "fp_mock",
+        }
+    ).encode()
+    return _head(200, len(body)) + body
+
+
+def _head(status: int, length: int) -> bytes:
+    kind = "OK" if status == 200 else "Not Found"
+    return f"HTTP/1.1 {status} {kind}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+def step_of(body: bytes) -> int:
+    """How many tool messages stand behind the last user message. Quotes inside texts are escaped in JSON, so what is
+    found is a role and never what somebody wrote."""
+    last = 0
+    for found in _USER.finditer(body):
+        last = found.end()
+    return min(len(_TOOL.findall(body, last)), CALLS)
+
+
+class Script:
+    """What is answered, and a book of what was."""
+
+    def __init__(self, latency_ms: int = 0) -> None:
+        self.latency_ms, self.served = latency_ms, 0
+        self.times: deque[tuple[float, float, int]] = deque(maxlen=20_000)
+        """(monotonic seconds of arrival and of the answer, step): the latest."""
+        self._replies = [_reply(step) for step in range(STEPS)]
+        self._ids = count(1)
+
+    def answer(self, step: int, came: float) -> bytes:
+        number = str(next(self._ids)).zfill(24).encode()
+        self.served += 1
+        self.times.append((came, time.monotonic(), step))
+        return self._replies[step].replace(_ID.encode(), number).replace(_CALL.encode(), number)
+
+    def book(self) -> bytes:
+        body = json.dumps({"served": self.served, "times": list(self.times)}).encode()
+        return _head(200, len(body)) + body
+
+
+class Connection(asyncio.Protocol):
+    """One kept-alive connection."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._came = bytearray()
+        self._line: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._line = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._came += data
+        while (end := self._came.find(b"\r\n\r\n")) >= 0:
+            head = bytes(self._came[:end])
+            length = _LENGTH.search(head)
+            whole = end + 4 + (int(length[1]) if length else 0)
+            if len(self._came) < whole:
+                return
+            body = bytes(self._came[end + 4 : whole])
+            del self._came[:whole]
+            self._asked(head, body)
+
+    def _asked(self, head: bytes, body: bytes) -> None:
+        if head.startswith(b"GET /served"):
+            self._write(self._script.book())
+            return
+        if not head.startswith(b"POST") or b"/chat/completions" not in head.partition(b"\r\n")[0]:
+            self._write(_head(404, 2) + b"{}")
+            return
+        after, came = _AFTER.match(head), time.monotonic()
+        wait_ms = int(after[1]) if after else self._script.latency_ms
+        step = step_of(body)
+        if wait_ms:
+            asyncio.get_running_loop().call_later(wait_ms / 1000, self._answer, step, came)
+        else:
+            self._answer(step, came)
+
+    def _answer(self, step: int, came: float) -> None:
+        self._write(self._script.answer(step, came))
+
+    def _write(self, reply: bytes) -> None:
+        if self._line is not None and not self._line.is_closing():
+            self._line.write(reply)
+
+
+async def serve(latency_ms: int) -> None:
+    """Until the input ends: whoever started this is gone then."""
+    loop = asyncio.get_running_loop()
+    script = Script(latency_ms)
+    server = await loop.create_server(lambda: Connection(script), "127.0.0.1", 0, backlog=4096)
+    port = server.sockets[0].getsockname()[1]
+    print(json.dumps({"url": f"http://127.0.0.1:{port}"}), flush=True)
+    async for _ in lines():
+        pass
+    server.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.mock", description=__doc__)
+    parser.add_argument("--latency-ms", type=int, default=0, help="how long every answer takes")
+    asyncio.run(serve(parser.parse_args().latency_ms))
+
+
+if __name__ == "__main__":
+    main()

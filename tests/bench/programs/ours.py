@@ -1,0 +1,188 @@
+"""Ours: the real composition (`bot.main.assembled`) with its worker, lanes, checkpoints, journal and history in Redis.
+Only the platform is replaced, by one that costs nothing; messages are put into their lanes by the real intake."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from unittest.mock import patch
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot import logs, main
+from bot.chat.slack.inbound import Me
+from bot.events import Message, Place, Post, Ref
+from bot.main import Bot
+from bot.outside import Outside
+from bot.react.model import Model
+from bot.settings import Settings
+from bot.store.writes import apply
+from tests.bench import job as bench
+from tests.bench.job import Job
+from tests.bench.tool import LOOK_UP
+from tools.spec import Caller, Person
+from tools.tool import Tool
+
+PACKAGES = ("openai", "aiohttp", "redis", "pydantic", "slack-bolt", "slack-sdk")
+AT_ONCE, LONG = 50, 1_000
+"""Messages remembered by one write; a conversation with more than so many is the only one."""
+ANN = Person(id="U0000000", name="Ann Example", email="ann@example.com", manager="U0000001")
+BOB = Person(id="U0000001", name="Bob Example", email="bob@example.com", manager="U0000002")
+CID = Person(id="U0000002", name="Cid Example", email="cid@example.com", roles=frozenset({"director"}))
+
+
+class Endings:
+    """Who waits for which conversation's final answer."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, asyncio.Future[str]] = {}
+
+    def of(self, place: Place) -> asyncio.Future[str]:
+        ending = self.waiting[place.conversation] = asyncio.get_running_loop().create_future()
+        return ending
+
+    def said(self, place: Place, post: Post, key: str) -> None:
+        if key.endswith(":final") and (ending := self.waiting.pop(place.conversation, None)) is not None:
+            ending.set_result(post.text)
+
+
+@dataclass
+class Nowhere:
+    """A platform that costs nothing."""
+
+    endings: Endings
+    posts: int = 0
+
+    async def post(self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None) -> Ref:
+        self.posts += 1
+        self.endings.said(place, post, key)
+        return Ref(channel=place.channel, ts=str(self.posts))
+
+    async def edit(self, ref: Ref, post: Post) -> None:
+        pass
+
+    async def whisper(self, place: Place, person: str, text: str) -> None:
+        pass
+
+    async def direct(self, person: str) -> Place:
+        return Place(team="T1", channel=f"D{person}", direct=True)
+
+    def slot(self, place: Place) -> None:
+        return None
+
+
+class Staff:
+    """A directory of three people. Everybody who asks is Ann."""
+
+    async def get(self, person: str) -> Person | None:
+        return next((one for one in (BOB, CID) if one.id == person), ANN)
+
+    async def everyone(self) -> tuple[Person, ...]:
+        return (ANN, BOB, CID)
+
+    async def caller(self, person: str) -> Caller | None:
+        return Caller(ANN)
+
+
+@dataclass
+class Ours:
+    job: Job
+    bot: Bot
+    endings: Endings
+    places: list[tuple[Place, str]] = field(default_factory=list)
+    """Where the runs are asked for, and by whom; empty: every run has a place of its own."""
+
+    def place(self, number: int) -> tuple[Place, str]:
+        if self.places:
+            return self.places[number % len(self.places)]
+        return Place(team="T1", channel=f"D{number:07d}", thread=f"{number}.0", direct=True), ANN.id
+
+    async def run(self, number: int) -> str:
+        place, person = self.place(number)
+        ending = self.endings.of(place)
+        message = Message(
+            id=f"Ev{place.channel}{number:05d}", place=place, person=person, text=self.job.question, at=f"{number}.0"
+        )
+        await self.bot.intake.message(message, aliases=(f"at:{place.channel}:{number}",))
+        return await ending
+
+    async def settled(self) -> None:
+        while self.bot.worker.busy:
+            await asyncio.sleep(0.002)
+
+    async def remember(self, number: int, count: int) -> None:
+        """The conversation of a run begins with so many earlier messages."""
+        history, (place, _) = self.bot.intake.history, self.place(number)
+        partition, messages = history.keys.partition(place.conversation), bench.earlier(count)
+        for start in range(0, count, AT_ONCE):
+            write = history.turn(place.conversation, messages[start : start + AT_ONCE])
+            await apply(history.redis, history.keys, partition, [write])
+
+
+@asynccontextmanager
+async def nowhere(platform: Nowhere) -> AsyncIterator[main.Slack]:
+    """In the place of Slack."""
+    client = AsyncWebClient("xoxb-bench", "http://127.0.0.1:9/api/")
+    yield main.Slack(client, Me("T1", "U0BOT", "B0BOT"), platform, Staff())  # type: ignore[arg-type]
+
+
+def settings(job: Job) -> Settings:
+    """The production settings; as many conversations at once as the job wants, and every step is posted."""
+    return Settings(_env_file=None, concurrency=max(64, job.at_once), post_spacing_ms=1)
+
+
+def outside(job: Job) -> Outside:
+    return Outside(
+        redis_url=job.redis_url,
+        slack_api_url=job.workspace.get("api", ""),
+        bot_token=job.workspace.get("bot_token", ""),
+        app_token=job.workspace.get("app_token", ""),
+        model_url=job.model_url,
+        model_key="none",
+        model_name="mock-1",
+        smtp_url="smtp://127.0.0.1:9",
+    )
+
+
+def warnings() -> logging.Handler:
+    """What should not happen is said, for the last words of a program that fails."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    return handler
+
+
+@asynccontextmanager
+async def working(job: Job, tools: Sequence[Tool] = (LOOK_UP,), model: Model | None = None) -> AsyncIterator[Bot]:
+    """The bot with its worker running. What it logs is formatted as in production, and thrown away."""
+    with open(os.devnull, "w") as nothing, patch.object(main, "TOOLS", tools):
+        logs.configure("INFO", json=True, stream=nothing)
+        logging.getLogger().addHandler(warnings())
+        async with main.assembled(settings(job), outside(job), model=model) as bot:
+            work = asyncio.create_task(bot.worker.run())
+            try:
+                yield bot
+            finally:
+                bot.worker.stop()
+                await work
+
+
+@asynccontextmanager
+async def opened(job: Job) -> AsyncIterator[Ours]:
+    endings = Endings()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(patch.object(main, "_slack", lambda *_: nowhere(Nowhere(endings))))
+        bot = await stack.enter_async_context(working(job))
+        ours = Ours(job, bot, endings)
+        if job.earlier > LONG:
+            ours.places = [ours.place(0)]
+        for number in range(len(ours.places) or job.warm + job.runs if job.earlier else 0):
+            await ours.remember(number, job.earlier)
+        yield ours
+
+
+if __name__ == "__main__":
+    bench.main(opened, *PACKAGES)

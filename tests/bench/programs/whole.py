@@ -1,0 +1,41 @@
+"""Ours, whole: the same with the real Slack adapter, which posts every step to the local workspace."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from unittest.mock import patch
+
+from bot import main
+from bot.chat.slack.outbound import SlackChannel
+from bot.events import Place, Post, Ref
+from tests.bench import job as bench
+from tests.bench.job import Job
+from tests.bench.programs.ours import PACKAGES, Endings, Ours, working
+
+
+@asynccontextmanager
+async def opened(job: Job) -> AsyncIterator[Ours]:
+    endings = Endings()
+
+    class Told(SlackChannel):
+        async def post(
+            self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+        ) -> Ref:
+            ref = await super().post(place, post, key=key, again=again, wait_ms=wait_ms)
+            endings.said(place, post, key)
+            return ref
+
+    async with AsyncExitStack() as stack:
+        stack.enter_context(patch.object(main, "SlackChannel", Told))
+        bot = await stack.enter_async_context(working(job))
+        team = job.workspace["team"]
+        places = [
+            (Place(team=team, channel=channel, thread=ts, direct=True), person)
+            for person, channel, ts in job.workspace["rooms"]
+        ]
+        yield Ours(job, bot, endings, places)
+
+
+if __name__ == "__main__":
+    bench.main(opened, *PACKAGES)

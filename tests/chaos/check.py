@@ -1,0 +1,327 @@
+"""What must be true at the end of a run, whatever broke in it. Pure: facts in, findings out, one sentence each."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+from bot.records import Approval, ApprovalState, CallStatus, EffectState, Run, RunStatus
+from tests.chaos.facts import Facts, Posted, lane_of
+from tests.chaos.people import Spoken
+from tests.chaos.plan import TAG
+from tools.mail import message_id_of
+
+Findings = Iterator[str]
+T = TypeVar("T")
+K = TypeVar("K")
+ENDED = (RunStatus.DONE, RunStatus.STOPPED)
+REPEATING = frozenset({"stop", "redis"})
+"""Faults after which a process may still say a line that another one, which has its work by now, says too. Right before
+it speaks it looks whether it still may; what is left is one request's way to the wire, from which a platform without
+idempotency keys cannot be kept. Such lines are counted. A card with buttons is another matter, and so are effects."""
+
+
+def everything(facts: Facts) -> list[str]:
+    """All findings of a whole run: what is wrong, and what has not happened, so that nothing was proved."""
+    return [*wrong(facts), *happened(facts)]
+
+
+def wrong(facts: Facts) -> list[str]:
+    """What is not as it must be."""
+    return [f"{name}: {finding}" for name, check in CHECKS.items() for finding in check(facts)]
+
+
+def answered(facts: Facts) -> Findings:
+    """Every message that was accepted has one run, which ended with one answer or waits for a button."""
+    runs = _by(facts.runs, lambda run: (run.message.place.channel, run.message.at))
+    finals = Counter(post.key for post in facts.posts if post.part == 1)
+    for one in facts.spoken:
+        mine = runs.get((one.channel, one.ts), [])
+        if len(mine) != 1:
+            yield f"{one.line.tag} has {len(mine)} runs"
+        for run in mine:
+            yield from _ended(one, run, finals)
+
+
+def _ended(one: Spoken, run: Run, finals: Mapping[str, int]) -> Findings:
+    times = finals.get(f"{run.id}:final", 0)
+    if run.status in ENDED and not times:
+        yield f"{one.line.tag} ended without an answer"
+    if run.status is RunStatus.PAUSED and times:
+        yield f"{one.line.tag} waits, but was answered"
+    if run.status is RunStatus.RUNNING:
+        yield f"{one.line.tag} never ended"
+
+
+def once(facts: Facts) -> Findings:
+    """Every run ends once in the journal; nothing is said twice unless a process was held up in mid-sentence, and no
+    card at all, as long as it has its buttons."""
+    ends = Counter(one.run for one in facts.journal if one.kind in ("run.finished", "run.stopped"))
+    for run in facts.runs:
+        expected = int(run.status in ENDED)
+        if ends[run.id] != expected:
+            yield f"run {run.id} of {run.message.text} ended {ends[run.id]} times in the journal"
+    if not REPEATING & set(facts.wanted.faults):
+        for post in repeated(facts.posts):
+            yield f"said twice in {post.channel}: {post.key}"
+
+
+def repeated(posts: Sequence[Posted]) -> list[Posted]:
+    """Posts that are there already."""
+    seen: set[tuple[str, str, int]] = set()
+    return [post for post in posts if post.key and _again(seen, (post.channel, post.key, post.part))]
+
+
+def _again(seen: set[tuple[str, str, int]], one: tuple[str, str, int]) -> bool:
+    if one in seen:
+        return True
+    seen.add(one)
+    return False
+
+
+def order(facts: Facts) -> Findings:
+    """In every conversation the first word about each message comes in the order in which they were written."""
+    first: dict[str, str] = {}
+    for post in facts.posts:
+        first.setdefault(post.key.partition(":")[0], post.ts)
+    runs = {(run.message.place.channel, run.message.at): run for run in facts.runs}
+    for lane, talk in _by(facts.spoken, lane_of).items():
+        lines = sorted(talk, key=lambda one: one.line.index)
+        known = [(one, first.get(runs[at].id)) for one in lines if (at := (one.channel, one.ts)) in runs]
+        shown = [(one.line.tag, ts) for one, ts in known if ts]
+        for (before, earlier), (after, later) in pairwise(shown):
+            if earlier > later:
+                yield f"{lane}: {after} was dealt with before {before}"
+
+
+def remembered(facts: Facts) -> Findings:
+    """Every conversation remembers what was asked in it: each message once, in order."""
+    for lane, talk in _by(facts.spoken, lane_of).items():
+        entries = facts.histories.get(lane, ())
+        asked = [TAG.search(str(one["content"])) for one in entries if one["role"] == "user"]
+        tags = [one[1] for one in asked if one]
+        expected = [one.line.tag for one in sorted(talk, key=lambda one: one.line.index)]
+        if tags != expected:
+            yield f"{lane} remembers {_difference(expected, tags)}"
+
+
+def _difference(expected: Sequence[str], found: Sequence[str]) -> str:
+    missing, more = [x for x in expected if x not in found], [x for x, n in Counter(found).items() if n > 1]
+    return f"not {missing}, twice {more}" if missing or more else f"another order: {found}"
+
+
+def commands(facts: Facts) -> Findings:
+    """Each confirmed request was started once, and nothing else; numbers have no gaps."""
+    started = Counter(tag_of(request.filled.values.get("reason", "")) for request in facts.requests)
+    confirmed: Counter[str] = Counter()
+    for one in facts.approvals:
+        if one.tool == "start_process":
+            confirmed[tag_of(str(one.plan.args))] += int(one.effect is EffectState.DONE)
+    for tag in sorted(started.keys() | confirmed.keys()):
+        if started[tag] != confirmed[tag]:
+            yield f"#{tag} was confirmed {confirmed[tag]} times and started {started[tag]} times"
+    numbers = sorted(int(request.id.partition("-")[2]) for request in facts.requests)
+    if numbers != list(range(1, len(numbers) + 1)) or int(facts.numbers.get("L", 0)) != len(numbers):
+        yield f"request numbers have gaps: {len(numbers)} requests, last number {facts.numbers.get('L')}"
+
+
+def decisions(facts: Facts) -> Findings:
+    """Each decision is the engine's, once, by the one it was assigned to, as pressed."""
+    tasks = {task.id: task for request in facts.requests for task in request.tasks}
+    decided = Counter(one.task for request in facts.requests for one in request.events if one.what == "decide")
+    for one in facts.approvals:
+        if one.tool != "decide_task" or one.effect is not EffectState.DONE:
+            continue
+        task = tasks.get(one.plan.subject)
+        if task is None or decided[task.id] != 1:
+            yield f"{one.plan.subject} was pressed once and decided {decided[one.plan.subject]} times"
+        elif (task.outcome, task.assignee) != (one.choice, one.by):
+            yield f"{task.id} is {task.outcome}, but {one.by} pressed {one.choice}"
+    pressed = {one.plan.subject for one in facts.approvals if one.effect is EffectState.DONE}
+    yield from (f"{task} was decided without a press" for task in decided if task not in pressed)
+
+
+def authority(facts: Facts) -> Findings:
+    """Whoever decided was asked to; and whoever pressed was answered, one way or the other."""
+    for one in facts.approvals:
+        if one.state is ApprovalState.DECIDED and one.by not in one.plan.deciders:
+            yield f"{one.id} was decided by {one.by}, who was not asked"
+    refused = sum(record.kind == "approval.refused" for record in facts.journal)
+    won = sum(one.version for one in facts.approvals if one.press)  # each recovery after the first press is a version
+    taken = facts.counts.get("presses taken", 0) + facts.counts.get("dialogs submitted", 0)
+    if taken > refused + won:
+        yield f"{taken} presses were taken, but only {refused} refused and {won} carried out"
+
+
+def effects(facts: Facts) -> Findings:
+    """An effect is begun once for each try, and ends once."""
+    began = Counter(one.more.get("approval") for one in facts.journal if one.kind == "effect.started")
+    done = Counter(one.more.get("approval") for one in facts.journal if one.kind == "effect.done")
+    for one in facts.approvals:
+        if began[one.id] != one.tries:
+            yield f"{one.id} was begun {began[one.id]} times in {one.tries} tries"
+        if done[one.id] > 1 or (one.effect is EffectState.DONE) > done[one.id]:
+            yield f"{one.id} was done {done[one.id]} times"
+        if one.effect is EffectState.STARTED:
+            yield f"{one.id} was begun and never ended"
+        if one.tool != "send_email" and one.effect is EffectState.UNKNOWN:
+            yield f"{one.id} ({one.tool}) is unknown, though it can be repeated"
+
+
+def mails(facts: Facts) -> Findings:
+    """No Message-ID arrives twice. A mail that counts as sent has arrived; one that failed or was cancelled has not;
+    an unknown one may have, and its card asks a person."""
+    arrived = Counter(str(mail["message_id"]) for mail in facts.mails)
+    yield from (f"the mail {id} arrived {times} times" for id, times in arrived.items() if times > 1)
+    known: set[str] = set()
+    for one in facts.approvals:
+        if one.tool == "send_email":
+            ids = [message_id_of(key) for key in _keys(one)]
+            known.update(ids)
+            yield from _arrived(one, sum(arrived[id] for id in ids), arrived[message_id_of(one.key)])
+    yield from (f"nobody pressed for the mail {id}" for id in arrived if id not in known)
+
+
+def _keys(approval: Approval) -> list[str]:
+    """The idempotency keys of its tries so far, oldest first."""
+    versions = range(1, approval.version + 1)
+    tries = range(1, approval.tries + 1)
+    return list(
+        dict.fromkeys(approval.model_copy(update={"version": v, "tries": t}).key for t in tries for v in versions)
+    )
+
+
+def _arrived(approval: Approval, times: int, last: int) -> Findings:
+    """`times`: of all its tries. `last`: of the latest one."""
+    about = tag_of(str(approval.plan.args))
+    if approval.effect is EffectState.DONE and approval.outcome is not None and not last:
+        yield f"#{about} counts as sent, but never arrived"
+    if approval.state is not ApprovalState.DECIDED and times:
+        yield f"#{about} arrived, though nobody sent it"
+    if approval.effect is EffectState.FAILED and last:
+        yield f"#{about} counts as failed, but arrived"
+    if times > approval.tries:
+        yield f"#{about} arrived {times} times in {approval.tries} tries"
+
+
+def cards(facts: Facts) -> Findings:
+    """Every message with buttons is the card of an approval that waits for them; every one that waits has its card."""
+    approvals = {one.id: one for one in facts.approvals}
+    shown: set[str] = set()
+    for post in facts.posts:
+        for button in post.buttons[:1]:
+            one = approvals.get(button.approval)
+            if one is None or not _waits(one):
+                yield f"a card with buttons is over: {_about(post, one)}"
+            elif button.version != one.version or (post.channel, post.ts) not in _refs(one):
+                yield f"a card is orphaned: {_about(post, one)}"
+            else:
+                shown.add(one.id)
+    for one in facts.approvals:
+        if _waits(one) and one.id not in shown:
+            yield f"{one.id} ({one.tool}, {one.state}, {one.effect}) waits without a card"
+
+
+def _about(post: Posted, approval: Approval | None) -> str:
+    """A card and what is known of it, for whoever looks for the cause."""
+    where = f"{post.channel} {post.ts} {post.key}"
+    if approval is None:
+        return f"{where}, of nobody"
+    return f"{where}, is {approval.state} {approval.effect} version {approval.version}, known at {_refs(approval)}"
+
+
+def _refs(approval: Approval) -> list[tuple[str, str]]:
+    return [(ref.channel, ref.ts) for _, ref in approval.refs]
+
+
+def _waits(approval: Approval) -> bool:
+    """There is something to press."""
+    return approval.state in (ApprovalState.OPEN, ApprovalState.EXPIRED) or (
+        approval.state is ApprovalState.DECIDED and approval.effect in (EffectState.UNKNOWN, EffectState.FAILED)
+    )
+
+
+def records(facts: Facts) -> Findings:
+    """The index, the timers and the paused runs agree with the approvals."""
+    waiting = {one.id for one in facts.approvals if one.state is ApprovalState.OPEN}
+    if waiting != set(facts.open_index):
+        yield f"open approvals and their index differ: {sorted(waiting ^ set(facts.open_index))[:5]}"
+    expiring = {timer.split(":")[1] for timer in facts.timers if timer.startswith("expire:")}
+    if waiting != expiring:
+        yield f"open approvals and their timers differ: {sorted(waiting ^ expiring)[:5]}"
+    heard = {(waiter.run, waiter.uid) for one in facts.approvals if one.id in waiting for waiter in one.waiters}
+    for run in facts.runs:
+        call = run.waiting
+        if (run.status is RunStatus.PAUSED) != (call is not None):
+            yield f"{run.message.text} is {run.status}, its call is {call.status if call else CallStatus.SUCCEEDED}"
+        if call is not None and (run.id, call.uid) not in heard:
+            yield f"{run.message.text} waits for a button that does not know of it"
+
+
+def lanes(facts: Facts) -> Findings:
+    """No lane is stuck, nothing was given up, no handler failed, no bot fell over, no event was lost."""
+    if facts.unrest:
+        yield facts.unrest
+    yield from (f"left: {one}" for one in facts.left)
+    yield from (f"dead: {one.item.lane} {one.item.error}" for one in facts.dead)
+    yield from (re.sub(r"\s+", " ", one) for one in facts.failures)
+    for what in ("events lost", "events not taken in time"):
+        if facts.counts.get(what, 0):
+            yield f"{facts.counts[what]} {what}"
+
+
+def happened(facts: Facts) -> Findings:
+    """The run was not empty: what was asked for has happened, or nothing is proved."""
+    faults = set(facts.wanted.faults)
+    expected = {"messages": len(facts.spoken), "decisions": sum(bool(one.press) for one in facts.approvals)}
+    expected |= {name: facts.counts.get(name, 0) for name in ("presses", "presses by others")}
+    expected |= {
+        kind: facts.counts.get(kind, 0) for kind in ("kill", "stop", "redis", "socket", "away") if kind in faults
+    }
+    small = {"withheld": "withheld", "twice": "twice", "api": "api", "model": "model troubles", "smtp": "smtp troubles"}
+    due = faults & _due(facts)
+    expected |= {name: facts.counts.get(name, 0) for kind, name in small.items() if kind in due}
+    if faults & {"kill", "stop"}:
+        expected["items handed out again"] = len(facts.tries)
+    yield from (f"nothing happened: no {what}" for what, times in expected.items() if not times)
+
+
+def _due(facts: Facts) -> set[str]:
+    """Small faults that had so many chances that one must have happened."""
+    said, replies = len(facts.spoken), facts.counts.get("model replies", 0)
+    chances = {"withheld": said, "twice": said, "api": len(facts.posts), "model": replies, "smtp": len(facts.mails)}
+    return {kind for kind, times in chances.items() if times * getattr(facts.wanted.rates, kind) >= 100}
+
+
+def tag_of(text: str) -> str:
+    found = TAG.search(text)
+    return found[1] if found else ""
+
+
+def _by(items: Sequence[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    found: dict[K, list[T]] = defaultdict(list)
+    for one in items:
+        found[key(one)].append(one)
+    return found
+
+
+CHECKS: dict[str, Callable[[Facts], Findings]] = {
+    check.__name__: check
+    for check in (
+        answered,
+        once,
+        order,
+        remembered,
+        commands,
+        decisions,
+        authority,
+        effects,
+        mails,
+        cards,
+        records,
+        lanes,
+    )
+}

@@ -1,0 +1,201 @@
+"""The scripted model: a chat-completions server in a process of its own. It keeps no state: its reply follows from the
+tag in the last message of a person and from the tool results after it. What goes wrong is drawn from a seed.
+
+`python -m tests.chaos.model --port 0 --seed 1 --rate 5` prints its address; `GET /counts` tells what it has done, and
+`POST /away?seconds=…` makes it answer 503 for a while.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import sys
+import threading
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import web
+
+ORDER = re.compile(r"#(c\d+-\d+) (\w+)(?: (\w+))?(?: (\w+))?")
+TROUBLES = (("error", 25), ("busy", 20), ("slow", 10), ("cut", 25), ("broken", 20))
+FIRST_DAYS = {"1": ("2027-03-01", "2027-03-01"), "2": ("2027-03-01", "2027-03-02"), "5": ("2027-03-01", "2027-03-05")}
+"""A Monday, and the last day of a leave of so many working days."""
+NOT_USED = "[system]"
+"""How a reply that could not be used is answered."""
+
+Json = dict[str, Any]
+
+
+class Brain:
+    """What the model says."""
+
+    def reply(self, messages: list[Json]) -> Json:
+        """The next message of the assistant."""
+        start = max(n for n, one in enumerate(messages) if _asks(one))
+        order = ORDER.search(str(messages[start]["content"]))
+        if order is None:
+            return _said("I only know tags.")
+        results = [
+            json.loads(one["content"].partition("\n[system]")[0]) for one in messages[start:] if one["role"] == "tool"
+        ]
+        return self._next(order, results)
+
+    def _next(self, order: re.Match[str], results: list[Json]) -> Json:
+        tag, kind = order[1], order[2]
+        steps: dict[str, list[Any]] = {
+            "look": [self._look],
+            "leave": [self._leave],
+            "mail": [self._mail],
+            "decide": [self._todo, self._decide],
+        }
+        todo = steps.get(kind, [])
+        if len(results) < len(todo) and not any("error" in one for one in results):
+            wanted = todo[len(results)](order, results)
+            if wanted is not None:
+                tool, arguments = wanted
+                return _called(tool, {"reason": f"#{tag}", **arguments})
+        return _said(f"answer #{tag}" + "".join(f" {one['error']}" for one in results if "error" in one))
+
+    def _look(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
+        return ("my_requests", {}) if order[1].endswith(("1", "3", "5")) else ("list_processes", {})
+
+    def _leave(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
+        first, last = FIRST_DAYS[order[4]]
+        form = {
+            "leave_type": "annual",
+            "start_date": first,
+            "end_date": last,
+            "reason": f"#{order[1]}",
+            "approver": order[3],
+        }
+        return "start_process", {"process": "leave", "form": form}
+
+    def _mail(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
+        return "send_email", {
+            "to": order[3],
+            "subject": f"About #{order[1]}",
+            "body": f"Please have a look at #{order[1]}.",
+        }
+
+    def _todo(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
+        return "query_todo_tasks", {}
+
+    def _decide(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json] | None:
+        tasks = [one for one in results[-1].get("tasks", ()) if one["kind"] == "approve"]
+        return ("decide_task", {"task_id": tasks[0]["task"]}) if tasks else None
+
+
+def _asks(message: Json) -> bool:
+    return message["role"] == "user" and not str(message["content"]).startswith(NOT_USED)
+
+
+def _said(text: str) -> Json:
+    return {"role": "assistant", "content": text}
+
+
+def _called(tool: str, arguments: Json) -> Json:
+    call = {"id": "call_0", "type": "function", "function": {"name": tool, "arguments": json.dumps(arguments)}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+class Server:
+    """The endpoint, with its troubles. `rate`: how many of a hundred calls go wrong."""
+
+    def __init__(self, seed: int, rate: float, slow_s: float) -> None:
+        self.rng, self.rate, self.slow_s = random.Random(f"{seed}:model"), rate, slow_s
+        self.counts: Counter[str] = Counter()
+        self.away_until = 0.0
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        messages: list[Json] = json.loads(await request.read())["messages"]
+        if asyncio.get_running_loop().time() < self.away_until:
+            self.counts["away"] += 1
+            return web.json_response({"error": {"message": "away"}}, status=503)
+        trouble = self._trouble(messages)
+        self.counts[trouble or "replies"] += 1
+        if trouble == "slow":
+            await asyncio.sleep(self.slow_s)
+        if trouble in ("error", "busy"):
+            status = 500 if trouble == "error" else 429
+            return web.json_response({"error": {"message": trouble}}, status=status, headers={"Retry-After": "0.2"})
+        reply = Brain().reply(messages)
+        return await self._answered(request, _completion(reply, cut=trouble == "cut"), broken=trouble == "broken")
+
+    def _trouble(self, messages: list[Json]) -> str:
+        """A reply that could not be used once is not cut again: the bot gives up after three."""
+        if self.rng.uniform(0, 100) >= self.rate:
+            return ""
+        trouble = self.rng.choices([name for name, _ in TROUBLES], [weight for _, weight in TROUBLES])[0]
+        told = str(messages[-1].get("content")).startswith(NOT_USED)
+        return "" if trouble == "cut" and told else trouble
+
+    async def _answered(self, request: web.Request, body: Json, *, broken: bool) -> web.StreamResponse:
+        if not broken:
+            return web.json_response(body)
+        data = json.dumps(body).encode()
+        half = web.StreamResponse(headers={"Content-Length": str(len(data)), "Content-Type": "application/json"})
+        await half.prepare(request)
+        await half.write(data[: len(data) // 2])
+        if request.transport is not None:
+            request.transport.abort()
+        return half
+
+    async def told(self, request: web.Request) -> web.Response:
+        return web.json_response(dict(self.counts))
+
+    async def away(self, request: web.Request) -> web.Response:
+        self.away_until = asyncio.get_running_loop().time() + float(request.query["seconds"])
+        return web.json_response({})
+
+
+def _completion(message: Json, *, cut: bool) -> Json:
+    finish = "length" if cut else "tool_calls" if "tool_calls" in message else "stop"
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return {"object": "chat.completion", "choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 10}}
+
+
+async def serve(options: argparse.Namespace) -> None:
+    server = Server(options.seed, options.rate, options.slow)
+    app = web.Application(client_max_size=16 * 1024 * 1024)
+    app.add_routes(
+        [
+            web.post("/v1/chat/completions", server.complete),
+            web.get("/counts", server.told),
+            web.post("/away", server.away),
+        ]
+    )
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", options.port).start()
+    print(f"http://127.0.0.1:{runner.addresses[0][1]}", flush=True)
+    await asyncio.Event().wait()
+
+
+def _until_orphaned() -> None:
+    """Ends the process when its parent, and with it standard input, is gone."""
+    with suppress(OSError):
+        while os.read(0, 1024):
+            pass
+    os._exit(0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.model")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rate", type=float, default=0.0, help="how many of a hundred calls go wrong")
+    parser.add_argument("--slow", type=float, default=10.0, help="seconds that a slow reply takes")
+    threading.Thread(target=_until_orphaned, daemon=True).start()
+    try:
+        asyncio.run(serve(parser.parse_args()))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

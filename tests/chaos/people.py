@@ -1,0 +1,308 @@
+"""The people of a run: who writes the planned lines, and who presses the buttons that come of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
+
+from bot.local.workspace.acts import Done, say
+from bot.local.workspace.refused import Refused
+from bot.local.workspace.workspace import Change
+from tests.chaos.outside import Outside
+from tests.chaos.plan import TAG, Conversation, Line, Plan, dice, draw
+
+LOOK_S = 0.2
+"""How often people look for new cards."""
+PATIENCE_S = 6.0
+"""How long a card may stay as it was before somebody presses again."""
+TIMES = 4
+"""Presses of one card before its people give up: whoever checks will find it."""
+TAKEN_S = 120.0
+"""How long a line may wait for a bot that acknowledges it, before nothing more is said in its conversation."""
+TASK = re.compile(r"\b[LE]-\d{4}-\d+\b")
+HABITS: dict[str, tuple[tuple[str, int], ...]] = {
+    "confirm": (("confirm", 80), ("both", 6), ("cancel", 6), ("", 8)),
+    "send": (("send", 80), ("both", 6), ("cancel", 6), ("", 8)),
+    "approve": (("approve", 72), ("reject", 18), ("", 10)),
+    "resubmit": (("withdraw", 80), ("", 20)),
+    "happened": (("happened", 35), ("redo", 35), ("", 30)),
+    "retry": (("retry", 100),),
+    "again": (("", 100),),
+}
+"""By one of its buttons: what people do with a card. Empty: nothing, it stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A line that was said."""
+
+    line: Line
+    ts: str
+    thread: str
+    """The thread's first message, its own for a DM."""
+    channel: str
+    events: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    choice: str
+    approval: str
+    version: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A message with buttons."""
+
+    channel: str
+    ts: str
+    text: str
+    buttons: tuple[Button, ...]
+
+    @property
+    def choices(self) -> frozenset[str]:
+        return frozenset(button.choice for button in self.buttons)
+
+    @property
+    def name(self) -> str:
+        """The same in every run of a seed, as far as people can tell."""
+        told = TAG.search(self.text)
+        return f"{told[1] if told else ''}{TASK.findall(self.text)[:1]}{sorted(self.choices)}"
+
+
+def is_card(message: dict[str, Any]) -> bool:
+    """The bot's message about an approval, with buttons or not any more."""
+    about = (message.get("metadata") or {}).get("event_payload", {})
+    return str(about.get("key", "")).startswith("A")
+
+
+def buttons_of(message: dict[str, Any]) -> tuple[Button, ...]:
+    """The bot's own buttons on a message."""
+    return tuple(_buttons(message))
+
+
+def _buttons(message: dict[str, Any]) -> Iterator[Button]:
+    for block in message.get("blocks") or ():
+        for element in block.get("elements", ()):
+            action = str(element.get("action_id", ""))
+            if element.get("type") == "button" and action.startswith("cs:"):
+                approval, _, version = str(element.get("value", "")).rpartition(".")
+                yield Button(action[3:], approval, int(version or 0), str(element.get("value", "")))
+
+
+def text_of(node: Any) -> str:
+    """Everything readable in a message or a part of one."""
+    if isinstance(node, dict):
+        own = node.get("text")
+        inner = [
+            text_of(value) for name, value in node.items() if name != "metadata" and isinstance(value, dict | list)
+        ]
+        return "\n".join([own if isinstance(own, str) else "", *inner])
+    return "\n".join(map(text_of, node)) if isinstance(node, list) else ""
+
+
+@dataclass
+class People:
+    """Everybody. `spoken`, `counts`: what they have done."""
+
+    plan: Plan
+    out: Outside
+    crew: asyncio.TaskGroup
+    """What they do beside writing; whatever fails there ends the run."""
+    spoken: list[Spoken] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    at_work: set[asyncio.Task[None]] = field(default_factory=set)
+    _seen: set[tuple[str, str, tuple[Button, ...]]] = field(default_factory=set)
+    _dirty: set[str] = field(default_factory=set)
+    _writers: dict[str, str] = field(default_factory=dict)
+    """tag → who wrote it."""
+    _cards: dict[str, list[str]] = field(default_factory=dict)
+    """channel → the messages in it that are cards, of those that were looked at."""
+    _looked: dict[str, str] = field(default_factory=dict)
+    """channel → the newest message that was looked at."""
+    _dialogs: dict[str, asyncio.Lock] = field(default_factory=dict)
+
+    # Writing
+
+    async def talk(self) -> None:
+        """All lines of the plan, each conversation on its own. Returns when everything is said and taken."""
+        async with asyncio.TaskGroup() as group:
+            for one in self.plan.conversations:
+                group.create_task(self._conversation(one, asyncio.get_running_loop().time()))
+
+    async def _conversation(self, talk: Conversation, began: float) -> None:
+        """The next line is written once the one before has been taken: events of a platform have no order."""
+        thread: str | None = None
+        for line in talk.lines:
+            await asyncio.sleep(began + line.at_s - asyncio.get_running_loop().time())
+            spoken = self._say(talk, line, thread)
+            thread = None if talk.direct else spoken.thread
+            if not await self._taken(spoken):
+                return
+
+    async def _taken(self, spoken: Spoken) -> bool:
+        """False when no bot wants it: whoever checks will find it."""
+        try:
+            async with asyncio.timeout(TAKEN_S):
+                await asyncio.gather(*(self.out.taken(event) for event in spoken.events))
+        except TimeoutError:
+            self.counts["events not taken in time"] += 1
+            return False
+        return True
+
+    def _say(self, talk: Conversation, line: Line, thread: str | None) -> Spoken:
+        mention = "" if talk.direct else f"@{self.out.ws.app.real_name} "
+        ts = say(self.out.ws, line.person, talk.channel, mention + line.text, thread)
+        given = list(self.out.ws.delivery.given)[-2:]
+        events = tuple(str(one["event_id"]) for one in given if one["event"]["ts"] == ts)
+        spoken = Spoken(line, ts, thread or ts, talk.channel, events)
+        self.spoken.append(spoken)
+        self._writers[line.tag] = line.person
+        return spoken
+
+    # Pressing
+
+    async def press(self) -> None:
+        """Until cancelled: whatever has buttons is pressed, or deliberately left."""
+        self.out.ws.changes.listeners.append(self._changed)
+        while True:
+            channels, self._dirty = self._dirty, set()
+            for channel in channels:
+                for card in self.cards(channel):
+                    self._meet(card)
+            await asyncio.sleep(LOOK_S)
+
+    @property
+    def idle(self) -> bool:
+        return not self.at_work and not self._dirty
+
+    def _changed(self, change: Change) -> None:
+        if change.what == "messages":
+            self._dirty.add(change.channel)
+
+    def cards(self, channel: str) -> list[Seen]:
+        """What has buttons now in a channel."""
+        messages = self.out.ws.state.rooms[channel].messages
+        mine = self._cards.setdefault(channel, [])
+        mine += reversed(list(takewhile(lambda ts: ts > self._looked.get(channel, ""), reversed(messages))))
+        self._looked[channel] = next(reversed(messages), "")
+        self._cards[channel] = mine = [ts for ts in mine if ts in messages and is_card(messages[ts])]
+        return [Seen(channel, ts, text_of(messages[ts]), own) for ts in mine if (own := buttons_of(messages[ts]))]
+
+    def _meet(self, card: Seen) -> None:
+        """A card that was not seen before, or not like this."""
+        if (card.channel, card.ts, card.buttons) in self._seen:
+            return
+        self._seen.add((card.channel, card.ts, card.buttons))
+        habit = next((name for name in HABITS if name in card.choices), "")
+        choice = draw(HABITS[habit], dice(self.plan.wanted.seed, card.name)) if habit else ""
+        if not choice:
+            self.counts["cards left alone"] += 1
+            return
+        task = self.crew.create_task(self._deal(card, choice))
+        self.at_work.add(task)
+        task.add_done_callback(self.at_work.discard)
+
+    async def _deal(self, card: Seen, choice: str) -> None:
+        """Presses until the card is another one, as people do when nothing happens."""
+        rng = dice(self.plan.wanted.seed, card.name, "deal")
+        for times in range(TIMES):
+            await asyncio.sleep(rng.uniform(0, 1.0))
+            if times:
+                self.counts["pressed again"] += 1
+            await self._everybody(card, choice, rng.random())
+            if await self._gone(card):
+                return
+        self.counts["cards that did not move"] += 1
+
+    async def _everybody(self, card: Seen, choice: str, chance: float) -> None:
+        """Those who may, twice or with two minds, and those who may not."""
+        who = self._reader(card)
+        chosen = sorted(card.choices & {"confirm", "send", "cancel"}) if choice == "both" else [choice]
+        presses = [self._one(who, card, one) for one in chosen]
+        if chance < 0.5 and choice != "reject":
+            presses += [self._one(who, card, chosen[0])]
+        if chance < 0.7:
+            presses += [self._stranger(card, chosen[0]) for _ in range(2)]
+        await asyncio.gather(*presses)
+
+    def _reader(self, card: Seen) -> str:
+        """Whose card it is: the DM's owner; in a channel, who wrote what it came from."""
+        if card.channel.startswith("D"):
+            return f"U{card.channel[1:]}"
+        told = TAG.search(card.text)
+        assert told is not None, f"a card without a tag in a channel: {card.text}"
+        return self._writers[told[1]]
+
+    async def press_only(self, card: Seen, choice: str) -> None:
+        """Whose card it is presses this, once."""
+        await self._one(self._reader(card), card, choice)
+
+    def text(self, card: Seen) -> str:
+        """What the card says now."""
+        return text_of(self.out.ws.state.rooms[card.channel].messages[card.ts])
+
+    async def _one(self, person: str, card: Seen, choice: str) -> None:
+        button = next(one for one in card.buttons if one.choice == choice)
+        self.counts["presses"] += 1
+        if choice == "reject":
+            await self._reject(person, card)
+        else:
+            self._ended(await self._click(person, card.channel, card.ts, button))
+
+    async def _stranger(self, card: Seen, choice: str) -> None:
+        """Somebody whose card it is not: in a channel they see it, in a DM they forge the press."""
+        reader = self._reader(card)
+        others = [one.id for one in self.plan.world.people if one.id != reader]
+        person = dice(self.plan.wanted.seed, card.name, "stranger").choice(others)
+        button = next(one for one in card.buttons if one.choice == choice)
+        self.counts["presses by others"] += 1
+        own = next(iter(self.out.ws.state.rooms[f"D{person[1:]}"].messages), "")
+        if not card.channel.startswith("D"):
+            self._ended(await self._click(person, card.channel, card.ts, button))
+        elif own:
+            self._ended(await self._click(person, f"D{person[1:]}", own, button, force=True))
+
+    async def _click(self, person: str, channel: str, ts: str, button: Button, *, force: bool = False) -> Done:
+        try:
+            return await self.out.driver.click(
+                person, channel, ts, f"cs:{button.choice}", value=button.value if force else None, force=force
+            )
+        except Refused as refused:  # the card has been rewritten since
+            return Done(refused.error)
+
+    def _ended(self, done: Done) -> None:
+        self.counts["presses taken" if done.ok else f"presses: {done.error}"] += 1
+
+    async def _reject(self, person: str, card: Seen) -> None:
+        """A rejection needs words: its dialog, filled in."""
+        async with self._dialogs.setdefault(person, asyncio.Lock()):
+            button = next(one for one in card.buttons if one.choice == "reject")
+            done = await self._click(person, card.channel, card.ts, button)
+            with suppress(TimeoutError, Refused):
+                view = await self.out.driver.until(lambda: self.out.driver.view(person), 3) if done.ok else None
+                if view is not None:
+                    block = next(one["block_id"] for one in view["blocks"] if one["type"] == "input")
+                    ended = await self.out.driver.submit(person, view["id"], {block: "not now"})
+                    self.counts[f"dialogs {'submitted' if ended.ok else ended.error}"] += 1
+            while self.out.driver.view(person):
+                with suppress(Refused):
+                    await self.out.driver.close_view(person, str((self.out.driver.view(person) or {})["id"]))
+
+    async def _gone(self, card: Seen) -> bool:
+        """The card is not what it was."""
+        end = asyncio.get_running_loop().time() + PATIENCE_S
+        while asyncio.get_running_loop().time() < end:
+            message = self.out.ws.state.rooms[card.channel].messages.get(card.ts)
+            if message is None or buttons_of(message) != card.buttons:
+                return True
+            await asyncio.sleep(LOOK_S)
+        return False

@@ -1,0 +1,229 @@
+"""From a seed to what happens: who says what where and when, how a card is answered, when what breaks. Frozen data.
+
+Every message carries a tag of its own (`#c17-4`: the fourth of conversation 17), which comes back in everything that
+follows from it: step lines, cards, requests, mails. The scripted model reads nothing else.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bot.local.workspace.world import App, Person, World
+
+PER_CHANNEL = 8
+"""Threads in one shared channel."""
+SPEAKERS = 5
+"""People who talk in one thread."""
+DIRECTORS, TEAM = 3, 8
+"""The first people are directors; then every eighth one leads a team."""
+KINDS = (("plain", 58), ("look", 14), ("leave", 13), ("mail", 9), ("decide", 6))
+"""What messages ask for, and how often of a hundred."""
+LEADERS_KINDS = (("plain", 50), ("look", 10), ("leave", 6), ("mail", 9), ("decide", 25))
+DAYS = (("1", 15), ("2", 60), ("5", 25))
+"""Working days of a leave: by rule, one approver, two approvers."""
+TAG = re.compile(r"#(c\d+-\d+)\b")
+RATE = 30
+"""Messages a second, unless the time is given."""
+EVERY_S = {"kill": 8.0, "stop": 20.0, "redis": 40.0, "socket": 10.0, "away": 30.0}
+"""About how far apart faults of a kind are."""
+FAULTS = (*EVERY_S, "withheld", "twice", "api", "model", "smtp")
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How often of a hundred something small goes wrong."""
+
+    withheld: float = 2.0
+    """An envelope never arrives: nothing before its redelivery."""
+    unheard: float = 1.0
+    """An acknowledgement is lost on the way."""
+    twice: float = 5.0
+    """A payload is delivered twice."""
+    api: float = 3.0
+    """A Web API call: 429, 500, or the connection breaks before or after it was carried out."""
+    model: float = 5.0
+    """A model call: 429, 500, no answer in time, a reply cut by length or in mid-body."""
+    smtp: float = 12.0
+    """A mail: the connection is refused, or breaks before or after the text."""
+
+    def only(self, faults: Sequence[str]) -> Rates:
+        """These, with the faults that were not asked for switched off."""
+        names = ("withheld", "twice", "api", "model", "smtp")
+        off = {name: 0.0 for name in names if name not in faults}
+        return Rates(**{**{name: getattr(self, name) for name in self.__slots__}, **off, **_unheard(faults, self)})
+
+
+def _unheard(faults: Sequence[str], rates: Rates) -> dict[str, float]:
+    return {"unheard": rates.unheard if "withheld" in faults else 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How big a run is, and what may break in it."""
+
+    seed: int
+    conversations: int = 500
+    messages: int = 20
+    processes: int = 4
+    seconds: float = 0.0
+    """Over which the messages are spread; 0: as long as `RATE` takes."""
+    faults: tuple[str, ...] = FAULTS
+    rates: Rates = field(default_factory=Rates)
+    lease_s: float = 3.0
+    reply_s: float = 3.0
+    """How long one model call may take."""
+    silence_s: float = 0.0
+    """How long the model is away altogether, from a fifth of the run on."""
+
+    @property
+    def lasts_s(self) -> float:
+        return self.seconds or self.conversations * self.messages / RATE
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One message."""
+
+    tag: str
+    conversation: int
+    index: int
+    at_s: float
+    person: str
+    text: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A DM, or a thread that begins with its first line."""
+
+    number: int
+    channel: str
+    direct: bool
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One big fault."""
+
+    at_s: float
+    kind: str
+    lasts_s: float
+    draw: int
+    """What picks the victim among those alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All of a run."""
+
+    wanted: Wanted
+    world: World
+    directory: str
+    """The directory file: who leads whom."""
+    conversations: tuple[Conversation, ...]
+    strikes: tuple[Strike, ...]
+
+    @property
+    def lines(self) -> list[Line]:
+        return [line for one in self.conversations for line in one.lines]
+
+
+def dice(*about: object) -> random.Random:
+    """The same about the same."""
+    return random.Random(":".join(map(str, about)))
+
+
+def draw(among: Sequence[tuple[str, int]], rng: random.Random) -> str:
+    return rng.choices([name for name, _ in among], [weight for _, weight in among])[0]
+
+
+def person_id(number: int) -> str:
+    return f"U0P{number:04d}"
+
+
+def leads(number: int) -> bool:
+    """Directors and team leads: people whom others name as approver."""
+    return number < DIRECTORS or number % TEAM == DIRECTORS
+
+
+def planned(wanted: Wanted) -> Plan:
+    directs = (wanted.conversations + 1) // 2
+    crowd = max(directs, 3 * TEAM)
+    people = tuple(_person(n) for n in range(crowd))
+    channels = tuple((f"C{n:03d}", f"room-{n}") for n in range(wanted.conversations // PER_CHANNEL + 1))
+    talks = tuple(_conversation(wanted, n, crowd, directs) for n in range(wanted.conversations))
+    return Plan(wanted, World(App(), people, channels), _directory(crowd), talks, _strikes(wanted))
+
+
+def _person(number: int) -> Person:
+    language = "zh-CN" if number % 3 else "en-US"
+    name = f"person{number:04d}"
+    mail = f"{name}@example.com"
+    return Person(person_id(number), name, f"Person {number}", email=mail, locale=language, tz="Asia/Shanghai")
+
+
+def _directory(crowd: int) -> str:
+    return "\n".join(_facts(number) for number in range(crowd))
+
+
+def _facts(number: int) -> str:
+    above = (number + 1) % DIRECTORS if leads(number) else (number // TEAM) * TEAM + DIRECTORS
+    above = above if above < number or leads(number) else 0
+    roles = '["director"]' if number < DIRECTORS else "[]"
+    mail, manager = (f"person{n:04d}@example.com" for n in (number, above))
+    return f'[[person]]\nemail = "{mail}"\nroles = {roles}\nmanager = "{manager}"'
+
+
+def _conversation(wanted: Wanted, number: int, crowd: int, directs: int) -> Conversation:
+    rng = dice(wanted.seed, "talk", number)
+    direct = number < directs
+    channel = f"D{person_id(number)[1:]}" if direct else f"C{(number - directs) // PER_CHANNEL:03d}"
+    speakers = [number] if direct else rng.sample(range(crowd), SPEAKERS)
+    moments = sorted(rng.uniform(0, wanted.lasts_s) for _ in range(wanted.messages))
+    lines = [_line(rng, number, index, at, rng.choice(speakers), crowd) for index, at in enumerate(moments)]
+    return Conversation(number, channel, direct, tuple(lines))
+
+
+def _line(rng: random.Random, conversation: int, index: int, at_s: float, speaker: int, crowd: int) -> Line:
+    kind = draw(LEADERS_KINDS if leads(speaker) else KINDS, rng)
+    tag = f"c{conversation}-{index}"
+    return Line(
+        tag, conversation, index, at_s, person_id(speaker), f"#{tag} {kind}{_more(rng, kind, speaker, crowd)}", kind
+    )
+
+
+def _more(rng: random.Random, kind: str, speaker: int, crowd: int) -> str:
+    """What a message says beside its tag: who is to approve how many days, or who gets the mail."""
+    if kind == "leave":
+        approvers = [n for n in range(crowd) if leads(n) and n != speaker]
+        return f" {person_id(rng.choice(approvers))} {draw(DAYS, rng)}"
+    if kind == "mail":
+        return f" {person_id(rng.choice([n for n in range(crowd) if n != speaker]))}"
+    return ""
+
+
+def _strikes(wanted: Wanted) -> tuple[Strike, ...]:
+    """At least one of every kind that was asked for, none at the very end."""
+    found: list[Strike] = []
+    for kind in EVERY_S:
+        if kind in wanted.faults:
+            found += _strikes_of(wanted, kind)
+    if wanted.silence_s:
+        found.append(Strike(wanted.lasts_s / 5, "silence", wanted.silence_s, 0))
+    return tuple(sorted(found, key=lambda one: one.at_s))
+
+
+def _strikes_of(wanted: Wanted, kind: str) -> list[Strike]:
+    rng = dice(wanted.seed, "strike", kind)
+    times = max(1, round(wanted.lasts_s / EVERY_S[kind]))
+    slot = wanted.lasts_s / times
+    lasts = {"stop": (1.3, 2.0), "redis": (0.2, 0.7), "away": (0.4, 1.0)}.get(kind, (0.0, 0.0))
+    return [
+        Strike(slot * (n + rng.uniform(0.2, 0.8)), kind, wanted.lease_s * rng.uniform(*lasts), rng.randrange(10_000))
+        for n in range(times)
+    ]

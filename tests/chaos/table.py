@@ -1,0 +1,52 @@
+"""The figures of a run, as a table of plain text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from bot.records import ApprovalState, EffectState, RunStatus
+from tests.chaos.check import repeated
+from tests.chaos.facts import Facts
+
+OFF = re.compile(r"answer #c\d+-\d+ (?!cancelled|unknown)[a-z]")
+"""An answer that names the error of a tool, other than what became of a card."""
+SHOWN = ("kill", "stop", "redis", "socket", "away", "silence", "api", "api away")
+CARRIED = ("withheld", "unheard", "twice", "redelivered")
+
+
+def table(facts: Facts, seconds: float) -> str:
+    rows = list(_rows(facts, seconds))
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"  {name.ljust(width)}  {value}" for name, value in rows)
+
+
+def _rows(facts: Facts, seconds: float) -> Iterator[tuple[str, str]]:
+    runs = Counter(run.status for run in facts.runs)
+    yield "seconds", f"{seconds:.0f}"
+    yield "messages accepted", f"{len(facts.spoken)}"
+    yield "  answered", f"{runs[RunStatus.DONE]}"
+    yield "  answered: stopped", f"{runs[RunStatus.STOPPED]}"
+    yield "  waiting for a button", f"{runs[RunStatus.PAUSED]}"
+    yield "told that the model is away", f"{sum(':down:' in one.key for one in facts.posts)}"
+    yield "answers not to the point", f"{sum(bool(OFF.search(one.text)) for one in facts.posts)}"
+    yield "presses taken, by others too", f"{facts.counts.get('presses taken', 0)}"
+    yield "  refused", f"{sum(one.kind == 'approval.refused' for one in facts.journal)}"
+    yield "  decided", f"{sum(bool(one.press) for one in facts.approvals)}"
+    yield "  pressed again", f"{facts.counts.get('pressed again', 0)}"
+    yield "requests started", f"{len(facts.requests)}"
+    yield "tasks decided", f"{sum(len(one.opinions) for one in facts.requests)}"
+    yield "mails that arrived", f"{len(facts.mails)}"
+    yield "  unknown, waiting for a person", f"{sum(one.effect is EffectState.UNKNOWN for one in facts.approvals)}"
+    yield "cards open", f"{sum(one.state is ApprovalState.OPEN for one in facts.approvals)}"
+    yield "items handed out again", f"{len(facts.tries)}"
+    yield (
+        "lanes lost to another process",
+        f"{sum(n for event, n in facts.logged.items() if event.startswith('lane lost'))}",
+    )
+    yield "posts said twice", f"{len(repeated(facts.posts))}"
+    yield "bots that could not start, and tried again", f"{facts.counts.get('bots that could not start', 0)}"
+    yield "faults", ", ".join(f"{name} {facts.counts[name]}" for name in (*SHOWN, *CARRIED) if facts.counts.get(name))
+    yield "model", ", ".join(f"{name} {n}" for name, n in facts.counts.items() if name.startswith("model"))
+    yield "mail troubles", ", ".join(f"{name[5:]} {n}" for name, n in facts.counts.items() if name.startswith("smtp "))

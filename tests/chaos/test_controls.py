@@ -1,0 +1,26 @@
+"""The harness finds what it is there to find: with a safety switched off the same scene must not pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos import check
+from tests.chaos.scenes import SCENES
+
+SHOWS = {"fencing": "arrived 2 times", "idempotency": "started 2 times", "dedupe": "has 2 runs"}
+"""By the safety that is switched off: what happens twice then."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("safety", SCENES)
+async def test_with_its_safety_the_worst_moment_does_no_harm(safety: str) -> None:
+    facts = await SCENES[safety]()
+    assert check.wrong(facts) == []
+    assert sum(facts.counts.get(fault, 0) for fault in ("stop", "kill", "twice")), "the moment was met"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("safety", SCENES)
+async def test_without_it_the_harness_fails(safety: str) -> None:
+    findings = check.wrong(await SCENES[safety](safety))
+    assert any(SHOWS[safety] in finding for finding in findings), findings

@@ -1,0 +1,38 @@
+"""What is looked for at the end is where the work really stands: names of keys that nobody uses would prove nothing."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from bot.store.lanes import Lanes
+from bot.store.writes import Timer, apply
+from tests.chaos.facts import KEYS, left
+from tests.chaos.people import buttons_of
+
+
+async def test_work_that_waits_or_is_held_is_seen(redis: Redis) -> None:
+    lanes, schedule = Lanes(redis, KEYS), KEYS.key(KEYS.partition("a lane"), "z")
+    assert await left(redis) == []
+    await lanes.put("a lane", "an item", "{}")
+    assert [one.endswith(":z a lane") for one in await left(redis)] == [True]
+    [lease] = await lanes.claim("somebody", KEYS.partition("a lane"), 1)
+    assert await left(redis)
+    await redis.delete(schedule)  # as no script of ours does
+    stranded = await left(redis)
+    assert any(":in:" in one for one in stranded) and any("held" in one for one in stranded)
+    await lease.commit()
+    await redis.delete(schedule)
+    assert await left(redis) == []
+
+
+async def test_a_timer_is_no_work_yet(redis: Redis) -> None:
+    await apply(redis, KEYS, KEYS.partition("a lane"), [Timer("expire:A:1", "a lane", 9_999_999_999_999, "{}")])
+    assert await left(redis) == []
+    assert await redis.zrange(KEYS.key(KEYS.partition("a lane"), "t"), 0, -1) == ["expire:A:1"]
+
+
+def test_buttons_of_others_are_none_of_ours() -> None:
+    own = {"type": "button", "action_id": "cs:confirm", "value": "A03x.2"}
+    foreign = {"type": "button", "action_id": "link", "value": "A03x.2"}
+    [button] = buttons_of({"blocks": [{"type": "actions", "elements": [own, foreign]}]})
+    assert (button.choice, button.approval, button.version) == ("confirm", "A03x", 2)

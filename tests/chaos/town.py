@@ -1,0 +1,256 @@
+"""The processes of a run: bots that are started again whenever they end, and the model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from bot.cancel import cancelled
+from tests.chaos.outside import APP_TOKEN, BOT_TOKEN, Outside
+from tests.chaos.plan import Plan, Wanted
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCES = ("bot", "tools", "tests/chaos")
+"""What a bot is made of."""
+AGAIN_S = 0.3
+"""Between the end of a bot and its next start."""
+LACKS = "countersign: "
+"""How it says why it cannot start."""
+EXPECTED_ENDS = (0, -signal.SIGKILL)
+
+
+@dataclass
+class BotProcess:
+    """One place for a bot: the process that fills it changes."""
+
+    number: int
+    folder: Path
+    env: Mapping[str, str]
+    child: asyncio.subprocess.Process | None = None
+    ends: list[int] = field(default_factory=list)
+    """Exit codes of the processes so far."""
+    frozen: bool = False
+
+    @property
+    def log(self) -> Path:
+        return self.folder / f"bot{self.number}.log"
+
+    @property
+    def alive(self) -> bool:
+        return self.child is not None and self.child.returncode is None
+
+    async def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.child = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tests.chaos.bot",
+                cwd=self.folder,
+                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(self.folder / "code"), **self.env},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+
+    async def kept(self) -> None:
+        """Runs it again and again, as an init system does."""
+        while True:
+            await self.start()
+            assert self.child is not None
+            self.ends.append(await self.child.wait())
+            await asyncio.sleep(AGAIN_S)
+
+    def signal(self, number: int) -> None:
+        if self.child is not None and self.child.returncode is None:
+            with suppress(ProcessLookupError):
+                self.child.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.signal(signal.SIGKILL)
+
+    async def freeze(self, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT after so long."""
+        self.frozen = True
+        self.signal(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.signal(signal.SIGCONT)
+            self.frozen = False
+
+    async def replaced(self) -> None:
+        """SIGTERM; returns when it has ended and the next one has begun to work."""
+        child, ready = self.child, self.times("chaos.ready")
+        self.signal(signal.SIGTERM)
+        while self.child is child or self.times("chaos.ready") == ready:
+            await asyncio.sleep(0.05)
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """What it has logged; text that is no JSON as `{"event": text}`."""
+        if not self.log.exists():
+            return
+        for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                told = json.loads(line)
+            except ValueError:
+                told = line
+            yield told if isinstance(told, dict) else {"event": str(told), "level": "text"}
+
+    def texts(self) -> list[str]:
+        """What it has said that is no log line."""
+        return [str(line["event"]) for line in self.lines() if line.get("level") == "text"]
+
+    def times(self, event: str) -> int:
+        text = self.log.read_bytes() if self.log.exists() else b""
+        return text.count(f'"{event}"'.encode())
+
+    async def close(self) -> None:
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGKILL)
+        if self.child is not None:
+            await self.child.wait()
+
+
+@dataclass
+class Town:
+    """All bots of a run and its model."""
+
+    bots: list[BotProcess]
+    model: ModelProcess
+    crew: asyncio.TaskGroup
+    keeping: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+
+    def keep(self, bot: BotProcess) -> None:
+        self.keeping[bot.number] = self.crew.create_task(bot.kept(), name=f"bot {bot.number}")
+
+    async def close(self) -> None:
+        await cancelled(list(self.keeping.values()))
+        await asyncio.gather(*(bot.close() for bot in self.bots))
+        await self.model.close()
+
+    @property
+    def kept(self) -> int:
+        """How many are to be at work."""
+        return sum(not task.done() for task in self.keeping.values())
+
+    def one(self, draw: int) -> BotProcess | None:
+        """A victim among those at work, unless it would be the last one."""
+        return random.Random(draw).choice(self.at_work) if len(self.at_work) > 1 else None
+
+    @property
+    def at_work(self) -> list[BotProcess]:
+        return [bot for bot in self.bots if bot.alive and not bot.frozen]
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        for bot in self.bots:
+            yield from bot.lines()
+
+    def odd_ends(self) -> list[str]:
+        """Ends of bots that nobody caused. One that says what it lacks, and ends with 1, is simply started again."""
+        odd: list[str] = []
+        for bot in self.bots:
+            ends = Counter(code for code in bot.ends if code not in EXPECTED_ENDS)
+            ends[1] -= sum(said.startswith(LACKS) for said in bot.texts())
+            odd += [
+                f"bot {bot.number} ended {times}× by itself with {code}" for code, times in ends.items() if times > 0
+            ]
+        return odd
+
+    def not_started(self) -> int:
+        return sum(said.startswith(LACKS) for bot in self.bots for said in bot.texts())
+
+
+@dataclass
+class ModelProcess:
+    """The scripted model, in a process of its own."""
+
+    child: asyncio.subprocess.Process
+    address: str
+
+    async def counts(self) -> dict[str, int]:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.address}/counts") as answer:
+            told: dict[str, int] = await answer.json()
+            return told
+
+    async def away(self, seconds: float) -> None:
+        async with aiohttp.ClientSession() as session:
+            await session.post(f"{self.address}/away", params={"seconds": str(seconds)})
+
+    async def close(self) -> None:
+        if self.child.returncode is None:
+            self.child.kill()
+        await self.child.wait()
+
+
+async def started_model(wanted: Wanted, folder: Path) -> ModelProcess:
+    rate = wanted.rates.only(wanted.faults).model
+    arguments = ("--seed", str(wanted.seed), "--rate", str(rate), "--slow", str(wanted.reply_s * 1.5))
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.chaos.model", *arguments,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    assert child.stdout is not None
+    address = (await child.stdout.readline()).decode().strip()
+    assert address, "the model did not start"
+    return ModelProcess(child, address)
+
+
+def environment(
+    plan: Plan, out: Outside, model: str, redis_url: str, folder: Path, more: Mapping[str, str]
+) -> dict[str, str]:
+    """What a bot is told, as an administrator would tell it."""
+    directory = folder / "directory.toml"
+    directory.write_text(plan.directory, encoding="utf-8")
+    return {
+        "SLACK_BOT_TOKEN": BOT_TOKEN,
+        "SLACK_APP_TOKEN": APP_TOKEN,
+        "OPENAI_BASE_URL": f"{model}/v1",
+        "OPENAI_MODEL": "scripted",
+        "REDIS_URL": redis_url,
+        "SMTP_URL": out.smtp_url,
+        "DIRECTORY_FILE": str(directory),
+        "DATA_DIR": str(folder),
+        "POST_SPACING_MS": "1",
+        "LEASE_SECONDS": str(plan.wanted.lease_s),
+        "CHAOS_REPLY_S": str(plan.wanted.reply_s),
+        **more,
+    }
+
+
+def kept_code(folder: Path) -> None:
+    """A copy of the sources for the bots of one run: whoever edits them meanwhile would mix versions in it."""
+    for name in SOURCES:
+        shutil.copytree(ROOT / name, folder / "code" / name, ignore=shutil.ignore_patterns(".*"))
+
+
+@asynccontextmanager
+async def town(
+    plan: Plan, out: Outside, redis_url: str, folder: Path, more: Mapping[str, str], crew: asyncio.TaskGroup
+) -> AsyncIterator[Town]:
+    """The bots of a plan, none at work yet, and the model. `more`: environment of the bots."""
+    kept_code(folder)
+    model = await started_model(plan.wanted, folder)
+    env = environment(plan, out, model.address, redis_url, folder, more)
+    own = [{**env, "SLACK_API_URL": f"{out.address}/bot{n}/api/"} for n in range(plan.wanted.processes)]
+    opened = Town([BotProcess(n, folder, one) for n, one in enumerate(own)], model, crew)
+    try:
+        yield opened
+    finally:
+        await opened.close()
