@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 
 import pytest
 from redis.asyncio import Redis
@@ -12,6 +13,7 @@ from redis.asyncio import Redis
 from bot.local.embedded import Embedded
 from bot.store.connect import connect
 from bot.store.keys import Keys
+from tests.cluster import cluster, server_program
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +23,24 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with ThreadPoolExecutor(1) as thread:  # a loop may be running here already
         yield thread.submit(asyncio.run, embedded.ensure()).result()
         thread.submit(asyncio.run, embedded.close()).result()
+
+
+@pytest.fixture(scope="session")
+def ring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a Redis Cluster of three masters for the whole session (one for each xdist worker)."""
+    if not server_program():
+        pytest.skip("no Redis server program on this machine")
+    loop = asyncio.new_event_loop()  # its servers end with it, so it lives as long as they are wanted
+    thread = Thread(target=loop.run_forever, name="cluster")
+    thread.start()
+    opened = cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield asyncio.run_coroutine_threadsafe(opened.__aenter__(), loop).result(60).url
+    finally:
+        asyncio.run_coroutine_threadsafe(opened.__aexit__(None, None, None), loop).result(60)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @pytest.fixture
@@ -36,6 +56,15 @@ async def valkey(server: str) -> AsyncIterator[str]:
 async def redis(valkey: str) -> AsyncIterator[Redis]:
     """A client of the real server, emptied."""
     client = await connect(valkey)
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+async def redis_cluster(ring: str) -> AsyncIterator[Redis]:
+    """A client of the cluster, emptied."""
+    client = await connect(ring)
+    await client.flushall()
     yield client
     await client.aclose()
 

@@ -23,11 +23,12 @@ from bot.react.model import Scripted, ScriptedModel
 from bot.records import Approval, Pressed, Wrote
 from bot.show import Display, Steps
 from bot.store.approvals import Approvals
+from bot.store.dead import DeadLetters
 from bot.store.history import History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Lanes, Later, Lease
-from bot.store.runs import Runs
+from bot.store.runs import Runs, Waiting
 from bot.store.writes import Write
 from bot.turn import Turns
 from bot.worker import GIVE_UP_TRIES
@@ -72,14 +73,17 @@ class Said:
 
 @dataclass
 class Wall:
-    """A channel in memory. `fails`: what a place answers instead of taking a post, and how often."""
+    """A channel in memory. `fails`: what a place answers instead of taking a post (`edit` or `whisper` and whose: a
+    change, a private word), and how often."""
 
     edge: Edges
     said: list[Said] = field(default_factory=list)
     whispers: list[tuple[str, str]] = field(default_factory=list)
     fails: dict[str, list[ChatFailed]] = field(default_factory=dict)
 
-    async def post(self, place: Place, post: Post, *, key: str, again: bool = False) -> Ref:
+    async def post(
+        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+    ) -> Ref:
         self.edge()
         if self.fails.get(place.channel):
             raise self.fails[place.channel].pop(0)
@@ -91,6 +95,8 @@ class Wall:
 
     async def edit(self, ref: Ref, post: Post) -> None:
         self.edge()
+        if self.fails.get(f"edit {ref.channel}"):
+            raise self.fails[f"edit {ref.channel}"].pop(0)
         self.said[int(ref.ts)].post = post
         self.edge()
 
@@ -103,8 +109,8 @@ class Wall:
     async def direct(self, person: str) -> Place:
         return Place(team="T1", channel=f"D{person}", direct=True)
 
-    async def crowded(self, place: Place) -> bool:
-        return False
+    def slot(self, place: Place) -> None:
+        return None
 
     def texts(self, channel: str = DM.channel) -> list[str]:
         return [one.post.text for one in self.said if one.place.channel == channel]
@@ -188,13 +194,14 @@ class Lab:
         await self.lanes.put(place.conversation, id, Wrote(message=message).model_dump_json())
 
     async def presses(
-        self, card: Card, choice: str, person: str = "U1", id: str = "", form: dict[str, str] | None = None
-    ) -> None:
-        """A press on a button that the card shows."""
+        self, card: Card, choice: str, person: str = "U1", id: str = "", form: dict[str, str] | None = None,
+        at: Ref | None = None,
+    ) -> None:  # fmt: skip
+        """A press on a button that the card shows. `at`: the message that it is pressed on."""
         button = next(one for one in card.buttons if one.choice == choice)
         click = Click(
             id=id or f"{button.approval}.{button.version}.{choice}", approval=button.approval, version=button.version,
-            choice=choice, person=person, place=DM, form=form,
+            choice=choice, person=person, place=DM, form=form, card=at,
         )  # fmt: skip
         await self.lanes.put(click.approval, click.id, Pressed(click=click).model_dump_json())
 
@@ -223,10 +230,10 @@ class Lab:
         item, most = lease.item, self.lanes.max_tries
         if item.tries <= most:
             return await self.dispatch.handle(lease)
-        buried = self.lanes.bury(lease, item.error)
+        buried = DeadLetters(self.redis, self.keys).bury(item, item.error)
         if item.tries > most + GIVE_UP_TRIES:
-            return [buried]
-        return [*await self.dispatch.give_up(item, item.error), buried]
+            return buried
+        return [*await self.dispatch.give_up(item, item.error), *buried]
 
     async def kinds(self) -> list[str]:
         return [record.kind async for record in self.journal.follow()]
@@ -238,6 +245,10 @@ class Lab:
         one = await self.approvals.get(str(found[0]).rpartition(":")[2])
         assert one is not None
         return one
+
+    async def waiting(self) -> tuple[Waiting, ...]:
+        """Runs of the conversation that wait for a button."""
+        return (await self.runs.recall(DM.conversation, self.history)).waiting
 
     async def remembered(self) -> list[str]:
         return [str(one["content"]) for one in await self.history.load(DM.conversation)]

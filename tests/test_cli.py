@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from bot.react.model import RawCall, Reply, ScriptedModel
+from bot.store.dead import DeadLetters
 from bot.store.journal import Journal
 from bot.store.keys import Keys
+from bot.store.lanes import Item
+from bot.store.writes import apply
 from tests.programs import Ended, ended, printed, ran, started
 from tests.stories.endpoint import called as tool_call
 from tests.stories.endpoint import endpoint, said
@@ -206,6 +209,16 @@ async def test_doctor_names_what_is_broken_and_looks_at_the_rest(empty: Office, 
         assert end.out.count("ok  ") >= 3, "the rest is looked at all the same"
 
 
+async def test_doctor_counts_the_dead_letters(busy: Office, tmp_path: Path) -> None:
+    redis = busy.bot.redis  # type: ignore[union-attr]
+    for id in ("Ev1", "Ev2"):
+        letter = DeadLetters(redis, Keys()).bury(Item("lane", id, "{}", 6, 1), "no")
+        await apply(redis, Keys(), Keys().partition("lane"), letter)
+    async with endpoint([tool_call(("echo", '{"word": "hello"}'))]) as model:
+        end = await command(busy, tmp_path, "doctor", OPENAI_BASE_URL=model.url)
+    assert end.code == 0 and "dead letters: 2" in end.out and "countersign dead" in end.out, end
+
+
 async def test_doctor_says_that_a_model_only_chats(empty: Office, tmp_path: Path) -> None:
     async with endpoint([said("Hello!")]) as model:
         end = await command(empty, tmp_path, "doctor", OPENAI_BASE_URL=model.url)
@@ -217,9 +230,12 @@ async def test_doctor_on_a_bare_machine_names_the_stand_ins(tmp_path: Path) -> N
     assert end.code == 0 and end.out.count("stand-in") == 3, end
 
 
+WITHOUT_REDIS = (("tail",), ("show", "R"), ("pending",), ("dead",), ("dead", "retry", "Ev1"))
+
+
 async def test_commands_without_redis_say_how_to_mend_it(tmp_path: Path) -> None:
     env = {"REDIS_URL": "redis://127.0.0.1:1"}
-    ends = await asyncio.gather(*(ran(*one, cwd=tmp_path, env=env) for one in (("tail",), ("show", "R"), ("pending",))))
+    ends = await asyncio.gather(*(ran(*one, cwd=tmp_path, env=env) for one in WITHOUT_REDIS))
     for end in ends:
         assert end.code == 1 and "REDIS_URL" in end.err and len(end.err.strip().splitlines()) == 1, end
 
@@ -230,5 +246,5 @@ def test_help_lists_the_commands() -> None:
     from bot.cli import app
 
     told = CliRunner().invoke(app, ["--help"]).output
-    for name in ("run", "tail", "show", "pending", "doctor"):
+    for name in ("run", "tail", "show", "pending", "dead", "doctor"):
         assert name in told

@@ -15,8 +15,9 @@ from bot.events import Card, Click
 from bot.intake import LaneIntake
 from bot.react.model import Messages, Reply
 from bot.records import ApprovalState, CallStatus, EffectState, Pressed
-from bot.store.approvals import Verdict
 from bot.store.lanes import Accepted, Lanes
+from bot.store.writes import apply
+from bot.worker import Worker
 from tests.lab import DM, Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK, ZHANG
@@ -149,7 +150,7 @@ async def test_asking_for_what_has_just_been_decided_is_answered_and_shows_no_ca
     await lab.work()
     assert not lab.wall.cards("DU2"), "nothing to press for what is decided"
     assert lab.wall.texts()[-1] == "好的。" and "同意" in lab.wall.said[-1].post.receipt
-    assert await lab.runs.paused(DM.conversation) == []
+    assert await lab.waiting() == ()
 
 
 async def test_an_expired_card_whose_request_is_withdrawn_cannot_be_asked_for_again(redis: Redis) -> None:
@@ -199,7 +200,8 @@ def decides(lab: Lab) -> Callable[..., Awaitable[None]]:
 
     async def decided(card: Card, choice: str) -> None:
         click = Click(id="p", approval=card.buttons[0].approval, version=1, choice=choice, person="U1", place=DM)
-        assert await lab.approvals.decide(click, ends=ApprovalState.DECIDED, now_ms=0) is Verdict.OK
+        decide = lab.approvals.decided(click, ends=ApprovalState.DECIDED, now_ms=0)
+        assert await apply(lab.redis, lab.keys, lab.keys.partition(click.approval), [decide]) == "ok"
         await Lanes(lab.redis, lab.keys).put(click.approval, "p", Pressed(click=click).model_dump_json())
 
     return decided
@@ -210,7 +212,7 @@ async def test_killed_anywhere_in_taking_a_card_back_it_is_taken_back_and_everyb
         await lab.says("算了", id="Ev2")
         await lab.work()
         assert (await lab.approval()).state is ApprovalState.CANCELLED and not lab.wall.cards()
-        assert await lab.runs.paused(DM.conversation) == [] and not lab.mailer.mails
+        assert await lab.waiting() == () and not lab.mailer.mails
 
     async def prepare() -> Lab:
         lab = await opened(Lab(redis, [mail()]))
@@ -223,6 +225,19 @@ async def test_killed_anywhere_in_taking_a_card_back_it_is_taken_back_and_everyb
         return DONE if done else calls(("cancel_card", {"card": lines[0].split(":")[0][2:]}))
 
     await everywhere(redis, prepare, act)
+
+
+async def test_a_press_that_was_carried_out_is_not_carried_out_again_though_nobody_knows_it_as_a_duplicate(
+    redis: Redis,
+) -> None:
+    lab = await opened(Lab(redis, [mail(), DONE]))
+    button = next(one for one in lab.wall.cards()[0].buttons if one.choice == "send")
+    click = Click(id="p", approval=button.approval, version=button.version, choice="send", person="U1", place=DM)
+    for item in ("first", "second"):
+        await lab.lanes.put(click.approval, item, Pressed(click=click).model_dump_json())
+        await lab.work()
+    assert len(lab.mailer.mails) == 1
+    assert (await lab.approval()).effect is EffectState.DONE
 
 
 # What fails every time
@@ -254,7 +269,7 @@ async def test_a_card_that_cannot_be_brought_is_told_to_who_asked(redis: Redis) 
     await lab.says("催一下 L-0001", id="Ev2")
     await lab.work()
     assert lab.wall.texts()[-1] == "李四收不到卡片。"
-    assert await lab.runs.paused(DM.conversation) == []
+    assert await lab.waiting() == ()
 
 
 async def test_a_task_whose_card_cannot_be_brought_is_told_to_its_requester(redis: Redis) -> None:
@@ -312,7 +327,7 @@ async def test_what_changed_is_said_although_the_answer_never_came(redis: Redis)
     await lab.work()
     assert len(lab.mailer.mails) == 1
     assert "试了几次" in lab.wall.texts()[-1] and "李四" in lab.wall.said[-1].post.receipt
-    assert await lab.runs.paused(DM.conversation) == []
+    assert await lab.waiting() == ()
 
 
 async def test_an_event_that_cannot_be_read_holds_no_other_up(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +350,8 @@ async def test_an_event_that_cannot_be_read_holds_no_other_up(redis: Redis, monk
 async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> None:
     lab = Lab(redis)
     full = Lanes(redis, lab.keys, cap=0)
-    intake = LaneIntake(full, lab.gates, None, lab.history, lab.runs, lab.wall, lab.staff)  # type: ignore[arg-type]
+    worker = Worker(full, lab.dispatch)
+    intake = LaneIntake(worker, full, lab.gates, None, lab.history, lab.runs, lab.wall, lab.staff)  # type: ignore[arg-type]
     with pytest.raises(StoreDown):
         await intake.click(Click(id="x", approval="A00x", version=1, choice="send", person="U1", place=DM))
 

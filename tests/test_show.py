@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bot.events import Message, Place, Post, Ref
+from bot.events import Message, Place, Post, Ref, Slot
 from bot.react.loop import Step
 from bot.records import Call, CallStatus, Run
 from bot.show import Display, Steps, line, receipt
@@ -19,19 +19,20 @@ PLACE = Place(team="T", channel="D1", thread="1.0", direct=True)
 class Wall:
     """A channel in memory."""
 
-    crowds: list[bool] = field(default_factory=list)
     posts: list[tuple[str, str]] = field(default_factory=list)
     edits: list[str] = field(default_factory=list)
 
-    async def post(self, place: Place, post: Post, *, key: str, again: bool = False) -> Ref:
+    async def post(
+        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+    ) -> Ref:
         self.posts.append((key, post.text))
         return Ref(channel=place.channel, ts=f"{len(self.posts)}.0")
 
     async def edit(self, ref: Ref, post: Post) -> None:
         self.edits.append(post.text)
 
-    async def crowded(self, place: Place) -> bool:
-        return self.crowds.pop(0) if self.crowds else False
+    def slot(self, place: Place) -> Slot:
+        return Slot("D1", 1_000, 1)
 
     async def whisper(self, place: Place, person: str, text: str) -> None: ...
 
@@ -50,17 +51,17 @@ def step(tool: str = "list_people", reason: str = "to know who may approve", **a
 
 
 async def shown(display: Display, crowds: list[bool]) -> tuple[Wall, Run]:
-    wall, one = Wall(crowds), run()
+    wall, one = Wall(), run()
     steps = Steps(wall, display)
-    for _ in range(3):
+    for crowded in crowds:
         steps.add(one, [step()])
-        await steps.show(one, again=False)
+        await steps.show(one, again=False, wait_ms=None if crowded else 0)
     await steps.flush(one, again=False)
     return wall, one
 
 
 async def test_a_reply_a_step() -> None:
-    wall, _ = await shown("replies", [])
+    wall, _ = await shown("replies", [False] * 3)
     assert [text[:2] for _, text in wall.posts] == ["1.", "2.", "3."]
     assert len({key for key, _ in wall.posts}) == 3
 
@@ -72,12 +73,12 @@ async def test_steps_are_merged_while_it_is_crowded_and_none_is_lost() -> None:
 
 
 async def test_one_live_message() -> None:
-    wall, _ = await shown("plan", [])
+    wall, _ = await shown("plan", [False] * 3)
     assert len(wall.posts) == 1 and len(wall.edits) == 2 and wall.edits[-1].count("\n_") == 3
 
 
 async def test_quiet() -> None:
-    wall, one = await shown("quiet", [])
+    wall, one = await shown("quiet", [False] * 3)
     assert wall.posts == [] and len(one.lines) == 3, "kept for `countersign show`"
 
 

@@ -135,7 +135,7 @@ async def test_whoever_has_left_meanwhile_leaves_no_open_run_behind(redis: Redis
     lab.ahead = lab.gates.lasts
     await lab.lanes.put(card.buttons[0].approval, "x", json.dumps({"kind": "expire", "version": 1}))
     await lab.work()
-    assert await lab.runs.paused(DM.conversation) == []
+    assert await lab.waiting() == ()
     assert answers(lab) == [] and "run.stopped" in await lab.kinds()
 
 

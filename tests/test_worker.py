@@ -17,6 +17,7 @@ from redis.exceptions import ConnectionError as RedisGone
 from bot.errors import StoreDown
 from bot.local.embedded import Embedded
 from bot.store.connect import connect
+from bot.store.dead import DeadLetters
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Lanes, Later, Lease
 from bot.store.writes import Push, Timer, Write, apply
@@ -180,7 +181,7 @@ async def test_a_poisoned_item_is_given_up_buried_and_the_lane_goes_on(
             await until(lambda: done(lanes, keys, "D1", 2))
     assert await log(lanes.redis, keys, "D1") == ["gave up poison", "fine"]
     assert handler.given_up == [("E1", 4, "ValueError: bad xoxb-***")]
-    [dead] = await lanes.dead()
+    [dead] = await DeadLetters(lanes.redis, lanes.keys).waiting()
     assert (dead.item.lane, dead.item.id, dead.item.body, dead.item.tries) == ("D1", "E1", "poison", 4)
     assert dead.item.error == "ValueError: bad xoxb-***"
 
@@ -203,7 +204,7 @@ async def test_when_giving_up_fails_too_the_item_is_buried_without(lanes: Lanes,
         await until(lambda: done(lanes, keys, "D1", 1))
     assert await log(lanes.redis, keys, "D1") == ["fine"]
     assert len(handler.given_up) == GIVE_UP_TRIES
-    assert [dead.item.tries for dead in await lanes.dead()] == [3 + GIVE_UP_TRIES + 1]
+    assert [dead.item.tries for dead in await DeadLetters(lanes.redis, lanes.keys).waiting()] == [3 + GIVE_UP_TRIES + 1]
 
 
 async def test_writes_that_are_a_mistake_are_a_failure_like_any_other(lanes: Lanes, keys: Keys) -> None:
@@ -444,7 +445,7 @@ async def test_nothing_is_lost_when_redis_is_killed_in_the_middle(tmp_path: Path
             for name in names:
                 await until(lambda name=name: survived(lanes, keys, name, 20))  # type: ignore[misc]
         assert [await log(client, keys, name) for name in names] == [[str(n) for n in range(20)]] * 6
-        assert await lanes.dead() == []
+        assert await DeadLetters(lanes.redis, lanes.keys).waiting() == []
     finally:
         await client.aclose()
         await embedded.close()
@@ -477,6 +478,7 @@ async def test_a_worker_stops_although_redis_is_gone(tmp_path: Path, keys: Keys)
 PROCESS = """
 import asyncio, signal, sys
 from bot.store.connect import connect
+from bot.store.dead import DeadLetters
 from bot.store.keys import Keys
 from bot.store.lanes import Lanes
 from bot.store.writes import Push

@@ -75,12 +75,14 @@ async def test_a_second_countersign_is_told_of_the_port_that_people_know(tmp_pat
                     pass
 
 
-def test_tokens_come_from_the_environment_and_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_come_from_the_environment_and_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANDIN_BOT_TOKEN", BOT)
     monkeypatch.setenv("STANDIN_APP_TOKEN", APP)
+    monkeypatch.setenv("STANDIN_JOURNAL", "redis://:hush@h")
     chosen = options(["--data", "x", "--workspace", "--mail", "--port", "1234"])
-    assert chosen == Options(Path("x"), 1234, workspace=True, mail=True, bot_token=BOT, app_token=APP)
-    assert BOT not in repr(chosen) and APP not in repr(chosen)
+    told = {"bot_token": BOT, "app_token": APP, "journal": "redis://:hush@h"}
+    assert chosen == Options(Path("x"), 1234, workspace=True, mail=True, **told)
+    assert not [secret for secret in told.values() if secret in repr(chosen)]
 
 
 def test_a_record_becomes_a_line_of_the_log() -> None:

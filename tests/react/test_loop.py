@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from bot.cancel import Stop
 from bot.errors import ModelDown, ModelRefused
 from bot.react.guards import Limits, Reason
 from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped, settle
@@ -75,14 +76,19 @@ def acts(*calls: RawCall) -> Reply:
     return Reply(calls=calls, finish="tool_calls")
 
 
+def own(trace: Trace) -> list[dict[str, Any]]:
+    """The run's own messages."""
+    return [json.loads(message) for message in trace.messages]
+
+
 async def play(
     script: Sequence[Scripted], *, trace: Trace | None = None, limits: Limits | None = None
 ) -> tuple[list[Event], Bench, Trace, ScriptedModel]:
     bench, model = Bench(), ScriptedModel(list(script))
-    trace = trace or Trace(messages=[{"role": "user", "content": "hello"}])
+    trace = trace or Trace(messages=[json.dumps({"role": "user", "content": "hello"})])
     loop = Loop(model, bench.tools(), limits or Limits())
     use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    events = [event async for event in loop.run("R00", [], trace, use, asyncio.Event())]
+    events = [event async for event in loop.run("R00", [], trace, use, Stop())]
     return events, bench, trace, model
 
 
@@ -90,7 +96,7 @@ async def test_reads_then_answers() -> None:
     events, bench, trace, model = await play([acts(call("look", name="Li")), Reply(text="Li is there")])
     assert [type(event) for event in events] == [Stepped, Final]
     assert bench.ran == ["look Li"]
-    assert trace.messages[-2]["role"] == "tool" and "found" in trace.messages[-2]["content"]
+    assert own(trace)[-2]["role"] == "tool" and "found" in own(trace)[-2]["content"]
     assert len(model.asked[1]) == 3, "the second request carries call and observation"
 
 
@@ -111,7 +117,7 @@ async def test_reads_of_the_same_reply_run_and_a_second_gated_call_is_refused() 
     events, bench, trace, _ = await play([reply])
     assert isinstance(events[-1], Paused) and events[-1].plan.args == {"amount": 5}
     assert bench.ran == ["look Li"]
-    refused = [m for m in trace.messages if m.get("tool_call_id") == "c"]
+    refused = [m for m in own(trace) if m.get("tool_call_id") == "c"]
     assert "one_at_a_time" in refused[0]["content"]
 
 
@@ -162,14 +168,14 @@ async def test_a_malformed_reply_can_be_mended() -> None:
 async def test_errors_are_observations_and_no_person_is_asked(wrong: RawCall, code: str) -> None:
     events, _, trace, _ = await play([acts(wrong), Reply(text="I see")])
     assert isinstance(events[-1], Final)
-    assert json.loads(trace.messages[-2]["content"])["error"] == code
+    assert json.loads(own(trace)[-2]["content"])["error"] == code
 
 
 async def test_the_same_call_with_the_same_result_is_told_then_stopped() -> None:
     same = acts(call("look", name="Li"))
     events, bench, trace, _ = await play([same, same, same, same])
     assert events[-1] == Stopped(Reason.REPETITION) and len(bench.ran) == 3
-    assert any("before" in m["content"] for m in trace.messages if m["role"] == "tool")
+    assert any("before" in m["content"] for m in own(trace) if m["role"] == "tool")
 
 
 async def test_five_failures_in_a_row_stop_and_a_success_forgives() -> None:
@@ -194,7 +200,7 @@ async def test_steps_calls_and_time_are_limited() -> None:
 
 
 async def test_stop_interrupts_a_thinking_model() -> None:
-    stopped, began = asyncio.Event(), asyncio.Event()
+    stopped, began = Stop(), asyncio.Event()
 
     async def thinks(_: object) -> Reply:
         began.set()
@@ -236,8 +242,8 @@ def test_whatever_a_model_says_nothing_gated_runs_and_every_call_has_its_result(
     events, bench, trace, _ = asyncio.run(play(script))
     assert not any(ran.startswith("pay") for ran in bench.ran)
     assert isinstance(events[-1], Final | Paused | Stopped)
-    asked = [one["id"] for m in trace.messages for one in m.get("tool_calls", [])]
-    told = [m["tool_call_id"] for m in trace.messages if m["role"] == "tool"]
+    asked = [one["id"] for m in own(trace) for one in m.get("tool_calls", [])]
+    told = [m["tool_call_id"] for m in own(trace) if m["role"] == "tool"]
     waiting = 1 if isinstance(events[-1], Paused) else 0
     halted = isinstance(events[-1], Stopped)
     assert halted or len(asked) == len(told) + waiting
@@ -247,12 +253,12 @@ async def test_a_run_that_ends_for_repetition_leaves_no_call_without_its_result(
     again = acts(call("look", "a", name="Li"), call("look", "b", name="Wang"), call("pay", "c", amount=5))
     events, _, trace, _ = await play([acts(call("look", "a", name="Li"))] * 2 + [again])
     assert events[-1] == Stopped(Reason.REPETITION)
-    asked = [one["id"] for message in trace.messages for one in message.get("tool_calls") or ()]
-    assert sorted(asked) == sorted(m["tool_call_id"] for m in trace.messages if m["role"] == "tool")
+    asked = [one["id"] for message in own(trace) for one in message.get("tool_calls") or ()]
+    assert sorted(asked) == sorted(m["tool_call_id"] for m in own(trace) if m["role"] == "tool")
     assert not [one for one in trace.calls if one.status is CallStatus.AWAITING]
 
 
 async def test_calls_of_one_reply_that_share_an_id_get_one_each() -> None:
     _, _, trace, model = await play([acts(call("look", "a", name="1"), call("look", "a", name="2")), Reply(text="ok")])
-    [asked] = [[one["id"] for one in m["tool_calls"]] for m in trace.messages if m.get("tool_calls")]
+    [asked] = [[one["id"] for one in m["tool_calls"]] for m in own(trace) if m.get("tool_calls")]
     assert len(set(asked)) == 2 and asked == [m["tool_call_id"] for m in model.asked[1] if m["role"] == "tool"]

@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +33,7 @@ from bot.outside import Outside
 from bot.react.model import Model
 from bot.settings import Settings
 from bot.store.approvals import Approvals
+from bot.store.dead import DeadLetters, Letter
 from bot.store.journal import Record
 from bot.store.keys import Keys
 from bot.store.runs import Runs
@@ -45,6 +46,8 @@ BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-story", "xapp-local-story", "story-si
 PATIENCE_S = 20.0
 TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
 """A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day they are told."""
+QUICK = Tuning(sweep_s=0.1, relay_s=0.05, down_s=0.2, grace_s=5, today=lambda: TODAY)
+Tuned = Mapping[str, Any]
 T = TypeVar("T")
 
 
@@ -92,19 +95,11 @@ class Office:
 
     @contextlib.asynccontextmanager
     async def opened(
-        self, *, model: Model | None = None, grace_s: float = 5, **changes: Any
+        self, *, model: Model | None = None, tuned: Tuned | None = None, **changes: Any
     ) -> AsyncIterator[Bot]:
         """The bot at work in this process."""
         settings = quick_settings(**changes)
-        tuning = Tuning(
-            sweep_s=0.1,
-            relay_s=0.05,
-            down_s=0.2,
-            reply_s=self.reply_s,
-            grace_s=grace_s,
-            now=self.clock,
-            today=lambda: TODAY,
-        )
+        tuning = replace(QUICK, reply_s=self.reply_s, now=self.clock, **(tuned or {}))
         async with (
             assembled(settings, self.outside(), tuning=tuning, model=model) as bot,
             connected(bot, settings, self.outside()),
@@ -126,7 +121,7 @@ class Office:
             await self.driver.connected()
 
     @contextlib.asynccontextmanager
-    async def spawned(self, **changes: str) -> AsyncIterator[Process]:
+    async def spawned(self, program: Sequence[str] = ("-m", "bot"), **changes: str) -> AsyncIterator[Process]:
         """The bot as a process of its own: `countersign run`, as in production."""
         env = {
             "PATH": os.environ["PATH"],
@@ -143,7 +138,7 @@ class Office:
             "LEASE_SECONDS": "1.5",
             **changes,
         }
-        command = (sys.executable, "-m", "bot", "run")
+        command = (sys.executable, *program, "run")
         child = await asyncio.create_subprocess_exec(*command, cwd=DEMO.parent, env=env)  # no foreign .env
         process = Process(child)
         try:
@@ -269,6 +264,11 @@ class Office:
                 if not any(await at_once.execute()):
                     return
             await asyncio.sleep(0.03)
+
+    async def dead(self) -> list[Letter]:
+        """Dead letters that nobody has put back."""
+        assert self.bot is not None
+        return await DeadLetters(self.bot.redis, Keys()).waiting()
 
     @property
     def approvals(self) -> Approvals:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession
 from redis.asyncio import Redis
 
+from bot.events import Message
+from bot.intake import LaneIntake
 from bot.local.workspace.payloads import event_callback
 from bot.local.workspace.signed import signature
 from tests.stories.office import GENERAL, LI, SECRET, WANG, ZHANG, ZHAO, Office, buttons_of, key_of, text_of
@@ -68,7 +72,7 @@ async def test_o_who_says_nothing_to_the_bot_is_not_answered(desk: Office, redis
     alone = await desk.says(ZHAO, LEAVE, channel=GENERAL)
     await desk.says(WANG, "get well soon", channel=GENERAL, thread=alone)
     await desk.driver.mention(ZHAO, GENERAL, "help")
-    await desk.until(lambda: desk.posts(GENERAL))
+    await desk.until(lambda: desk.posts(GENERAL) and len(desk.driver.acks) == 4)  # looked at again, and let go
     await desk.quiet()
     assert not [message for message in desk.posts(GENERAL) if message.get("thread_ts") == alone]
     assert await requests_of(redis, ZHAO) == []
@@ -84,6 +88,24 @@ async def test_o_a_follow_up_while_the_bot_is_still_thinking_is_taken(desk: Offi
     assert not finals(desk, thread)
     desk.answering.set()
     assert (await desk.card(GENERAL))["thread_ts"] == thread
+    assert len(finals(desk, thread)) == 1
+
+
+async def test_o_a_follow_up_that_overtakes_its_mention_is_taken(
+    desk: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mention is not durable yet when the next word comes."""
+    take = LaneIntake.message
+
+    async def slowly(self: LaneIntake, message: Message, **more: Any) -> None:
+        await asyncio.sleep(0.15 if LEAVE in message.text else 0)
+        await take(self, message, **more)
+
+    monkeypatch.setattr(LaneIntake, "message", slowly)
+    thread = await desk.driver.mention(ZHAO, GENERAL, LEAVE)
+    await desk.says(ZHAO, "Li Si", channel=GENERAL, thread=thread)
+    assert (await desk.card(GENERAL))["thread_ts"] == thread
+    await desk.quiet()
     assert len(finals(desk, thread)) == 1
 
 

@@ -272,7 +272,7 @@ async def test_sigterm_in_the_middle_of_a_run_it_is_finished_and_answered_once(e
 
 async def test_a_restart_shorter_than_the_run_hands_it_over_and_counts_no_try(empty: Office, redis: Redis) -> None:
     model = Thinking(expense(approver="nobody of that name"))
-    async with empty.opened(model=model, grace_s=0.1):
+    async with empty.opened(model=model, tuned={"grace_s": 0.1}):
         await empty.says(ZHANG, EXPENSE)
         await asyncio.wait_for(model.began.wait(), 5)
     assert model.cancelled.is_set() and not empty.finals(empty.dm(ZHANG))

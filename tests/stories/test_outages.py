@@ -431,7 +431,7 @@ async def test_slack_away_for_longer_than_any_try_loses_no_message(desk: Office)
     desk.driver.fail_next("chat.postMessage", 500, times=18)
     answer = await desk.answer(ZHANG, "帮助")
     assert "Countersign" in answer
-    assert await desk.bot.intake.lanes.dead() == []  # type: ignore[union-attr]
+    assert await desk.dead() == []
     assert len(desk.finals(desk.dm(ZHANG))) == 1
 
 

@@ -92,9 +92,6 @@ class Slots:
         self.reserved.append((key, spacing_ms, burst))
         return self.wait_ms
 
-    async def peek(self, key: str, spacing_ms: int, burst: int) -> int:
-        return self.wait_ms
-
     async def penalty(self, key: str, ms: int) -> None:
         self.penalties.append((key, ms))
 
@@ -107,7 +104,8 @@ def member(id: str, name: str, email: str = "", locale: str = "en-US", **more: A
 @dataclass
 class Slack:
     """A Web API and a socket on loopback. `faults[method]`: what happens to the next calls instead:
-    an error name, a number of seconds for a 429, `drop` (nothing done, no answer), `lose` (done, no answer)."""
+    an error name, a number of seconds for a 429, `500` and `403` (a page of text), `drop` (nothing done, no answer),
+    `lose` (done, no answer)."""
 
     url: str = ""
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -136,8 +134,8 @@ class Slack:
         if isinstance(fault, float | int):
             refused = {"ok": False, "error": "ratelimited"}
             return web.json_response(refused, status=429, headers={"Retry-After": str(fault)})
-        if fault == "500":
-            return web.Response(status=500, text="<html>oops</html>")
+        if fault in ("500", "403"):
+            return web.Response(status=int(fault), text="<html>oops</html>")
         if fault not in ("", "drop", "lose"):
             return web.json_response({"ok": False, "error": fault})
         answer = {} if fault == "drop" else self.answer(method, arguments)
@@ -259,11 +257,13 @@ def mention(text: str, channel: str = "C01GENERAL", ts: str = "10.1", **more: An
 
 def pressed(choice: str = "confirm", value: str = "A03abc.2", trigger: str = "1.2.x", **more: Any) -> dict[str, Any]:
     container = {"type": "message", "channel_id": "D01ZHANG", "message_ts": "20.1", "thread_ts": "10.1"}
+    button = {"type": "button", "action_id": f"cs:{choice}", "value": value}
+    blocks = [{"type": "actions", "block_id": "b", "elements": [button]}]
     return {
         "type": "block_actions", "team": {"id": "T0"}, "user": {"id": "U01ZHANG", "team_id": "T0"},
         "trigger_id": trigger, "container": container, "channel": {"id": "D01ZHANG"},
-        "message": {"ts": "20.1", "thread_ts": "10.1"}, "api_app_id": "A0",
-        "actions": [{"type": "button", "action_id": f"cs:{choice}", "block_id": "b", "value": value}],
+        "message": {"ts": "20.1", "thread_ts": "10.1", "blocks": blocks}, "api_app_id": "A0",
+        "actions": [{**button, "block_id": "b"}],
     } | more  # fmt: skip
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
 import os
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from aiohttp import ClientSession, web
 
+from bot.chat.slack import app
 from bot.chat.slack.app import build, identify, is_loopback, open_client, socket_mode, web_app
 from bot.errors import ChatFailed, SettingsWrong
+from bot.events import Message
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import APP_TOKEN, ME, TOKEN, event, pressed, slash, written
 
@@ -29,6 +31,41 @@ async def test_an_event_is_acknowledged_when_durable_and_redelivered_until_then(
         await desk.slack.deliver("E2", event(written("hello")), attempt=1)
         assert await desk.slack.acknowledged("E2", 3)
     assert desk.inbox.texts == ["hello"]
+
+
+class Slow:
+    """The app's intake of messages, which lasts until somebody lets it go on."""
+
+    def __init__(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began, self.go_on, self._take = asyncio.Event(), asyncio.Event(), desk.inbox.message
+        monkeypatch.setattr(desk.inbox, "message", self.message)
+
+    async def message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+        self.began.set()
+        await self.go_on.wait()
+        await self._take(message, aliases=aliases)
+
+
+async def test_what_was_received_is_durable_and_acknowledged_before_the_socket_ends(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(desk, monkeypatch)
+    async with socket_mode(desk.app, APP_TOKEN):
+        await desk.slack.deliver("E1", event(written("hello")))
+        await slow.began.wait()
+        asyncio.get_running_loop().call_later(0.1, slow.go_on.set)
+    assert desk.inbox.texts == ["hello"] and "E1" in desk.slack.acks
+
+
+async def test_an_intake_that_hangs_does_not_hold_the_end_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "DRAIN_S", 0.1)
+    slow = Slow(desk, monkeypatch)
+    async with asyncio.timeout(5):
+        async with socket_mode(desk.app, APP_TOKEN):
+            await desk.slack.deliver("E1", event(written("hello")))
+            await slow.began.wait()
+    assert desk.slack.acks == {}, "Slack brings it to somebody else"
+    slow.go_on.set()
 
 
 async def test_a_refused_app_token_is_said_at_once(desk: Desk) -> None:
@@ -121,9 +158,10 @@ async def test_http_answers_the_address_check(served: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [{"secret": "other"}, {"at": int(time.time()) - 400}, {"at": int(time.time()) + 400}, {"secret": ""}]
+    ("secret", "off_s"), [("other", 0), (None, -400), (None, 400), ("", 0)], ids=["forged", "old", "ahead", "bare"]
 )
-async def test_http_refuses_what_slack_did_not_sign(desk: Desk, served: str, how: dict[str, Any]) -> None:
+async def test_http_refuses_what_slack_did_not_sign(desk: Desk, served: str, secret: str | None, off_s: int) -> None:
+    how = {"at": int(time.time()) + off_s} | ({} if secret is None else {"secret": secret})
     assert (await send(served, json.dumps(event(written("hello"))), JSON, **how))[0] == 401
     async with ClientSession() as session, session.post(served, json=event(written("hello"))) as response:
         assert response.status == 401

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from slack_bolt.response import BoltResponse
 
-from bot.events import Card, Dialog, Home, Place
+from bot.chat.slack import inbound
+from bot.events import Card, Dialog, Home, Place, Ref
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import dispatch, event, mention, pressed, slash, submission, written
 from tools.spec import Field
@@ -56,6 +57,41 @@ async def test_follow_ups_need_no_mention_where_the_bot_takes_part(desk: Desk) -
     desk.inbox.threads.add("10.1")
     await dispatch(desk.app, event(reply, "Ev2"))
     assert desk.inbox.texts == ["<@U02LI>"]
+
+
+def follow_up(number: int) -> dict[str, Any]:
+    return event(written(f"and {number}", "C01GENERAL", f"11.{number}", thread_ts="10.1"), f"Ev{number}")
+
+
+async def overtaking(desk: Desk) -> None:
+    """Two follow-ups, then the mention that they belong to, then a third one."""
+    early = [asyncio.create_task(dispatch(desk.app, follow_up(number))) for number in (1, 2)]
+    await asyncio.sleep(0.1)
+    assert desk.inbox.messages == []
+    await dispatch(desk.app, event(mention("<@U0BOT> hello"), "Ev0"))
+    desk.inbox.threads.add("10.1")
+    answers = await asyncio.gather(*early, dispatch(desk.app, follow_up(3)))
+    assert [answer.status for answer in answers] == [200] * 3
+
+
+async def test_follow_ups_that_overtake_their_mention_are_taken_in_order(desk: Desk) -> None:
+    await overtaking(desk)
+    assert desk.inbox.texts == ["hello", "and 1", "and 2", "and 3"]
+
+
+async def test_looking_only_once_would_drop_them(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control."""
+    monkeypatch.setattr(inbound, "AGAIN_S", -1)
+    await overtaking(desk)
+    assert desk.inbox.texts == ["hello", "and 3"]
+
+
+async def test_chat_among_people_is_acknowledged_well_in_time(desk: Desk) -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    answers = await asyncio.gather(*(dispatch(desk.app, follow_up(number)) for number in range(20)))
+    assert [answer.status for answer in answers] == [200] * 20 and desk.inbox.messages == []
+    assert loop.time() - began < 2 and desk.inbox.log.count("engaged") < 30, "who had to wait looks once"
 
 
 @pytest.mark.parametrize(
@@ -128,6 +164,14 @@ async def test_a_press_is_durable_before_it_is_acknowledged(desk: Desk) -> None:
     assert click.person == "U01ZHANG"
     assert click.place == Place(team="T0", channel="D01ZHANG", thread="10.1", direct=True)
     assert click.form is None
+    assert click.card == Ref(channel="D01ZHANG", ts="20.1")
+
+
+@pytest.mark.parametrize("blocks", [[], [{"type": "rich_text", "elements": [{"type": "rich_text_section"}]}]])
+async def test_a_message_without_the_button_is_not_the_card(desk: Desk, blocks: list[Any]) -> None:
+    """Rewritten since it was pressed: nothing is known of it but where the press came from."""
+    await dispatch(desk.app, pressed(message={"ts": "20.1", "blocks": blocks}))
+    assert desk.inbox.clicks[0].card is None
 
 
 async def test_two_presses_are_two_clicks(desk: Desk) -> None:
@@ -154,6 +198,7 @@ async def test_a_press_on_the_home_tab_belongs_to_the_dm(desk: Desk) -> None:
     home = pressed(container={"type": "view", "view_id": "V1"}, channel=None, message=None)
     await dispatch(desk.app, home)
     assert desk.inbox.clicks[0].place == Place(team="T0", channel="D01ZHANG", direct=True)
+    assert desk.inbox.clicks[0].card is None
 
 
 async def test_a_card_that_starts_its_own_thread(desk: Desk) -> None:
@@ -225,6 +270,14 @@ async def test_a_submitted_dialog_is_a_click_of_who_submitted_it(desk: Desk) -> 
     assert (click.approval, click.version, click.choice) == ("A03abc", 2, "reject")
     assert (click.id, click.person) == ("V1:h1", "U04ZHAO")
     assert click.place == rejecting().place
+    assert click.card is None
+
+
+async def test_a_submitted_dialog_knows_the_card_it_was_opened_from(desk: Desk) -> None:
+    card = Ref(channel="D01ZHANG", ts="20.1")
+    view = await opened(desk, rejecting(card=card))
+    await dispatch(desk.app, submission(view, {}))
+    assert desk.inbox.clicks[0].card == card
 
 
 async def test_problems_stand_under_their_fields_and_nothing_is_taken(desk: Desk) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from bot.chat.slack.calls import call
-from bot.errors import ChatFailed
+from bot.chat.slack.outbound import Pace
+from bot.errors import ChatFailed, LeaseLost
 from bot.events import Button, Card, Place, Post, Ref
+from bot.store.lanes import Lease
 from tests.chat.slack.conftest import Desk
 
 PLACE = Place(team="T0", channel="C01GENERAL", thread="10.1")
@@ -48,7 +52,7 @@ async def test_again_completes_a_post_of_several_messages(desk: Desk) -> None:
     assert posted == list(range(1, count + 1))
 
 
-@pytest.mark.parametrize("fault", ["lose", "drop", "500"])
+@pytest.mark.parametrize("fault", ["lose", "drop", "500", "403"])
 async def test_a_dropped_connection_never_says_it_twice(desk: Desk, fault: str) -> None:
     desk.slack.faults["chat.postMessage"] = [fault]
     ref = await desk.channel.post(PLACE, CARD, key="k")
@@ -76,15 +80,30 @@ async def test_rate_limits_are_waited_out_and_told_to_the_others(desk: Desk) -> 
     desk.slack.faults["chat.update"] = [0.05]
     ref = await desk.channel.post(PLACE, CARD, key="k")
     await desk.channel.edit(ref, CARD)
-    assert desk.slots.penalties == [("slack:T0:C01GENERAL", 50), ("slack:T0:chat.update", 50)]
+    assert desk.slots.penalties == [("slack:T0:C01GENERAL", 50)]
     assert len(desk.slack.messages["C01GENERAL"]) == 1
 
 
-async def test_posts_wait_for_their_slot(desk: Desk) -> None:
-    assert not await desk.channel.crowded(PLACE)
-    desk.slots.wait_ms = 40
-    assert await desk.channel.crowded(PLACE)
-    await desk.channel.post(PLACE, CARD, key="k")
+async def test_a_post_waits_for_its_slot_and_reserves_none_when_it_has_one(desk: Desk) -> None:
+    loop, desk.slots.wait_ms = asyncio.get_running_loop(), 40
+    for wait_ms, reserved in ((None, 1), (40, 1)):
+        began = loop.time()
+        await desk.channel.post(PLACE, CARD, key="k", wait_ms=wait_ms)
+        assert loop.time() - began >= 0.039 and len(desk.slots.reserved) == reserved
+
+
+async def test_edits_keep_a_pace_of_their_own_and_a_refusal_for_speed_holds_the_next_one_up() -> None:
+    now = 0.0
+    pace = Pace(1_000, 2, lambda: now)
+    await asyncio.wait_for(asyncio.gather(pace.turn(), pace.turn()), 0.5)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(pace.turn(), 0.05)
+    now = 10.0
+    await pace.penalty(5_000)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(pace.turn(), 0.05)
+    now = 16.0
+    await asyncio.wait_for(pace.turn(), 0.5)
 
 
 async def test_refusals_have_slacks_name(desk: Desk) -> None:
@@ -119,3 +138,42 @@ async def test_dms_are_opened_once(desk: Desk) -> None:
     assert await desk.channel.direct("U01ZHANG") == DM
     assert await desk.channel.direct("U01ZHANG") == DM
     assert len(desk.slack.called("conversations.open")) == 1
+
+
+class Lane(Lease):
+    """A lane that others take over after so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    async def sure(self) -> None:
+        self.looks -= 1
+        if self.looks < 0:
+            raise LeaseLost("somebody else has it")
+
+
+async def test_whoever_has_lost_the_lane_says_and_changes_nothing(desk: Desk) -> None:
+    Lane(0).hold()
+    with pytest.raises(LeaseLost):
+        await desk.channel.post(PLACE, CARD, key="k")
+    with pytest.raises(LeaseLost):
+        await desk.channel.edit(Ref(channel="C01GENERAL", ts="20.1"), CARD)
+    with pytest.raises(LeaseLost):
+        await desk.channel.whisper(PLACE, "U01ZHANG", "Only Li Si can approve this.")
+    assert desk.slack.calls == []
+
+
+async def test_it_looks_again_before_each_try(desk: Desk) -> None:
+    """Slack may say for how long to wait; in that time much can happen."""
+    Lane(1).hold()
+    desk.slack.faults["chat.postMessage"] = [0.01]
+    with pytest.raises(LeaseLost):
+        await desk.channel.post(PLACE, CARD, key="k")
+    assert len(desk.slack.called("chat.postMessage")) == 1 and not desk.slack.messages["C01GENERAL"]
+
+
+async def test_whoever_holds_the_lane_is_not_hindered(desk: Desk) -> None:
+    Lane(2).hold()
+    desk.slack.faults["chat.postMessage"] = [0.01]
+    await desk.channel.post(PLACE, CARD, key="k")
+    assert len(desk.slack.messages["C01GENERAL"]) == 1

@@ -14,10 +14,10 @@ from tools.workflow.state import Decision, Request, Status
 from tools.workflow.store import MemoryStore, RedisStore, Store
 
 
-@pytest.fixture(params=["memory", "redis"])
-def store(request: pytest.FixtureRequest, redis: Redis) -> Store:
-    """The double and the real one answer alike."""
-    return MemoryStore() if request.param == "memory" else RedisStore(redis)
+@pytest.fixture(params=["memory", "redis", "redis_cluster"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """The double and the real one, on one server and on a cluster, answer alike."""
+    return MemoryStore() if request.param == "memory" else RedisStore(request.getfixturevalue(request.param))
 
 
 @pytest.fixture

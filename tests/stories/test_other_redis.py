@@ -1,0 +1,116 @@
+"""The same story where Redis is a cluster, and where it is a master that dies in the middle of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.errors import StoreDown
+from bot.store.cluster import Cluster
+from bot.store.keys import Keys
+from tests.cluster import server_program
+from tests.programs import ran
+from tests.sentinel import SERVICE, watched
+from tests.stories.behind import request_of, times_told
+from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, found_request, office
+from tools.workflow.state import Status
+
+pytestmark = pytest.mark.skipif(not server_program(), reason="no Redis server program on this machine")
+TWO_DAYS = "明天起请假2天，去看父母，审批人李四"
+
+
+@pytest.fixture
+async def clustered(ring: str, redis_cluster: Redis) -> AsyncIterator[Office]:
+    """The outside world, with the bot at work in it, on a cluster that was emptied."""
+    async with office(ring) as opened, opened.opened():
+        yield opened
+
+
+async def told(desk: Office, folder: Path, *arguments: str) -> str:
+    """What a command prints."""
+    env = {
+        "REDIS_URL": desk.redis_url,
+        "SLACK_BOT_TOKEN": BOT_TOKEN,
+        "SLACK_APP_TOKEN": APP_TOKEN,
+        "SLACK_API_URL": f"{desk.address}/api/",
+        "SMTP_URL": desk.smtp_url,
+    }
+    end = await ran(*arguments, cwd=folder, env=env)
+    assert "FAIL" not in end.out and end.code == 0, end.all
+    return end.out
+
+
+async def test_a_request_is_approved_on_a_cluster_and_every_command_shows_it(clustered: Office, tmp_path: Path) -> None:
+    desk, here = clustered, clustered.dm(ZHANG)
+    assert desk.bot is not None and isinstance(desk.bot.redis, Cluster)
+    assert await desk.request_leave(ZHANG, TWO_DAYS) == "L-0001"
+    card = await desk.card(desk.dm(LI), "L-0001")
+    run = next(record.run for record in await desk.journal(person=ZHANG) if record.run)
+    tail, pending, shown, dead, doctor = await asyncio.gather(
+        told(desk, tmp_path, "tail", "--json"),
+        told(desk, tmp_path, "pending", "--json"),
+        told(desk, tmp_path, "show", run),
+        told(desk, tmp_path, "dead"),
+        told(desk, tmp_path, "doctor"),
+    )
+    kinds = [json.loads(line)["kind"] for line in tail.splitlines()]
+    assert kinds.index("effect.started") < kinds.index("effect.done")
+    assert json.loads(pending)["waits_for"] == LI
+    assert "start_process" in shown and dead.strip()
+    assert "redis: Cluster of 3 masters; of 8 partitions 127.0.0.1:" in doctor
+    assert "redis: keeps what it is given" in doctor
+
+    await desk.press(LI, card, "approve")
+    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    assert (await request_of(desk, "L-0001")).status is Status.APPROVED
+    assert await times_told(desk, "effect.done") == 2
+    await desk.quiet()
+
+
+async def test_a_stop_is_heard_on_a_cluster(clustered: Office) -> None:
+    desk, here = clustered, clustered.dm(ZHANG)
+    assert desk.bot is not None
+    while not dict(await desk.bot.redis.pubsub_numsub(Keys().stop))[Keys().stop]:
+        await asyncio.sleep(0.01)
+    desk.thinking_from_the_first_step_on(ZHANG)
+    await desk.says(ZHANG, "我肚子疼，从明天起请10天假")
+    await desk.until(lambda: desk.steps(here))
+    await desk.says(ZHANG, "停")
+    await desk.until(lambda: [text for text in desk.finals(here) if "已停下" in text])
+    assert not desk.answering.is_set(), "while the model still thinks"
+
+
+async def test_a_conversation_goes_on_when_the_master_dies_in_the_middle_of_it(tmp_path: Path) -> None:
+    async with watched(tmp_path / "redis") as redis, office(redis.url) as desk, desk.opened():
+        here, first = desk.dm(ZHANG), await redis.master()
+        await desk.says(ZHANG, TWO_DAYS)
+        preview = await desk.card(here)
+        assert f"Sentinel: the master of {SERVICE} is {first.url.partition('//')[2]}" in await told(
+            desk, tmp_path, "doctor"
+        )
+        await redis.replicated()
+        await first.kill()
+        await redis.follows(first)
+        await writable(desk)
+        await desk.press(ZHANG, preview, "confirm")
+        assert await desk.until(lambda: found_request(desk.said(here))) == "L-0001"
+        await desk.press(LI, await desk.card(desk.dm(LI), "L-0001"), "approve")
+        await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+        assert (await request_of(desk, "L-0001")).status is Status.APPROVED
+        assert await times_told(desk, "effect.done") == 2, "each effect once"
+
+
+async def writable(desk: Office) -> None:
+    """Returns when the new master takes writes."""
+    assert desk.bot is not None
+    while True:
+        try:
+            await desk.bot.journal.add("lane", "command", text="are you there?")
+            return
+        except StoreDown:
+            await asyncio.sleep(0.05)

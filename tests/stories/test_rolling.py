@@ -1,0 +1,173 @@
+"""A rolling restart under load: one process is asked to end, the others go on; nobody who writes notices."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from redis.asyncio import Redis
+
+from bot.store.journal import Journal
+from bot.store.keys import Keys
+from bot.store.lanes import Later, Lease
+from bot.store.writes import Write
+from bot.worker import Worker
+from tests.stories.office import GENERAL, LI, PATIENCE_S, WANG, ZHANG, ZHAO, Office, key_of
+
+GRACE_S = 25.0
+PEOPLE = (ZHANG, LI, WANG, ZHAO)
+LEAVE = "我肚子疼，从明天起请10天假"
+
+
+@dataclass
+class Watched:
+    """What was seen of the lanes while somebody looked."""
+
+    most_tries: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    """Why items came again, by how often it was seen."""
+
+
+@contextlib.asynccontextmanager
+async def watching(redis: Redis) -> AsyncIterator[Watched]:
+    """Looks at the tries of every lane as often as it can: an item is at work for much longer than a look takes."""
+    seen = Watched()
+
+    async def look() -> None:
+        while True:
+            for lane in [key async for key in redis.scan_iter("cs:*:st:*", count=1000)]:
+                tries, error = await redis.hmget(lane, ["tries", "error"])
+                seen.most_tries = max(seen.most_tries, int(tries or 0))
+                seen.errors.update([error] if error else [])
+            await asyncio.sleep(0)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield seen
+    finally:
+        looking.cancel()
+
+
+async def writes(office: Office, enough: asyncio.Event) -> int:
+    """Everybody in their DM, and in a thread of their own in the channel, again and again; how many messages."""
+    written = 0
+    while not enough.is_set():
+        for person in PEOPLE:
+            await office.says(person, f"{LEAVE}（{written}）")
+            await office.driver.mention(person, GENERAL, LEAVE)
+            written += 2
+            await asyncio.sleep(0.05)
+    return written
+
+
+def answers(office: Office) -> int:
+    return sum(len(office.finals(channel)) for channel in [GENERAL, *map(office.dm, PEOPLE)])
+
+
+async def finished(redis: Redis) -> list[str]:
+    return [one.run async for one in Journal(redis, Keys()).follow(kinds=["run.finished"])]
+
+
+async def test_a_rolling_restart_under_load_loses_nothing_and_redoes_nothing(empty: Office, redis: Redis) -> None:
+    enough = asyncio.Event()
+    async with empty.spawned() as leaving, empty.spawned() as staying, watching(redis) as seen:
+        await empty.driver.connected(2)
+        writing = asyncio.create_task(writes(empty, enough))
+        await empty.until(lambda: answers(empty) >= 4)
+        asked = time.monotonic()
+        leaving.child.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(leaving.child.wait(), PATIENCE_S + GRACE_S) == 0
+        assert time.monotonic() - asked < GRACE_S
+        assert len(empty.driver.ws.sockets.live()) == 1
+        enough.set()
+        written = await writing
+        await empty.until(lambda: answers(empty) == written, 60)
+        while len(runs := await finished(redis)) < written:
+            await asyncio.sleep(0.05)
+        assert staying.child.returncode is None
+    assert (seen.most_tries, seen.errors) == (1, Counter()), "nothing was begun twice, nothing cut off"
+    posted = Counter(key_of(post) for channel in empty.channels() for post in empty.posts(channel))
+    assert [key for key, times in posted.items() if times > 1] == []
+    assert len(runs) == len(set(runs)) == written
+    assert empty.driver.ws.delivery.lost == []
+
+
+async def test_the_socket_ends_before_the_work_does(empty: Office) -> None:
+    """While a run is being finished nothing new comes to this process; what it says still arrives."""
+    here = empty.dm(ZHANG)
+    async with empty.spawned() as leaving:
+        empty.thinking_from_the_first_step_on(ZHANG)
+        await empty.says(ZHANG, LEAVE)
+        await empty.until(lambda: empty.steps(here))
+        leaving.child.send_signal(signal.SIGTERM)
+        await empty.until(lambda: not empty.driver.ws.sockets.live())
+        assert leaving.child.returncode is None and not empty.finals(here)
+        await empty.says(ZHANG, "help")
+        empty.answering.set()
+        assert await asyncio.wait_for(leaving.child.wait(), PATIENCE_S) == 0
+        assert len(empty.finals(here)) == 1
+    async with empty.opened():
+        await empty.until(lambda: len(empty.finals(here)) == 2)
+
+
+async def test_asked_twice_it_ends_at_once_and_the_work_is_handed_over_uncounted(empty: Office, redis: Redis) -> None:
+    here = empty.dm(ZHANG)
+    async with empty.spawned() as leaving:
+        empty.thinking_from_the_first_step_on(ZHANG)
+        await empty.says(ZHANG, LEAVE)
+        await empty.until(lambda: empty.steps(here))
+        leaving.child.send_signal(signal.SIGTERM)
+        await empty.until(lambda: not empty.driver.ws.sockets.live())
+        asked = time.monotonic()
+        leaving.child.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(leaving.child.wait(), PATIENCE_S) == 0
+        assert time.monotonic() - asked < 10, "not the grace"
+    [lane] = [key async for key in redis.scan_iter("cs:*:st:*")]
+    assert await redis.hmget(lane, ["tries", "error", "token"]) == ["0", "handed over", None]
+    empty.answering.set()
+    async with empty.opened():
+        await empty.until(lambda: empty.finals(here))
+        await empty.quiet()
+    keys = [key_of(post) for post in empty.posts(here)]
+    assert len(keys) == len(set(keys))
+
+
+class Newer:
+    """What a process of the next version does with the items that are new."""
+
+    def __init__(self) -> None:
+        self.taken = asyncio.Event()
+
+    async def handle(self, lease: Lease) -> Sequence[Write]:
+        if "huddle" not in lease.item.body:
+            raise Later(10, "for the others")
+        self.taken.set()
+        return []
+
+    async def give_up(self, item: object, error: str) -> Sequence[Write]:
+        raise AssertionError("nothing to give up")
+
+
+async def test_what_a_newer_process_has_put_waits_for_one_and_the_conversation_with_it(desk: Office) -> None:
+    """The old process has no use for the item, keeps it, and serves the message behind it once the new one took it."""
+
+    assert desk.bot is not None
+    lanes, lane = desk.bot.intake.lanes, f"slack:T0LOCAL:{desk.dm(ZHANG)}"
+    await lanes.put(lane, "E1", '{"kind": "huddle", "call": "R1"}')
+    await desk.says(ZHANG, "help")
+    while "item.newer" not in await desk.kinds():
+        await asyncio.sleep(0.02)
+    assert not desk.finals(desk.dm(ZHANG)), "nothing overtakes it"
+    newer = Newer()
+    worker = Worker(lanes, newer, sweep_s=0.05)
+    working = asyncio.create_task(worker.run())
+    await asyncio.wait_for(newer.taken.wait(), 20)
+    worker.stop()
+    await working
+    await desk.until(lambda: desk.finals(desk.dm(ZHANG)))
+    assert await desk.dead() == []
