@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from bot.events import Message
 from bot.home import summary
 from bot.logs import redact
-from bot.store.history import History
+from bot.store.history import Entry, History
 from bot.store.writes import Write
 from bot.texts import LANGUAGES, say, sentences
 from tools.names import name_of
@@ -109,8 +108,8 @@ class Commands:
 
     async def _history(self, message: Message, caller: Caller) -> Said:
         language = caller.person.language
-        entries = (await self.history.load(message.place.conversation))[-HISTORY_SHOWN:]
-        lines = [say(f"command.said_{entry['role']}", language, text=_said(entry, language)) for entry in entries]
+        entries = (await self.history.load(message.place.conversation)).entries[-HISTORY_SHOWN:]
+        lines = [_said(entry, language) for entry in entries]
         return Said("history", _listing("history", lines, language))
 
     async def _settings(self, message: Message, caller: Caller) -> Said:
@@ -146,10 +145,10 @@ def _listing(name: str, lines: Sequence[str], language: str) -> str:
     return "\n".join([say(f"command.{name}", language), *(f"- {line}" for line in lines)])
 
 
-def _said(entry: Mapping[str, Any], language: str) -> str:
+def _said(entry: Entry, language: str) -> str:
     """An entry as people know it: their own words, and a card instead of a note to the model."""
-    said = str(entry.get("said", entry["content"]))
-    return _short(said) if said else say("command.waits", language)
+    by = "bot" if entry.answers else "person"
+    return say(f"command.said_by_{by}", language, text=_short(entry.text) or say("command.waits", language))
 
 
 def _short(text: str) -> str:

@@ -25,7 +25,7 @@ from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped, settle
 from bot.records import Last, Resume, Run, RunStatus
 from bot.show import Steps, receipt
 from bot.store.approvals import ask_for
-from bot.store.history import History
+from bot.store.history import Entry, History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Kept, Later, Lease
@@ -199,13 +199,8 @@ class Turns:
         piece, because that is what every step sends."""
         run, caller, recalled = passage.run, passage.caller, passage.recalled
         cards = [(one.approval, one.tool) for one in recalled.waiting if one.run != run.id]
-        told = [
-            {"role": entry["role"], "content": entry["content"]}
-            for entry in recalled.history
-            if entry.get("run") != run.id
-        ]
-        head = [prompt.system(caller, self._local(caller), cards), *told]
-        return [",".join(json.dumps(message, ensure_ascii=False) for message in head)]
+        rules = json.dumps(prompt.system(caller, self._local(caller), cards), ensure_ascii=False)
+        return [",".join([rules, *recalled.history.sent(without=run.id)])]
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
         """Kept before it is shown: after a crash in between nobody is asked, and nothing looked up, once more."""
@@ -271,9 +266,9 @@ class Turns:
 
     def _remembered(self, run: Run, text: str) -> Write:
         """What the conversation keeps of a run that has ended: what was asked, what was said, what was changed."""
-        told = [] if run.remembered else [self._asked(run)]
-        turn = [*told, {"role": "assistant", "content": f"{text}\n[{receipt(run)}]", "run": run.id}]
-        return self.history.turn(run.message.place.conversation, turn)
+        asked = [] if run.remembered else [_asked(run)]
+        answer = Entry.of("assistant", f"{text}\n[{receipt(run)}]", run=run.id)
+        return self.history.turn(run.message.place.conversation, [*asked, answer])
 
     async def _down(self, passage: Passage) -> None:
         """The message stays queued; its writer is told, once, and so is the journal."""
@@ -298,12 +293,8 @@ class Turns:
 
     def _awaited(self, run: Run, tool: str) -> Write:
         """What the conversation keeps of a run while its card waits."""
-        waits = {"role": "assistant", "content": f"[waiting for a button: {tool}]", "run": run.id, "said": ""}
-        return self.history.turn(run.message.place.conversation, [self._asked(run), waits])
-
-    def _asked(self, run: Run) -> dict[str, Any]:
-        """`content` is what the model reads, `said` what the person wrote."""
-        return {**json.loads(run.trace.messages[0]), "run": run.id, "said": run.message.text}
+        waits = Entry.of("assistant", f"[waiting for a button: {tool}]", run=run.id, said="")
+        return self.history.turn(run.message.place.conversation, [_asked(run), waits])
 
     def _journalled(self, run: Run, step: Step) -> Write:
         call = step.call
@@ -340,3 +331,8 @@ class Passage:
 def _going(run: Run | None) -> Run | None:
     """A run, if it has not ended."""
     return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
+
+
+def _asked(run: Run) -> Entry:
+    """What the person wrote, and how a model reads it."""
+    return Entry(run.trace.messages[0], run.id, run.message.text)

@@ -251,7 +251,7 @@ class Lab:
         return (await self.runs.recall(DM.conversation, self.history)).waiting
 
     async def remembered(self) -> list[str]:
-        return [str(one["content"]) for one in await self.history.load(DM.conversation)]
+        return [one.content for one in (await self.history.load(DM.conversation)).entries]
 
 
 async def every_edge(play: Callable[[Edges], Any]) -> int:

@@ -15,7 +15,7 @@ from redis.asyncio.client import Pipeline
 
 from bot.records import Run, RunStatus
 from bot.store.connect import reaching
-from bot.store.history import Entry, History
+from bot.store.history import History, Remembered
 from bot.store.keys import Keys
 from bot.store.writes import Delete, Fields, Push, Set, Unfield, Write
 
@@ -41,7 +41,7 @@ class Recalled:
 
     run: Run | None
     waiting: tuple[Waiting, ...]
-    history: list[Entry]
+    history: Remembered
 
 
 @dataclass(frozen=True, slots=True)

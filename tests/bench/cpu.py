@@ -71,7 +71,7 @@ def earlier(bench: Bench) -> list[Reading]:
 
 def history(bench: Bench) -> list[Reading]:
     """A turn in a conversation that is as long as a life beside one in a short one."""
-    runs, warm = bench.options.few(60, 15), bench.options.few(10, 4)
+    runs, warm = bench.options.few(200, 15), bench.options.few(20, 4)
     most = bench.options.few(BIG, 2_000)
     costs: dict[str, list[float]] = {}
     for number_ in range(1, bench.options.rounds + 1):

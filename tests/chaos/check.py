@@ -101,7 +101,7 @@ def remembered(facts: Facts) -> Findings:
     """Every conversation remembers what was asked in it: each message once, in order."""
     for lane, talk in _by(facts.spoken, lane_of).items():
         entries = facts.histories.get(lane, ())
-        asked = [TAG.search(str(one["content"])) for one in entries if one["role"] == "user"]
+        asked = [TAG.search(one.content) for one in entries if not one.answers]
         tags = [one[1] for one in asked if one]
         expected = [one.line.tag for one in sorted(talk, key=lambda one: one.line.index)]
         if tags != expected:

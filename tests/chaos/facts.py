@@ -17,7 +17,7 @@ from bot.records import Approval, Run
 from bot.store.approvals import Approvals
 from bot.store.connect import connect
 from bot.store.dead import DeadLetters, Letter
-from bot.store.history import History
+from bot.store.history import Entry, History
 from bot.store.journal import Journal, Record
 from bot.store.keys import Keys
 from bot.store.runs import Runs
@@ -58,7 +58,7 @@ class Facts:
     """The engine's last number of each kind."""
     mails: Sequence[Mail] = ()
     journal: Sequence[Record] = ()
-    histories: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    histories: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
     """By conversation."""
     left: Sequence[str] = ()
     """Keys of work that is not done."""
@@ -147,10 +147,10 @@ async def _members(redis: Redis, name: str) -> list[str]:
     return found
 
 
-async def _histories(redis: Redis, runs: Sequence[Run]) -> dict[str, Sequence[Mapping[str, Any]]]:
+async def _histories(redis: Redis, runs: Sequence[Run]) -> dict[str, Sequence[Entry]]:
     history = History(redis, KEYS)
     lanes = {run.message.place.conversation for run in runs}
-    return {lane: await history.load(lane) for lane in sorted(lanes)}
+    return {lane: (await history.load(lane)).entries for lane in sorted(lanes)}
 
 
 async def left(redis: Redis) -> list[str]:

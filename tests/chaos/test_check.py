@@ -66,7 +66,7 @@ def backwards(facts: Facts) -> Facts:
 
 def forgotten(histories: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
     lane = next(lane for lane, entries in histories.items() if entries)
-    return {**histories, lane: [one for one in histories[lane] if one["role"] != "user"]}
+    return {**histories, lane: [one for one in histories[lane] if one.answers]}
 
 
 LETTER = Letter("1-0", Item("a lane", "an item", "{}", 6, 0, "why"))

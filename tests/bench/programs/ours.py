@@ -20,6 +20,7 @@ from bot.main import Bot
 from bot.outside import Outside
 from bot.react.model import Model
 from bot.settings import Settings
+from bot.store.history import Entry
 from bot.store.writes import apply
 from tests.bench import job as bench
 from tests.bench.job import Job
@@ -117,7 +118,8 @@ class Ours:
     async def remember(self, number: int, count: int) -> None:
         """The conversation of a run begins with so many earlier messages."""
         history, (place, _) = self.bot.intake.history, self.place(number)
-        partition, messages = history.keys.partition(place.conversation), bench.earlier(count)
+        partition = history.keys.partition(place.conversation)
+        messages = [Entry.of(**one) for one in bench.earlier(count)]
         for start in range(0, count, AT_ONCE):
             write = history.turn(place.conversation, messages[start : start + AT_ONCE])
             await apply(history.redis, history.keys, partition, [write])
