@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot.commands import Commands
+from bot.door import Door
 from bot.errors import ChatFailed, ModelDown
 from bot.events import Channel, Directory, Message, Post, Slot
 from bot.logs import bind
@@ -56,11 +57,13 @@ class Turns:
     """Aware UTC: the day that people mean."""
     now: Callable[[], datetime]
     """Aware UTC."""
+    door: Door = field(default_factory=Door)
     down_ms: int = 5_000
     """How long a message waits before an unreachable model is tried again."""
 
     async def message(self, lease: Lease, message: Message) -> Sequence[Write]:
         """From what a person wrote to the writes that end it. Raises `Later` while the model is down."""
+        await self.door.quiet()
         caller = await self.directory.caller(message.person)
         if caller is None:
             return await self._not_served(lease, message)
@@ -205,6 +208,7 @@ class Turns:
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
         """Kept before it is shown: after a crash in between nobody is asked, and nothing looked up, once more."""
         run = passage.run
+        await self.door.quiet()
         self.steps.add(run, steps)
         told = (self._journalled(run, step) for step in steps)
         kept = await self._checkpoint(passage, f"step:{run.trace.steps}", *told, slot=self.steps.slot(run), most_ms=0)

@@ -29,6 +29,8 @@ GIVE_UP_TRIES = 3
 """How often giving up is tried before an item is buried without."""
 _MOST_AT_ONCE = 16
 """Lanes taken by one claim, and held by who takes what it accepts: so that processes share a burst."""
+_PUTS_AT_ONCE = 8
+"""More of a burst at once would open as many connections: each takes longer than to wait for one that is there."""
 _BELL_S = 5.0
 """How long one call listens for the bell: less than the socket timeout."""
 _CUT_OFF_S = 5.0
@@ -89,6 +91,7 @@ class Worker:
         self._running = False
         self._woken = asyncio.Event()
         """Something to look at: a bell, a freed place, the end."""
+        self._putting = asyncio.Semaphore(_PUTS_AT_ONCE)
         self._accepting = 0
         """Places kept for what is being accepted."""
         self._rung: set[int] = set()
@@ -114,7 +117,8 @@ class Worker:
         owner = self._owner if idle and not self._more else ""
         self._accepting += bool(owner)
         try:
-            answer = await self._lanes.put_or_take(owner, lane, id, body, aliases=aliases, person=person)
+            async with self._putting:
+                answer = await self._lanes.put_or_take(owner, lane, id, body, aliases=aliases, person=person)
             if isinstance(answer, Accepted):
                 return answer
             if self._stopping.is_set():

@@ -20,6 +20,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.slack.calls import UNREACHABLE, call
 from bot.chat.slack.inbound import Inbound, Me
+from bot.door import Door
 from bot.errors import ChatDown, ChatFailed, SettingsWrong
 from bot.events import Channel, Directory, Intake
 
@@ -116,25 +117,24 @@ def _own_settings_only() -> Iterator[None]:
 class Answering(SocketModeClient):
     """Knows how many frames it has received and not dealt with: acknowledged, or left for Slack to send again."""
 
-    unanswered = 0
-    """Frames received whose listeners have not ended."""
+    door: Door
 
     async def enqueue_message(self, message: str) -> None:
-        self.unanswered += 1
+        self.door.enters()
         await super().enqueue_message(message)
 
     async def run_message_listeners(self, message: dict[str, object], raw_message: str) -> None:
         try:
             await super().run_message_listeners(message, raw_message)
         finally:
-            self.unanswered -= 1
+            self.door.left()
 
     async def answered(self) -> None:
         """Waits until everything received is dealt with, and nothing came meanwhile."""
         while True:
-            quiet = not self.unanswered
+            quiet = not self.door.coming
             await asyncio.sleep(0 if quiet else ANSWERED_S)
-            if quiet and not self.unanswered:
+            if quiet and not self.door.coming:
                 return
 
 
@@ -143,21 +143,22 @@ class Socket(AsyncSocketModeHandler):
 
     client: Answering
 
-    def __init__(self, app: AsyncApp, app_token: str) -> None:
+    def __init__(self, app: AsyncApp, app_token: str, door: Door) -> None:
         self.app, self.app_token = app, app_token
         self.client = Answering(app_token, app.logger, app.client, ping_interval=10)
+        self.client.door = door
         if is_loopback(app.client.base_url):
             self.client.proxy = None
         self.client.socket_mode_request_listeners.append(self.handle)  # type: ignore[arg-type]  # as Bolt does
 
 
 @asynccontextmanager
-async def socket_mode(app: AsyncApp, app_token: str) -> AsyncIterator[Socket]:
+async def socket_mode(app: AsyncApp, app_token: str, door: Door) -> AsyncIterator[Socket]:
     """Connected over Socket Mode as long as the context is open; it reconnects by itself. At the end what was received
     is acknowledged first; from then on Slack sends to other connections. (Slack has no way to be told beforehand: what
     crosses the end on the wire is not acknowledged, and Slack sends events again.)
     Raises SettingsWrong for a token Slack refuses, ChatDown when Slack is not reached at the start."""
-    handler = Socket(app, app_token)
+    handler = Socket(app, app_token, door)
     try:
         handler.client.wss_uri = await _address(handler)
         await handler.connect_async()  # type: ignore[no-untyped-call]
@@ -183,12 +184,21 @@ async def _address(handler: Socket) -> str:
         raise ChatDown(UNREACHABLE, "apps.connections.open") from error
 
 
-def web_app(app: AsyncApp, signing_secret: str) -> web.Application:
+def web_app(app: AsyncApp, signing_secret: str, door: Door) -> web.Application:
     """HTTP mode: `/slack/events` for events, presses and commands; what is not signed by Slack gets 401."""
     if not signing_secret:
         raise SettingsWrong("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it.")
     application = app.web_app(path=PATH)
-    application.middlewares.append(_dated)
+
+    @web.middleware
+    async def coming_in(request: web.Request, handler: Handler) -> web.StreamResponse:
+        door.enters()
+        try:
+            return await handler(request)
+        finally:
+            door.left()
+
+    application.middlewares.extend([_dated, coming_in])
     return application
 
 

@@ -15,6 +15,7 @@ from tests.bench.programs.ours import outside, settings, working
 
 async def linked(job: Job) -> None:
     async with working(job) as bot, main.connected(bot, settings(job), outside(job)):
+        main.settle_in()
         print(json.dumps({"linked": True}), flush=True)
         with profiled(job):
             async for _ in lines():

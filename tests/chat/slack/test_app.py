@@ -16,6 +16,7 @@ from aiohttp import ClientSession, web
 
 from bot.chat.slack import app
 from bot.chat.slack.app import build, identify, is_loopback, open_client, socket_mode, web_app
+from bot.door import Door
 from bot.errors import ChatFailed, SettingsWrong
 from bot.events import Message
 from tests.chat.slack.conftest import Desk
@@ -23,7 +24,7 @@ from tests.chat.slack.doubles import APP_TOKEN, ME, TOKEN, event, pressed, slash
 
 
 async def test_an_event_is_acknowledged_when_durable_and_redelivered_until_then(desk: Desk) -> None:
-    async with socket_mode(desk.app, APP_TOKEN):
+    async with socket_mode(desk.app, APP_TOKEN, Door()):
         desk.inbox.down = True
         await desk.slack.deliver("E1", event(written("hello")))
         assert not await desk.slack.acknowledged("E1", 0.15)
@@ -50,7 +51,7 @@ async def test_what_was_received_is_durable_and_acknowledged_before_the_socket_e
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = Slow(desk, monkeypatch)
-    async with socket_mode(desk.app, APP_TOKEN):
+    async with socket_mode(desk.app, APP_TOKEN, Door()):
         await desk.slack.deliver("E1", event(written("hello")))
         await slow.began.wait()
         asyncio.get_running_loop().call_later(0.1, slow.go_on.set)
@@ -61,7 +62,7 @@ async def test_an_intake_that_hangs_does_not_hold_the_end_up(desk: Desk, monkeyp
     monkeypatch.setattr(app, "DRAIN_S", 0.1)
     slow = Slow(desk, monkeypatch)
     async with asyncio.timeout(5):
-        async with socket_mode(desk.app, APP_TOKEN):
+        async with socket_mode(desk.app, APP_TOKEN, Door()):
             await desk.slack.deliver("E1", event(written("hello")))
             await slow.began.wait()
     assert desk.slack.acks == {}, "Slack brings it to somebody else"
@@ -71,7 +72,7 @@ async def test_an_intake_that_hangs_does_not_hold_the_end_up(desk: Desk, monkeyp
 async def test_a_refused_app_token_is_said_at_once(desk: Desk) -> None:
     desk.slack.faults["apps.connections.open"] = ["invalid_auth"]
     with pytest.raises(SettingsWrong, match=r"SLACK_APP_TOKEN.*invalid_auth"):
-        async with socket_mode(desk.app, APP_TOKEN):
+        async with socket_mode(desk.app, APP_TOKEN, Door()):
             pass
 
 
@@ -88,7 +89,7 @@ async def test_slack_away_at_the_start_is_another_matter(desk: Desk) -> None:
         await identify(desk.client)
     desk.slack.faults["apps.connections.open"] = ["drop"] * 3
     with pytest.raises(ChatFailed, match="unreachable"):
-        async with socket_mode(desk.app, APP_TOKEN):
+        async with socket_mode(desk.app, APP_TOKEN, Door()):
             pass
 
 
@@ -103,7 +104,7 @@ async def test_what_the_environment_holds_changes_nothing(desk: Desk, monkeypatc
         assert app.oauth_flow is None
         assert await identify(client) == ME
         assert desk.slack.authorization == [f"Bearer {TOKEN}"]
-        async with socket_mode(app, APP_TOKEN) as handler:
+        async with socket_mode(app, APP_TOKEN, Door()) as handler:
             assert handler.client.proxy is None
     assert (app.client.proxy, app.client.token) == (None, None)
     assert {name: os.environ[name] for name in kept} == kept
@@ -125,7 +126,7 @@ SECRET = "secret"
 
 @pytest.fixture
 async def served(desk: Desk) -> AsyncIterator[str]:
-    runner = web.AppRunner(web_app(desk.app, SECRET), shutdown_timeout=0.1)
+    runner = web.AppRunner(web_app(desk.app, SECRET, Door()), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     yield "http://{}:{}/slack/events".format(*runner.addresses[0][:2])
@@ -175,4 +176,4 @@ async def test_http_without_a_store_is_not_acknowledged(desk: Desk, served: str)
 
 async def test_http_needs_a_secret(desk: Desk) -> None:
     with pytest.raises(SettingsWrong, match="SLACK_SIGNING_SECRET"):
-        web_app(desk.app, "")
+        web_app(desk.app, "", Door())

@@ -11,6 +11,7 @@ import pytest
 from bot.chat.slack.app import build, identify, open_client, socket_mode
 from bot.chat.slack.directory import SlackDirectory, read_facts
 from bot.chat.slack.outbound import SlackChannel
+from bot.door import Door
 from bot.events import Button, Card, Dialog, Home, Place, Post
 from bot.local.workspace.delivery import Timing
 from bot.local.workspace.driver import Driver
@@ -40,7 +41,7 @@ async def office() -> AsyncIterator[Office]:
         with as_file(files("bot.local") / "demo" / "directory.toml") as path:
             directory = SlackDirectory(client, read_facts(path), team=me.team)
         channel = SlackChannel(client, Slots(), team=me.team, bot=me.user)
-        async with socket_mode(build(client, me, inbox, channel, directory), APP_TOKEN):
+        async with socket_mode(build(client, me, inbox, channel, directory), APP_TOKEN, Door()):
             hands = Driver(workspace)
             await hands.connected()
             yield Office(hands, inbox, channel, directory)

@@ -1,0 +1,64 @@
+"""The door: events first, turns in between, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bot.door import MOST_S, Door
+
+
+async def waits(task: asyncio.Task[None]) -> bool:
+    """Still waits after a while in which it had many a chance to go on."""
+    await asyncio.sleep(MOST_S / 5)
+    return not task.done()
+
+
+def crowded(door: Door) -> None:
+    door.enters()
+    door.enters()
+
+
+async def test_nobody_waits_for_a_single_event() -> None:
+    """An idle bot answers its one message without a pause: the event that began the turn is no crowd."""
+    door = Door()
+    door.enters()
+    quiet = door.quiet()
+    try:
+        quiet.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("it waited")
+
+
+async def test_in_a_crowd_work_waits_until_all_are_in() -> None:
+    door = Door()
+    crowded(door)
+    going_on = asyncio.create_task(door.quiet())
+    assert await waits(going_on)
+    door.left()
+    assert await waits(going_on)
+    door.left()
+    await asyncio.wait_for(going_on, 5)
+
+
+async def test_work_goes_on_however_many_come_in() -> None:
+    door = Door()
+    crowded(door)
+    await asyncio.wait_for(door.quiet(), 5)
+    assert door.coming == 2
+
+
+async def test_pieces_of_work_go_on_one_after_another() -> None:
+    door, went = Door(), list[int]()
+
+    async def work(number: int) -> None:
+        await door.quiet()
+        went.append(number)
+
+    crowded(door)
+    tasks = [asyncio.create_task(work(number)) for number in range(3)]
+    async with asyncio.timeout(5):
+        await tasks[0]
+        assert went == [0], "one passes, the others wait for their own turn"
+        await asyncio.gather(*tasks)
+    assert went == [0, 1, 2]
