@@ -48,7 +48,7 @@ def ack(bench: Bench) -> list[Reading]:
         raise NotMeasured("no event was acknowledged")
     late = lost + sum(one > SLACK_WAITS_MS for one in acks)
     p50 = percentile(acks, 0.5)
-    note = f"p50 {number(p50)} ms, p99 of the worst round {number(max(p99))}, longest {number(max(acks))} ms, at {number(median(rates))} events/s"
+    note = f"p50 {number(p50)} ms, p99 of the worst round {number(max(p99))} ms, at {number(median(rates))} events/s"
     return [
         reading("ack", median(p99), note, p50=p50, p99_by_round=p99, acks_ms=sorted(acks)),
         reading("ack-late", 100 * late / (len(acks) + lost), f"{late} of {len(acks) + lost}", lost=lost),

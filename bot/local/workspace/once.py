@@ -28,7 +28,7 @@ class Triggers:
 
     def mint(self, person: str) -> str:
         now = self.clock()
-        self.known = {id: t for id, t in self.known.items() if now - t.at < KEPT_SECONDS}
+        _forget(self.known, before=now - KEPT_SECONDS)
         id = f"{int(now * 1000)}.{secrets.randbelow(10**9)}.{secrets.token_hex(16)}"
         self.known[id] = Trigger(person, now)
         return id
@@ -72,7 +72,7 @@ class ReplyUrls:
 
     def mint(self, reply: ReplyUrl) -> str:
         now = self.clock()
-        self.known = {key: r for key, r in self.known.items() if now - r.at < 2 * self.seconds}
+        _forget(self.known, before=now - 2 * self.seconds)
         key = secrets.token_hex(16)
         self.known[key] = reply
         return key
@@ -87,3 +87,9 @@ class ReplyUrls:
             raise Refused("used_url")
         reply.uses += 1
         return reply
+
+
+def _forget(known: dict[str, Trigger] | dict[str, ReplyUrl], *, before: float) -> None:
+    """They are in the order in which they were given out: only those that go are looked at."""
+    while known and known[oldest := next(iter(known))].at <= before:
+        del known[oldest]
