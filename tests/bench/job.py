@@ -95,12 +95,12 @@ class Program(Protocol):
         """Everything that belongs to the runs so far is done."""
 
 
-def earlier(count: int) -> list[dict[str, str]]:
-    """Messages of a conversation, in turn of the person and of the bot."""
+def earlier(count: int, start: int = 0) -> list[dict[str, str]]:
+    """Messages of a conversation, in turn of the person and of the bot, from `start` to `count`."""
     words = "is what was said about the leave request of the week before last, and about who approves it. "
     return [
         {"role": "assistant" if number % 2 else "user", "content": f"Message {number} {words}"}
-        for number in range(count)
+        for number in range(start, count)
     ]
 
 

@@ -119,9 +119,9 @@ class Ours:
         """The conversation of a run begins with so many earlier messages."""
         history, (place, _) = self.bot.intake.history, self.place(number)
         partition = history.keys.partition(place.conversation)
-        messages = [Entry.of(**one) for one in bench.earlier(count)]
-        for start in range(0, count, AT_ONCE):
-            write = history.turn(place.conversation, messages[start : start + AT_ONCE])
+        for start in range(0, count, AT_ONCE):  # not all at once: it would leave this process another one than before
+            entries = [Entry.of(**one) for one in bench.earlier(min(start + AT_ONCE, count), start)]
+            write = history.turn(place.conversation, entries)
             await apply(history.redis, history.keys, partition, [write])
 
 
