@@ -17,7 +17,7 @@ from bot.store.keys import Keys
 from bot.store.lanes import Later, Lease
 from bot.store.writes import Write
 from bot.worker import Worker
-from tests.stories.office import GENERAL, LI, PATIENCE_S, WANG, ZHANG, ZHAO, Office, key_of
+from tests.stories.office import GENERAL, LI, PATIENCE_S, WANG, ZHANG, ZHAO, Office, Process, key_of
 
 GRACE_S = 25.0
 PEOPLE = (ZHANG, LI, WANG, ZHAO)
@@ -97,15 +97,20 @@ async def test_a_rolling_restart_under_load_loses_nothing_and_redoes_nothing(emp
     assert empty.driver.ws.delivery.lost == []
 
 
+async def asked_to_end_at_work(office: Office, leaving: Process) -> None:
+    """Zhang San's request has its first step, and nothing new comes to this process any more."""
+    office.thinking_from_the_first_step_on(ZHANG)
+    await office.says(ZHANG, LEAVE)
+    await office.until(lambda: office.steps(office.dm(ZHANG)))
+    leaving.child.send_signal(signal.SIGTERM)
+    await office.until(lambda: not office.driver.ws.sockets.live())
+
+
 async def test_the_socket_ends_before_the_work_does(empty: Office) -> None:
     """While a run is being finished nothing new comes to this process; what it says still arrives."""
     here = empty.dm(ZHANG)
     async with empty.spawned() as leaving:
-        empty.thinking_from_the_first_step_on(ZHANG)
-        await empty.says(ZHANG, LEAVE)
-        await empty.until(lambda: empty.steps(here))
-        leaving.child.send_signal(signal.SIGTERM)
-        await empty.until(lambda: not empty.driver.ws.sockets.live())
+        await asked_to_end_at_work(empty, leaving)
         assert leaving.child.returncode is None and not empty.finals(here)
         await empty.says(ZHANG, "help")
         empty.answering.set()
@@ -118,11 +123,7 @@ async def test_the_socket_ends_before_the_work_does(empty: Office) -> None:
 async def test_asked_twice_it_ends_at_once_and_the_work_is_handed_over_uncounted(empty: Office, redis: Redis) -> None:
     here = empty.dm(ZHANG)
     async with empty.spawned() as leaving:
-        empty.thinking_from_the_first_step_on(ZHANG)
-        await empty.says(ZHANG, LEAVE)
-        await empty.until(lambda: empty.steps(here))
-        leaving.child.send_signal(signal.SIGTERM)
-        await empty.until(lambda: not empty.driver.ws.sockets.live())
+        await asked_to_end_at_work(empty, leaving)
         asked = time.monotonic()
         leaving.child.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(leaving.child.wait(), PATIENCE_S) == 0
