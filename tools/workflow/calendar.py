@@ -1,15 +1,17 @@
-"""Working days, with public holidays, China's make-up days and half days.
+"""Working days and hours, with public holidays, China's make-up days and half days.
 
-For China the published list decides (`chinesecalendar`); for years it does not know yet, and for other
-countries, `holidays` does. China's unpublished years are marked as estimated: make-up days are missing.
-An override, day → is it a working day, wins over both.
+For China the published list decides (`chinesecalendar`); for years it does not know, and for other countries,
+`holidays` does. China's unpublished years are estimates (make-up days are missing), and so is every day that
+`holidays` itself calls estimated (movable feasts). An override, day → is it a working day, wins over both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
 
@@ -17,8 +19,14 @@ import chinese_calendar
 import holidays
 
 HALF = Decimal("0.5")
+DAY = timedelta(days=1)
 MAX_SPAN = 366
 """Days from first to last."""
+WORDS = {"work": True, "off": False}
+"""What an overrides file says of a day."""
+ANY_YEAR = 2000
+ENGLISH = "en_US"
+"""The language in which `holidays` is asked whether it only estimates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,33 +40,94 @@ class Length:
 @dataclass(frozen=True, slots=True)
 class Calendar:
     country: str = "CN"
-    """ISO 3166 code."""
+    """ISO 3166 code, with a subdivision where holidays differ: `DE-BY`."""
     overrides: Mapping[date, bool] = field(default_factory=dict)
     """Day → whether it is worked, in this company."""
+    begins: time = time(9)
+    ends: time = time(18)
+    """Working hours, in the time zone of whoever is concerned."""
 
     def length(self, start: date, start_half: str, end: date, end_half: str) -> Length:
         """Working time from a half day to a half day (`am`, `pm`), both included, at most `MAX_SPAN` days apart."""
-        total, estimated = Decimal(0), False
-        for n in range((end - start).days + 1):
-            day = start + timedelta(days=n)
-            worked, guessed = self.works(day)
-            estimated = estimated or guessed
-            if worked:
-                total += 1 - HALF * ((day == start and start_half == "pm") + (day == end and end_half == "am"))
-        return Length(total, estimated)
+        days = list(self._worked(start, start_half, end, end_half))
+        return Length(sum((d for _, d, _ in days), Decimal(0)), any(estimated for _, _, estimated in days))
+
+    def by_year(self, start: date, start_half: str, end: date, end_half: str) -> dict[int, Decimal]:
+        """The same working days, by calendar year; every year that is touched is there."""
+        found: dict[int, Decimal] = defaultdict(Decimal)
+        for day, worked, _ in self._worked(start, start_half, end, end_half):
+            found[day.year] += worked
+        return dict(found)
 
     def works(self, day: date) -> tuple[bool, bool]:
         """Whether the day is worked, and whether that is an estimate."""
         if day in self.overrides:
             return self.overrides[day], False
-        if self.country != "CN":
-            return _holidays(self.country, day.year).is_working_day(day), False
-        try:
-            return chinese_calendar.is_workday(day), False
-        except NotImplementedError:
-            return _holidays("CN", day.year).is_working_day(day), True
+        if self.country == "CN":
+            try:
+                return chinese_calendar.is_workday(day), False
+            except NotImplementedError:
+                return _holidays("CN", day.year).is_working_day(day), True
+        found = _holidays(self.country, day.year)
+        return found.is_working_day(day), "estimated" in (found.get(day) or "")
+
+    def opens(self, moment: datetime, zone: tzinfo) -> datetime | None:
+        """None inside the working hours of somebody in this time zone, else when they begin again."""
+        local = moment.astimezone(zone)
+        if self.works(local.date())[0] and self.begins <= local.time() < self.ends:
+            return None
+        day = local.date() if local.time() < self.begins else local.date() + DAY
+        while not self.works(day)[0]:
+            day += DAY
+        return datetime.combine(day, self.begins, zone)
+
+    def _worked(self, start: date, start_half: str, end: date, end_half: str) -> Iterator[tuple[date, Decimal, bool]]:
+        """Each day, how much of it is worked, and whether that is an estimate."""
+        for n in range((end - start).days + 1):
+            day = start + n * DAY
+            worked, estimated = self.works(day)
+            halves = 2 - (day == start and start_half == "pm") - (day == end and end_half == "am")
+            yield day, worked * halves * HALF, estimated
+
+
+def read_calendar(country: str, overrides: str = "") -> Calendar:
+    """The calendar of a country, with the text of an overrides file: TOML, `[days]`, `2027-01-02 = "work"` or
+    `"off"`. Raises `ValueError` saying what is wrong."""
+    code = country.strip().upper()
+    try:
+        _holidays(code, ANY_YEAR)
+    except NotImplementedError as wrong:
+        raise ValueError(f"{country!r} is no country that has a calendar: {wrong}") from None
+    return Calendar(code, _overrides(overrides))
+
+
+def _overrides(text: str) -> dict[date, bool]:
+    content = tomllib.loads(text)
+    if odd := content.keys() - {"days"}:
+        raise ValueError(f"unknown table or key {min(odd)!r}; only [days] is known")
+    days = content.get("days", {})
+    if not isinstance(days, dict):
+        raise ValueError("[days] should be a table of days")
+    return {_day(name): _works(name, word) for name, word in days.items()}
+
+
+def _day(name: str) -> date:
+    try:
+        day = date.fromisoformat(name)
+    except ValueError:
+        day = None
+    if day is None or day.isoformat() != name:
+        raise ValueError(f"{name!r} is no day; write it like 2027-01-02")
+    return day
+
+
+def _works(name: str, word: object) -> bool:
+    if not isinstance(word, str) or word not in WORDS:
+        raise ValueError(f'{name} is {word!r}; it can be "work" or "off"')
+    return WORDS[word]
 
 
 @lru_cache(maxsize=64)
 def _holidays(country: str, year: int) -> holidays.HolidayBase:
-    return holidays.country_holidays(country, years=year)
+    code, _, part = country.partition("-")
+    return holidays.country_holidays(code, subdiv=part or None, years=year, language=ENGLISH)

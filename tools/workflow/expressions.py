@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 Value: TypeAlias = Decimal | str | bool
@@ -77,7 +77,7 @@ def variable(text: str) -> str:
     return parsed.name
 
 
-@cache
+@lru_cache(maxsize=4096)
 def parse(text: str) -> Expression:
     """The tree of `${…}`. Raises `ExpressionRefused`."""
     inner = text.strip()
@@ -105,8 +105,46 @@ def check(expression: Expression, types: Mapping[str, Type]) -> Type:
 
 
 def holds(expression: Expression, values: Mapping[str, Value]) -> bool:
-    """Whether a condition that passed `check` is true of these values."""
-    return _value(expression, values) is True
+    """Whether a condition that passed `check` is true of these values. Raises `ExpressionRefused` if one is missing
+    that matters."""
+    found = foreseen(expression, values)
+    if found is None:
+        raise ExpressionRefused(f"no value for {', '.join(sorted(names(expression) - values.keys()))}")
+    return found is True
+
+
+def foreseen(expression: Expression, known: Mapping[str, Value]) -> Value | None:
+    """The value when only `known` is known; None when that leaves it open (Kleene's three-valued logic)."""
+    match expression:
+        case Literally(value=value):
+            return value
+        case Name(name=name):
+            return known.get(name)
+        case Not(of=inner):
+            found = foreseen(inner, known)
+            return None if found is None else found is not True
+        case Pair(sign="&&" | "||" as sign, left=left, right=right):
+            return _combined(sign == "||", foreseen(left, known), foreseen(right, known))
+        case Pair(sign=sign, left=left, right=right):
+            first, second = foreseen(left, known), foreseen(right, known)
+            return None if first is None or second is None else _compare(sign, first, second)
+
+
+@lru_cache(maxsize=4096)
+def names(expression: Expression) -> frozenset[str]:
+    """The variables in it."""
+    return frozenset(part.name for part in parts(expression) if isinstance(part, Name))
+
+
+def parts(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything in it."""
+    yield expression
+    match expression:
+        case Not(of=inner):
+            yield from parts(inner)
+        case Pair(left=left, right=right):
+            yield from parts(left)
+            yield from parts(right)
 
 
 def type_of(value: Value) -> Type:
@@ -115,22 +153,12 @@ def type_of(value: Value) -> Type:
     return "text" if isinstance(value, str) else "number"
 
 
-def _value(expression: Expression, values: Mapping[str, Value]) -> Value:
-    match expression:
-        case Literally(value=value):
-            return value
-        case Name(name=name):
-            if name not in values:
-                raise ExpressionRefused(f"variable {name!r} has no value")
-            return values[name]
-        case Not(of=inner):
-            return not holds(inner, values)
-        case Pair(sign="&&", left=left, right=right):
-            return holds(left, values) and holds(right, values)
-        case Pair(sign="||", left=left, right=right):
-            return holds(left, values) or holds(right, values)
-        case Pair(sign=sign, left=left, right=right):
-            return _compare(sign, _value(left, values), _value(right, values))
+def _combined(decisive: bool, left: Value | None, right: Value | None) -> bool | None:
+    """`||` is decided by one that is true, `&&` by one that is not."""
+    truths = [None if side is None else side is True for side in (left, right)]
+    if decisive in truths:
+        return decisive
+    return None if None in truths else not decisive
 
 
 def _compare(sign: str, left: Value, right: Value) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
+from functools import cached_property
 from itertools import chain
 
 from tools.spec import Frozen
-from tools.workflow.expressions import Literally, Name, Pair, parse
 
 INITIATOR = "initiator"
+DECISION = "decision"
+"""In conditions, the decision that was just made. `decision_<task>`: how that task was last decided."""
 
 
 class DefinitionRefused(ValueError):
@@ -26,6 +28,36 @@ class NodeKind(StrEnum):
     USER = "userTask"
     SERVICE = "serviceTask"
     CHOICE = "exclusiveGateway"
+    PARALLEL = "parallelGateway"
+
+
+class Mode(StrEnum):
+    """How several people decide together."""
+
+    ALL = "all"
+    """Everybody; the first rejection decides (BPMN: parallel multi-instance)."""
+    ANY = "any"
+    """The first decision decides (BPMN: parallel multi-instance that ends with one, or candidates)."""
+    ORDER = "order"
+    """One after another; the first rejection decides (BPMN: sequential multi-instance)."""
+
+
+class Topic(StrEnum):
+    """What a service task does."""
+
+    RULE = "pass_by_rule"
+    """Marks that a rule, not a person, let the request through."""
+    CC = "cc"
+    """Tells the people of the form's `[[cc]]` row."""
+    MAIL = "mail"
+    """Proposes the mail of the form's `[[mail]]` row to the author, who sends it or not."""
+
+
+class Alarm(StrEnum):
+    """What a timer does. Nothing is ever approved because time passed."""
+
+    REMIND = "remind"
+    ESCALATE = "escalate"
 
 
 class Route(Frozen):
@@ -35,21 +67,44 @@ class Route(Frozen):
     """`${…}`, or empty for a default or only flow."""
 
 
+class Timer(Frozen):
+    """A non-interrupting boundary timer of a user task."""
+
+    id: str
+    after_s: int
+    """Seconds since the task was given to somebody."""
+    alarm: Alarm
+
+
 class Node(Frozen):
     id: str
     kind: NodeKind
     name: str = ""
     routes: tuple[Route, ...] = ()
     """In the file's order, the default last."""
-    assignee: str = ""
-    """Of a user task: the variable that holds the person."""
+    incoming: tuple[str, ...] = ()
+    """Flows that lead here. A parallel gateway waits for all of them."""
+    who: tuple[str, ...] = ()
+    """Of a user task: the variables that hold its people; `role:<name>` for a candidate group."""
+    mode: Mode = Mode.ALL
+    timers: tuple[Timer, ...] = ()
+    topic: Topic | None = None
     end: str = ""
     """Of an end event: `approved`, `rejected`, `withdrawn`."""
 
     @property
     def revises(self) -> bool:
         """True for the author's own task."""
-        return self.kind is NodeKind.USER and self.assignee == INITIATOR
+        return self.kind is NodeKind.USER and self.who == (INITIATOR,)
+
+    @property
+    def rules(self) -> bool:
+        return self.topic is Topic.RULE
+
+    @property
+    def decides(self) -> bool:
+        """True for a person's task and for a rule: after either, somebody answers for what follows."""
+        return self.kind is NodeKind.USER or self.rules
 
 
 class Definition(Frozen):
@@ -58,6 +113,22 @@ class Definition(Frozen):
     """SHA-256 of the file."""
     start: str
     nodes: dict[str, Node]
+    alone: frozenset[str] = frozenset()
+    """User tasks that can be the only thing going on: not inside a parallel part. A request can be returned there."""
+
+    @cached_property
+    def undecided(self) -> Mapping[str, str]:
+        """What conditions see of decisions before there are any."""
+        return {decision_of(node): "" for node in self.nodes}
+
+
+def decision_of(task: str) -> str:
+    return f"{DECISION}_{task}"
+
+
+def after(definition: Definition, name: str) -> Iterator[str]:
+    """A node, and every node that may come after it."""
+    return _reach(name, definition.nodes)
 
 
 def only_start(process: str, nodes: Mapping[str, Node]) -> str:
@@ -68,10 +139,11 @@ def only_start(process: str, nodes: Mapping[str, Node]) -> str:
 
 
 def check_graph(start: str, nodes: Mapping[str, Node]) -> None:
+    """What can be seen without playing through it; the rest is in `tools.workflow.soundness`."""
     for node in nodes.values():
         if node.kind is NodeKind.END and node.routes:
             raise DefinitionRefused(node.id, "nothing leaves an end event")
-        if node.kind not in (NodeKind.END, NodeKind.CHOICE) and len(node.routes) != 1:
+        if node.kind not in (NodeKind.END, NodeKind.CHOICE, NodeKind.PARALLEL) and len(node.routes) != 1:
             raise DefinitionRefused(node.id, f"one outgoing flow is needed, found {len(node.routes)}")
         if any(r.to == start for r in node.routes):
             raise DefinitionRefused(node.id, "nothing leads to a start event")
@@ -91,66 +163,6 @@ def _check_loop(name: str, nodes: Mapping[str, Node]) -> None:
         raise DefinitionRefused(name, "is in a loop without a task to wait at")
 
 
-def check_authority(start: str, nodes: Mapping[str, Node]) -> None:
-    """The decisions mean what people think they mean, whatever the conditions are."""
-    _refuse_unapproved(start, nodes)
-    for node in nodes.values():
-        if node.kind is not NodeKind.USER:
-            continue
-        if node.revises:
-            _refuse_unapproved(node.id, nodes)
-            _refuse_others(node, "withdraw", nodes, lambda n: n.end == "withdrawn")
-        else:
-            _refuse_others(node, "reject", nodes, lambda n: n.revises or n.end == "rejected")
-
-
-def _refuse_unapproved(name: str, nodes: Mapping[str, Node]) -> None:
-    """From the start, and from the author's own task, approval needs a person or a rule in between."""
-    for found in _reach(nodes[name].routes[0].to, nodes, stop=_decides):
-        if nodes[found].end == "approved":
-            raise DefinitionRefused(found, f"can be reached from {name!r} although nobody approved")
-
-
-def _refuse_others(node: Node, decision: str, nodes: Mapping[str, Node], fine: Callable[[Node], bool]) -> None:
-    """A rejection returns to the author or ends rejected; a withdrawal ends withdrawn; nothing else."""
-    for found in _after(node, decision, nodes):
-        if not fine(nodes[found]):
-            raise DefinitionRefused(node.id, f"{decision!r} here leads to {found!r}")
-
-
-def _after(node: Node, decision: str, nodes: Mapping[str, Node]) -> Iterator[str]:
-    """The tasks, rules and ends that may come next once `decision` is made at `node`."""
-    seen: set[str] = set()
-    todo = [node.routes[0].to]
-    while todo:
-        name = todo.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        if nodes[name].kind is NodeKind.CHOICE:
-            todo += _possible(nodes[name], decision)
-        else:
-            yield name
-
-
-def _possible(node: Node, decision: str) -> Iterator[str]:
-    """Where a gateway may lead: no flow that the decision alone rules out, and none after one it rules in."""
-    for route in node.routes:
-        certain = _decided(route.condition, decision)
-        if certain is not False:
-            yield route.to
-        if certain is True:
-            return
-
-
-def _decided(condition: str, decision: str) -> bool | None:
-    """Whether `${decision == 'word'}` (or `!=`) holds; None when the condition is about anything else."""
-    match parse(condition) if condition else None:
-        case Pair(sign="==" | "!=" as sign, left=Name(name="decision"), right=Literally(value=value)):
-            return (value == decision) == (sign == "==")
-    return None
-
-
 def _reach(start: str, nodes: Mapping[str, Node], stop: Callable[[Node], bool] = lambda n: False) -> Iterator[str]:
     """`start` and every node after it, not going on after nodes where `stop` holds."""
     seen: set[str] = set()
@@ -167,7 +179,3 @@ def _reach(start: str, nodes: Mapping[str, Node], stop: Callable[[Node], bool] =
 
 def _waits(node: Node) -> bool:
     return node.kind is NodeKind.USER
-
-
-def _decides(node: Node) -> bool:
-    return node.kind in (NodeKind.USER, NodeKind.SERVICE)

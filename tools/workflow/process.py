@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -17,15 +17,18 @@ from importlib import resources
 
 from pydantic import ValidationError
 
-from tools.names import described, the_one
-from tools.spec import Person, ToolError
+from tools.spec import Person
+from tools.workflow.assigning import deciding, with_people
+from tools.workflow.balance import balanced, refuse_overlap
 from tools.workflow.bpmn import compile_bpmn
 from tools.workflow.calendar import Calendar
-from tools.workflow.expressions import Type
-from tools.workflow.forms import FieldKind, Form, FormField, Level, length_of, read, refuse_missing
+from tools.workflow.checks import check_form, check_nodes
+from tools.workflow.forms import NUMBERS, Form
 from tools.workflow.graph import Definition, DefinitionRefused, NodeKind
-from tools.workflow.machine import happy_path
-from tools.workflow.state import Filled
+from tools.workflow.paths import happy_path
+from tools.workflow.policy import Row, said
+from tools.workflow.reading import length_of, read
+from tools.workflow.state import Filled, Request
 
 SHIPPED = ("leave", "expense")
 
@@ -47,22 +50,34 @@ class Process:
         return hashlib.sha256(self.toml).hexdigest()
 
     @property
-    def people_fields(self) -> tuple[FormField, ...]:
-        return tuple(f for f in self.form.fields if f.kind is FieldKind.PERSON)
+    def version(self) -> tuple[str, str]:
+        """Names the two files."""
+        return self.definition.version, self.form_version
+
+    @cached_property
+    def deciding(self) -> frozenset[str]:
+        """The fields, levels and roles that decide somewhere: whether they are needed depends on the path."""
+        return deciding(self.definition)
 
 
 def compile_process(bpmn: bytes, toml: bytes) -> Process:
     """A process from its two files. Raises `DefinitionRefused`."""
+    form = read_form(toml)
+    definition = compile_bpmn(bpmn, form.variables, form.people)
+    check_nodes(form, definition)
+    return Process(definition, form, bpmn, toml)
+
+
+def read_form(toml: bytes) -> Form:
+    """Raises `DefinitionRefused` with the row that is wrong."""
     try:
         form = Form.model_validate(tomllib.loads(toml.decode("utf-8")))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as wrong:
+    except ValidationError as wrong:
+        raise DefinitionRefused("form", said(wrong)) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
         raise DefinitionRefused("form", str(wrong)) from None
-    people = [f.name for f in form.fields if f.kind is FieldKind.PERSON] + [level.name for level in form.levels]
-    definition = compile_bpmn(bpmn, _types(form), people)
-    for rule in form.rules:
-        if rule.node not in definition.nodes:
-            raise DefinitionRefused("form", f"rule {rule.node!r} is no node of the process")
-    return Process(definition, form, bpmn, toml)
+    check_form(form)
+    return form
 
 
 def shipped() -> tuple[Process, ...]:
@@ -83,92 +98,53 @@ def fill(
     today: date,
     calendar: Calendar,
     numbers: Mapping[str, Decimal],
+    policy: Sequence[Row] = (),
+    earlier: Sequence[Request] = (),
 ) -> Filled:
-    """The form checked, people found, levels chosen. `numbers` replace the form's own (thresholds).
+    """The form checked, people found, levels chosen. `today` is the author's; `numbers` replace the form's own
+    (thresholds); `policy`: rows of the policy file; `earlier`: the author's other requests of this process.
     Raises `ToolError` naming the field and the fix."""
-    canonical = read(process.form, values, today)
-    length = length_of(process.form, canonical, calendar)
+    form = process.form
+    canonical = read(form, values, today, process.deciding)
+    length = length_of(form, canonical, calendar)
+    refuse_overlap(form, canonical, earlier)
     filled = Filled(
         values=canonical,
-        numbers={
-            **process.form.numbers,
-            **{k: v for k, v in numbers.items() if k in process.form.numbers},
-            **{f.name: Decimal(canonical[f.name]) for f in process.form.fields if f.kind is FieldKind.MONEY},
-            **({"days": length.days} if length else {}),
-        },
+        numbers={**_numbers(form, canonical, initiator, numbers), **({"days": length.days} if length else {})},
         estimated=bool(length and length.estimated),
     )
-    return _with_people(process, filled, initiator, people)
+    filled = balanced(form, filled, calendar, earlier)
+    rows = [row for row in policy if row.process == process.key]
+    return with_people(form, process.definition, filled, people, initiator, rows)
 
 
 def passes_by(process: Process, filled: Filled) -> str:
     """Node of the rule that would let this form pass without anybody's decision, or empty."""
     path = happy_path(process.definition, filled)
-    return path[0].id if path and path[0].kind is NodeKind.SERVICE else ""
+    decided = any(node.kind is NodeKind.USER for node in path)
+    return "" if decided else next((node.id for node in path if node.rules), "")
 
 
 def summary_of(process: Process, filled: Filled, language: str) -> str:
     """One line about a request."""
+    return process.form.summary.both[language].format_map(shown_values(process, filled, language))
+
+
+def shown_values(process: Process, filled: Filled, language: str) -> dict[str, str]:
+    """What the placeholders of the form's words stand for: field → words, persons as ids; and the days."""
     shown = {"days": filled.days}
     for field in process.form.fields:
         value = filled.values.get(field.name, "")
         option = field.option(value)
         shown[field.name] = option.both[language] if option else value
-    return process.form.summary.both[language].format_map(shown)
+    return shown
 
 
-def _types(form: Form) -> dict[str, Type]:
-    """What conditions may use: the fields (never people), the numbers and the days."""
-    types: dict[str, Type] = {name: "number" for name in form.numbers}
-    for field in form.fields:
-        if field.kind is not FieldKind.PERSON:
-            types[field.name] = "number" if field.kind is FieldKind.MONEY else "text"
-    if form.days is not None:
-        types["days"] = "number"
-    return types
-
-
-def _with_people(process: Process, filled: Filled, initiator: Person, people: Sequence[Person]) -> Filled:
-    asked = {n.assignee for n in happy_path(process.definition, filled) if n.kind is NodeKind.USER}
-    values = dict(filled.values)
-    for field in process.people_fields:
-        if values[field.name]:
-            values[field.name] = _approver(field, values[field.name], initiator, people).id
-        elif field.name in asked:
-            refuse_missing([field], _suggestion(initiator, people))
-    chosen: dict[str, str] = {}
-    for level in process.form.levels:
-        if level.name in asked:
-            taken = {initiator.id, *(values[f.name] for f in process.people_fields), *chosen.values()}
-            chosen[level.name] = _level(level, values, people, taken).id
-    return filled.model_copy(update={"values": values, "people": chosen})
-
-
-def _approver(field: FormField, text: str, initiator: Person, people: Sequence[Person]) -> Person:
-    found = the_one(people, text, field=field.name)
-    if found.id == initiator.id:
-        message = f"{field.name}: nobody approves their own request; ask for somebody else"
-        raise ToolError("own_approver", message, ask=True, field=field.name)
-    return found
-
-
-def _suggestion(initiator: Person, people: Sequence[Person]) -> str:
-    manager = next((p for p in people if p.id == initiator.manager and p.active), None)
-    return f" You may offer their manager, {described(manager)}, as a suggestion." if manager else ""
-
-
-def _level(level: Level, values: Mapping[str, str], people: Sequence[Person], taken: set[str]) -> Person:
-    """The manager, else the first holder of the role; never the author or somebody who already decides."""
-    for person in _candidates(level, values, people):
-        if person.active and person.id not in taken:
-            return person
-    message = f"nobody can be {level.name}: no manager of {level.manager_of or '-'} and no {level.role or '-'} is free"
-    raise ToolError("no_level", f"{message}. An administrator has to add one", label=level.label.both)
-
-
-def _candidates(level: Level, values: Mapping[str, str], people: Iterable[Person]) -> list[Person]:
-    known = {p.id: p for p in people}
-    lower = known.get(values.get(level.manager_of, ""))
-    manager = known.get(lower.manager) if lower and lower.manager else None
-    holders = sorted((p for p in known.values() if level.role and level.role in p.roles), key=lambda p: p.id)
-    return [*([manager] if manager else []), *holders]
+def _numbers(
+    form: Form, values: Mapping[str, str], author: Person, replaced: Mapping[str, Decimal]
+) -> dict[str, Decimal]:
+    """The form's numbers and those of its fields; an empty field counts as 0."""
+    numbers = {name: replaced.get(name, own) for name, own in form.numbers.items()}
+    if form.balance and author.allowance is not None:
+        numbers[form.balance.allowance] = author.allowance
+    return numbers | {f.name: Decimal(values[f.name] or 0) for f in form.fields if f.kind in NUMBERS}

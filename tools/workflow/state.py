@@ -1,21 +1,27 @@
-"""A request as it is kept, what can be done to it, and what the world is told afterwards. All frozen."""
+"""A request as it is kept: its form, its tasks, who has a say and what was said. All frozen."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any
 
 from pydantic import Field
 
 from tools.spec import Frozen
+from tools.workflow.graph import Mode
 
+SYSTEM = "system:"
 RULE = "system:rule"
 """The actor of what a rule of the process did."""
+TIMER = "system:timer"
+"""The actor of what happened because time passed."""
+REVOKING = "withdrawal"
+"""Stands for a node where people agree that an approved request is withdrawn; no process file has it."""
 
 
 class Kind(StrEnum):
@@ -24,21 +30,24 @@ class Kind(StrEnum):
     APPROVE = "approve"
     REVISE = "revise"
     """The author's own: resubmit or withdraw, never approve."""
+    REVOKE = "revoke"
+    """Agree, or not, that an approved request is withdrawn."""
 
 
 class Decision(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
+    RETURN = "return"
+    """Back to the author, or to an earlier step."""
     RESUBMIT = "resubmit"
     WITHDRAW = "withdraw"
 
 
 ALLOWED: Mapping[Kind, frozenset[Decision]] = {
-    Kind.APPROVE: frozenset({Decision.APPROVE, Decision.REJECT}),
+    Kind.APPROVE: frozenset({Decision.APPROVE, Decision.REJECT, Decision.RETURN}),
     Kind.REVISE: frozenset({Decision.RESUBMIT, Decision.WITHDRAW}),
+    Kind.REVOKE: frozenset({Decision.APPROVE, Decision.REJECT}),
 }
-
-
 SPEAKING = ALLOWED[Kind.APPROVE]
 """The decisions about somebody else's request."""
 
@@ -46,25 +55,39 @@ SPEAKING = ALLOWED[Kind.APPROVE]
 class Status(StrEnum):
     WAITING = "waiting"
     REVISE = "revise"
+    REVOKING = "revoking"
+    """Approved; its withdrawal waits for agreement."""
     APPROVED = "approved"
     REJECTED = "rejected"
     WITHDRAWN = "withdrawn"
 
 
-OPEN = frozenset({Status.WAITING, Status.REVISE})
+OPEN = frozenset({Status.WAITING, Status.REVISE, Status.REVOKING})
 
 
-class Filled(Frozen):
+class Lean(Frozen):
+    """Kept without what is as by default: a request is read and written at every step."""
+
+    def model_dump_json(self, **how: Any) -> str:
+        return super().model_dump_json(**{"exclude_defaults": True, **how})
+
+
+class Filled(Lean):
     """A form that passed validation, and what code worked out from it."""
 
     values: dict[str, str]
-    """Field → canonical text; a person is an id."""
-    people: dict[str, str] = Field(default_factory=dict)
-    """Further approvers that the process chose: level → person id."""
+    """Field → canonical text; a person is an id, several are ids with commas between."""
+    people: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """What the process chose: level, `role:<name>` or a service task's id → person ids."""
     numbers: dict[str, Decimal] = Field(default_factory=dict)
     """What conditions compare: amounts, days, thresholds."""
     estimated: bool = False
     """True: working days of a year whose holidays are not published yet."""
+
+    def holders(self, name: str) -> tuple[str, ...]:
+        """The people that a name of the process stands for."""
+        found = self.people.get(name)
+        return found if found is not None else tuple(p for p in self.values.get(name, "").split(",") if p)
 
     @property
     def days(self) -> str:
@@ -84,58 +107,80 @@ def plain(number: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-class Task(Frozen):
+class Task(Lean):
     """One thing one person is asked to do. It is decided at most once."""
 
     id: str
     """`<request>-<n>`."""
     node: str
     kind: Kind
+    seat: int
     assignee: str
     since: datetime
-    round: int
+    round: int = 1
     """Grows with every resubmission."""
     outcome: str = ""
-    """A `Decision`, `closed` when the request ended otherwise, or empty while open."""
+    """A `Decision`, else why it was closed (`settled`, `transferred`, `added`, `escalated`, `returned`, a status), or
+    empty while open."""
     closed: datetime | None = None
+    by: str = ""
+    """Person id of who decided: the assignee, or who stood in."""
+    fired: tuple[str, ...] = ()
+    """Timers that have gone off."""
+    urged: tuple[datetime, ...] = ()
 
     @property
     def open(self) -> bool:
         return not self.outcome
 
 
-class Opinion(Frozen):
+class Seat(Lean):
+    """One person's say in a decision, with whoever was asked beside them (add sign)."""
+
+    n: int
+    """Unique in the request."""
+    person: str
+    vote: str = ""
+    """`approve`, `reject`, or empty."""
+    before: Ballot | None = None
+    """Asked first; then it is this person's turn."""
+    beside: Ballot | None = None
+    """Asked at the same time; both have to agree."""
+    after: Ballot | None = None
+    """Asked once this person has agreed."""
+
+
+class Ballot(Lean):
+    """Several seats and how their votes count together."""
+
+    mode: Mode = Mode.ALL
+    seats: tuple[Seat, ...]
+
+
+class Visit(Lean):
+    """One user task that is going on."""
+
+    node: str
+    kind: Kind
+    ballot: Ballot
+
+
+class Opinion(Lean):
     """What somebody said when deciding. Never touches the form."""
 
     task: str
     node: str
     by: str
+    on_behalf: str = ""
+    """Person id of the assignee, when somebody stood in."""
     at: datetime
-    decision: Decision
-    text: str
-    round: int
-
-
-class Event(Frozen):
-    """One line of the request's own, append-only record."""
-
-    n: int
-    at: datetime
-    by: str
-    """Person id, or `system:rule`."""
-    what: str
-    """`start`, `decide`, `withdraw`, `flow`, `rule`, `assign`, `end`."""
-    node: str = ""
-    task: str = ""
-    flow: str = ""
-    condition: str = ""
-    """The flow's condition; empty for an unconditional or a default flow."""
+    decision: str
+    """A `Decision` about somebody else's request, or `transfer`, `add_sign`, `comment`."""
     text: str = ""
-    form: dict[str, str] = Field(default_factory=dict)
-    """The values that were submitted (start, resubmission)."""
+    round: int = 1
 
 
-class Request(Frozen):
+class Request(Lean):
     """One running or ended process."""
 
     id: str
@@ -150,13 +195,25 @@ class Request(Frozen):
     started: datetime
     changed: datetime
     round: int = 1
-    decision: str = ""
-    """The decision being carried along the flows; cleared on entering a task."""
+    seats: int = 0
+    """How many seats there have been."""
+    visits: tuple[Visit, ...] = ()
+    """What is going on now."""
+    arrived: tuple[str, ...] = ()
+    """Flows that wait at a parallel gateway for the others."""
+    decisions: dict[str, str] = Field(default_factory=dict)
+    """User task → how it was decided, as far as that still counts: not after it was entered anew, not after a return
+    to an earlier step or a resubmission."""
     rule: str = ""
     """Node of the rule that passed it, if one did."""
     tasks: tuple[Task, ...] = ()
     opinions: tuple[Opinion, ...] = ()
-    events: tuple[Event, ...] = ()
+    cc: tuple[str, ...] = ()
+    """Person ids that were told about it and may read it."""
+    events: int = 0
+    """How many there are."""
+    head: str = ""
+    """Hash of the last one."""
 
     @property
     def running(self) -> bool:
@@ -169,40 +226,37 @@ class Request(Frozen):
     @property
     def waits_for(self) -> tuple[str, ...]:
         """Person ids."""
-        return tuple(t.assignee for t in self.open_tasks)
+        return tuple(dict.fromkeys(t.assignee for t in self.open_tasks))
+
+    @property
+    def participants(self) -> frozenset[str]:
+        """Who may read it, besides administrators: the author, whoever had a task or stood in, and cc."""
+        return frozenset(self._participants())
+
+    def _participants(self) -> Iterator[str]:
+        yield self.initiator
+        yield from self.cc
+        for task in self.tasks:
+            yield task.assignee
+            if task.by:
+                yield task.by
 
     def task(self, task_id: str) -> Task | None:
         return next((t for t in self.tasks if t.id == task_id), None)
 
 
-class Start(Frozen):
-    request: str
-    process: str
-    definition: str
-    form: str
-    initiator: str
-    filled: Filled
+class Delegation(Lean):
+    """Somebody is away, and who stands in meanwhile."""
+
+    id: str
+    person: str
+    deputy: str
+    start: datetime
+    end: datetime
+    """Exclusive."""
+
+    def covers(self, now: datetime) -> bool:
+        return self.start <= now < self.end
 
 
-class Decide(Frozen):
-    task: str
-    actor: str
-    decision: Decision
-    opinion: str = ""
-    filled: Filled | None = None
-    """For a resubmission: the form as it is now; None leaves it as it was."""
-
-
-class Withdraw(Frozen):
-    actor: str
-    reason: str = ""
-
-
-Command: TypeAlias = Start | Decide | Withdraw
-
-
-class Notice(Frozen):
-    """Something to tell people: `assigned`, `task_closed`, `ended`."""
-
-    kind: str
-    data: dict[str, str]
+Seat.model_rebuild()

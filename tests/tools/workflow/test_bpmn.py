@@ -1,239 +1,45 @@
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable
-from importlib import resources
 
 import pytest
 
-from tools.workflow.bpmn import MAX_BYTES, compile_bpmn
-from tools.workflow.expressions import Type
-from tools.workflow.graph import Definition, DefinitionRefused, NodeKind
+from tests.tools.workflow.drawing import PEOPLE, TYPES, compiled, drawn, timer
+from tools.workflow.bpmn import compile_bpmn
+from tools.workflow.graph import Alarm, DefinitionRefused, Mode, Node, NodeKind, Timer, Topic
 from tools.workflow.process import compile_process, shipped
 
-TYPES: dict[str, Type] = {"days": "number", "leave_type": "text"}
-PEOPLE = ("approver", "second_approver")
-LEAVE = resources.files("tools.workflow").joinpath("definitions/leave.bpmn").read_text(encoding="utf-8")
+SMALL = """
+    submitted -> a -> g?
+    g? -> all_approved: decision == 'approve'
+    g? -> all_rejected
+"""
+REVISED = """
+    submitted -> a -> g?
+    g? -> all_approved: decision == 'approve'
+    g? -> revise -> again?
+    again? -> a: decision == 'resubmit'
+    again? -> all_withdrawn
+"""
 
 
-def compiled(text: str) -> Definition:
-    return compile_bpmn(text.encode(), TYPES, PEOPLE)
+def task(attributes: str) -> Node:
+    """The compiled task `a` with these attributes."""
+    return compiled(drawn(SMALL, tasks={"a": attributes})).nodes["a"]
 
 
-def swap(old: str, new: str) -> Callable[[], str]:
-    def changed() -> str:
-        assert old in LEAVE, old
-        return LEAVE.replace(old, new)
-
-    return changed
-
-
-def within(extra: str) -> Callable[[], str]:
-    return swap("</bpmn:process>", extra + "</bpmn:process>")
+def several(collection: str = "reviewers", until: str = "${decision == 'reject'}", how: str = "") -> str:
+    return (
+        f'camunda:assignee="${{one}}"><bpmn:multiInstanceLoopCharacteristics {how} camunda:collection="{collection}" '
+        f'camunda:elementVariable="one"><bpmn:completionCondition>{until}</bpmn:completionCondition>'
+        "</bpmn:multiInstanceLoopCharacteristics>"
+    )
 
 
-MINIMAL = (
-    '<bpmn:definitions xmlns:bpmn="http://www.omg.org/spec/BPMN/20100524/MODEL" '
-    'xmlns:camunda="http://camunda.org/schema/1.0/bpmn"><bpmn:process id="p">{}</bpmn:process></bpmn:definitions>'
-)
-
-
-def flow(name: str, source: str, target: str, condition: str = "") -> str:
-    inner = f"<bpmn:conditionExpression>{condition}</bpmn:conditionExpression>" if condition else ""
-    return f'<bpmn:sequenceFlow id="{name}" sourceRef="{source}" targetRef="{target}">{inner}</bpmn:sequenceFlow>'
-
-
-def small(*parts: str) -> Callable[[], str]:
-    return lambda: MINIMAL.format("".join(parts))
-
-
-START = '<bpmn:startEvent id="s"/>'
-APPROVED = '<bpmn:endEvent id="end_approved"/>'
-REJECTED = '<bpmn:endEvent id="end_rejected"/>'
-WITHDRAWN = '<bpmn:endEvent id="end_withdrawn"/>'
-TASK = '<bpmn:userTask id="t" camunda:assignee="${approver}"/>'
-REVISE = '<bpmn:userTask id="r" camunda:assignee="${initiator}"/>'
-YES = "${decision == 'approve'}"
-
-
-def gateway(name: str, default: str) -> str:
-    return f'<bpmn:exclusiveGateway id="{name}" default="{default}"/>'
-
-
-def entity_bomb() -> str:
-    inner = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
-    return f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY l0 "ha">{inner}]>' + MINIMAL.format("&l9;")
-
-
-CORPUS: dict[str, tuple[Callable[[], str], str, str]] = {
-    # name: (file, element, part of the reason)
-    "entity bomb": (entity_bomb, "file", "entities"),
-    "external dtd": (lambda: '<!DOCTYPE x SYSTEM "file:///etc/passwd">' + MINIMAL.format(""), "file", "DTD"),
-    "not xml": (lambda: "hello", "file", "well-formed"),
-    "cut off": (lambda: LEAVE[:2000], "file", "well-formed"),
-    "empty": (lambda: "", "file", "well-formed"),
-    "another root": (lambda: "<html/>", "file", "definitions"),
-    "too large": (lambda: LEAVE + " " * MAX_BYTES, "file", "larger"),
-    "deeply nested": (lambda: "<a>" * 30_000 + "</a>" * 30_000, "file", "definitions"),
-    "no process": (
-        lambda: '<bpmn:definitions xmlns:bpmn="http://www.omg.org/spec/BPMN/20100524/MODEL"/>',
-        "file",
-        "one <process>",
-    ),
-    "two processes": (
-        swap("</bpmn:definitions>", '<bpmn:process id="second"/></bpmn:definitions>'),
-        "file",
-        "one <process>",
-    ),
-    "a message": (swap("</bpmn:definitions>", '<bpmn:message id="m"/></bpmn:definitions>'), "m", "message"),
-    "script task": (within('<bpmn:scriptTask id="x"/>'), "x", "scriptTask"),
-    "parallel gateway": (within('<bpmn:parallelGateway id="x"/>'), "x", "parallelGateway"),
-    "sub-process": (within('<bpmn:subProcess id="x"/>'), "x", "subProcess"),
-    "boundary timer": (within('<bpmn:boundaryEvent id="x" attachedToRef="revise"/>'), "x", "boundaryEvent"),
-    "lanes": (within('<bpmn:laneSet id="x"/>'), "x", "laneSet"),
-    "foreign element": (within('<camunda:thing id="x"/>'), "x", "thing"),
-    "same id twice": (within('<bpmn:endEvent id="revise"/>'), "revise", "twice"),
-    "no id": (within("<bpmn:endEvent/>"), "<endEvent>", "no id"),
-    "execution listener": (
-        swap(
-            '<bpmn:incoming>longer</bpmn:incoming>',
-            '<bpmn:extensionElements><camunda:executionListener class="x.Y" event="start"/></bpmn:extensionElements>'
-            "<bpmn:incoming>longer</bpmn:incoming>",
-        ),
-        "first_level",
-        "extensionElements",
-    ),
-    "multi-instance": (
-        swap(
-            '<bpmn:incoming>longer</bpmn:incoming>',
-            "<bpmn:incoming>longer</bpmn:incoming><bpmn:multiInstanceLoopCharacteristics/>",
-        ),
-        "first_level",
-        "multiInstance",
-    ),
-    "candidate group": (
-        swap('camunda:assignee="${approver}"', 'camunda:candidateGroups="hr"'),
-        "first_level",
-        "candidateGroups",
-    ),
-    "unknown person": (swap("${approver}", "${boss}"), "first_level", "unknown person 'boss'"),
-    "assignee by call": (swap("${approver}", "${bean.find()}"), "first_level", "assignee"),
-    "literal assignee": (swap("${approver}", "demo"), "first_level", "assignee"),
-    "unknown topic": (swap("pass_by_rule", "rm_rf"), "short_leave", "topic 'rm_rf'"),
-    "java class": (swap('camunda:type="external"', 'camunda:class="x.Y"'), "short_leave", "'class'"),
-    "unknown variable": (swap("${days &lt;= 1}", "${weeks &lt;= 1}"), "short", "unknown variable 'weeks'"),
-    "python in a condition": (swap("${days &lt;= 1}", "${__import__('os')}"), "short", "condition"),
-    "number against text": (swap("${days &lt;= 1}", "${days == 'one'}"), "short", "condition"),
-    "condition that is no truth": (swap("${days &lt;= 1}", "${days}"), "short", "gives number"),
-    "script condition": (
-        swap('xsi:type="bpmn:tFormalExpression">${days &lt;= 1}', 'language="groovy">1'),
-        "short",
-        "'language'",
-    ),
-    "no default": (swap(' default="longer"', ""), "length", "default flow"),
-    "default of another gateway": (swap('default="longer"', 'default="long"'), "length", "does not leave"),
-    "missing condition": (swap("default=\"longer\"", 'default="short"'), "short", "only a gateway's other flows"),
-    "flow to nowhere": (swap('targetRef="revise"', 'targetRef="nowhere"'), "first_no", "not a node"),
-    "unlisted flow": (swap("<bpmn:outgoing>short</bpmn:outgoing>", ""), "length", "does not name"),
-    "listed stranger": (
-        swap("<bpmn:incoming>passed</bpmn:incoming>", "<bpmn:incoming>long</bpmn:incoming>"),
-        "leave_approved",
-        "does not name",
-    ),
-    "end without meaning": (swap("leave_withdrawn", "finished"), "finished", "should end in"),
-    "not executable": (swap('isExecutable="true"', 'isExecutable="false"'), "leave", "not executable"),
-    "two starts": (
-        within('<bpmn:startEvent id="x"/>' + flow("y", "x", "revise")),
-        "revise",
-        "does not name",
-    ),
-    "no start": (small(APPROVED), "p", "one start"),
-    "start that stops": (small(START, APPROVED), "s", "one outgoing flow"),
-    "unreachable": (
-        small(
-            START, TASK, APPROVED, REJECTED, '<bpmn:userTask id="u" camunda:assignee="${approver}"/>',
-            gateway("g", "n"), flow("a", "s", "t"), flow("b", "t", "g"), flow("y", "g", "end_approved", YES),
-            flow("n", "g", "end_rejected"),
-            flow("z", "u", "end_rejected"),
-        ),
-        "u",
-        "cannot be reached",
-    ),
-    "loop without a task": (
-        small(
-            START, gateway("g", "a"), gateway("h", "b"), TASK, REJECTED,
-            flow("0", "s", "g"), flow("a", "g", "h"), flow("b", "h", "g"), flow("c", "g", "t", "${days > 1}"),
-            flow("d", "t", "end_rejected"),
-        ),
-        "",
-        "loop without a task",
-    ),
-    "path without an end": (
-        small(START, TASK, REVISE, flow("0", "s", "t"), flow("1", "t", "r"), flow("2", "r", "t")),
-        "",
-        "reaches an end",
-    ),
-    "nobody approves": (small(START, APPROVED, flow("0", "s", "end_approved")), "end_approved", "nobody approved"),
-    "resubmission approves": (
-        small(
-            START, TASK, REVISE, gateway("g", "n"), gateway("h", "w"), APPROVED, WITHDRAWN,
-            flow("0", "s", "t"), flow("1", "t", "g"), flow("y", "g", "end_approved", YES), flow("n", "g", "r"),
-            flow("2", "r", "h"), flow("w", "h", "end_withdrawn"),
-            flow("x", "h", "end_approved", "${decision == 'resubmit'}"),
-        ),
-        "end_approved",
-        "nobody approved",
-    ),
-    "rejection approves": (
-        small(START, TASK, APPROVED, flow("0", "s", "t"), flow("1", "t", "end_approved")),
-        "t",
-        "'reject' here leads to 'end_approved'",
-    ),
-    "rejection goes to somebody else": (
-        small(
-            START, TASK, '<bpmn:userTask id="u" camunda:assignee="${second_approver}"/>', REJECTED,
-            flow("0", "s", "t"), flow("1", "t", "u"), flow("2", "u", "end_rejected"),
-        ),
-        "t",
-        "'reject' here leads to 'u'",
-    ),
-    "withdrawal goes on": (
-        small(START, TASK, REVISE, REJECTED, flow("0", "s", "t"), flow("1", "t", "r"), flow("2", "r", "end_rejected")),
-        "r",
-        "'withdraw' here leads to",
-    ),
-    "something after the end": (
-        small(
-            START, TASK, REJECTED,
-            flow("0", "s", "t"), flow("1", "t", "end_rejected"), flow("2", "end_rejected", "t"),
-        ),
-        "end_rejected",
-        "nothing leaves",
-    ),
-    "back to the start": (
-        small(START, TASK, flow("0", "s", "t"), flow("1", "t", "s")),
-        "t",
-        "nothing leads to a start",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CORPUS)
-def test_malformed_files_are_refused_with_element_and_reason(name: str) -> None:
-    file, element, reason = CORPUS[name]
-    began = time.process_time()
+def refusal(text: str) -> DefinitionRefused:
     with pytest.raises(DefinitionRefused) as refused:
-        compiled(file())
-    assert time.process_time() - began < 1
-    assert reason in refused.value.reason
-    if element:
-        assert refused.value.element == element
-
-
-def test_bytes_that_are_not_utf_8_are_refused() -> None:
-    with pytest.raises(DefinitionRefused, match="UTF-8"):
-        compile_bpmn(LEAVE.encode("utf-16"), TYPES, PEOPLE)
+        compiled(text)
+    return refused.value
 
 
 def test_the_shipped_files_compile_and_name_their_version() -> None:
@@ -244,25 +50,192 @@ def test_the_shipped_files_compile_and_name_their_version() -> None:
 
 
 def test_the_smallest_process() -> None:
-    text = MINIMAL.format(
-        START + TASK + gateway("g", "n") + APPROVED + REJECTED
-        + flow("a", "s", "t") + flow("b", "t", "g") + flow("n", "g", "end_rejected")
-        + flow("y", "g", "end_approved", YES)
-    )  # fmt: skip
-    node = compiled(text).nodes["g"]
-    assert [r.flow for r in node.routes] == ["y", "n"], "the default stands last"
+    definition = compiled(drawn(SMALL))
+    assert (definition.key, definition.start) == ("p", "submitted")
+    assert [r.flow for r in definition.nodes["g"].routes] == ["g_all_approved", "g_all_rejected"], "the default is last"
+    assert definition.nodes["g"].routes[0].condition == "${decision == 'approve'}"
+    assert definition.nodes["all_approved"].end == "approved"
+    assert definition.nodes["g"].incoming == ("a_g",)
+    assert definition.alone == {"a"}
+
+
+def test_a_parallel_gateway_knows_the_flows_it_waits_for() -> None:
+    definition = compiled(
+        drawn("""
+            submitted -> split+ -> a -> join+ -> g?
+            split+ -> b -> join+
+            g? -> all_approved: decision_a == 'approve' && decision_b == 'approve'
+            g? -> all_rejected
+        """)
+    )
+    assert definition.nodes["join"].incoming == ("a_join", "b_join")
+    assert [r.to for r in definition.nodes["split"].routes] == ["a", "b"]
+    assert definition.alone == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "who", "mode"),
+    [
+        ('camunda:assignee="${approver}"', ("approver",), Mode.ALL),
+        ('camunda:candidateUsers="${approver}, ${second}"', ("approver", "second"), Mode.ANY),
+        ('camunda:candidateGroups="finance,hr"', ("role:finance", "role:hr"), Mode.ANY),
+        ('camunda:candidateUsers="${second}" camunda:candidateGroups="hr"', ("second", "role:hr"), Mode.ANY),
+        (several(), ("reviewers",), Mode.ALL),
+        (several("${reviewers}"), ("reviewers",), Mode.ALL),
+        (several(how='isSequential="false"', until="${decision eq &quot;reject&quot;}"), ("reviewers",), Mode.ALL),
+        (several(how='isSequential="true"'), ("reviewers",), Mode.ORDER),
+        (several(until="${nrOfCompletedInstances &gt;= 1}"), ("reviewers",), Mode.ANY),
+    ],
+)
+def test_who_decides_a_task(attributes: str, who: tuple[str, ...], mode: Mode) -> None:
+    assert (task(attributes).who, task(attributes).mode) == (who, mode)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ('camunda:candidateUsers="${approver},,${second}"', "candidateUsers: '' should be written"),
+        ('camunda:candidateUsers="${approver},${approver}"', "'approver' is listed twice"),
+        ('camunda:candidateUsers="approver"', "candidateUsers: 'approver' should be written"),
+        ('camunda:candidateGroups="hr,"', "candidateGroups: '' is not the name of a role"),
+        ('camunda:assignee="${days &gt; 1}"', "should be one variable"),
+        ('camunda:assignee="${days}"', "unknown person 'days'; known: approver"),
+        ('camunda:assignee="${bean.find()}"', "assignee: cannot read"),
+        (several("days"), "collection: unknown person 'days'; known: approver"),
+        (several("initiator"), "collection: unknown person 'initiator'"),
+        (several("${bean.all()}"), "collection: cannot read"),
+        (several("a,b"), "collection: cannot read"),
+        (several(how='isSequential="maybe"'), "completionCondition: should be"),
+        (several(until="${nrOfCompletedInstances/nrOfInstances >= 0.5}"), "completionCondition: cannot read"),
+        (several(until="${nrOfCompletedInstances >= 2}"), "completionCondition: should be"),
+        (several().replace("${one}", "${approver}"), "a multi-instance task is assigned to ${one}"),
+        (several().replace("one", "approver"), "elementVariable: 'approver' should be a name of its own"),
+        (several().replace("one", "initiator"), "elementVariable: 'initiator' should be a name of its own"),
+        (several() + several().partition(">")[2], "<multiInstanceLoopCharacteristics> is given twice"),
+    ],
+)
+def test_who_decides_must_be_clear(attributes: str, reason: str) -> None:
+    found = refusal(drawn(SMALL, tasks={"a": attributes}))
+    assert (found.element, reason in found.reason) == ("a", True), found
+
+
+def reminded(after: str = "PT24H", more: str = 'cancelActivity="false"', task: str = "a") -> str:
+    return drawn(REVISED + "timer -> remind -> told", more=timer("timer", task, after, more))
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [("PT1M", 60), ("PT60S", 60), ("PT24H", 86_400), ("P1DT12H", 129_600), ("P366D", 31_622_400), ("PT90M30S", 5430)],
+)
+def test_a_timer_is_a_part_of_its_task(written: str, seconds: int) -> None:
+    definition = compiled(reminded(written))
+    assert definition.nodes["a"].timers == (Timer(id="timer", after_s=seconds, alarm=Alarm.REMIND),)
+    assert definition.nodes.keys().isdisjoint({"timer", "remind", "told"})
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "P",
+        "PT",
+        "P1DT",
+        "24H",
+        "T24H",
+        "PT-1H",
+        "-PT1H",
+        "PT1.5H",
+        "P1W",
+        "P1M",
+        "P1Y",
+        "PT１H",
+        "R/PT1H",
+        "2026-12-01",
+    ],
+)
+def test_other_durations_are_refused(written: str) -> None:
+    found = refusal(reminded(written))
+    assert (found.element, "is not a duration" in found.reason) == ("timer", True), found
+
+
+@pytest.mark.parametrize("written", ["PT59S", "P367D", "PT99999999S"])
+def test_a_timer_is_neither_too_short_nor_too_long(written: str) -> None:
+    found = refusal(reminded(written))
+    assert (found.element, "less than a minute or more than 366 days" in found.reason) == ("timer", True), found
+
+
+def test_timers_are_sorted_and_may_share_what_they_lead_to() -> None:
+    arrows = REVISED + "timer_late -> escalate -> told\ntimer_soon -> remind -> told\ntimer_own -> remind"
+    more = timer("timer_late", "a", "P2D") + timer("timer_soon", "a", "PT4H") + timer("timer_own", "revise", "P7D")
+    nodes = compiled(drawn(arrows, more=more)).nodes
+    assert [(t.after_s, t.alarm) for t in nodes["a"].timers] == [(14_400, "remind"), (172_800, "escalate")]
+    assert [t.alarm for t in nodes["revise"].timers] == ["remind"]
+
+
+def test_the_authors_own_task_is_never_given_to_somebody_else() -> None:
+    found = refusal(drawn(REVISED + "timer -> escalate -> told", more=timer("timer", "revise")))
+    assert (found.element, "only remind" in found.reason) == ("timer", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "topic"), [("rule", Topic.RULE), ("cc", Topic.CC), ("mail", Topic.MAIL)]
+)  # fmt: skip
+def test_service_tasks_have_a_topic(name: str, topic: Topic) -> None:
+    node = compiled(drawn(SMALL.replace("-> all_approved", f"-> {name} -> all_approved"))).nodes[name]
+    assert (node.topic, node.rules) == (topic, topic is Topic.RULE)
 
 
 def test_flowable_spelling_means_the_same() -> None:
-    spelled = LEAVE.replace("camunda:", "flowable:").replace(
+    text = drawn(SMALL, tasks={"a": several()})
+    spelled = text.replace("camunda:", "flowable:").replace(
         'xmlns:camunda="http://camunda.org/schema/1.0/bpmn"', 'xmlns:flowable="http://flowable.org/bpmn"'
     )
-    assert compiled(spelled).nodes == compiled(LEAVE).nodes
+    assert spelled != text
+    assert compiled(spelled).nodes == compiled(text).nodes
 
 
-def test_a_diagram_is_allowed() -> None:
-    diagram = '<bpmndi:BPMNDiagram xmlns:bpmndi="http://www.omg.org/spec/BPMN/20100524/DI" id="d"/></bpmn:definitions>'
-    assert compiled(LEAVE.replace("</bpmn:definitions>", diagram)).nodes == compiled(LEAVE).nodes
+HARMLESS = {
+    "a picture": ("</bpmn:definitions>", '<d:BPMNDiagram xmlns:d="http://www.omg.org/spec/BPMN/20100524/DI" id="d"/>'),
+    "documentation": ("<bpmn:startEvent", "<bpmn:documentation>How <b>we</b> do it</bpmn:documentation>"),
+    "an empty place for extensions": ("<bpmn:startEvent", "<bpmn:extensionElements/>"),
+    "a note": (
+        "<bpmn:startEvent",
+        '<bpmn:textAnnotation id="n"><bpmn:text>Ask early</bpmn:text></bpmn:textAnnotation>'
+        '<bpmn:association id="o" sourceRef="a" targetRef="n"/>',
+    ),
+    "a comment": ("<bpmn:startEvent", "<!-- the start -->"),
+}
+NOTED = (
+    ' id="file" name="trip" exporter="Camunda Modeler" exporterVersion="5.0"'
+    ' xmlns:modeler="http://camunda.org/schema/modeler/1.0" modeler:executionPlatform="Camunda Platform"'
+    ' modeler:executionPlatformVersion="7.21.0" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+    ' xsi:schemaLocation="http://www.omg.org/spec/BPMN/20100524/MODEL BPMN20.xsd"'
+    ' typeLanguage="http://www.w3.org/2001/XMLSchema" expressionLanguage="http://www.w3.org/1999/XPath"'
+)
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_has_no_meaning_changes_nothing(name: str) -> None:
+    before, extra = HARMLESS[name]
+    text = drawn(SMALL)
+    assert compiled(text.replace(before, extra + before, 1)).nodes == compiled(text).nodes
+
+
+def test_what_modelers_note_about_themselves_changes_nothing() -> None:
+    text = drawn(SMALL)
+    noted = text.replace("<bpmn:definitions", "<bpmn:definitions" + NOTED)
+    noted = noted.replace(
+        '<bpmn:process id="p"', '<bpmn:process id="p" isExecutable="true" camunda:historyTimeToLive="P1Y"'
+    )
+    assert compiled(noted).nodes == compiled(text).nodes
+
+
+@pytest.mark.parametrize("name", ["decision", "decision_a", "initiator"])
+def test_a_form_cannot_say_what_the_engine_says(name: str) -> None:
+    source = drawn(SMALL).encode()
+    for types, people in (({**TYPES, name: "text"}, PEOPLE), (TYPES, (*PEOPLE, name))):
+        with pytest.raises(DefinitionRefused, match="the engine's own"):
+            compile_bpmn(source, types, people)
 
 
 def test_a_form_that_does_not_fit_is_refused() -> None:

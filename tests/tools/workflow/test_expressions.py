@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.workflow.expressions import ExpressionRefused, Type, Value, check, holds, parse, variable
+from tools.workflow.expressions import ExpressionRefused, Type, Value, check, foreseen, holds, names, parse, variable
 
 TYPES: dict[str, Type] = {"days": "number", "currency": "text", "urgent": "truth"}
 VALUES: dict[str, Value] = {"days": Decimal("3.5"), "currency": "CNY", "urgent": False}
@@ -57,6 +57,18 @@ def test_conditions(text: str, expected: bool) -> None:
         "${" + "(" * 200 + "days" + ")" * 200 + "}",
         "${" + "!" * 400 + "urgent}",
         "${days > " + "1" * 600 + "}",
+        "${eval('1')}",
+        "${(lambda: days)()}",
+        "${'{0.__class__}'.format(days)}",
+        "${days ? true : false}",
+        "${days > 1}${days > 2}",
+        "${${days} > 1}",
+        "${da\u200bys > 1}",
+        "${d\u0430ys > 1}",
+        "${days > 1 \u202e|| urgent}",
+        "${currency == \u2018CNY\u2019}",
+        "${days > 1e999999999}",
+        "${days >\x00 1}",
     ],
 )
 def test_what_is_not_a_condition_is_refused(text: str) -> None:
@@ -76,6 +88,63 @@ def test_names_and_types_are_checked(text: str) -> None:
 def test_a_number_alone_is_not_a_truth() -> None:
     assert check(parse("${days}"), TYPES) == "number"
     assert holds(parse("${days}"), VALUES) is False
+
+
+def test_what_matters_must_have_a_value() -> None:
+    with pytest.raises(ExpressionRefused, match="no value for days"):
+        holds(parse("${days > 3 && urgent}"), {"urgent": True})
+    assert holds(parse("${days > 3 && urgent}"), {"urgent": False}) is False
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("${urgent && days > 1}", False),
+        ("${!urgent || days > 1}", True),
+        ("${days > 1 || days <= 1}", None),
+        ("${!(days > 1)}", None),
+        ("${'CNY' != currency}", None),
+        ("${urgent == (1 > 2)}", True),
+        ("${true}", True),
+    ],
+)
+def test_what_can_be_foreseen(text: str, expected: bool | None) -> None:
+    assert foreseen(parse(text), {"urgent": False}) is expected
+
+
+def test_names() -> None:
+    assert names(parse("${!(days > 3) && (urgent || currency == 'CNY')}")) == {"days", "urgent", "currency"}
+
+
+TRUTHS = st.recursive(
+    st.sampled_from(
+        ["days > 3", "days != 3.5", "currency == 'CNY'", "'USD' != currency", "urgent", "true", "urgent == false"]
+    ),
+    lambda inner: st.one_of(
+        inner.map(lambda one: f"!({one})"),
+        st.tuples(inner, st.sampled_from(["&&", "||", "=="]), inner).map(lambda it: f"(({it[0]}) {it[1]} ({it[2]}))"),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None)
+@given(
+    TRUTHS,
+    st.fixed_dictionaries(
+        {
+            "days": st.sampled_from([Decimal(0), Decimal("3.5"), Decimal(9)]),
+            "currency": st.sampled_from(["CNY", "USD"]),
+            "urgent": st.booleans(),
+        }
+    ),
+    st.sets(st.sampled_from(sorted(TYPES))),
+)
+def test_what_is_foreseen_holds_whatever_else_turns_out(text: str, values: dict[str, Value], known: set[str]) -> None:
+    tree = parse("${" + text + "}")
+    found = foreseen(tree, {name: values[name] for name in known})
+    assert found is None or found is holds(tree, values)
+    assert known < set(TYPES) or found is not None
 
 
 def test_variable() -> None:

@@ -7,18 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tools.office import LI, LIN, LONG, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, filled
+from tests.tools.company import LI, LIN, LONG, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled, refused
+from tests.tools.workflow.trip import trip, user
 from tools.spec import Person, ToolError
-from tools.workflow.process import Process, passes_by, shipped
+from tools.workflow.process import passes_by, shipped
 from tools.workflow.state import Filled
 
 LEAVE, EXPENSE = shipped()
-
-
-def refused(process: Process, form: dict[str, str], initiator: Person = ZHANG) -> ToolError:
-    with pytest.raises(ToolError) as error:
-        filled(process, form, initiator)
-    return error.value
+TRIP = trip(user("first", "approver"))
+NOTHING = {"handover": "", "cc": "", "attachment": ""}
 
 
 def test_a_leave_is_completed() -> None:
@@ -31,8 +28,9 @@ def test_a_leave_is_completed() -> None:
         "end_half": "pm",
         "reason": "胃疼",
         "approver": "U2",
+        **NOTHING,
     }
-    assert (found.days, found.estimated, found.people) == ("5", False, {"second_approver": "U3"})
+    assert (found.days, found.estimated, found.people) == ("5", False, {"second_approver": ("U3",)})
 
 
 def test_filling_in_what_was_filled_in_changes_nothing() -> None:
@@ -129,8 +127,8 @@ def test_up_to_one_day_needs_no_approver_and_passes_by_rule() -> None:
 
 
 def test_the_second_level_is_the_approvers_manager_else_a_director_never_the_author_or_the_first() -> None:
-    assert filled(LEAVE, LONG).people == {"second_approver": "U3"}
-    assert filled(LEAVE, {**LONG, "approver": "U5"}).people == {"second_approver": "U3"}, "no manager: a director"
+    assert filled(LEAVE, LONG).people == {"second_approver": ("U3",)}
+    assert filled(LEAVE, {**LONG, "approver": "U5"}).people == {"second_approver": ("U3",)}, "no manager: a director"
     assert refused(LEAVE, {**LONG, "approver": "U3"}).code == "no_level", "the only director is the first level"
     assert refused(LEAVE, LONG, WANG).code == "no_level", "the manager is the author"
     assert filled(LEAVE, {**SICK, "approver": "U3"}).people == {}, "short enough for one level"
@@ -191,18 +189,34 @@ def test_what_is_wrong_with_an_expense_is_named(change: dict[str, str], code: st
     ],
 )
 def test_large_and_foreign_amounts_need_finance(change: dict[str, str], finance: bool) -> None:
-    assert filled(EXPENSE, {**TAXI, **change}).people == ({"finance_approver": "U4"} if finance else {})
+    assert filled(EXPENSE, {**TAXI, **change}).people == ({"finance_approvers": ("U4",)} if finance else {})
 
 
 def test_the_threshold_is_a_setting() -> None:
     assert filled(EXPENSE, {**TAXI, "amount": "1000"}, threshold="5000").people == {}
-    assert filled(EXPENSE, {**TAXI, "amount": "5000"}, threshold="5000").people == {"finance_approver": "U4"}
+    assert filled(EXPENSE, {**TAXI, "amount": "5000"}, threshold="5000").people == {"finance_approvers": ("U4",)}
 
 
 def test_finance_is_never_the_author_or_the_first_approver() -> None:
-    zhao = PEOPLE[3]
     assert refused(EXPENSE, {**TAXI, "amount": "1000", "approver": "U4"}).code == "no_level"
-    assert refused(EXPENSE, {**TAXI, "amount": "1000"}, zhao).code == "no_level"
+    own = filled(EXPENSE, {**TAXI, "amount": "1000"}, ZHAO).people
+    assert own == {"finance_approvers": ("U3",)}, "the only one of finance is the author: their manager"
+
+
+def test_more_than_ten_days_need_a_third_level() -> None:
+    very_long = {**LONG, "end_date": "2026-12-07"}
+    assert refused(LEAVE, very_long).code == "no_level", "nobody is above 王五, and no other director"
+    boss = Person(id="U7", name="周总", roles=frozenset({"director"}))
+    found = filled(LEAVE, very_long, people=(*PEOPLE, boss))
+    assert found.people == {"second_approver": ("U3",), "third_approver": ("U7",)}
+
+
+def test_everybody_of_finance_is_asked_and_who_is_named_is_told() -> None:
+    other = Person(id="U7", name="孙七", roles=frozenset({"finance"}))
+    found = filled(EXPENSE, {**TAXI, "amount": "1000", "cc": "王五，李四光"}, people=(*PEOPLE, other))
+    assert found.people == {"finance_approvers": ("U4", "U7"), "cc_approved": ("U3", "U5")}
+    leave = filled(LEAVE, {**SHORT, "cc": "李四", "handover": "李四光"})
+    assert (leave.people, passes_by(LEAVE, leave)) == ({"cc_approved": ("U2", "U5")}, "short_leave")
 
 
 def test_control_characters_do_not_get_in() -> None:
@@ -231,3 +245,57 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_li_is_the_team_lead() -> None:
     """The company of these tests is as the tests above assume."""
     assert (ZHANG.manager, LI.manager) == (LI.id, WANG.id)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "F0123ABCD",
+        "https://example.slack.com/files/U1/F0123ABCD/note.pdf",
+        "https://files.example.com/病假条.pdf?x=1&y=2",
+        "https://example.com:8443/a",
+    ],
+)
+def test_an_attachment_is_a_reference_and_kept_as_it_is(reference: str) -> None:
+    assert filled(LEAVE, {**SICK, "attachment": reference}).values["attachment"] == reference
+    assert filled(LEAVE, {**SICK, "attachment": f"<{reference}|note>"}).values["attachment"] == reference
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "note.pdf",
+        "F1",
+        "http://example.com/a",
+        "ftp://example.com/a",
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "https://",
+        "https://localhost/a",
+        "https://admin:secret@example.com/a",
+        "https://example.com/a b",
+        "https://example.com/<@U1>",
+        "https://example.com/‮fdp.exe",
+        "https://[example.com/a",
+        "https://example.com/" + "a" * 500,
+    ],
+)
+def test_what_is_no_reference_is_refused(reference: str) -> None:
+    error = refused(LEAVE, {**SICK, "attachment": reference})
+    assert (error.code, error.field, error.ask) == ("bad_attachment", "attachment", True)
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [("3", "3"), ("2.50", "2.5"), ("1,200", "1200"), ("０", "0"), ("", ""), ("0.000001", "0.000001")],
+)
+def test_numbers_are_read(written: str, canonical: str) -> None:
+    found = filled(TRIP, {"approver": "U2", "travellers": written})
+    assert found.values["travellers"] == canonical
+    assert found.numbers["travellers"] == Decimal(canonical or 0), "nothing counts as 0 in conditions"
+
+
+@pytest.mark.parametrize("written", ["-1", "1e3", "NaN", "many", "1.0000001", "1234567890123", "1,2", "3 people"])
+def test_what_is_no_number_is_refused(written: str) -> None:
+    error = refused(TRIP, {"approver": "U2", "travellers": written})
+    assert (error.code, error.field) == ("bad_number", "travellers")

@@ -1,0 +1,154 @@
+"""The people and forms of these tests, and an engine to use in one line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from aiohttp import ClientSession
+from pydantic import SecretStr
+
+from tests.tools.workflow.remote.camunda import CamundaFace
+from tests.tools.workflow.remote.face import LOGIN, PASSWORD, Face, Fault
+from tests.tools.workflow.remote.flowable import FlowableFace
+from tools.spec import Person, ToolError
+from tools.workflow.calendar import Calendar
+from tools.workflow.commands import Decide
+from tools.workflow.completing import Completing
+from tools.workflow.engine import Moved
+from tools.workflow.process import compile_process, shipped
+from tools.workflow.remote.api import PAGE
+from tools.workflow.remote.camunda import Camunda
+from tools.workflow.remote.engine import RemoteEngine
+from tools.workflow.remote.flowable import Flowable, deployable
+from tools.workflow.remote.marks import MemoryMarks
+from tools.workflow.remote.rest import Rest
+from tools.workflow.state import Decision
+from tools.workflow.store import Store
+
+NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
+"""A Friday."""
+
+ZHANG = Person(id="U1", name="张三", email="zhangsan@example.com", locale="zh-CN", manager="U2")
+LI = Person(id="U2", name="李四", email="lisi@example.com", locale="zh-CN", manager="U3")
+WANG = Person(id="U3", name="王五", email="wangwu@example.com", roles=frozenset({"director"}))
+ZHAO = Person(id="ou_4", name="赵六", email="zhaoliu@example.com", roles=frozenset({"finance"}))
+"""With an id that Camunda does not accept."""
+PEOPLE = (ZHANG, LI, WANG, ZHAO)
+TABLE = {"lisi@example.com": "lisi", "ou_4": "zhaoliu"}
+"""李四 by e-mail address, 赵六 by id, the others by their own ids."""
+
+SICK = {"leave_type": "sick", "start_date": "2026-11-23", "end_date": "2026-11-24", "reason": "胃疼", "approver": "U2"}
+"""Two working days: one level."""
+LONG = {**SICK, "end_date": "2026-11-27"}
+"""Five: two levels."""
+SHORT = {"leave_type": "personal", "start_date": "2026-11-23", "end_date": "2026-11-23", "reason": "搬家"}
+"""One: passes by rule."""
+DESK = {"amount": "86.5", "approver": "U2"}
+"""One level, as often as one likes."""
+SOFA = {"amount": "1,200.50", "approver": "U2"}
+"""Also goes to finance."""
+HERE = Path(__file__).parent
+SPEND = compile_process((HERE / "spend.bpmn").read_bytes(), (HERE / "spend.toml").read_bytes())
+FORM = (
+    (HERE / "spend.toml")
+    .read_bytes()
+    .replace(b'key = "spend"', b'key = "pair"')
+    .replace(b'number = "S"', b'number = "P"')
+)
+PAIR = compile_process((HERE / "pair.bpmn").read_bytes(), FORM)
+"""Two decide at the same time."""
+PROCESSES = (*shipped(), SPEND, PAIR)
+
+ENGINES = {"flowable": (FlowableFace, Flowable), "camunda": (CamundaFace, Camunda)}
+
+
+@dataclass
+class People:
+    known: list[Person] = field(default_factory=lambda: list(PEOPLE))
+
+    async def get(self, person: str) -> Person | None:
+        return next((p for p in self.known if p.id == person), None)
+
+    async def everyone(self) -> tuple[Person, ...]:
+        return tuple(self.known)
+
+
+@dataclass
+class World:
+    """A remote engine, and our engine over it."""
+
+    face: Face
+    kind: str
+    session: ClientSession
+    url: str
+    marks: MemoryMarks = field(default_factory=MemoryMarks)
+    people: People = field(default_factory=People)
+    seconds: float = 0.0
+    keys: Any = field(default_factory=lambda: count(1))
+    slept: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.marks.now = lambda: self.seconds
+        self.engine = self.another(self.marks)
+
+    def another(
+        self, marks: MemoryMarks, password: str = PASSWORD, timeout_s: float = 30, page: int = PAGE
+    ) -> RemoteEngine:
+        """Over the same remote engine; with marks of its own it is a bot that knows nothing of ours."""
+        rest = Rest(self.session, self.url, LOGIN, SecretStr(password), timeout_s)
+        api = ENGINES[self.kind][1](rest, page)
+        return RemoteEngine(
+            api, marks, PROCESSES, self.people, TABLE, self.completing, clock=lambda: self.seconds, sleep=self.sleep
+        )
+
+    def completing(self, store: Store) -> Completing:
+        return Completing(store, self.people, Calendar(), {}, ())
+
+    async def sleep(self, seconds: float) -> None:
+        """Long enough for others to get on."""
+        self.slept.append(seconds)
+        await asyncio.sleep(min(seconds, 0.001))
+
+    def fault(self, name: str) -> Fault:
+        return Fault[name]
+
+    def key(self) -> str:
+        return f"k{next(self.keys)}"
+
+    async def start(self, form: Mapping[str, str] = SICK, process: str = "leave", key: str = "") -> Moved:
+        return await self.engine.start(process, form, ZHANG.id, key or self.key(), NOW)
+
+    async def task(self, request: str) -> str:
+        """The one open task of a request."""
+        (task,) = (await self.engine.request(request)).open_tasks
+        return task.id
+
+    async def decide(
+        self, task: str, actor: Person, decision: str, opinion: str = "", *, key: str = "", **more: Any
+    ) -> Moved:
+        command = Decide(task=task, actor=actor.id, decision=Decision(decision), opinion=opinion, to=more.pop("to", ""))
+        return await self.engine.act(command, key or self.key(), NOW, **more)
+
+
+@asynccontextmanager
+async def world_of(kind: str) -> AsyncIterator[World]:
+    face = ENGINES[kind][0]()
+    for process in PROCESSES:
+        face.runner.deploy(process, deployable(process.bpmn) if kind == "flowable" else process.bpmn)
+    async with face.served() as url, ClientSession() as session:
+        yield World(face, kind, session, url)
+
+
+async def refused(work: Any) -> ToolError:
+    with pytest.raises(ToolError) as error:
+        await work
+    return error.value

@@ -1,0 +1,112 @@
+"""What the REST faces of both stand-ins share: a login, ways to fail, and the loopback server they run on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from aiohttp import encode_basic_auth, web
+from aiohttp.test_utils import TestServer
+
+from tests.tools.workflow.remote.runner import Broken, Runner
+
+LOGIN, PASSWORD = "rest-admin", "s3cret-pässword"
+
+
+class Fault(Enum):
+    """What becomes of a write."""
+
+    LOST = "it is done, and the connection breaks before the answer"
+    SWALLOWED = "the connection breaks before it is done"
+    SILENT = "it is done, and no answer ever comes"
+    LATE = "it is done after the connection broke"
+    REFUSED = "503 from something in between"
+
+
+@dataclass
+class Face:
+    """A server on loopback. `faults`: for the next writes whose path ends so, in order."""
+
+    runner: Runner = field(default_factory=Runner)
+    faults: list[tuple[str, Fault]] = field(default_factory=list)
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    """Method, path and query."""
+    late: list[Callable[[], Any]] = field(default_factory=list)
+    crowded: bool = False
+    """True: writers read, and only then write, as threads of the real engine do."""
+
+    base = ""
+    above = ""
+
+    def routes(self) -> list[web.RouteDef]:
+        raise NotImplementedError
+
+    def unauthorised(self) -> web.Response:
+        raise NotImplementedError
+
+    def broken(self, request: web.Request, what: Broken) -> web.Response:
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[str]:
+        """The base URL."""
+        app = web.Application(middlewares=[self._through])
+        app.add_routes(self.routes())
+        async with TestServer(app) as server:
+            yield f"http://{server.host}:{server.port}{self.base}"
+
+    @web.middleware
+    async def _through(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        self.calls.append((request.method, str(request.rel_url)))
+        login = request.headers.get("Authorization", "")
+        if login != encode_basic_auth(LOGIN, PASSWORD):
+            return self.unauthorised()
+        fault = self._fault(request)
+        if fault is Fault.REFUSED:
+            return web.Response(status=503, text="<html>Service Unavailable</html>")
+        if fault is Fault.SWALLOWED:
+            return self._cut(request)
+        if fault is Fault.LATE:
+            body = await request.read()
+            self.late.append(lambda: (body, handler(request)))
+            return self._cut(request)
+        answer = await self._handled(request, handler)
+        if fault is Fault.SILENT:
+            await asyncio.Event().wait()
+        return self._cut(request) if fault is Fault.LOST else answer
+
+    async def _handled(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        try:
+            answer: web.StreamResponse = await handler(request)
+        except Broken as broken:
+            return self.broken(request, broken)
+        return answer
+
+    def _fault(self, request: web.Request) -> Fault | None:
+        if self.faults and request.method != "GET" and request.path.endswith(self.faults[0][0]):
+            return self.faults.pop(0)[1]
+        return None
+
+    def _cut(self, request: web.Request) -> web.Response:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    async def come_true(self) -> None:
+        """What came late is done by now."""
+        for do in self.late:
+            _, work = do()
+            await work
+        self.late.clear()
+
+    async def others_read(self) -> None:
+        if self.crowded:
+            await asyncio.sleep(0)
+
+
+def json_text(data: Any, status: int = 200) -> web.Response:
+    return web.json_response(data, status=status)

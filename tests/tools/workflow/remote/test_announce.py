@@ -1,0 +1,112 @@
+"""Remote engines tell nobody anything; whoever has something to do hears of it all the same, once."""
+
+from __future__ import annotations
+
+from tests.tools.workflow.remote.company import DESK, LI, LONG, NOW, SHORT, SICK, WANG, ZHANG, World
+from tools.workflow.commands import Comment, Transfer, Urge, Withdraw
+from tools.workflow.remote.marks import MemoryMarks
+
+LUNCH = NOW.replace(hour=18)
+"""When it is ten in the zone of 李四, who has none and so lives by UTC."""
+
+
+async def told(world: World) -> list[tuple[str, str, str]]:
+    """What is announced, until nothing is left: kind, person, and what is said of it."""
+    found = []
+    while events := await world.engine.outbox(2):
+        found += [(e.kind, e.data["person"], e.data.get("why") or e.data.get("status") or "") for e in events]
+        await world.engine.sent([e.id for e in events])
+    return found
+
+
+async def test_each_assignee_in_turn_and_then_the_author_hears_of_it(world: World) -> None:
+    await world.start(LONG)
+    assert await told(world) == [("assigned", "U2", "")]
+    await world.decide(await world.task("L-0001"), LI, "approve")
+    assert await told(world) == [("task_closed", "U2", "decided"), ("assigned", "U3", "")]
+    await world.decide(await world.task("L-0001"), WANG, "approve", "好的")
+    events = await world.engine.outbox(10)
+    assert [e.kind for e in events] == ["task_closed", "ended"]
+    wanted = {"request": "L-0001", "person": "U1", "status": "approved", "by": "U3", "by_name": "王五"}
+    assert events[1].data == {**wanted, "opinion": "好的", "rule": ""}
+
+
+async def test_what_was_not_sent_is_told_again_and_what_was_is_not(world: World) -> None:
+    await world.start(SICK)
+    first = await world.engine.outbox(10)
+    assert first and await world.engine.outbox(10) == first
+    await world.engine.sent([e.id for e in first])
+    world.seconds += 60
+    assert await world.engine.outbox(10) == []
+
+
+async def test_nobody_is_told_of_their_own_doing(world: World) -> None:
+    await world.start(SHORT)
+    assert await told(world) == [], "it passed by rule, and the answer said so"
+    await world.start(DESK, "spend")
+    await world.engine.act(Withdraw(request="S-0001", actor=ZHANG.id), "w", NOW)
+    assert await told(world) == [], "its task came and went before anybody had a card"
+
+
+async def test_a_withdrawn_request_s_card_is_closed(world: World) -> None:
+    await world.start(SICK)
+    await told(world)
+    await world.engine.act(Withdraw(request="L-0001", actor=ZHANG.id, reason="不去了"), "w", NOW)
+    assert await told(world) == [("task_closed", "U2", "withdrawn")]
+
+
+async def test_a_transferred_task_s_card_goes_to_whoever_has_it(world: World) -> None:
+    await world.start(SICK)
+    await told(world)
+    await world.engine.act(Transfer(task=await world.task("L-0001"), actor=LI.id, person=WANG.id), "t", NOW)
+    assert await told(world) == [("task_closed", "U2", "transferred"), ("assigned", "U3", "")]
+
+
+async def test_what_was_done_elsewhere_is_found_at_the_next_look(world: World) -> None:
+    await world.start(SICK)
+    await told(world)
+    task = await world.task("L-0001")
+    elsewhere = world.another(MemoryMarks())
+    await elsewhere.act(Transfer(task=task, actor=LI.id, person=WANG.id), "t", NOW)
+    assert await told(world) == [], "not yet: the engine was looked at just now"
+    world.seconds += 11
+    assert await told(world) == [("task_closed", "U2", "transferred"), ("assigned", "U3", "")]
+
+
+async def test_a_request_removed_in_the_engine_s_own_page_is_told_as_nobody_s_doing(world: World) -> None:
+    await world.start(SICK)
+    await told(world)
+    (run,) = world.face.runner.state.runs.values()
+    world.face.runner.remove(run, "an administrator")
+    world.seconds += 11
+    kinds = await told(world)
+    assert kinds == [("task_closed", "U2", "withdrawn"), ("ended", "U1", "withdrawn")]
+
+
+async def test_a_quiet_look_reads_only_the_open_tasks(world: World) -> None:
+    for _ in range(3):
+        await world.start(DESK, "spend")
+    await told(world)
+    world.seconds += 11
+    await told(world)
+    world.face.calls.clear()
+    world.seconds += 11
+    assert await told(world) == []
+    assert len(world.face.calls) == len(await world.engine.processes()), "one page for each process"
+
+
+async def test_two_bots_announce_the_same_under_the_same_name(world: World) -> None:
+    await world.start(SICK)
+    other = world.another(world.marks)
+    assert await other.outbox(10) == await world.engine.outbox(10)
+
+
+async def test_words_to_people_are_told_once_however_often_they_are_sent(world: World) -> None:
+    await world.start(SICK)
+    await told(world)
+    urge = Urge(task=await world.task("L-0001"), actor=ZHANG.id)
+    for _ in range(2):
+        await world.engine.act(urge, "u", LUNCH)
+        await world.engine.act(Comment(request="L-0001", actor=ZHANG.id, text="急"), "c", NOW)
+    assert sorted(await told(world)) == [("commented", "U2", ""), ("urged", "U2", "")]
+    assert len((await world.engine.task(await world.task("L-0001"))).task.urged) == 1

@@ -1,0 +1,169 @@
+"""The remote engines check nothing: everything that people may not do is refused here, before they are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tools.workflow.remote.company import (
+    LI,
+    LONG,
+    NOW,
+    PEOPLE,
+    PROCESSES,
+    SHORT,
+    SICK,
+    WANG,
+    ZHANG,
+    ZHAO,
+    World,
+    refused,
+)
+from tools.workflow.commands import Decide, Transfer
+from tools.workflow.process import compile_process, shipped
+from tools.workflow.remote.flowable import deployable
+from tools.workflow.state import Decision, Delegation, Filled, Status
+
+
+def complete(world: World, task: str, decision: str) -> None:
+    """Somebody goes to the engine past us."""
+    world.face.runner.complete(task.rpartition("-")[2], {"decision": decision})
+
+
+def writes(world: World) -> list[tuple[str, str]]:
+    return [c for c in world.face.calls if c[0] != "GET" and "jobs" not in c[1] and "fetchAndLock" not in c[1]]
+
+
+async def test_the_engine_itself_would_let_anybody_complete_anything(world: World) -> None:
+    """The negative control: without our check this is what would happen."""
+    await world.start(SICK)
+    complete(world, await world.task("L-0001"), "approve")
+    await world.engine.tick(NOW)
+    request = await world.engine.request("L-0001")
+    assert request.status is Status.APPROVED and request.tasks[0].outcome == "settled", (
+        "and nobody is said to have done it"
+    )
+
+
+@pytest.mark.parametrize(("actor", "code"), [(ZHANG, "own_request"), (WANG, "not_assignee"), (ZHAO, "not_assignee")])
+@pytest.mark.parametrize("decision", ["approve", "reject", "return"])
+async def test_only_the_assignee_decides_and_the_engine_is_not_even_asked(
+    world: World, actor: object, code: str, decision: str
+) -> None:
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    world.face.calls.clear()
+    command = Decide(task=task, actor=actor.id, decision=Decision(decision), opinion="x")  # type: ignore[attr-defined]
+    assert (await refused(world.engine.act(command, "k", NOW))).code == code
+    assert (await refused(world.engine.check(command, NOW))).code == code
+    assert not writes(world)
+
+
+async def test_nobody_stands_in_even_if_the_command_says_so(world: World) -> None:
+    await world.start(SICK)
+    standing = Delegation(id="d", person=LI.id, deputy=WANG.id, start=NOW, end=NOW.replace(year=2027))
+    command = Decide(task=await world.task("L-0001"), actor=WANG.id, decision=Decision.APPROVE, standing=standing)
+    assert (await refused(world.engine.act(command, "k", NOW))).code == "not_assignee"
+
+
+async def test_a_resubmission_is_filled_in_here_whatever_the_command_brings(world: World) -> None:
+    await world.start(LONG)
+    await world.decide(await world.task("L-0001"), LI, "reject", "太长")
+    forged = Filled(values={**SICK, "approver": ZHANG.id})
+    command = Decide(task=await world.task("L-0001"), actor=ZHANG.id, decision=Decision.RESUBMIT, filled=forged)
+    moved = await world.engine.act(command, "k", NOW)
+    assert moved.waits_for == (LI.id,) and moved.days == "5"
+
+
+async def test_a_rejection_needs_an_opinion(world: World) -> None:
+    await world.start(SICK)
+    error = await refused(world.decide(await world.task("L-0001"), LI, "reject", "  "))
+    assert (error.code, error.field) == ("missing_opinion", "opinion")
+
+
+async def test_nobody_decides_two_levels(world: World) -> None:
+    await world.start(LONG)
+    await world.decide(await world.task("L-0001"), LI, "approve")
+    second = await world.task("L-0001")
+    to_li = Transfer(task=second, actor=WANG.id, person=LI.id)
+    assert (await refused(world.engine.act(to_li, "k", NOW))).code == "own_level"
+
+
+async def test_a_task_is_never_given_to_the_author(world: World) -> None:
+    await world.start(SICK)
+    to_author = Transfer(task=await world.task("L-0001"), actor=LI.id, person=ZHANG.id)
+    assert (await refused(world.engine.act(to_author, "k", NOW))).code == "own_request"
+
+
+async def test_what_was_confirmed_is_what_is_started_and_decided(world: World) -> None:
+    leave = (await world.engine.processes())[0]
+    filled = await world.engine.fill(leave, SICK, ZHANG.id, NOW)
+    other = world.engine.start("leave", LONG, ZHANG.id, "a", NOW, filled.sha)
+    assert (await refused(other)).code == "request_changed" and not world.face.runner.state.runs
+    await world.engine.start("leave", SICK, ZHANG.id, "b", NOW, filled.sha)
+    task = await world.task("L-0001")
+    assert (await refused(world.decide(task, LI, "approve", seen="0" * 16))).code == "request_changed"
+    assert (await world.decide(task, LI, "approve", seen=filled.sha)).status is Status.APPROVED
+
+
+async def test_a_changed_assignee_in_the_engine_is_who_decides(world: World) -> None:
+    """Somebody used the engine's own page."""
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    world.face.runner.work(task.rpartition("-")[2]).assignee = "U3"
+    assert (await refused(world.decide(task, LI, "approve"))).code == "not_assignee"
+    assert (await world.decide(task, WANG, "approve")).status is Status.APPROVED
+
+
+async def test_an_unknown_user_of_the_engine_is_nobody_of_ours(world: World) -> None:
+    """`U2` is 李四's id here, but in the engine he is `lisi`: whoever is called `U2` there is somebody else."""
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    world.face.runner.work(task.rpartition("-")[2]).assignee = None
+    for person in PEOPLE:
+        error = await refused(world.decide(task, person, "approve"))
+        assert error.code == ("own_request" if person is ZHANG else "not_assignee")
+
+
+async def test_a_process_of_the_same_name_that_means_something_else_is_not_used(world: World) -> None:
+    leave, _ = shipped()
+    skipped = leave.bpmn.replace(b"${days &lt;= 1}", b"${days &lt;= 100}")
+    world.face.runner.deploy(leave, skipped)
+    error = await refused(world.start(LONG))
+    assert error.code == "not_deployed" and not world.face.runner.state.runs
+
+
+def test_what_flowable_is_given_has_no_service_task_of_camunda_s() -> None:
+    for process in PROCESSES:
+        source = deployable(process.bpmn)
+        theirs = compile_process(source, process.toml).definition
+        assert theirs.model_copy(update={"version": ""}) == process.definition.model_copy(update={"version": ""})
+        assert b'type="external"' not in source and b"camunda:topic" not in source
+        assert source.count(b"xmlns:flowable=") == 1 and deployable(source) == source
+
+
+async def test_a_process_that_is_only_drawn_differently_is_the_same(world: World) -> None:
+    leave, _ = shipped()
+    world.face.runner.deploy(leave, leave.bpmn.replace(b"</bpmn:process>", b"</bpmn:process><!-- drawn again -->"))
+    assert (await world.start(SICK)).status is Status.WAITING
+
+
+async def test_a_process_that_is_not_deployed_is_said_to_be_missing(world: World) -> None:
+    world.face.runner.deployed.clear()
+    assert (await refused(world.start(SHORT))).code == "not_deployed"
+
+
+async def test_instances_that_others_started_are_not_ours(world: World) -> None:
+    deployed = world.face.runner.latest("leave")
+    assert deployed
+    variables = {"initiator": "U1", "days": 3.0, "approver": "lisi", "decision": None}
+    run = world.face.runner.start(deployed, "L-0001", variables, "somebody")
+    assert (await refused(world.engine.request("L-0001"))).code == "no_request"
+    assert not (await world.engine.todo(LI.id, NOW)).total and not await world.engine.mine(ZHANG.id)
+    assert (await world.start(SICK)).request == "L-0002", "a number that is in use is passed over"
+    assert not run.ended
+
+
+async def test_a_process_in_which_several_decide_one_step_is_not_offered_and_not_started(world: World) -> None:
+    assert [p.key for p in await world.engine.processes()] == ["leave", "spend", "pair"]
+    error = await refused(world.start({"amount": "5", "approver": "U2"}, "expense"))
+    assert error.code == "not_remote" and not world.face.runner.state.runs

@@ -1,0 +1,223 @@
+"""Whatever happens to a call, a command has at most one effect, and nobody is told the opposite of what is true."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.tools.workflow.remote.company import DESK, LI, NOW, SICK, WANG, ZHANG, World, refused
+from tests.tools.workflow.remote.face import Fault
+from tools.spec import EffectUnknown, ToolError
+from tools.workflow.commands import Comment, Decide, Transfer, Withdraw
+from tools.workflow.remote.marks import MemoryMarks
+from tools.workflow.state import Decision, Status
+
+START = {"flowable": "/runtime/process-instances", "camunda": "start"}
+REPEATED = 2
+"""How often a PUT or a DELETE is tried when connections break."""
+
+
+def approve(task: str) -> Decide:
+    return Decide(task=task, actor=LI.id, decision=Decision.APPROVE)
+
+
+def end(world: World, task: str) -> str:
+    """How the path of completing a task ends."""
+    return f"/{task.rpartition('-')[2]}" if world.kind == "flowable" else "/complete"
+
+
+@pytest.mark.parametrize(
+    "apart", [False, True], ids=["bots that share a store", "bots that know nothing of each other"]
+)
+async def test_of_twenty_who_decide_at_once_one_wins_and_the_others_are_told(world: World, apart: bool) -> None:
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    world.face.crowded = True
+    engines = [world.another(MemoryMarks() if apart else world.marks) for _ in range(20)]
+    results = await asyncio.gather(
+        *(engine.act(approve(task), f"d{n}", NOW) for n, engine in enumerate(engines)), return_exceptions=True
+    )
+    won = [r for r in results if not isinstance(r, BaseException)]
+    lost = [r for r in results if isinstance(r, ToolError)]
+    assert len(won) == 1 and won[0].status is Status.APPROVED
+    assert len(lost) == 19 and {error.code for error in lost} == {"task_closed"}
+
+
+async def test_a_command_repeated_with_its_key_has_one_effect_and_the_same_answer(world: World) -> None:
+    first = await world.start(SICK, key="s")
+    assert await world.start(SICK, key="s") == first and len(world.face.runner.state.runs) == 1
+    task = await world.task("L-0001")
+    answers = [await world.engine.act(approve(task), "d", NOW) for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert (await refused(world.engine.act(approve(task), "other", NOW))).code == "task_closed"
+
+
+async def test_a_command_is_known_again_by_the_engine_s_own_record(world: World) -> None:
+    """Our process died before it could note the answer."""
+    await world.start(SICK, key="s")
+    task = await world.task("L-0001")
+    await world.engine.act(approve(task), "d", NOW)
+    del world.marks.texts["answer:d"], world.marks.texts["answer:s"]
+    assert (await world.engine.act(approve(task), "d", NOW)).status is Status.APPROVED
+    assert (await world.start(SICK, key="s")).request == "L-0001"
+    assert len(world.face.runner.state.runs) == 1
+
+
+async def test_twenty_starts_with_one_key_are_one_request(world: World) -> None:
+    answers = await asyncio.gather(*(world.start(SICK, key="s") for _ in range(20)))
+    assert {a.request for a in answers} == {"L-0001"} and len(world.face.runner.state.runs) == 1
+
+
+async def test_the_engine_would_start_the_same_business_key_twice(world: World) -> None:
+    """The negative control."""
+    deployed = world.face.runner.latest("leave")
+    assert deployed
+    for _ in range(2):
+        world.face.runner.start(deployed, "L-0001", {"days": 1.0}, "x")
+    assert len(world.face.runner.state.runs) == 2
+
+
+async def test_a_start_whose_answer_was_lost_is_found_again(world: World) -> None:
+    world.face.faults.append((START[world.kind], Fault.LOST))
+    assert (await world.start(SICK)).request == "L-0001"
+    assert len(world.face.runner.state.runs) == 1
+
+
+async def test_a_start_that_nobody_answered_is_unknown_and_never_sent_again_while_it_may_come_true(
+    world: World,
+) -> None:
+    world.face.faults.append((START[world.kind], Fault.LATE))
+    for _ in range(2):
+        with pytest.raises(EffectUnknown):
+            await world.start(SICK, key="s")
+    await world.face.come_true()
+    assert (await world.start(SICK, key="s")).request == "L-0001"
+    assert len(world.face.runner.state.runs) == 1
+
+
+async def test_a_start_that_never_came_true_may_be_tried_again_later(world: World) -> None:
+    world.face.faults.append((START[world.kind], Fault.SWALLOWED))
+    with pytest.raises(EffectUnknown):
+        await world.start(SICK, key="s")
+    world.seconds += 301
+    assert (await world.start(SICK, key="s")).request == "L-0001", "with the number it was given"
+
+
+async def test_a_start_that_was_refused_may_be_tried_again_at_once(world: World) -> None:
+    world.face.faults.append((START[world.kind], Fault.REFUSED))
+    assert (await refused(world.start(SICK, key="s"))).code == "engine_failed"
+    assert (await world.start(SICK, key="s")).request == "L-0001"
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.SILENT])
+async def test_a_decision_that_was_made_although_nobody_answered_is_a_success(world: World, fault: Fault) -> None:
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    world.face.faults.append((end(world, task), fault))
+    hurried = world.another(world.marks, timeout_s=0.5)
+    assert (await hurried.act(approve(task), "d", NOW)).status is Status.APPROVED
+
+
+async def test_a_decision_that_may_or_may_not_be_made_is_unknown_until_it_is_seen(world: World) -> None:
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    world.face.faults.append((end(world, task), Fault.LATE))
+    with pytest.raises(EffectUnknown):
+        await world.engine.act(approve(task), "d", NOW)
+    assert world.slept[-4:] == [0.0, 0.2, 1.0, 2.0], "it was looked for"
+    await world.face.come_true()
+    assert (await world.engine.act(approve(task), "d", NOW)).status is Status.APPROVED
+
+
+async def test_somebody_else_s_decision_is_not_taken_for_ours(world: World) -> None:
+    """Ours was not answered; meanwhile the task was decided from elsewhere."""
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    world.face.faults.append((end(world, task), Fault.SWALLOWED))
+
+    async def meanwhile(seconds: float) -> None:
+        if seconds == 0.2:
+            await elsewhere.act(Decide(task=task, actor=LI.id, decision=Decision.REJECT, opinion="不行"), "e", NOW)
+
+    elsewhere = world.another(MemoryMarks())
+    world.engine._sleep = meanwhile
+    assert (await refused(world.engine.act(approve(task), "d", NOW))).code == "task_closed"
+
+
+async def test_a_decision_that_something_in_between_refused_was_not_made(world: World) -> None:
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    world.face.faults.append((end(world, task), Fault.REFUSED))
+    error = await refused(world.engine.act(approve(task), "d", NOW))
+    assert (error.code, error.params) == ("engine_failed", {"status": "HTTP 503"})
+    assert (await world.engine.act(approve(task), "d", NOW)).status is Status.APPROVED
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.SWALLOWED])
+async def test_a_withdrawal_or_a_transfer_or_a_comment_is_as_sure_as_a_decision(world: World, fault: Fault) -> None:
+    for n in range(1, 4):
+        await world.start(DESK, "spend")
+        task = await world.task(f"S-000{n}")
+        instance = (await world.engine._reader.of_request(f"S-000{n}")).instance.id
+        item = task.rpartition("-")[2]
+        command, where = {
+            1: (Withdraw(request="S-0001", actor=ZHANG.id), f"/{instance}"),
+            2: (
+                Transfer(task=task, actor=LI.id, person=WANG.id),
+                {"flowable": f"/{item}", "camunda": "/assignee"}[world.kind],
+            ),
+            3: (Comment(request="S-0003", actor=LI.id, text="看过了"), "/variables"),
+        }[n]
+        posted = world.kind == "camunda" and n > 1
+        world.face.faults += [(where, fault)] * (1 if posted or fault is Fault.LOST else REPEATED)
+        if fault is Fault.LOST:
+            await world.engine.act(command, f"c{n}", NOW)
+        else:
+            with pytest.raises(EffectUnknown):
+                await world.engine.act(command, f"c{n}", NOW)
+            await world.engine.act(command, f"c{n}", NOW)
+        assert not world.face.faults
+    assert (await world.engine.request("S-0001")).status is Status.WITHDRAWN
+    assert (await world.engine.request("S-0002")).waits_for == ("U3",)
+    assert len((await world.engine.request("S-0003")).opinions) == 1
+
+
+async def test_an_approval_that_overtakes_a_withdrawal_stands(world: World) -> None:
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    instance = (await world.engine._reader.of_request("L-0001")).instance.id
+    world.face.faults += [(f"/{instance}", Fault.SWALLOWED)] * REPEATED
+
+    async def meanwhile(seconds: float) -> None:
+        if seconds == 0.2:
+            await elsewhere.act(approve(task), "e", NOW)
+
+    elsewhere = world.another(MemoryMarks())
+    world.engine._sleep = meanwhile
+    withdraw = Withdraw(request="L-0001", actor=ZHANG.id)
+    with pytest.raises((ToolError, EffectUnknown)):
+        await world.engine.act(withdraw, "w", NOW)
+    request = await world.engine.request("L-0001")
+    assert request.status is Status.APPROVED and request.opinions[-1].by == LI.id
+
+
+async def test_an_engine_that_goes_away_after_the_decision_leaves_it_unknown(world: World) -> None:
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    again = world.engine._reader.again
+
+    async def away(instance: object) -> None:
+        raise ToolError("engine_down", "away")
+
+    world.engine._reader.again = away  # type: ignore[method-assign, assignment]
+    with pytest.raises(EffectUnknown):
+        await world.engine.act(approve(task), "d", NOW)
+    world.engine._reader.again = again  # type: ignore[method-assign]
+    assert (await world.engine.act(approve(task), "d", NOW)).status is Status.APPROVED
+
+
+async def test_who_holds_a_request_too_long_lets_the_others_be_told(world: World) -> None:
+    await world.start(SICK)
+    await world.marks.put("alone:request:L-0001", "somebody", 1000)
+    assert (await refused(world.engine.act(approve(await world.task("L-0001")), "d", NOW))).code == "busy"

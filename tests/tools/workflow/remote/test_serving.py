@@ -1,0 +1,61 @@
+"""Service tasks wait in the engine until we have seen to them."""
+
+from __future__ import annotations
+
+from tests.tools.workflow.remote.company import LI, SICK, World
+from tests.tools.workflow.remote.face import Fault
+from tests.tools.workflow.remote.runner import Job
+from tools.workflow.graph import Alarm, Node, NodeKind, Route, Topic
+from tools.workflow.remote.serving import Servant
+
+JOBS = {"flowable": "/acquire/jobs", "camunda": "/fetchAndLock"}
+
+
+async def waiting(world: World, topic: str) -> Servant:
+    """A request with a service task that is called as the form's approver is, so that it is about them."""
+    await world.start(SICK)
+    engine, runner = world.engine, world.face.runner
+    (run,) = runner.state.runs.values()
+    node = Node(id="approver", kind=NodeKind.SERVICE, routes=(Route(flow="f", to="leave_approved"),))
+    runner.state.jobs["j1"] = Job("j1", run, node.model_copy(update={"topic": topic}))
+    await engine.sent([e.id for e in await engine.outbox(10)])
+    engine._announcer.look()
+    return Servant(engine._api, engine._reader, engine._announcer, [topic])
+
+
+async def told(world: World) -> list[tuple[str, str]]:
+    return [(e.kind, e.data["person"]) for e in await world.engine.outbox(10)]
+
+
+async def test_whom_the_process_names_is_told_and_may_read_it(world: World) -> None:
+    assert await (await waiting(world, Topic.CC)).serve() == 1
+    assert await told(world) == [("told", "U2")]
+    assert (await world.engine.request("L-0001")).cc == ("U2",)
+    assert [r.id for r in await world.engine.told(LI.id)] == ["L-0001"]
+    assert not world.face.runner.state.jobs
+
+
+async def test_a_mail_is_proposed_to_the_author(world: World) -> None:
+    await (await waiting(world, Topic.MAIL)).serve()
+    assert await told(world) == [("mail", "U1")]
+
+
+async def test_a_timer_of_the_engine_reminds_and_takes_nothing_away(world: World) -> None:
+    await (await waiting(world, Alarm.ESCALATE)).serve()
+    assert await told(world) == [("reminded", "U2")]
+    assert (await world.engine.request("L-0001")).waits_for == ("U2",)
+
+
+async def test_what_could_not_be_finished_is_told_once(world: World) -> None:
+    servant = await waiting(world, Topic.CC)
+    world.face.faults.append(("/complete", Fault.REFUSED))
+    assert await servant.serve() == 0
+    world.face.runner.state.jobs["j1"].worker = ""
+    assert await servant.serve() == 1
+    assert await told(world) == [("told", "U2")]
+
+
+async def test_an_engine_that_is_away_is_asked_again_later(world: World) -> None:
+    servant = await waiting(world, Topic.CC)
+    world.face.faults.append((JOBS[world.kind], Fault.REFUSED))
+    assert (await servant.serve(), await servant.serve()) == (0, 1)

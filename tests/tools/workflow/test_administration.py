@@ -1,0 +1,218 @@
+"""An administrator brings in a process, sees what a version changes, and moves requests to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tools.company import LONG, NOW, SICK
+from tests.tools.office import Office, decide, office, refused
+from tests.tools.workflow.history import LEAVE, NO, YES, lived, on, other
+from tools.workflow.administration import (
+    NOBODY,
+    Difference,
+    Moving,
+    Rehearsal,
+    differences,
+    migrate,
+    refuse_clash,
+    versions,
+)
+from tools.workflow.audit import Verification
+from tools.workflow.commands import Migrate
+from tools.workflow.embedded import EmbeddedEngine
+from tools.workflow.graph import DefinitionRefused
+from tools.workflow.memory_store import MemoryStore
+from tools.workflow.process import Process, compile_process, shipped
+from tools.workflow.state import Decision, Status
+
+FILES = Path(__file__).parent / "processes"
+TRIP = {
+    "destination": "上海",
+    "start_date": "2026-12-01",
+    "end_date": "2026-12-03",
+    "reason": "拜访客户",
+    "approver": "李四",
+    "administration": "李四光",
+}
+ROOT = "system:admin:root"
+
+
+def brought() -> Process:
+    """The business trip, which lives in no code."""
+    return compile_process((FILES / "trip.bpmn").read_bytes(), (FILES / "trip.toml").read_bytes())
+
+
+def rewritten(process: Process, old: str, new: str, *, form: bool = False) -> Process:
+    bpmn, toml = (content.decode() for content in (process.bpmn, process.toml))
+    assert old in (toml if form else bpmn)
+    changed = (bpmn, toml.replace(old, new)) if form else (bpmn.replace(old, new), toml)
+    return compile_process(*(text.encode() for text in changed))
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def there(store: MemoryStore) -> Office:
+    return office(store)
+
+
+async def moved(store: MemoryStore, process: Process, *requests: str, dry: bool = False) -> list[Moving]:
+    return [one async for one in migrate(store, process, requests, ROOT, NOW, dry=dry)]
+
+
+async def outcome(store: MemoryStore, process: Process, *requests: str) -> list[str]:
+    return [one.refused.code if one.refused else "moved" for one in await moved(store, process, *requests)]
+
+
+# Another process
+
+
+async def test_a_process_of_ones_own_works_without_any_code(store: MemoryStore, there: Office) -> None:
+    assert "trip" not in {p.key for p in await there.engine.processes()}
+    await EmbeddedEngine(store, shipped(), NOBODY).deploy(brought())
+    assert "trip" in {p.key for p in await there.engine.processes()}, "a bot that was running sees it at once"
+    assert await there.start(TRIP, process="trip") == "T-0001"
+    await decide(there.engine, "T-0001-1", "U2", YES)
+    assert set((await there.engine.request("T-0001")).waits_for) == {"U4", "U5"}, "finance and administration at once"
+    await decide(there.engine, "T-0001-3", "U5", YES)
+    assert (await there.engine.request("T-0001")).status is Status.WAITING
+    await decide(there.engine, "T-0001-2", "U4", YES)
+    request = await there.engine.request("T-0001")
+    assert (request.status, request.cc) == (Status.APPROVED, ("U3",))
+
+
+async def test_its_requests_come_back_to_their_author_when_anybody_refuses(store: MemoryStore, there: Office) -> None:
+    await there.engine.deploy(brought())
+    await there.start(TRIP, process="trip")
+    await decide(there.engine, "T-0001-1", "U2", YES)
+    await decide(there.engine, "T-0001-2", "U4", NO, "预算不够")
+    await decide(there.engine, "T-0001-3", "U5", YES)
+    request = await there.engine.request("T-0001")
+    assert (request.status, request.waits_for) == (Status.REVISE, ("U1",))
+    await decide(there.engine, "T-0001-4", "U1", Decision.RESUBMIT, form={"destination": "杭州"})
+    assert (await there.engine.request("T-0001")).waits_for == ("U2",)
+
+
+async def test_requests_of_two_processes_are_never_numbered_alike(store: MemoryStore) -> None:
+    clashing = rewritten(brought(), 'number = "T"', 'number = "L"', form=True)
+    with pytest.raises(DefinitionRefused, match="leave"):
+        refuse_clash(clashing, await versions(store, shipped()))
+    refuse_clash(brought(), await versions(store, shipped()))
+    refuse_clash(other(LEAVE), await versions(store, shipped()))
+
+
+# Versions
+
+
+async def test_every_version_with_where_it_comes_from_and_how_many_are_under_way(store: MemoryStore) -> None:
+    engine = await lived(store)
+    await engine.start("leave", on(SICK, "21", "22"), "U1", "x", NOW)
+    leave = [v for v in await versions(store, shipped()) if v.key == "leave"]
+    assert [(v.version, v.shipped, v.deployed, v.current, v.running) for v in leave] == [
+        (other(LEAVE).version, False, True, True, 2),
+        (LEAVE.version, True, False, False, 0),
+    ]
+    (expense,) = [v for v in await versions(store, shipped()) if v.key == "expense"]
+    assert (expense.shipped, expense.deployed, expense.current) == (True, False, True)
+
+
+async def test_a_version_that_is_gone_says_so_and_hides_no_other(store: MemoryStore) -> None:
+    await lived(store)
+    del store.files[other(LEAVE).definition.version]
+    known = {v.version: v for v in await versions(store, shipped())}
+    assert known[other(LEAVE).version].process is None and "missing" in known[other(LEAVE).version].reason
+    assert known[LEAVE.version].process is not None
+
+
+def test_what_another_version_changes_is_told_exactly() -> None:
+    assert differences(LEAVE, other(LEAVE)) == (
+        Difference("long_leave.routes[long].condition", "${days > 3}", "${days > 30}"),
+    )
+    longer = rewritten(LEAVE, "max_length = 500", "max_length = 900", form=True)
+    assert differences(LEAVE, longer) == (Difference("field[reason].max_length", "500", "900"),)
+    assert differences(LEAVE, LEAVE) == ()
+
+
+def test_how_a_file_is_laid_out_is_no_change() -> None:
+    flows = ("      <bpmn:outgoing>long</bpmn:outgoing>\n", "      <bpmn:outgoing>not_long</bpmn:outgoing>\n")
+    assert differences(LEAVE, rewritten(LEAVE, flows[0] + flows[1], flows[1] + flows[0])) == ()
+
+
+# Moving
+
+
+async def test_requests_move_with_an_event_and_go_on_in_the_other_version(store: MemoryStore, there: Office) -> None:
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.deploy(other(LEAVE))
+    assert await outcome(store, other(LEAVE), "L-0001") == ["moved"]
+    event = (await there.engine.events("L-0001"))[-1]
+    assert isinstance(event.command, Migrate) and (event.by, event.via) == (ROOT, "command")
+    assert (await decide(there.engine, "L-0001-1", "U2", YES)).status is Status.APPROVED, "one level is enough there"
+    assert [finding async for finding in Verification(store).everything()] == []
+
+
+async def test_there_and_back_and_there_again(store: MemoryStore, there: Office) -> None:
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    for process in (other(LEAVE), LEAVE, other(LEAVE)):
+        assert await outcome(store, process, "L-0001") == ["moved"]
+        assert (await there.engine.request("L-0001")).definition == process.definition.version
+
+
+async def test_a_rehearsal_tells_the_same_and_changes_nothing(store: MemoryStore, there: Office) -> None:
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.start("leave", on(SICK, "01", "02"), "U1", "b", NOW)
+    await decide(there.engine, "L-0002-1", "U2", YES)
+    before = (dict(store.requests), {k: list(v) for k, v in store.records.items()}, dict(store.files))
+    rehearsed = await moved(store, other(LEAVE), "L-0001", "L-0002", dry=True)
+    assert [one.refused.code if one.refused else "moved" for one in rehearsed] == ["moved", "not_movable"]
+    assert (store.requests, store.records, store.files) == before
+    assert await outcome(store, other(LEAVE), "L-0001", "L-0002") == ["moved", "not_movable"]
+
+
+def test_a_rehearsal_can_write_nothing_else(store: MemoryStore) -> None:
+    for name in ("deploy", "announce", "sent", "forget_timer", "put_delegation", "end_delegation"):
+        with pytest.raises(AttributeError):
+            getattr(Rehearsal(store), name)
+
+
+async def test_a_step_that_was_come_through_must_be_the_same(store: MemoryStore, there: Office) -> None:
+    renamed = rewritten(LEAVE, 'name="审批 Approval"', 'name="一级审批 First"')
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    assert await outcome(store, renamed, "L-0001") == ["not_movable"]
+    assert (await there.engine.request("L-0001")).definition == LEAVE.definition.version
+
+
+async def test_a_gateway_that_was_come_through_must_be_the_same(store: MemoryStore, there: Office) -> None:
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    error = await refused(raising(await moved(store, rewritten(LEAVE, "days &lt;= 1", "days &lt;= 2"), "L-0001")))
+    assert (error.code, error.params["node"]) == ("not_movable", "length")
+
+
+async def test_a_form_that_lacks_what_the_version_asks_for_keeps_the_request_back(
+    store: MemoryStore, there: Office
+) -> None:
+    earlier = rewritten(LEAVE, "days &gt; 3}", "days &gt; 30}")
+    await there.engine.deploy(earlier)
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    error = await refused(raising(await moved(store, LEAVE, "L-0001")))
+    assert (error.code, error.params["what"]) == ("not_ready", "second_approver")
+    fewer = rewritten(earlier, 'name = "reason"', 'name = "why"', form=True)
+    error = await refused(raising(await moved(store, fewer, "L-0001")))
+    assert (error.code, error.params["what"]) == ("not_ready", "reason"), "it could not be resubmitted"
+
+
+async def raising(moving: list[Moving]) -> None:
+    for one in moving:
+        if one.refused:
+            raise one.refused
+
+
+async def test_a_request_of_a_version_that_is_gone_stays(store: MemoryStore, there: Office) -> None:
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    del store.files[LEAVE.definition.version]
+    assert await outcome(store, other(LEAVE), "L-0001") == ["not_ready"]

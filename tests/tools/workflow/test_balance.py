@@ -1,0 +1,147 @@
+"""What other requests leave: days that are free, and a yearly balance."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tools.company import LONG, SHORT, SICK, ZHANG, filled, refused, request
+from tools.spec import ToolError
+from tools.workflow.balance import balances
+from tools.workflow.calendar import Calendar
+from tools.workflow.process import shipped
+from tools.workflow.state import OPEN, Request, Status
+
+LEAVE, EXPENSE = shipped()
+ANNUAL = {**SICK, "leave_type": "annual"}
+"""Two days from Monday, 23 November."""
+
+
+def on(first: str, last: str, start_half: str = "am", end_half: str = "pm", kind: str = "annual") -> dict[str, str]:
+    days = {"start_date": first, "end_date": last, "start_half": start_half, "end_half": end_half}
+    return {**SICK, "leave_type": kind, **days}
+
+
+def left(form: dict[str, str], *earlier: Request, **more: str) -> list[tuple[str, str, str]]:
+    return list(balances(LEAVE.form, filled(LEAVE, form, more={"earlier": earlier}, **more)))
+
+
+def test_the_balance_is_what_is_left_after_this_request() -> None:
+    assert left(ANNUAL) == [("2026", "8", "10")]
+    assert left(ANNUAL, request(LEAVE, on("2026-12-07", "2026-12-11"))) == [("2026", "3", "10")]
+    assert left(ANNUAL, annual_days="15") == [("2026", "13", "15")]
+    assert left({**ANNUAL, "end_half": "am"}) == [("2026", "8.5", "10")]
+
+
+def test_a_persons_own_allowance_goes_before_everybodys() -> None:
+    zhang = ZHANG.model_copy(update={"allowance": Decimal("5.5")})
+    assert list(balances(LEAVE.form, filled(LEAVE, ANNUAL, zhang, annual_days="20"))) == [("2026", "3.5", "5.5")]
+
+
+def test_only_the_kind_that_has_a_balance_is_counted() -> None:
+    assert left(SICK) == []
+    assert left(ANNUAL, request(LEAVE, on("2026-12-07", "2026-12-11", kind="sick"))) == [("2026", "8", "10")]
+    other = on("2026-12-07", "2026-12-11", kind="sick")
+    assert filled(LEAVE, other, annual_days="1").days == "5", "more than the allowance"
+
+
+@pytest.mark.parametrize("status", Status)
+def test_running_and_approved_requests_count_and_no_others(status: Status) -> None:
+    week = request(LEAVE, on("2026-12-07", "2026-12-11"), status=status)
+    counts = status in OPEN or status is Status.APPROVED
+    assert left(ANNUAL, week) == [("2026", "3" if counts else "8", "10")]
+
+
+def test_too_little_is_refused_with_what_is_left() -> None:
+    week = request(LEAVE, on("2026-12-07", "2026-12-11"))
+    error = refused(LEAVE, on("2026-11-30", "2026-12-04", end_half="am"), more={"earlier": [week]}, annual_days="9")
+    assert (error.code, error.field, error.ask) == ("no_balance", "end_date", True)
+    assert {k: error.params[k] for k in ("left", "asked", "year")} == {"left": "4", "asked": "4.5", "year": "2026"}
+    assert error.params["label"] == {"zh": "年假", "en": "Annual leave"}
+
+
+def test_a_request_over_new_year_takes_from_both_years() -> None:
+    across = on("2026-12-30", "2027-01-05")
+    assert left(across) == [("2026", "8", "10"), ("2027", "8", "10")]
+    autumn = [request(LEAVE, on("2026-12-07", "2026-12-15"), id="L-0001")]
+    assert left(across, *autumn) == [("2026", "1", "10"), ("2027", "8", "10")]
+    error = refused(LEAVE, across, more={"earlier": [request(LEAVE, on("2026-12-07", "2026-12-17"))]})
+    assert (error.params["year"], error.params["left"], error.params["asked"]) == ("2026", "1", "2")
+    assert left(on("2027-03-01", "2027-03-08"), request(LEAVE, across)) == [("2027", "2", "10")]
+
+
+def test_last_years_leave_is_not_this_years() -> None:
+    assert left(ANNUAL, request(LEAVE, on("2025-12-15", "2025-12-25"))) == [("2026", "8", "10")]
+
+
+@pytest.mark.parametrize(
+    ("form", "clashes"),
+    [
+        (on("2026-11-24", "2026-11-26"), True),
+        (on("2026-11-20", "2026-11-23", end_half="am"), True),
+        (on("2026-11-20", "2026-11-30"), True),
+        (on("2026-11-24", "2026-11-24", "pm", "pm"), False),  # the other ends at noon
+        (on("2026-11-24", "2026-11-24", "am", "am"), True),
+        (on("2026-11-20", "2026-11-20"), False),
+        (on("2026-11-25", "2026-11-25"), False),
+    ],
+)
+def test_the_same_half_day_is_never_asked_for_twice(form: dict[str, str], clashes: bool) -> None:
+    other = request(LEAVE, on("2026-11-23", "2026-11-24", end_half="am", kind="sick"), id="L-0007")
+    if not clashes:
+        assert filled(LEAVE, form, more={"earlier": [other]})
+        return
+    error = refused(LEAVE, form, more={"earlier": [other]})
+    assert (error.code, error.field, error.params["request"]) == ("overlap", "start_date", "L-0007")
+    assert (error.params["start"], error.params["end"]) == ("2026-11-23", "2026-11-24")
+
+
+@pytest.mark.parametrize("status", [Status.REJECTED, Status.WITHDRAWN])
+def test_what_ended_without_approval_leaves_its_days_free(status: Status) -> None:
+    assert filled(LEAVE, SICK, more={"earlier": [request(LEAVE, LONG, status=status)]})
+
+
+def test_without_itself_a_request_can_be_sent_again() -> None:
+    """The caller leaves it out of `earlier`; this is what would happen otherwise."""
+    assert refused(LEAVE, SICK, more={"earlier": [request(LEAVE, SICK)]}).code == "overlap"
+    assert filled(LEAVE, SICK, more={"earlier": []})
+
+
+def test_a_process_without_days_has_neither() -> None:
+    taxi = {"amount": "1", "category": "transport", "reason": "x", "approver": "U2"}
+    assert filled(EXPENSE, taxi, more={"earlier": [request(EXPENSE, taxi)]})
+
+
+HALF = st.sampled_from(["am", "pm"])
+SPANS = st.lists(st.tuples(st.dates(date(2026, 11, 23), date(2027, 2, 20)), st.integers(0, 6), HALF, HALF), max_size=8)
+
+
+def halves(request: Request) -> set[tuple[date, str]]:
+    """Every half day of a request."""
+    values = request.filled.values
+    first, last = (date.fromisoformat(values[name]) for name in ("start_date", "end_date"))
+    all_halves = {(first + timedelta(days=n), half) for n in range((last - first).days + 1) for half in ("am", "pm")}
+    return {h for h in all_halves if (first, values["start_half"]) <= h <= (last, values["end_half"])}
+
+
+@settings(deadline=None, max_examples=60)
+@given(SPANS)
+def test_whatever_is_asked_for_no_half_day_is_taken_twice_and_no_year_overdrawn(
+    spans: list[tuple[date, int, str, str]],
+) -> None:
+    taken: list[Request] = []
+    for n, (first, more, *both) in enumerate(spans):
+        try:
+            found = filled(LEAVE, on(str(first), str(first + timedelta(days=more)), *both), more={"earlier": taken})
+        except ToolError as error:
+            assert error.code in ("overlap", "no_balance", "zero_days", "end_before_start")
+            continue
+        taken.append(request(LEAVE, SHORT, id=f"L-{n:04d}").model_copy(update={"filled": found}))
+    together = [half for one in taken for half in halves(one)]
+    assert len(together) == len(set(together))
+    for year in (2026, 2027):
+        assert sum(Calendar().works(day)[0] for day, _ in together if day.year == year) <= 2 * 10

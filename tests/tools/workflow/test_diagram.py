@@ -1,0 +1,203 @@
+"""The picture of a process: complete, readable, and true to what was taken."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from itertools import combinations
+from pathlib import Path
+from xml.etree.ElementTree import Element, fromstring
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools.spec import ToolError
+from tools.workflow.diagram import font_file, has_diagram, painted, picture, png_of, svg_of
+from tools.workflow.layout import Box, Point, Shape, read_diagram
+from tools.workflow.lettering import LEADING, lines, unprintable, width
+from tools.workflow.placing import Placer, beside, segments
+
+FOLDER = resources.files("tools.workflow").joinpath("definitions")
+SHIPPED = {name: FOLDER.joinpath(f"{name}.bpmn").read_bytes() for name in ("leave", "expense")}
+LEAVE = SHIPPED["leave"]
+TAKEN = ("submitted", "to_length", "length", "longer", "first_level")
+SVG = "{http://www.w3.org/2000/svg}"
+PNG = b"\x89PNG\r\n\x1a\n"
+FONT = font_file()
+shipped = pytest.mark.parametrize("bpmn", SHIPPED.values(), ids=SHIPPED)
+
+
+def small(name: str, place: str = '<dc:Bounds x="10" y="10" width="120" height="80"/>') -> bytes:
+    """A process of one task."""
+    return f"""<bpmn:definitions xmlns:bpmn="http://www.omg.org/spec/BPMN/20100524/MODEL"
+    xmlns:bpmndi="http://www.omg.org/spec/BPMN/20100524/DI" xmlns:dc="http://www.omg.org/spec/DD/20100524/DC">
+    <bpmn:process id="p"><bpmn:userTask id="t" name="{name}"/></bpmn:process><bpmndi:BPMNDiagram><bpmndi:BPMNPlane>
+    <bpmndi:BPMNShape bpmnElement="t">{place}</bpmndi:BPMNShape></bpmndi:BPMNPlane></bpmndi:BPMNDiagram>
+    </bpmn:definitions>""".encode()
+
+
+def texts(svg: str) -> list[Element]:
+    return list(fromstring(svg).iter(f"{SVG}text"))
+
+
+def written(svg: str) -> str:
+    return " ".join(one.text or "" for one in texts(svg))
+
+
+def area(text: Element) -> Box:
+    """About what a line of text covers."""
+    size, wide = float(text.attrib["font-size"]), width(text.text or "") * float(text.attrib["font-size"])
+    x, y = float(text.attrib["x"]), float(text.attrib["y"])
+    return Box(x - wide / 2, y - size * 0.8, wide, size)
+
+
+def refused(bpmn: bytes, font: Path | None = None) -> str:
+    with pytest.raises(ToolError) as error:
+        png_of(bpmn, [], [], "zh", font)
+    return error.value.code
+
+
+@shipped
+def test_every_node_and_flow_of_the_shipped_processes_has_its_place(bpmn: bytes) -> None:
+    assert has_diagram(bpmn)
+    diagram = read_diagram(bpmn)
+    ids = [one.id for one in (*diagram.shapes, *diagram.edges)]
+    assert sorted(ids) == sorted(re.findall(r'bpmnElement="(\w+)"', bpmn.decode())[1:])
+
+
+@pytest.mark.parametrize("lost", ["BPMNShape", "BPMNEdge"])
+def test_half_a_picture_is_none(lost: str) -> None:
+    less = re.sub(rf"<bpmndi:{lost} .*?</bpmndi:{lost}>".encode(), b"", LEAVE, count=1, flags=re.DOTALL)
+    assert not has_diagram(less) and refused(less) == "no_diagram"
+
+
+@shipped
+def test_flows_begin_and_end_at_what_they_join_and_cross_nothing_else(bpmn: bytes) -> None:
+    diagram = read_diagram(bpmn)
+    found = re.findall(r'<bpmn:sequenceFlow id="(\w+)".*?sourceRef="(\w+)" targetRef="(\w+)"', bpmn.decode())
+    ends = {id: (source, target) for id, source, target in found}
+    shapes = {shape.id: shape for shape in diagram.shapes}
+    for edge in diagram.edges:
+        for point, id in zip((edge.points[0], edge.points[-1]), ends[edge.id], strict=True):
+            assert Box(point.x - 1, point.y - 1, 2, 2).shared(shapes[id].box), edge.id
+        for shape in shapes.values():
+            crossed = sum(line.shared(shape.box) for line in segments(edge.points))
+            assert shape.id in ends[edge.id] or not crossed, (edge.id, shape.id)
+
+
+@shipped
+def test_nothing_covers_anything(bpmn: bytes) -> None:
+    outside = [shape for shape in read_diagram(bpmn).shapes if shape.kind != "boundaryEvent"]
+    assert not [(a.id, b.id) for a, b in combinations(outside, 2) if a.box.shared(b.box)]
+    names = [(one.text, area(one)) for one in texts(svg_of(bpmn, [], [], "zh"))]
+    assert not [(a, b) for (a, one), (b, other) in combinations(names, 2) if one.shared(other) > 1]
+    assert not [text for text, box in names for shape in outside if 1 < box.shared(shape.box) < 0.99 * box.w * box.h]
+
+
+def test_what_was_taken_is_what_is_current_and_what_is_not_are_told_apart() -> None:
+    svg = svg_of(LEAVE, TAKEN, ["first_level"], "en")
+    tasks = [one.get("class") for one in fromstring(svg).iter(f"{SVG}rect") if one.get("rx") == "9"]
+    assert (tasks.count("now"), tasks.count("done")) == (1, 0)
+    heads = [one.get("class") for one in fromstring(svg).iter(f"{SVG}polygon")]
+    assert (heads.count("done head thin"), heads.count("now head thin")) == (2, 0)
+    assert svg_of(LEAVE, (), (), "en").count('class="tick"') == 1
+    assert svg_of(LEAVE, ("first_level",), (), "en").count('class="tick"') == 2
+
+
+def test_the_legend_is_in_the_readers_language() -> None:
+    assert "当前步骤" in written(svg_of(LEAVE, (), (), "zh"))
+    assert "Current step" in written(svg_of(LEAVE, (), (), "en"))
+
+
+def test_several_people_and_timers_have_their_signs() -> None:
+    shapes: dict[str, Shape] = {shape.id: shape for shape in read_diagram(SHIPPED["expense"]).shapes}
+    assert shapes["finance"].many == "parallel" and not shapes["approval"].many
+    assert shapes["finance_remind"].kind == "boundaryEvent"
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), max_size=12))
+def test_a_name_never_becomes_markup(name: str) -> None:
+    escaped = name.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    shown = texts(svg_of(small(f"a{escaped}"), (), (), "en"))[0]
+    assert f"a{name}".startswith((shown.text or "").rstrip("…"))
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "",
+        '<dc:Bounds x="0" y="0" width="nan" height="80"/>',
+        '<dc:Bounds x="0" y="0" width="1e9" height="80"/>',
+        '<dc:Bounds x="0" y="0" width="0" height="80"/>',
+        '<dc:Bounds x="0" y="0" width="80"/>',
+    ],
+)
+def test_a_shape_without_a_sensible_size_is_no_picture(place: str) -> None:
+    assert refused(small("审批", place)) == "no_diagram"
+
+
+@pytest.mark.parametrize("file", [b"", b"<a/>", b"\xff", b'<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>'])
+def test_a_file_that_is_none_is_no_picture(file: bytes) -> None:
+    assert refused(file) == "no_diagram"
+
+
+async def test_chinese_can_be_read() -> None:
+    """Characters that a font does not have all look the same."""
+    one, other = await picture(small("审"), [], [], "en"), await picture(small("批"), [], [], "en")
+    assert one.startswith(PNG) and other.startswith(PNG) and one != other
+
+
+def test_a_name_the_font_cannot_write_is_no_picture_and_never_boxes(tmp_path: Path) -> None:
+    assert refused(small("อนุมัติ")) == "no_font"
+    assert refused(small("审批"), tmp_path / "none.otf") == "no_font"
+    assert FONT and not unprintable("请假审批：≤ 1 天，Größe €5…", FONT) and unprintable("审😀", FONT) == "😀"
+
+
+def test_every_shipped_process_can_be_painted() -> None:
+    for bpmn in SHIPPED.values():
+        assert png_of(bpmn, TAKEN, ["first_level"], "zh").startswith(PNG)
+
+
+def test_the_same_picture_is_painted_once() -> None:
+    first = png_of(small("审批"), ["t", "u"], [], "zh")
+    assert png_of(small("审批"), ("u", "t"), set(), "zh") is first
+    assert png_of(small("审批"), [], ["t"], "zh") != first
+
+
+def test_a_renderer_that_fails_says_so() -> None:
+    assert FONT
+    with pytest.raises(ToolError) as error:
+        painted("no picture at all", FONT, 1)
+    assert error.value.code == "no_picture"
+
+
+@pytest.mark.parametrize(
+    ("name", "ems", "most", "split", "shown"),
+    [
+        ("", 8, 3, False, ()),
+        ("同意 Yes", 9, 3, False, ("同意 Yes",)),
+        ("审批 Approval", 9, 3, True, ("审批", "Approval")),
+        ("二级审批 Second approval", 8, 3, False, ("二级审批", "Second approval")),
+        ("同意吗？", 3, 3, False, ("同意", "吗？")),
+        ("one two three", 4, 3, False, ("one two", "three")),
+        ("一二三四五六", 2, 2, False, ("一二", "三…")),
+        ("abcdefghij", 2, 9, False, ("abc", "defg", "hij")),
+    ],
+)
+def test_where_names_break(name: str, ems: float, most: int, split: bool, shown: tuple[str, ...]) -> None:
+    assert lines(name, ems, most, split=split) == shown
+
+
+@given(st.text("审批 Ab,？", max_size=30), st.floats(1.5, 12), st.integers(1, 4))
+def test_no_line_is_longer_than_allowed(name: str, ems: float, most: int) -> None:
+    found = lines(name, ems, most)
+    assert len(found) <= most and all(width(line) <= max(ems, 2) for line in found)
+
+
+def test_a_name_goes_where_the_file_wants_it_unless_it_would_cover_something() -> None:
+    box, wanted = Box(0, 0, 50, 50), Point(25, 70)
+    assert Placer([box]).place(wanted, beside(box, 40, 12 * LEADING), 40, 12) == wanted
+    crowded = Placer([box, Box(0, 55, 50, 40)])
+    assert crowded.place(wanted, beside(box, 40, 12), 40, 12) != wanted
+    assert not crowded.placed[0].shared(Box(0, 55, 50, 40))

@@ -1,0 +1,159 @@
+"""The same file, the same forms and the same decisions in our engine and in SpiffWorkflow: after every step the same
+tasks are open for the same people, and it ends alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.tools.office import LONG, NOW, PEOPLE, SHORT, SICK, TAXI, ZHANG
+from tests.tools.workflow import spiff
+from tests.tools.workflow.flows import AMOUNTS, AUTHOR, CROWD, Flow, flows, written
+from tools.spec import Person
+from tools.workflow import moving
+from tools.workflow.bpmn import compile_bpmn
+from tools.workflow.calendar import Calendar
+from tools.workflow.commands import Decide, Start
+from tools.workflow.graph import Definition, Mode, Node, NodeKind, Route
+from tools.workflow.machine import apply
+from tools.workflow.process import Process, fill, shipped
+from tools.workflow.state import ALLOWED, Ballot, Decision, Filled, Kind, Request, Status, Task
+
+LEAVE, EXPENSE = shipped()
+MOST = 30
+"""Decisions of one case."""
+FORMS = {
+    LEAVE.key: (SICK, LONG, SHORT, {**SICK, "end_half": "am"}, {**SICK, "end_date": "2026-12-18"}),
+    EXPENSE.key: tuple({**TAXI, "amount": amount} for amount in ("86", "999.99", "1000", "5000")),
+}
+LIKELY = {
+    Kind.APPROVE: (Decision.APPROVE, Decision.APPROVE, Decision.APPROVE, Decision.REJECT),
+    Kind.REVISE: (Decision.RESUBMIT, Decision.RESUBMIT, Decision.RESUBMIT, Decision.WITHDRAW),
+}
+
+
+class Both:
+    """One request, in both engines."""
+
+    def __init__(self, definition: Definition, source: bytes, author: str, form: Filled) -> None:
+        self.definition, self.author = definition, author
+        key, version = definition.key, definition.version
+        command = Start(request="L-1", process=key, definition=version, form="", initiator=author, filled=form)
+        self.ours: Request = apply(definition, None, command, NOW).request
+        self.theirs = spiff.begun(spiff.loaded(source), self.data(form))
+
+    def data(self, form: Filled) -> dict[str, Any]:
+        """What a collection stands for is a list there; one person is a name."""
+        several = {name: list(people) for name, people in form.people.items()}
+        one = {name: people[0] for name, people in form.people.items() if len(people) == 1 and not self.asks(name)}
+        numbers = {name: spiff.number(value) for name, value in form.numbers.items()}
+        return {**form.values, **numbers, **several, **one, "initiator": self.author}
+
+    def asks(self, name: str) -> bool:
+        """Whether somewhere a collection of this name decides."""
+        return name.endswith("approvers") or any(n.mode is not Mode.ALL for n in self.nodes_of(name))
+
+    def nodes_of(self, name: str) -> list[Any]:
+        return [n for n in self.definition.nodes.values() if name in n.who]
+
+    def decide(self, task: Task, decision: Decision, form: Filled | None) -> None:
+        changes = self.data(form) if form is not None else None
+        spiff.decide(self.theirs, task.node, task.assignee, decision.value, changes)
+        command = Decide(task=task.id, actor=task.assignee, decision=decision, opinion="x", filled=form)
+        self.ours = apply(self.definition, self.ours, command, NOW).request
+
+    def compare(self) -> None:
+        here = Counter((t.node, t.assignee) for t in self.ours.open_tasks)
+        there = Counter((node, assignee) for node, assignee, _ in spiff.open_tasks(self.theirs))
+        assert here == there, "the same tasks are open, for the same people"
+        end = spiff.ended(self.theirs)
+        assert self.ours.running is not bool(end), "both go on, or both have ended"
+        if end:
+            assert self.ours.status == self.definition.nodes[end].end, "and ended alike"
+
+
+def play(both: Both, forms: tuple[Filled, ...], random: Random) -> int:
+    """To its end, or for long enough; how many decisions there were. A process with parallel parts is played for one
+    round: in a further one SpiffWorkflow's join takes branches of the first for those it waits for."""
+    parallel = any(n.kind is NodeKind.PARALLEL for n in both.definition.nodes.values())
+    both.compare()
+    for n in range(MOST):
+        if not both.ours.open_tasks or (parallel and both.ours.status is Status.REVISE):
+            return n
+        task = random.choice(both.ours.open_tasks)
+        decision = random.choice(LIKELY[task.kind])
+        assert decision in ALLOWED[task.kind]
+        both.decide(task, decision, random.choice(forms) if decision is Decision.RESUBMIT else None)
+        both.compare()
+    return MOST
+
+
+def form_of(process: Process, form: dict[str, str]) -> Filled:
+    more = Person(id="U7", name="孙八", names=("Sun Ba",), roles=frozenset({"director", "finance"}))
+    day, calendar = NOW.date(), Calendar()
+    return fill(process, form, initiator=ZHANG, people=(*PEOPLE, more), today=day, calendar=calendar, numbers={})
+
+
+@pytest.mark.parametrize("process", [LEAVE, EXPENSE], ids=lambda p: p.key)
+def test_shipped_processes_run_alike(process: Process) -> None:
+    decisions = 0
+    forms = tuple(form_of(process, form) for form in FORMS[process.key])
+    for seed in range(100):
+        random = Random(seed)
+        both = Both(process.definition, process.bpmn, ZHANG.id, random.choice(forms))
+        decisions += play(both, forms, random)
+    assert decisions > 150, "or it says little"
+
+
+QUICK = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def compiled(flow: Flow) -> Definition:
+    return compile_bpmn(written(flow), {"amount": "number"}, flow.names)
+
+
+def run_alike(how: settings) -> None:
+    """Drawn processes, as often as that."""
+
+    @how
+    @given(flow=flows(), first=st.integers(0, len(CROWD) - 1), amount=st.sampled_from(AMOUNTS), random=st.randoms())
+    def one(flow: Flow, first: int, amount: Any, random: Random) -> None:
+        forms = tuple(flow.filled(one, first) for one in AMOUNTS)
+        play(Both(compiled(flow), written(flow), AUTHOR, flow.filled(amount, first)), forms, random)
+
+    one()
+
+
+def test_drawn_processes_run_alike() -> None:
+    run_alike(QUICK)
+
+
+def first_way(node: Node, values: Any) -> tuple[Route, ...]:
+    return node.routes[:1] if node.kind is NodeKind.CHOICE else node.routes
+
+
+def waits_for_nobody(move: Any, node: Node, flow: str, decision: str) -> None:
+    move.leave(node, decision)
+
+
+def first_vote(ballot: Ballot) -> str:
+    return next((seat.vote for seat in ballot.seats if seat.vote), "")
+
+
+WRONG: dict[str, tuple[object, str, object]] = {
+    "it takes the first way": (moving, "choose", first_way),
+    "the first vote decides": (moving, "verdict", first_vote),
+    "a join waits for nobody": (moving.Move, "_arrive", waits_for_nobody),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_engine_that_runs_otherwise_is_seen(wrong: str) -> None:
+    with patch.object(*WRONG[wrong]), pytest.raises(AssertionError):
+        run_alike(settings(QUICK, phases=[Phase.generate], derandomize=True, database=None))

@@ -1,0 +1,180 @@
+"""The table: what its words mean, which row is taken, and what is refused when it is read."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import pytest
+from pydantic import ValidationError
+
+from tests.tools.company import LI, LIN, PEOPLE, WANG, ZHANG, ZHAO
+from tests.tools.workflow.trip import FORM, trip, user
+from tools.spec import Person
+from tools.workflow.checks import check_policy
+from tools.workflow.graph import DefinitionRefused
+from tools.workflow.policy import Company, Row, Selector, read_policy
+from tools.workflow.process import read_form, shipped
+
+ADMIN = Person(id="U9", name="管理员", roles=frozenset({"admin"}))
+HELD = {"approver": ("U2",), "cc": ("U4", "U5")}
+
+
+def selected(words: str, author: Person = ZHANG) -> list[str]:
+    found = Company(PEOPLE, author).selected(Selector.model_validate(words), lambda name: HELD.get(name, ()))
+    return [p.name for p in found]
+
+
+@pytest.mark.parametrize(
+    ("words", "people"),
+    [
+        ("manager", ["李四"]),
+        ("manager of manager", ["王五"]),
+        ("manager of approver", ["王五"]),
+        ("manager of field approver", ["王五"]),
+        ("manager of role finance", ["王五"]),
+        ("role director", ["王五"]),
+        ("role nobody", []),
+        ("person LISI@example.com", ["李四"]),
+        ("person gone@example.com", []),
+        ("field cc", ["赵六", "李四光"]),
+        ("cc", ["赵六", "李四光"]),
+        ("manager of manager of manager", []),
+    ],
+)
+def test_selectors(words: str, people: list[str]) -> None:
+    assert selected(words) == people
+
+
+@pytest.mark.parametrize(
+    "words", ["", "boss of me", "role", "role a b", "person", "manager of", "manager of  ", "李四"]
+)
+def test_what_is_no_selector_is_refused(words: str) -> None:
+    with pytest.raises(ValidationError, match="names nobody"):
+        Selector.model_validate(words)
+
+
+def deciders(*who: str, author: Person = ZHANG, people: tuple[Person, ...] = PEOPLE, taken: str = "") -> list[str]:
+    selectors = [Selector.model_validate(one) for one in who]
+    found = Company(people, author).deciders(selectors, lambda name: HELD.get(name, ()), frozenset([taken]))
+    return [p.name for p in found]
+
+
+def test_what_would_be_the_authors_own_goes_up_to_the_next_manager() -> None:
+    assert deciders("field approver", author=LI) == ["王五"]
+    assert deciders("field approver", author=LI, taken=WANG.id) == []
+    assert deciders("role finance", author=ZHAO) == ["王五"]
+    assert deciders("manager of approver", "role finance", author=WANG) == ["赵六"], "nobody above: the next selector"
+
+
+def test_with_nobody_above_it_goes_to_an_administrator_and_only_then() -> None:
+    people = (*PEOPLE, ADMIN)
+    assert deciders("manager of approver", author=WANG, people=people) == ["管理员"]
+    assert deciders("manager of approver", author=WANG) == []
+    assert deciders("role unknown", author=WANG, people=people) == [], "nobody was named, not the author"
+    assert deciders("role admin", author=ADMIN, people=people) == [], "not even an administrator decides their own"
+
+
+def test_managers_in_a_circle_end() -> None:
+    one, two = (Person(id=i, name=i, manager=m) for i, m in (("a", "b"), ("b", "a")))
+    assert deciders("person x", "manager", author=one, people=(one, two), taken="b") == []
+    assert deciders("manager of manager", author=one, people=(one, two)) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("department", "values", "applies"),
+    [
+        ("Sales", {"days": 4, "kind": "sick"}, True),
+        ("  sales ", {"days": 4, "kind": "sick"}, True),
+        ("", {"days": 4, "kind": "sick"}, False),
+        ("Sales", {"days": 3, "kind": "sick"}, False),
+        ("Sales", {"kind": "sick"}, False),  # an old version of the form, without days
+    ],
+)
+def test_a_row_holds_for_a_department_and_a_condition(
+    department: str, values: dict[str, object], applies: bool
+) -> None:
+    row = Row.model_validate(
+        {"level": "x", "when": "${kind == 'sick' && days > 3}", "department": "SALES", "who": ["manager"]}
+    )
+    known = {k: Decimal(v) if isinstance(v, int) else str(v) for k, v in values.items()}
+    assert row.applies("x", known, ZHANG.model_copy(update={"department": department})) is applies
+    assert not row.applies("y", known, ZHANG)
+
+
+FILE = '[[policy]]\nprocess = "leave"\nlevel = "second_approver"\nwho = ["role hr"]\n'
+
+
+def test_a_policy_file_is_read_and_fits_its_process() -> None:
+    check_policy(read_policy(FILE), [p.form for p in shipped()])
+    assert read_policy("") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (FILE.replace("role hr", "boss of me"), "policy row 1, who 1: 'boss of me' names nobody"),
+        (FILE + FILE.replace('who = ["role hr"]', "who = []"), "policy row 2, who:"),
+        (FILE.replace('process = "leave"\n', ""), "policy row 1: process is missing"),
+        (FILE + 'when = "${__import__(1)}"', "policy row 1, when: unexpected"),
+        (FILE + 'when = "days > 3"', "policy row 1, when: 'days > 3' should be written as"),
+        (FILE + 'wen = "x"', "policy row 1, wen: Extra inputs"),
+        ("[policies]", "policies: Extra inputs"),
+        ("policy = 3", "policy:"),
+        ("[[policy", "at end of document"),
+    ],
+)
+def test_a_malformed_policy_file_is_refused_with_its_row(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        read_policy(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (FILE.replace('"leave"', '"party"'), "policy row 1: there is no process 'party'; known: expense, leave"),
+        (FILE.replace("second_approver", "third"), "policy row 1: 'third' is no level"),
+        (FILE + 'when = "${amount > 3}"', "policy row 1: when: unknown variable 'amount'"),
+        (FILE + 'when = "${days}"', "policy row 1: when: gives number, not true or false"),
+        (FILE.replace("role hr", "manager of boss"), "policy row 1: who: 'boss' is no person field and no level"),
+    ],
+)
+def test_a_policy_file_that_does_not_fit_is_refused_with_its_row(text: str, reason: str) -> None:
+    rows = read_policy(text)
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        check_policy(rows, [p.form for p in shipped()])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ('level = "second"\nwho', 'level = "secund"\nwho', "policy row 4: 'secund' is no level and no person field"),
+        ('who = ["manager of approver"', 'who = ["manager of kind"', "policy row 4: who: 'kind' is no person field"),
+        ("${travellers > 5}", "${travellers == 'many'}", "policy row 1: when: == needs number, not text"),
+        ("${travellers > 5}", "${approver == 'U1'}", "policy row 1: when: unknown variable 'approver'"),
+        ('department = "Sales"', 'process = "leave"', "policy row 2: the process is 'trip' here"),
+        ('field = "attachment"', 'field = "attach"', "require row 1: 'attach' is no field"),
+        ("&& days > 3", "&& day > 3", "require row 1: when: unknown variable 'day'"),
+        ('value = "annual", allowance', 'value = "yearly", allowance', "balance: 'kind' has no choice 'yearly'"),
+        ('allowance = "annual_days"', 'allowance = "yearly"', "balance: 'yearly' is no number of the form"),
+        ("{kind} from {start_date}", "{kind.__class__} from", "summary: {kind.__class__} is no field"),
+        ("{kind} from {start_date}", "{0} from", "summary: {0} is no field"),
+        ("{kind} from {start_date}", "{kind} { from", "summary: { is no field"),
+        ('name = "second"', 'name = "cc"', "'cc' is the name of two fields, levels or numbers"),
+        ('half = "end_half"', 'half = "kind"', "field 'end_date': 'kind' is no half field"),
+        ('start = "start_date"', 'start = "started"', "days: 'started' is no date field that is always filled in"),
+        ('name = "handover"\nkind = "person"', 'name = "handover"\nkind = "persona"', "field row 10, kind: Input"),
+        ('who = ["manager"]', 'who = "manager"', "policy row 3, who: Input should be a valid tuple"),
+    ],
+)
+def test_a_form_that_contradicts_itself_is_refused_with_its_row(before: str, after: str, reason: str) -> None:
+    assert before in FORM
+    with pytest.raises(DefinitionRefused) as wrong:
+        read_form(FORM.replace(before, after).encode())
+    assert wrong.value.element == "form"
+    assert reason in wrong.value.reason
+
+
+def test_the_form_of_these_tests_is_fine() -> None:
+    assert trip(user("first", "approver")).deciding == {"approver"}
+    assert LIN.email in FORM

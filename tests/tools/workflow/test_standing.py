@@ -1,0 +1,176 @@
+"""Who comes into it from outside: who stands in, to whom what waits too long goes, who agrees to a withdrawal. The
+directory may be odd: managers in a circle, nobody above, people who have left."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tools.office import LONG, NOW, SICK, People, decide, refused
+from tools.spec import Person
+from tools.workflow.calendar import Calendar
+from tools.workflow.commands import Fire, Withdraw
+from tools.workflow.completing import Completing
+from tools.workflow.embedded import EmbeddedEngine
+from tools.workflow.memory_store import MemoryStore
+from tools.workflow.process import shipped
+from tools.workflow.state import Decision, Delegation, Request, Status
+
+LEAVE = shipped()[0]
+IDS = tuple(f"U{n}" for n in range(1, 8))
+AUTHOR, ASSIGNEE = "U1", "U2"
+MANAGERS = st.tuples(*(st.none() | st.sampled_from(IDS) | st.just("somebody unknown") for _ in IDS))
+LEFT = st.frozensets(st.sampled_from(IDS[2:]), max_size=3)
+ADMINS = st.frozensets(st.sampled_from(IDS), max_size=2)
+RELAXED = settings(deadline=None, max_examples=60)
+
+
+def company(
+    managers: tuple[str | None, ...], left: frozenset[str] = frozenset(), admins: frozenset[str] = frozenset()
+) -> People:
+    return People(
+        [
+            Person(
+                id=person,
+                name=person,
+                manager=manager,
+                active=person not in left,
+                roles=frozenset({"admin"}) if person in admins else frozenset(),
+            )
+            for person, manager in zip(IDS, managers, strict=True)
+        ]
+    )
+
+
+def engine_of(people: People) -> EmbeddedEngine:
+    return EmbeddedEngine(MemoryStore(), shipped(), people)
+
+
+async def asked(people: People) -> tuple[EmbeddedEngine, Request]:
+    """A request that waits for U2; its form was filled in while all was well."""
+    everybody, people.known = people.known, company((None,) * len(IDS)).known
+    engine = engine_of(people)
+    await engine.start("leave", SICK, AUTHOR, "start", NOW)
+    people.known = everybody
+    return engine, await engine.request("L-0001")
+
+
+def above(people: People, person: str) -> list[str]:
+    """Manager, manager's manager …, each once, as far as the directory tells."""
+    known, found = {p.id: p.manager for p in people.known}, list[str]()
+    manager = known.get(person)
+    while manager in known and manager not in found:
+        found.append(manager)
+        manager = known[manager]
+    return found
+
+
+@RELAXED
+@given(MANAGERS, LEFT, ADMINS)
+def test_what_waits_too_long_goes_up_and_never_to_its_author(
+    managers: tuple[str | None, ...], left: frozenset[str], admins: frozenset[str]
+) -> None:
+    async def story() -> None:
+        people = company(managers, left, admins)
+        engine, before = await asked(people)
+        await engine.tick(NOW + timedelta(days=4))
+        after = await engine.request("L-0001")
+        candidates = [*above(people, ASSIGNEE), *sorted(admins)]
+        able = [p for p in candidates if p not in (AUTHOR, ASSIGNEE) and p not in left]
+        assert after.waits_for == ((able[0],) if able else before.waits_for), "the first who is here and may"
+        told = [e.kind for e in await engine.outbox(100)]
+        assert ("escalated" if able else "unattended") in told
+        assert after.status is Status.WAITING and not after.opinions, "and nothing is decided"
+
+    asyncio.run(story())
+
+
+@RELAXED
+@given(MANAGERS, LEFT, ADMINS)
+def test_who_agrees_to_a_withdrawal_is_here_and_not_its_author(
+    managers: tuple[str | None, ...], left: frozenset[str], admins: frozenset[str]
+) -> None:
+    async def story() -> None:
+        people = company(managers, left | {ASSIGNEE} if len(left) % 2 else left, admins)
+        engine, _ = await asked(people)
+        await decide(engine, "L-0001-1", ASSIGNEE, Decision.APPROVE, "", None, "yes")
+        here = {p.id for p in people.known if p.active}
+        candidates = [ASSIGNEE, *above(people, AUTHOR), *sorted(admins)]
+        able = [p for p in candidates if p in here and p != AUTHOR]
+        command = Withdraw(request="L-0001", actor=AUTHOR, reason="不去了")
+        if able:
+            moved = await engine.act(command, "back", NOW)
+            assert (moved.status, moved.waits_for) == (Status.REVOKING, (able[0],))
+        else:
+            assert (await refused(engine.act(command, "back", NOW))).code == "no_level"
+
+    asyncio.run(story())
+
+
+SPANS = st.tuples(st.sampled_from(IDS), st.sampled_from(IDS), st.integers(-5, 5), st.integers(-1, 5))
+
+
+@RELAXED
+@given(st.lists(SPANS, max_size=12), st.integers(0, 240))
+def test_one_deputy_at_a_time_and_only_meanwhile(spans: list[tuple[str, str, int, int]], hours: int) -> None:
+    async def story() -> None:
+        engine, kept = engine_of(company((None,) * len(IDS))), list[Delegation]()
+        for n, (person, deputy, start, long) in enumerate(spans):
+            begins = NOW + timedelta(days=start)
+            one = Delegation(id=f"d{n}", person=person, deputy=deputy, start=begins, end=begins + timedelta(days=long))
+            try:
+                await engine.delegate(one, NOW)
+            except Exception as refusal:
+                assert getattr(refusal, "code", "") in ("bad_deputy", "bad_period", "overlapping")
+                continue
+            kept.append(one)
+        later = NOW + timedelta(hours=hours)
+        for person in IDS:
+            deputies = await engine.deputies(person, later)
+            during = [d.deputy for d in kept if d.person == person and d.start <= later < d.end]
+            assert list(deputies) == during and len(during) <= 1, "I6: no overlap"
+            assert person not in deputies
+
+    asyncio.run(story())
+
+
+async def test_a_deputy_of_the_deputy_stands_in_for_nobody_else() -> None:
+    engine = engine_of(company((None,) * len(IDS)))
+    await engine.start("leave", SICK, AUTHOR, "start", NOW)
+    for n, (person, deputy) in enumerate([(ASSIGNEE, "U3"), ("U3", "U4")]):
+        end = NOW + timedelta(days=2)
+        await engine.delegate(Delegation(id=f"d{n}", person=person, deputy=deputy, start=NOW, end=end), NOW)
+    refusal = await refused(decide(engine, "L-0001-1", "U4", Decision.APPROVE, "", None, "a"))
+    assert refusal.code == "not_assignee", "I6: no cascade"
+    assert [t.task.id for t in (await engine.todo("U4", NOW)).tasks] == []
+    moved = await decide(engine, "L-0001-1", "U3", Decision.APPROVE, "", None, "b")
+    assert (moved.by, moved.on_behalf) == ("U3", ASSIGNEE)
+
+
+async def test_what_a_caller_says_about_the_outside_does_not_count() -> None:
+    """Deputy, manager, who agrees and working hours come from the engine's own records."""
+    people = company(("U2", "U3", None, None, None, None, None))
+    engine, request = await asked(people)
+    forged = Delegation(id="d", person=ASSIGNEE, deputy="U5", start=NOW, end=NOW + timedelta(days=9))
+    refusal = await refused(decide(engine, "L-0001-1", "U5", Decision.APPROVE, "", None, "a", standing=forged))
+    assert refusal.code == "not_assignee"
+    await decide(engine, "L-0001-1", ASSIGNEE, Decision.APPROVE, "", None, "b")
+    command = Withdraw(request=request.id, actor=AUTHOR, agree=("U7",))
+    assert (await engine.act(command, "c", NOW)).waits_for == (ASSIGNEE,)
+    completing = Completing(MemoryStore(), people, Calendar(), {}, ())
+    fire: Any = await completing.fire(LEAVE.definition, request, Fire(task="L-0001-1", timer="x", manager="U6"))
+    assert fire.manager == "U3"
+
+
+async def test_a_level_that_would_decide_twice_is_passed_over_on_the_way_up() -> None:
+    people = company(("U2", "U3", "U4", None, None, None, None))
+    people.known[2] = people.known[2].model_copy(update={"roles": frozenset({"director"})})
+    engine = engine_of(people)
+    moved = await engine.start("leave", LONG, AUTHOR, "start", NOW)
+    assert moved.waits_for == (ASSIGNEE,)
+    await engine.tick(NOW + timedelta(days=4))
+    assert (await engine.request("L-0001")).waits_for == ("U4",), "U3 has the second level"

@@ -1,0 +1,191 @@
+"""Who may do what to a request, whoever calls: pure checks that raise `ToolError`, in a fixed order.
+
+What is over is over for everybody; nobody decides on their own request, whatever else they are; only then does it
+matter whose task it is. Somebody who stands in for another is judged as themselves *and* as the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from tools.spec import ToolError
+from tools.workflow.ballots import everybody, seat_of
+from tools.workflow.commands import Decide, TaskCommand, Urge
+from tools.workflow.graph import Definition, NodeKind
+from tools.workflow.state import ALLOWED, Decision, Kind, Request, Status, Task, Visit
+
+URGE_EVERY = timedelta(hours=4)
+URGES = 5
+"""Of one task, in all."""
+MOST_ADDED = 20
+"""People that one add sign, or one cc, may name."""
+
+
+def task_of(request: Request, task_id: str) -> Task:
+    """Raises `no_task`."""
+    task = request.task(task_id)
+    if task is None:
+        raise ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
+    return task
+
+
+def refuse_closed(request: Request, task: Task) -> None:
+    if not (request.running and task.open):
+        raise ToolError("task_closed", f"task {task.id} is closed; it cannot be decided again")
+
+
+def refuse_stranger(request: Request, actor: str) -> None:
+    """Raises `ToolError` for everybody but the author."""
+    if actor != request.initiator:
+        raise ToolError("not_yours", f"request {request.id} belongs to somebody else")
+
+
+def refuse_ended(request: Request) -> None:
+    if not request.running:
+        raise ToolError("not_running", f"{request.id} has ended: {request.status}", request=request.id)
+
+
+def check_task(definition: Definition, request: Request, command: TaskCommand, now: datetime) -> Task:
+    """The task, if the actor may act on it now. Who stands in must have no say of their own in the request: it would
+    be lost, and with it the way on."""
+    task = task_of(request, command.task)
+    refuse_closed(request, task)
+    if task.kind is not Kind.REVISE and command.actor == request.initiator:
+        raise ToolError("own_request", "nobody decides on their own request")
+    if command.actor != task.assignee:
+        if not _stands_in(task, command, now):
+            raise ToolError("not_assignee", f"task {task.id} is not assigned to this person")
+        refuse_people(definition, request, task, [command.actor], "")
+    if task.kind is not Kind.REVISE and command.actor in _decided(request, task):
+        raise ToolError("own_level", "this person has decided another part of the request")
+    return task
+
+
+def check_decision(definition: Definition, request: Request, command: Decide, now: datetime) -> Task:
+    """The task to decide."""
+    task = check_task(definition, request, command, now)
+    if command.decision not in ALLOWED[task.kind]:
+        possible = ", ".join(sorted(ALLOWED[task.kind]))
+        raise ToolError("bad_decision", f"possible for task {task.id}: {possible}")
+    if command.decision in (Decision.REJECT, Decision.RETURN) and not command.opinion.strip():
+        raise ToolError("missing_opinion", "a rejection needs an opinion", ask=True, field="opinion")
+    if command.decision is Decision.RETURN:
+        target(definition, request, task, command.to)
+    return task
+
+
+def target(definition: Definition, request: Request, task: Task, to: str) -> str:
+    """The node to return to: `to`, or, if it is empty, the author's."""
+    possible = targets(definition, request, task)
+    if not possible or (to and to not in possible):
+        raise ToolError("bad_target", f"{request.id} cannot be returned to {to!r}; possible: {possible}", field="to")
+    return to or possible[0]
+
+
+def targets(definition: Definition, request: Request, task: Task) -> tuple[str, ...]:
+    """Where a request may be returned to from a task: the author, then the steps before it whose approval counts.
+    Not into a parallel part, whose other half would never be asked."""
+    author = [n.id for n in definition.nodes.values() if n.revises and n.id in definition.alone]
+    if len(request.visits) > 1 or request.arrived:
+        return tuple(author)  # what others said beside it would be lost
+    approved = [node for node, decision in request.decisions.items() if decision == Decision.APPROVE]
+    earlier = [node for node in approved if node != task.node and node in definition.alone]
+    return tuple(author + earlier)
+
+
+def refuse_people(definition: Definition, request: Request, task: Task, people: Iterable[str], field: str) -> None:
+    """Those who are to decide as well: never the author, and nobody who has another say in the request."""
+    taken = {s.person for s in everybody(visit_of(request, task).ballot)}
+    elsewhere = _decided(request, task) | set(_asked(definition, request, task))
+    for person in people:
+        if person == request.initiator:
+            raise ToolError("own_request", "nobody decides on their own request", field=field)
+        if person in taken:
+            raise ToolError("asked_already", "this person is asked already", field=field)
+        if person in elsewhere:
+            raise ToolError("own_level", "this person decides another part of the request", field=field)
+
+
+def visit_of(request: Request, task: Task) -> Visit:
+    """Where an open task's seat is."""
+    return next(v for v in request.visits if seat_of(v.ballot, task.seat))
+
+
+def deciders(request: Request, besides: str) -> frozenset[str]:
+    """Who has approved in this round, at another node."""
+    return frozenset(
+        person
+        for o in request.opinions
+        if o.round == request.round and o.decision == Decision.APPROVE and o.node != besides
+        for person in (o.by, o.on_behalf)
+        if person
+    )
+
+
+def check_urge(request: Request, command: Urge, now: datetime) -> Task:
+    """The task to hurry. The moment it works again is told in the zone of `now`."""
+    task = task_of(request, command.task)
+    refuse_stranger(request, command.actor)
+    refuse_closed(request, task)
+    if task.kind is Kind.REVISE:
+        raise ToolError("own_task", "the request waits for its author")
+    if len(task.urged) >= URGES:
+        raise ToolError("urged_enough", f"task {task.id} has been urged {URGES} times", most=URGES)
+    again = task.urged[-1] + URGE_EVERY if task.urged else now
+    if again > now:
+        raise _too_soon("urged_lately", "it was urged less than 4 hours ago", max(again, command.opens or again), now)
+    if command.opens:
+        raise _too_soon("urged_late", "outside the working hours of who decides", command.opens, now)
+    return task
+
+
+def _too_soon(code: str, why: str, at: datetime, now: datetime) -> ToolError:
+    when = at.astimezone(now.tzinfo).strftime("%Y-%m-%d %H:%M")
+    return ToolError(code, f"{why}; it works again at {when}", at=when)
+
+
+def refuse_reader(request: Request, actor: str) -> None:
+    """Raises `no_request` for whom it does not concern, as if it were not there."""
+    if actor not in request.participants:
+        raise ToolError("no_request", f"there is no request {request.id!r}", request=request.id)
+
+
+def refuse_withdrawal(request: Request, actor: str) -> None:
+    refuse_stranger(request, actor)
+    if request.status is Status.REVOKING:
+        raise ToolError("withdrawing", f"the withdrawal of {request.id} waits for agreement", request=request.id)
+    if request.status is not Status.APPROVED:
+        refuse_ended(request)
+
+
+def _stands_in(task: Task, command: TaskCommand, now: datetime) -> bool:
+    """True for the deputy of an assignee who is away now. The author's own task is nobody else's."""
+    standing = command.standing
+    return (
+        standing is not None
+        and task.kind is not Kind.REVISE
+        and (standing.person, standing.deputy) == (task.assignee, command.actor)
+        and standing.covers(now)
+    )
+
+
+def _decided(request: Request, task: Task) -> frozenset[str]:
+    """Who has decided another node in this round, or another seat of this visit. To agree to a withdrawal is no
+    further level."""
+    seats = {s.n for s in everybody(visit_of(request, task).ballot)} - {task.seat}
+    beside = frozenset(t.by for t in request.tasks if t.seat in seats and t.outcome == Decision.APPROVE)
+    return beside if task.kind is Kind.REVOKE else beside | deciders(request, task.node)
+
+
+def _asked(definition: Definition, request: Request, task: Task) -> Iterator[str]:
+    """Who is asked at other nodes, or is to be."""
+    if task.kind is Kind.REVOKE:
+        return
+    for visit in request.visits:
+        if visit.node != task.node:
+            yield from (seat.person for seat in everybody(visit.ballot))
+    for node in definition.nodes.values():
+        if node.kind is NodeKind.USER and not node.revises and node.id != task.node:
+            for name in node.who:
+                yield from request.filled.holders(name)

@@ -1,0 +1,387 @@
+"""`EmbeddedEngine`: runs processes in this process, over a `Store`.
+
+One command: what was answered before, else the request as it is; the command completed from outside (`completing`);
+the machine's verdict; everything kept in one step, or, if somebody else was faster, all of it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from decimal import Decimal
+from typing import TypeVar
+
+from tools.names import name_of
+from tools.ports import Directory
+from tools.spec import ToolError
+from tools.workflow.calendar import Calendar
+from tools.workflow.commands import (
+    Cc,
+    Command,
+    Comment,
+    Decide,
+    Event,
+    Fire,
+    Migrate,
+    Notice,
+    Start,
+    TaskCommand,
+    Withdraw,
+)
+from tools.workflow.completing import Completing
+from tools.workflow.engine import Act, Assigned, Moved, Todo
+from tools.workflow.graph import Definition, DefinitionRefused
+from tools.workflow.machine import apply
+from tools.workflow.migration import refuse_migration
+from tools.workflow.moving import Applied
+from tools.workflow.policy import Row
+from tools.workflow.process import Process, compile_process
+from tools.workflow.state import SYSTEM, Delegation, Filled, Kind, Request
+from tools.workflow.store import Change, Conflict, OutboxEvent, Store
+
+T = TypeVar("T")
+
+TRIES = 100
+"""How often a command is tried against other writers; each round at least one of them gets through."""
+DUE = 100
+"""Timers that go off in one round."""
+
+
+class EmbeddedEngine:
+    """`processes`: those that are there without having been deployed."""
+
+    def __init__(
+        self,
+        store: Store,
+        processes: Sequence[Process],
+        directory: Directory,
+        *,
+        calendar: Calendar | None = None,
+        numbers: Mapping[str, Decimal] | None = None,
+        policy: Sequence[Row] = (),
+    ) -> None:
+        self._store, self._directory = store, directory
+        self._completing = Completing(store, directory, calendar or Calendar(), numbers or {}, policy)
+        self._shipped = tuple(processes)
+        self._versions = {p.version: p for p in processes}
+        self._kept: set[str] = set()
+
+    # Processes
+
+    async def processes(self) -> tuple[Process, ...]:
+        return await self._current(await self._store.deployed())
+
+    async def process_of(self, request: Request) -> Process:
+        return await self._version(request.id, (request.definition, request.form))
+
+    async def deploy(self, process: Process) -> None:
+        """Requests started from here on use this version; running ones keep theirs."""
+        await self._keep(process)
+        await self._store.deploy(process.key, *process.version)
+
+    async def fill(
+        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
+    ) -> Filled:
+        return await self._completing.form(process, form, initiator, now, besides)
+
+    # Commands
+
+    async def start(
+        self, process: str, form: Mapping[str, str], initiator: str, key: str, now: datetime, seen: str = ""
+    ) -> Moved:
+        async def attempt() -> Moved:
+            found = await self._store.opening(_sure(key), initiator)
+            if found.answer is not None:
+                return Moved.model_validate_json(found.answer)
+            used = _named(process, await self._current(found.deployed))
+            await self._keep(used)
+            try:
+                filled = await self._completing.form(used, form, initiator, now, own=found.own)
+                _refuse_unseen(filled, seen)
+            except ToolError:  # it may have been started meanwhile, by this very command
+                if (answer := (await self._store.opening(key, initiator)).answer) is None:
+                    raise
+                return Moved.model_validate_json(answer)
+            command = Start(
+                request=f"{used.form.number}-{found.last.get(used.form.number, 0) + 1:04d}",
+                process=used.key,
+                definition=used.definition.version,
+                form=used.form_version,
+                initiator=initiator,
+                filled=filled,
+            )
+            return await self._kept_as(key, None, used.definition, apply(used.definition, None, command, now))
+
+        return await self._again(attempt)
+
+    async def act(
+        self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
+    ) -> Moved:
+        async def complete(process: Process, request: Request) -> Act:
+            complete = await self._completing.act(process, request, command, now, form)
+            if isinstance(complete, Decide):
+                _refuse_unseen(complete.filled or request.filled, seen)
+            return complete
+
+        return await self._carried_out(_request_of(command), key, now, complete, _absent(command))
+
+    async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> None:
+        request = await self._store.load(_known(_request_of(command)))
+        if request is None:
+            raise _absent(command)
+        process = await self.process_of(request)
+        apply(process.definition, request, await self._completing.act(process, request, command, now, form), now)
+
+    async def migrate(self, request_id: str, process: Process, actor: str, key: str, now: datetime) -> Moved:
+        """A running request goes on in another version of its process. Raises `ToolError` `not_movable` or
+        `not_ready`."""
+        await self._keep(process)
+
+        async def complete(before: Process, request: Request) -> Migrate:
+            refuse_migration(before, process, request, await self.events(request.id))
+            new = process.definition.version
+            return Migrate(request=request.id, actor=actor, definition=new, form=process.form_version)
+
+        return await self._carried_out(request_id, key, now, complete)
+
+    async def tick(self, now: datetime) -> int:
+        due = await self._store.due(int(now.timestamp() * 1000), DUE)
+        for member in due:
+            what, _, rest = member.partition("|")
+            if what == "away":
+                await self._away_begins(member, *rest.split("|"))
+            else:
+                await self._fire(member, Fire(task=what, timer=rest), now)
+        return len(due)
+
+    async def _fire(self, member: str, command: Fire, now: datetime) -> None:
+        async def complete(process: Process, request: Request) -> Fire:
+            return await self._completing.fire(process.definition, request, command)
+
+        try:
+            await self._carried_out(_request_of(command), f"timer:{member}", now, complete)
+        except ToolError as error:
+            if error.code != "busy":  # closed meanwhile, or gone off already
+                await self._store.forget_timer(member)
+
+    async def _carried_out(
+        self,
+        request_id: str,
+        key: str,
+        now: datetime,
+        complete: Callable[[Process, Request], Awaitable[Command]],
+        absent: ToolError | None = None,
+    ) -> Moved:
+        """`absent`: what is raised when there is no such request."""
+
+        async def attempt() -> Moved:
+            answer, request = await self._store.recall(_sure(key), _known(request_id))
+            if answer is not None:
+                return Moved.model_validate_json(answer)
+            if request is None:
+                raise absent or _no_request(request_id)
+            process = await self.process_of(request)
+            applied = apply(process.definition, request, await complete(process, request), now)
+            return await self._kept_as(key, request, process.definition, applied)
+
+        return await self._again(attempt)
+
+    async def _kept_as(self, key: str, before: Request | None, definition: Definition, applied: Applied) -> Moved:
+        notices = tuple([await self._named_notice(n) for n in applied.notices])
+        applied = Applied(applied.request, notices, applied.event)
+        moved = _moved(applied)
+        answer = moved.model_dump_json()
+        kept = await self._store.save(Change(before, applied, definition, key, answer))
+        return moved if kept == answer else Moved.model_validate_json(kept)
+
+    async def _named_notice(self, notice: Notice) -> Notice:
+        """With the name of who did it, as it was then; empty for the system."""
+        by = notice.data.get("by", "")
+        name = await name_of(self._directory, by) if by and not by.startswith(SYSTEM) else ""
+        return notice.model_copy(update={"data": {**notice.data, "by_name": name}})
+
+    # Standing in
+
+    async def deputies(self, person: str, now: datetime) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(d.deputy for d in await self._store.away(person) if d.covers(now)))
+
+    async def delegate(self, delegation: Delegation, now: datetime) -> None:
+        known = await self._store.away(delegation.person)
+        if delegation in known:
+            return
+        deputy = await self._directory.get(delegation.deputy)
+        if deputy is None or not deputy.active or deputy.id == delegation.person:
+            raise ToolError("bad_deputy", "somebody else, who is here, has to stand in", field="deputy")
+        if not now < delegation.end or not delegation.start < delegation.end:
+            raise ToolError("bad_period", "the time away has to end after it begins, and after now", field="end")
+        if any(d.start < delegation.end and delegation.start < d.end for d in known if d.end > now):
+            raise ToolError("overlapping", "somebody stands in for a part of that time already", field="start")
+        await self._store.put_delegation(delegation)
+
+    async def undelegate(self, person: str, delegation_id: str, now: datetime) -> Delegation:
+        found = next((d for d in await self.delegations(person, now) if d.id == delegation_id), None)
+        if found is None:
+            raise ToolError("no_delegation", f"there is no such delegation {delegation_id[:40]!r}")
+        await self._store.end_delegation(found)
+        return found
+
+    async def delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
+        return tuple(d for d in await self._store.away(person) if d.end > now)
+
+    async def _away_begins(self, member: str, person: str, delegation_id: str) -> None:
+        """What waits for somebody is brought to who stands in as well."""
+        for task_id, _ in await self._store.listed("todo", person):
+            data = {"task": task_id, "person": person}
+            await self._store.announce([OutboxEvent(id=f"{delegation_id}:{task_id}", kind="deputy", data=data)])
+        await self._store.forget_timer(member)
+
+    # Looking
+
+    async def task(self, task_id: str) -> Assigned:
+        return _assigned(await self._store.load(_of_task(task_id)), task_id)
+
+    async def todo(self, person: str, now: datetime, most: int | None = None) -> Todo:
+        people = [person, *(d.person for d in await self._store.deputising(person) if d.covers(now))]
+        members, total = list[tuple[int, str]](), 0
+        for one in dict.fromkeys(people):
+            members += [(score, member) for member, score in await self._store.listed("todo", one, most)]
+            total += await self._store.counted("todo", one)
+        tasks = await self._assigned([member for _, member in sorted(members)[:most]])
+        mine = tuple(t for t in tasks if t.task.assignee == person or _can_stand_in(t, person))
+        return Todo(mine, total - (len(tasks) - len(mine)))
+
+    async def done(self, person: str) -> tuple[Assigned, ...]:
+        return await self._assigned([member for member, _ in await self._store.listed("done", person)])
+
+    async def request(self, request_id: str) -> Request:
+        found = await self._store.load(_known(request_id))
+        if found is None:
+            raise _no_request(request_id)
+        return found
+
+    async def mine(self, person: str) -> tuple[Request, ...]:
+        return await self._store.load_all([member for member, _ in await self._store.listed("mine", person)])
+
+    async def told(self, person: str) -> tuple[Request, ...]:
+        return await self._store.load_all([member for member, _ in await self._store.listed("told", person)])
+
+    async def events(self, request_id: str) -> tuple[Event, ...]:
+        return tuple(map(Event.model_validate_json, await self._store.events(_known(request_id))))
+
+    async def outbox(self, limit: int) -> list[OutboxEvent]:
+        return await self._store.outbox(limit)
+
+    async def sent(self, ids: Sequence[str]) -> None:
+        await self._store.sent(ids)
+
+    async def _assigned(self, ids: Sequence[str]) -> tuple[Assigned, ...]:
+        requests = {r.id: r for r in await self._store.load_all(list(dict.fromkeys(map(_of_task, ids))))}
+        return tuple(_assigned(requests[_of_task(i)], i) for i in ids if _of_task(i) in requests)
+
+    async def _current(self, deployed: Mapping[str, tuple[str, str]]) -> tuple[Process, ...]:
+        known = {p.key: p for p in self._shipped}
+        for key, version in deployed.items():
+            with suppress(DefinitionRefused):  # a stricter compiler: nothing starts in it, the others go on
+                known[key] = await self._version(key, version)
+        return tuple(known.values())
+
+    async def _version(self, owner: str, version: tuple[str, str]) -> Process:
+        if version not in self._versions:
+            bpmn, toml = await self._store.file(version[0]), await self._store.file(version[1])
+            if bpmn is None or toml is None:
+                raise DefinitionRefused(owner, f"the files of its version {version[0][:12]} are gone")
+            self._versions[version] = compile_process(bpmn, toml)
+        return self._versions[version]
+
+    async def _keep(self, process: Process) -> None:
+        """The process files, so that requests started from them keep them when the files change."""
+        for version, content in zip(process.version, (process.bpmn, process.toml), strict=True):
+            if version not in self._kept:
+                await self._store.keep_file(version, content)
+                self._kept.add(version)
+
+    async def _again(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        for _ in range(TRIES):
+            try:
+                return await attempt()
+            except Conflict:
+                await asyncio.sleep(random.uniform(0, 0.005))  # noqa: S311 (only spreads the retries)
+        raise ToolError("busy", "too many people are changing this at once; try once more")
+
+
+def _named(key: str, processes: Sequence[Process]) -> Process:
+    known = {p.key: p for p in processes}
+    if key not in known:
+        message = f"there is no process {key!r}; there are: {', '.join(known)}"
+        raise ToolError("unknown_process", message, name=key[:60])
+    return known[key]
+
+
+def _sure(key: str) -> str:
+    if not key:
+        raise ValueError("a command needs an idempotency key")
+    return key
+
+
+def _refuse_unseen(filled: Filled, seen: str) -> None:
+    if seen and filled.sha != seen:
+        raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")
+
+
+def _request_of(command: Act | Fire) -> str:
+    if isinstance(command, Withdraw | Comment | Cc):
+        return command.request
+    return _of_task(command.task)
+
+
+def _absent(command: Act) -> ToolError:
+    if isinstance(command, Withdraw | Comment | Cc):
+        return _no_request(command.request)
+    return _no_task(command.task)
+
+
+def _known(request_id: str) -> str:
+    return request_id.strip().upper()
+
+
+def _of_task(task_id: str) -> str:
+    return task_id.strip().rpartition("-")[0]
+
+
+def _no_request(request_id: str) -> ToolError:
+    return ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
+
+
+def _no_task(task_id: str) -> ToolError:
+    return ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
+
+
+def _assigned(request: Request | None, task_id: str) -> Assigned:
+    task = request.task(task_id.strip()) if request else None
+    if request is None or task is None:
+        raise _no_task(task_id)
+    return Assigned(task, request)
+
+
+def _can_stand_in(assigned: Assigned, person: str) -> bool:
+    return assigned.task.kind is not Kind.REVISE and assigned.request.initiator != person
+
+
+def _moved(applied: Applied) -> Moved:
+    request, command = applied.request, applied.event.command
+    decided = command if isinstance(command, Decide) else None
+    return Moved(
+        request=request.id,
+        status=request.status,
+        waits_for=request.waits_for,
+        rule=request.rule,
+        days=request.filled.days,
+        task=getattr(command, "task", ""),
+        by=command.actor,
+        on_behalf=applied.event.on_behalf if isinstance(command, TaskCommand) else "",
+        decision=decided.decision.value if decided else "",
+        opinion=decided.opinion.strip() if decided else "",
+    )

@@ -1,0 +1,184 @@
+"""Who decides, as a table: rows of selectors, read once when the form or the policy file is loaded.
+
+=========================  ==========================================================================
+`manager`                  the author's manager
+`manager of approver`      the manager of whoever a field or a level names; also `manager of manager`
+`role hr`                  every holder of the role
+`person lisi@example.com`  one person, by e-mail address
+`field handover`           whoever a field or a level names; `handover` alone means the same
+=========================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from tools.names import folded
+from tools.spec import Frozen, Person
+from tools.workflow.expressions import ExpressionRefused, Value, holds, parse
+
+ADMIN = "admin"
+"""The role that decides what would otherwise be the author's own to decide."""
+NAME = re.compile(r"[a-z][a-z_]{0,30}")
+KINDS = ("manager", "role", "person", "field")
+
+Held: TypeAlias = Callable[[str], Sequence[str]]
+"""The person ids that a field or a level stands for."""
+
+
+class Selector(Frozen):
+    """Some people, in words of the table above."""
+
+    kind: Literal["manager", "role", "person", "field"]
+    name: str = ""
+    """Role, e-mail address, field or level."""
+    of: Selector | None = None
+    """Of a manager: of whom; None for the author's."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_words(cls, given: Any) -> Any:
+        return _parsed(given) if isinstance(given, str) else given
+
+    @property
+    def names(self) -> str:
+        """The field or level it depends on, or empty."""
+        return self.of.names if self.of else self.name if self.kind == "field" else ""
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    match text.split():
+        case ["manager"]:
+            return {"kind": "manager"}
+        case ["manager", "of", _, *_] as words:
+            return {"kind": "manager", "of": " ".join(words[2:])}
+        case ["role" | "person" | "field" as kind, name]:
+            return {"kind": kind, "name": name}
+        case [name] if NAME.fullmatch(name) and name not in KINDS:
+            return {"kind": "field", "name": name}
+    known = "manager, manager of NAME, role NAME, person E-MAIL, field NAME"
+    raise ValueError(f"{text[:60]!r} names nobody; it can be: {known}")
+
+
+class Conditional(Frozen):
+    """A row that holds for some forms only."""
+
+    when: str = ""
+    """`${…}` over the form's fields, numbers and days; empty: always."""
+
+    @field_validator("when")
+    @classmethod
+    def _readable(cls, text: str) -> str:
+        if text:
+            parse(text)
+        return text
+
+    def holds(self, values: Mapping[str, Value]) -> bool:
+        """False too where the form, in an old version, has not got what the condition asks about."""
+        try:
+            return not self.when or holds(parse(self.when), values)
+        except ExpressionRefused:
+            return False
+
+
+class Row(Conditional):
+    """Who takes a level, or whom to suggest for a person field."""
+
+    process: str = ""
+    """In a policy file: the process whose level it is."""
+    level: str
+    """Name of a level or of a person field."""
+    department: str = ""
+    """The author's; empty: any."""
+    who: tuple[Selector, ...] = Field(min_length=1)
+
+    def applies(self, level: str, values: Mapping[str, Value], author: Person) -> bool:
+        fits = not self.department or folded(self.department) == folded(author.department)
+        return self.level == level and fits and self.holds(values)
+
+
+class _Table(Frozen):
+    policy: tuple[Row, ...] = ()
+
+
+def read_policy(text: str) -> tuple[Row, ...]:
+    """The rows of a policy file. Raises `ValueError` with the row's number and what is wrong."""
+    try:
+        rows = _Table.model_validate(tomllib.loads(text)).policy
+    except ValidationError as wrong:
+        raise ValueError(said(wrong)) from None
+    for number, row in enumerate(rows, 1):
+        if not row.process:
+            raise ValueError(f"policy row {number}: process is missing")
+    return rows
+
+
+def said(wrong: ValidationError) -> str:
+    """`policy row 2, who 1: 'boss' names nobody …`: what is wrong with a file, counted from 1."""
+    return "; ".join(f"{_place(one['loc'])}: {one['msg'].removeprefix('Value error, ')}" for one in wrong.errors())
+
+
+def _place(loc: tuple[int | str, ...]) -> str:
+    table, *rest = loc or ("file",)
+    row = [f" row {rest.pop(0) + 1}"] if rest and isinstance(rest[0], int) else []  # type: ignore[operator]
+    where = " ".join(str(part + 1 if isinstance(part, int) else part) for part in rest)
+    return f"{table}{''.join(row)}" + (f", {where}" if where else "")
+
+
+class Company:
+    """The people as the rules see them, from the place of a request's author."""
+
+    def __init__(self, people: Iterable[Person], author: Person) -> None:
+        self.author = author
+        self._known = {p.id: p for p in people if p.active} | {author.id: author}
+
+    def selected(self, selector: Selector, held: Held) -> tuple[Person, ...]:
+        """Everybody active whom it names, the author included."""
+        match selector.kind:
+            case "manager":
+                lower = self.selected(selector.of, held) if selector.of else (self.author,)
+                return tuple(m for p in lower if (m := self._manager(p)))
+            case "role":
+                return self.holders(selector.name)
+            case "person":
+                return tuple(p for p in self._known.values() if p.email.casefold() == selector.name.casefold())
+            case "field":
+                return tuple(self._known[p] for p in held(selector.name) if p in self._known)
+
+    def holders(self, role: str) -> tuple[Person, ...]:
+        return tuple(sorted((p for p in self._known.values() if role in p.roles), key=lambda p: p.id))
+
+    def deciders(self, who: Iterable[Selector], held: Held, taken: frozenset[str] = frozenset()) -> tuple[Person, ...]:
+        """Who of those named may decide, in their order: never the author, nobody `taken`. Where only the author is
+        named it is whoever is next above them; if there is nobody at all then, an administrator."""
+        found: list[Person] = []
+        own = False
+        for selector in who:
+            named = self.selected(selector, held)
+            able = [p for p in named if self._able(p, taken)]
+            if not able and self.author in named:
+                own, able = True, [p for p in self._above() if self._able(p, taken)][:1]
+            found += able
+        if own and not found:
+            found = [p for p in self.holders(ADMIN) if self._able(p, taken)]
+        return tuple({p.id: p for p in found}.values())
+
+    def _able(self, person: Person, taken: frozenset[str]) -> bool:
+        return person.id != self.author.id and person.id not in taken
+
+    def _manager(self, person: Person) -> Person | None:
+        return self._known.get(person.manager or "")
+
+    def _above(self) -> Iterator[Person]:
+        """The author's manager, that one's manager, and so on, each once."""
+        seen = {self.author.id}
+        person = self._manager(self.author)
+        while person and person.id not in seen:
+            seen.add(person.id)
+            yield person
+            person = self._manager(person)

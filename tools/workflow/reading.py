@@ -1,0 +1,211 @@
+"""Checking what people answer: free spellings become canonical text.
+
+`病假` → `sick`, `￥1,200.50` → `1200.50`, `2026/11/21` → `2026-11-21`. Whatever cannot be read is a `ToolError`
+naming the field and the fix. Days are counted by the calendar, never taken from anybody's words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+from urllib.parse import urlsplit
+
+from tools.names import dense, folded
+from tools.spec import ToolError
+from tools.workflow.calendar import MAX_SPAN, Calendar, Length
+from tools.workflow.forms import FieldKind, Form, FormField, clear_text, refuse_missing
+from tools.workflow.state import plain
+
+CNY = "CNY"
+YEN_SIGN = "¥"
+"""China's and Japan's: read as yuan unless the currency says otherwise."""
+LONGEST_PAST = timedelta(days=366)
+LONGEST_AHEAD = timedelta(days=2 * 366)
+DATE = re.compile(r"(\d{4})(?:-|/|\.|年)(\d{1,2})(?:-|/|\.|月)(\d{1,2})日?")
+AMOUNT = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
+MONEY = re.compile(rf"(?P<before>[^\d.,+-]*)(?P<number>{AMOUNT})(?P<after>[^\d.,]*)")
+MAX_DIGITS = 12
+MAX_DECIMALS = 6
+FILE = re.compile(r"F[A-Z0-9]{6,20}")
+"""Slack's id of a file."""
+LINK = re.compile(r"https://[^\s<>\"'|\\^`{}@]+")
+"""An address without blanks, quotes, or somebody's name and password."""
+
+
+def read(form: Form, values: Mapping[str, str], today: date, later: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Every field but the people in canonical text, empty where nothing was given and nothing is needed. `later`:
+    fields of which it is not known yet whether they are needed. Raises `ToolError`."""
+    _refuse_unknown(form, values)
+    given = {f.name: _clean(values.get(f.name, "")) or f.default for f in form.fields}
+    refuse_missing(f for f in form.fields if f.required and f.name not in later and not given[f.name])
+    currencies = {f.currency for f in form.fields if f.currency}
+    said = frozenset(name for name in currencies if _clean(values.get(name, "")))
+    read_already = {f.name: _read(f, given[f.name], today) for f in form.fields if f.kind is not FieldKind.MONEY}
+    for field in form.fields:
+        if field.kind is FieldKind.MONEY and given[field.name]:
+            read_already |= _read_money(form, field, given[field.name], read_already, said)
+    return {f.name: read_already.get(f.name, "") for f in form.fields}
+
+
+def length_of(form: Form, values: Mapping[str, str], calendar: Calendar) -> Length | None:
+    """Working days of canonical values; None for a process without days. Raises `ToolError`."""
+    if form.days is None:
+        return None
+    start, end = values[form.days.start], values[form.days.end]
+    start_half, end_half = values[form.days.start_half], values[form.days.end_half]
+    last = form.days.end
+    if (end, end_half) < (start, start_half):
+        message = f"{last} is before {form.days.start}"
+        raise ToolError("end_before_start", message, ask=True, field=last, start=start, end=end)
+    if (date.fromisoformat(end) - date.fromisoformat(start)).days > MAX_SPAN:
+        raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", field=last, days=MAX_SPAN)
+    length = calendar.length(date.fromisoformat(start), start_half, date.fromisoformat(end), end_half)
+    if length.days <= 0:
+        message = f"{start} to {end} has no working day: weekend or holiday"
+        raise ToolError("zero_days", message, field=last, start=start, end=end)
+    return length
+
+
+def _refuse_unknown(form: Form, values: Mapping[str, str]) -> None:
+    known = [f.name for f in form.fields]
+    for name in values:
+        if name not in known:
+            text = f"{form.key} has no field {name!r}; its fields: {', '.join(known)}. Working days are computed."
+            raise ToolError("unknown_field", text, field=name[:60], name=name[:60])
+
+
+def _clean(text: str) -> str:
+    """Without surrounding space and without control characters other than line breaks."""
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) != "Cc").strip()
+
+
+def _read(field: FormField, text: str, today: date) -> str:
+    match field.kind:
+        case _ if not text:
+            return ""
+        case FieldKind.CHOICE | FieldKind.HALF:
+            return _read_choice(field, text)
+        case FieldKind.DATE:
+            return _read_date(field, text, today)
+        case FieldKind.NUMBER:
+            return _read_number(field, text)
+        case FieldKind.ATTACHMENT:
+            return _read_attachment(field, text)
+        case _:
+            return clear_text(text, field.max_length, field.name, field.label.both)
+
+
+def _read_choice(field: FormField, text: str) -> str:
+    wanted = folded(text)
+    for option in field.options:
+        if wanted in map(folded, (option.value, option.zh, option.en, *option.also)):
+            return option.value
+    values = ", ".join(f"{o.value} ({o.en})" if o.en != o.value else o.value for o in field.options)
+    listed = {"zh": "、".join(o.zh for o in field.options), "en": ", ".join(o.en for o in field.options)}
+    message = f"{field.name}: {text[:60]!r} is not one of {values}"
+    raise ToolError("bad_choice", message, field=field.name, label=field.label.both, choices=listed)
+
+
+def _read_date(field: FormField, text: str, today: date) -> str:
+    match = DATE.fullmatch(dense(text))
+    try:
+        day = date(*map(int, match.groups())) if match else None
+    except ValueError:
+        day = None
+    if day is None:
+        message = f"{field.name}: {text[:60]!r} is no date; write YYYY-MM-DD (today is {today})"
+        raise ToolError("bad_date", message, field=field.name, label=field.label.both)
+    if day < today - LONGEST_PAST:
+        message = f"{field.name}: {day} is more than a year ago (today is {today}); check the year"
+        raise ToolError("in_the_past", message, ask=True, field=field.name, label=field.label.both)
+    if day > today + LONGEST_AHEAD:
+        message = f"{field.name}: {day} is more than two years ahead (today is {today}); check the year"
+        raise ToolError("too_far_ahead", message, ask=True, field=field.name, label=field.label.both)
+    return day.isoformat()
+
+
+def _read_number(field: FormField, text: str) -> str:
+    match = re.fullmatch(AMOUNT, dense(text))
+    number = Decimal(match[0].replace(",", "")) if match else Decimal(0)
+    if match is None or number.adjusted() >= MAX_DIGITS or number != round(number, MAX_DECIMALS):
+        message = f"{field.name}: {text[:60]!r} is no number of 0 or more; write it like 3 or 2.5"
+        raise ToolError("bad_number", message, ask=True, field=field.name, label=field.label.both)
+    return plain(number)
+
+
+def _read_attachment(field: FormField, text: str) -> str:
+    """The id of a file in Slack, or an https address. It is not looked at."""
+    address = text.removeprefix("<").removesuffix(">").partition("|")[0]
+    if FILE.fullmatch(address) or (len(address) <= field.max_length and _is_address(address)):
+        return address
+    message = f"{field.name}: give the link or the id of a file in Slack, or an https:// address"
+    raise ToolError("bad_attachment", message, ask=True, field=field.name, label=field.label.both)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        host = urlsplit(text).hostname or ""
+    except ValueError:
+        return False
+    return bool(LINK.fullmatch(text)) and text.isprintable() and "." in host.strip(".")
+
+
+def _read_money(
+    form: Form, field: FormField, text: str, values: Mapping[str, str], said: frozenset[str]
+) -> dict[str, str]:
+    """The amount, and the currency where only the amount names it."""
+    match = MONEY.fullmatch(dense(text))
+    if match is None:
+        message = f"{field.name}: {text[:60]!r} is no positive amount; write it like 1200.50"
+        raise ToolError("bad_amount", message, ask=True, field=field.name, label=field.label.both)
+    currency = _currency(form, field, match, values, said)
+    option = (form.field(field.currency) or field).option(currency)
+    decimals = option.decimals if option else 2
+    return {
+        field.name: _amount(field, match["number"], decimals, currency),
+        **({field.currency: currency} if currency else {}),
+    }
+
+
+def _amount(field: FormField, number: str, decimals: int, currency: str) -> str:
+    amount = Decimal(number.replace(",", ""))
+    exponent = amount.normalize().as_tuple().exponent
+    if amount <= 0 or amount.adjusted() >= MAX_DIGITS:
+        message = f"{field.name} must be more than 0 and below 10^{MAX_DIGITS}"
+        raise ToolError("bad_amount", message, ask=True, field=field.name, label=field.label.both)
+    if isinstance(exponent, int) and -exponent > decimals:
+        message = f"{field.name}: {currency} has at most {decimals} decimals"
+        raise ToolError(
+            "too_precise",
+            message,
+            ask=True,
+            field=field.name,
+            label=field.label.both,
+            currency=currency,
+            decimals=decimals,
+        )
+    return f"{amount:.{decimals}f}"
+
+
+def _currency(
+    form: Form, field: FormField, match: re.Match[str], values: Mapping[str, str], said: frozenset[str]
+) -> str:
+    """The currency of an amount. Two different ones in the same form are never guessed between."""
+    known = form.field(field.currency)
+    unit = match["before"] or match["after"]
+    if known is None or (match["before"] and match["after"]):
+        if unit:
+            message = f"{field.name}: write only the number"
+            raise ToolError("bad_amount", message, ask=True, field=field.name, label=field.label.both)
+        return ""
+    stated = values[known.name]
+    if not unit or (unit == YEN_SIGN and known.name in said):
+        return stated
+    named = CNY if unit == YEN_SIGN else _read_choice(known, unit)
+    if known.name in said and named != stated:
+        message = f"{field.name} is in {named} but {known.name} says {stated}; ask which"
+        raise ToolError("two_currencies", message, ask=True, field=known.name, one=named, other=stated)
+    return named
