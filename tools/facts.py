@@ -2,38 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from tools.names import name_of
+from tools.names import name_of, names_of, standing_in
 from tools.ports import Directory
 from tools.spec import Choice, Fact, Field, Note
-from tools.workflow.forms import FieldKind, FormField
-from tools.workflow.process import Process, passes_by
-from tools.workflow.state import Filled, Request
+from tools.workflow.assigning import ROLE
+from tools.workflow.balance import balances, label_of
+from tools.workflow.forms import PERSONS, FieldKind, Form, FormField
+from tools.workflow.graph import Topic
+from tools.workflow.paths import happy_path
+from tools.workflow.process import Process, passes_by, shown_values
+from tools.workflow.state import SPEAKING, Filled, Opinion, Request
 
 CONFIRM = Choice(name="confirm", style="primary")
 CANCEL = Choice(name="cancel", runs=False)
+REMARKS = 12
+"""Shown of what has been said: the last ones."""
 PREFIX = "field_"
 """Before the names of form fields in a dialog, so that they cannot meet other arguments."""
+INPUTS: Mapping[FieldKind, str] = {
+    FieldKind.TEXT: "long",
+    FieldKind.CHOICE: "choice",
+    FieldKind.HALF: "choice",
+    FieldKind.DATE: "date",
+    FieldKind.NUMBER: "number",
+    FieldKind.PERSON: "person",
+    FieldKind.PEOPLE: "people",
+}
+"""Kind of a form field → kind of a dialog's input; any other is a line of text."""
 
 
 async def form_facts(directory: Directory, process: Process, filled: Filled) -> tuple[Fact, ...]:
-    """Every field that has a value, the working days, further approvers, and the rule that lets it pass."""
-    beside = {name for f in process.form.fields for name in (f.half, f.currency)}
+    """Every field that has a value, the working days, what is left of a balance, further approvers, who is told, and
+    the rule that lets it pass."""
+    form = process.form
+    beside = {name for f in form.fields for name in (f.half, f.currency)}
     facts = [
         Fact(label=f.label.both, value=await _shown(directory, process, f, filled.values))
-        for f in process.form.fields
+        for f in form.fields
         if filled.values.get(f.name) and f.name not in beside
     ]
+    facts += _lengths(form, filled)
+    chosen = [(label, people) for label, people in _chosen(process, filled) if people]
+    facts += [Fact(label=label, value=await names_of(directory, people)) for label, people in chosen]
+    if rule := passes_by(process, filled):
+        facts.append(Fact(label="rule", value=form.rule(rule)))
+    return tuple(facts)
+
+
+def _lengths(form: Form, filled: Filled) -> Iterator[Fact]:
     if filled.days:
         key = "fact.days_estimated" if filled.estimated else "fact.days"
-        facts.append(Fact(label="days", value=Note(key=key, params={"days": filled.days})))
+        yield Fact(label="days", value=Note(key=key, params={"days": filled.days}))
+    for year, left, allowance in balances(form, filled):
+        params = {"label": label_of(form), "year": year, "left": left, "allowance": allowance}
+        yield Fact(label="balance", value=Note(key="fact.balance", params=params))
+
+
+def _chosen(process: Process, filled: Filled) -> Iterator[tuple[str | dict[str, str], tuple[str, ...]]]:
+    """(label, person ids) of everybody the process chose on the way this form takes."""
+    path = happy_path(process.definition, filled)
     for level in process.form.levels:
-        if person := filled.people.get(level.name):
-            facts.append(Fact(label=level.label.both, value=await name_of(directory, person)))
-    if rule := passes_by(process, filled):
-        facts.append(Fact(label="rule", value=process.form.rule(rule)))
-    return tuple(facts)
+        yield level.label.both, filled.people.get(level.name, ())
+    for node in path:
+        for name in node.who:
+            if name.startswith(ROLE):
+                yield {"zh": node.name, "en": node.name}, filled.people.get(name, ())
+    told = [p for node in path if node.topic is Topic.CC for p in filled.people.get(node.id, ())]
+    shown = {p for f in process.form.fields if f.kind is FieldKind.PEOPLE for p in filled.holders(f.name)}
+    yield "cc", tuple(p for p in dict.fromkeys(told) if p not in shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A mail that a process proposes."""
+
+    to: tuple[str, ...]
+    """Person ids; the author's mail tool sends it to each, or nobody."""
+    subject: str
+    body: str
+
+
+async def mail_of(directory: Directory, process: Process, filled: Filled, node: str, language: str) -> Draft:
+    """The mail of a `mail` service task, in the language of whoever is to send it."""
+    row = next(row for row in process.form.mails if row.node == node)
+    shown = shown_values(process, filled, language)
+    for field in process.form.fields:
+        if field.kind in PERSONS:
+            shown[field.name] = (await names_of(directory, filled.holders(field.name)))[language]
+    subject, body = (words.both[language].format_map(shown) for words in (row.subject, row.body))
+    return Draft(filled.people.get(node, ()), " ".join(subject.split()), body)
 
 
 async def request_facts(directory: Directory, process: Process, request: Request) -> tuple[Fact, ...]:
@@ -43,33 +104,34 @@ async def request_facts(directory: Directory, process: Process, request: Request
         Fact(label="process", value=process.form.title),
         Fact(label="requester", value=await name_of(directory, request.initiator)),
     )
-    said = [
-        Fact(
-            label="opinion",
-            value=Note(
-                key=f"fact.said_{opinion.decision}" if opinion.text else f"fact.said_{opinion.decision}_nothing",
-                params={"name": await name_of(directory, opinion.by), "text": opinion.text},
-            ),
-        )
-        for opinion in request.opinions
-    ]
+    said = [await _said(directory, opinion) for opinion in request.opinions[-REMARKS:]]
+    copied = [Fact(label="copied", value=await names_of(directory, request.cc))] if request.cc else []
     status = Fact(label="status", value=Note(key=f"status.{request.status}"))
-    return (*head, *await form_facts(directory, process, request.filled), *said, status)
+    return (*head, *await form_facts(directory, process, request.filled), *said, *copied, status)
+
+
+async def _said(directory: Directory, opinion: Opinion) -> Fact:
+    """An opinion, or what was said with a transfer, an add sign or beside it all."""
+    name = await name_of(directory, opinion.by)
+    by = standing_in(name, await name_of(directory, opinion.on_behalf)) if opinion.on_behalf else name
+    said = "said" if opinion.text else "silent"
+    label = "opinion" if opinion.decision in SPEAKING else "remark"
+    params: dict[str, Any] = {"name": by, "text": opinion.text}
+    return Fact(label=label, value=Note(key=f"fact.{said}_{opinion.decision}", params=params))
 
 
 def form_inputs(process: Process, values: Mapping[str, str]) -> tuple[Field, ...]:
     """The whole form as a dialog, filled with what is there."""
-    return tuple(_input(f, values.get(f.name, "")) for f in process.form.fields)
+    return tuple(_input(process, f, values.get(f.name, "")) for f in process.form.fields)
 
 
-def _input(field: FormField, value: str) -> Field:
-    kinds = {FieldKind.HALF: "choice", FieldKind.CHOICE: "choice", FieldKind.DATE: "date", FieldKind.PERSON: "person"}
+def _input(process: Process, field: FormField, value: str) -> Field:
     return Field(
         name=PREFIX + field.name,
         label=field.label.both,
-        kind=kinds.get(field.kind, "long" if field.kind is FieldKind.TEXT else "text"),
+        kind=INPUTS.get(field.kind, "text"),
         value=value,
-        required=field.required and field.kind is not FieldKind.PERSON,
+        required=field.required and field.name not in process.deciding,
         choices=tuple((o.value, o.both) for o in field.options),
         max_length=field.max_length,
     )
@@ -81,8 +143,8 @@ async def _shown(
     value = values[field.name]
     option = field.option(value)
     half = process.form.field(field.half) if field.half else None
-    if field.kind is FieldKind.PERSON:
-        return await name_of(directory, value)
+    if field.kind in PERSONS:
+        return await names_of(directory, value.split(","))
     if half and (chosen := half.option(values.get(half.name, ""))):
         return Note(key="fact.day", params={"day": value, "half": chosen.both})
     if field.currency:

@@ -95,6 +95,21 @@ async def name_of(directory: Directory, person: str) -> str:
     return found.name if found else person
 
 
+def standing_in(by: str, other: str) -> dict[str, str]:
+    """Who acts, and for whom."""
+    return {"zh": f"{by}（代{other}）", "en": f"{by} for {other}"}
+
+
+async def names_of(directory: Directory, people: Iterable[str]) -> dict[str, str]:
+    return listed([await name_of(directory, person) for person in people])
+
+
+def listed(names: Iterable[str]) -> dict[str, str]:
+    """Several names in a row, for readers of both languages."""
+    names = tuple(names)
+    return {"zh": "、".join(names), "en": ", ".join(names)}
+
+
 async def language_of(directory: Directory, person: str) -> str:
     """The language to speak with somebody; English with somebody who has left the directory."""
     found = await directory.get(person)

@@ -1,10 +1,10 @@
-"""What tools need of the outside, as small as it can be: people, a mailer, the open cards."""
+"""What tools need of the outside, as small as it can be: people, words, a mailer, the open cards, advice."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from tools.spec import Person
+from tools.spec import Note, Person
 
 
 class Directory(Protocol):
@@ -25,3 +25,8 @@ class Cards(Protocol):
 
     async def cancel(self, card: str, person: str) -> bool:
         """Take a card back for the person who asked for it; False if it is not theirs or not open."""
+
+
+class Words(Protocol):
+    def __call__(self, note: Note, language: str, /) -> str:
+        """A note as it is read in a language (`zh`, `en`)."""

@@ -1,22 +1,25 @@
-"""Requests as their author sees them: what can be asked for, asking, changing, taking back, looking."""
+"""Requests as their author makes them: what can be asked for, asking, changing, taking back."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from tools.advice import FORM, advice
-from tools.facts import CANCEL, CONFIRM, form_facts, request_facts
-from tools.names import name_of
-from tools.paging import PAGE, page_of
-from tools.spec import Effect, Fact, Frozen, Gate, Note, Outcome, Plan, ToolError
+from tools.facts import form_facts, form_inputs, request_facts
+from tools.names import name_of, names_of
+from tools.plans import changed, gathered, named_as_in_dialog, own_card
+from tools.requests import find_process
+from tools.spec import Fact, Frozen, Gate, Note, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
+from tools.workflow.authority import refuse_ended, refuse_stranger
+from tools.workflow.commands import Decide, Withdraw
 from tools.workflow.forms import FormField, clear_text
-from tools.workflow.machine import refuse_ended, refuse_stranger
-from tools.workflow.process import Process, summary_of
-from tools.workflow.state import Decision, Kind, Request, Status, Task
+from tools.workflow.process import Process
+from tools.workflow.state import Decision, Filled, Kind, Request, Status, Task
 
 MAX_REASON = 500
 MAX_VALUE = 4000
@@ -37,17 +40,24 @@ class ListProcesses(Frozen):
     pass
 
 
-class StartProcess(Frozen):
+class WithForm(Frozen):
+    """Arguments with a form, which a dialog may fill in as well."""
+
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, values: Any) -> Any:
+        return gathered(values)
+
+
+class StartProcess(WithForm):
     process: str = Field(max_length=60, description="Key of the process, from list_processes.")
     form: Form = Field(description="Field → value, as list_processes describes. Leave out what the person did not say.")
     seen: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
 
 
-class ResubmitRequest(Frozen):
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
+class ResubmitRequest(WithForm):
     request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
     form: Form = Field(default={}, description="Only the fields that change, field → value.")
     seen: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
@@ -58,11 +68,6 @@ class WithdrawRequest(Frozen):
     because: str = Field("", max_length=MAX_VALUE, description="Why they withdraw it, if the person said so.")
 
 
-class MyRequests(Frozen):
-    status: str = Field("", max_length=20, description="waiting, revise, approved, rejected, withdrawn; empty for all.")
-    page: int = Field(1, ge=1, description=f"Page of {PAGE} requests, newest first.")
-
-
 async def run_list_processes(use: Use, args: ListProcesses) -> Outcome:
     processes = [_described(p) for p in await use.desk.engine.processes()]
     return Outcome(data={"processes": processes}, note=Note(key="result.processes", params={"n": len(processes)}))
@@ -70,12 +75,13 @@ async def run_list_processes(use: Use, args: ListProcesses) -> Outcome:
 
 async def prepare_start(use: Use, args: StartProcess) -> Plan:
     process = await _process(use, args.process)
-    filled = await use.desk.engine.fill(process, args.form, use.caller.id, use.now)
-    return _card(
+    filled = await _filled(use, process, args.form)
+    return own_card(
         use,
         args={"process": process.key, "form": filled.values, "seen": filled.sha},
         title=Note(key="title.start", params={"process": process.form.name.both}),
         facts=await form_facts(use.desk.directory, process, filled),
+        inputs=form_inputs(process, filled.values),
     )
 
 
@@ -89,96 +95,90 @@ async def run_start(use: Use, args: StartProcess) -> Outcome:
         "waits_for": [await name_of(use.desk.directory, p) for p in started.waits_for],
         "days": started.days,
     }
-    params = {"process": process.form.name.both, "request": started.request}
+    params: dict[str, Any] = {"process": process.form.name.both, "request": started.request}
     if started.rule:
         rule = process.form.rule(started.rule)
         data["rule"] = rule["en"]
-        return _changed(data, "result.passed", "effect.passed", started.request, {**params, "rule": rule})
-    return _changed(data, "result.started", "effect.started", started.request, params)
+        return changed(data, "result.passed", "effect.passed", started.request, {**params, "rule": rule})
+    return changed(data, "result.started", "effect.started", started.request, params)
 
 
 async def prepare_resubmit(use: Use, args: ResubmitRequest) -> Plan:
     request = await _to_revise(use, args.request_id)
     process = await use.desk.engine.process_of(request)
-    filled = await use.desk.engine.fill(process, {**request.filled.values, **args.form}, use.caller.id, use.now)
+    filled = await _filled(use, process, {**request.filled.values, **args.form}, request.id)
     facts = (Fact(label="request", value=request.id), *await form_facts(use.desk.directory, process, filled))
-    return _card(
+    return own_card(
         use,
         args={"request_id": request.id, "form": filled.values, "seen": filled.sha},
         title=Note(key="title.resubmit", params={"process": process.form.name.both, "request": request.id}),
         facts=facts,
         subject=request.id,
+        inputs=form_inputs(process, filled.values),
     )
 
 
 async def run_resubmit(use: Use, args: ResubmitRequest) -> Outcome:
     task = await _revise_task(use, args.request_id)
-    decision = Decision.RESUBMIT
-    decided = await use.desk.engine.decide(task.id, use.caller.id, decision, "", args.form, use.key, use.now, args.seen)
+    command = Decide(task=task.id, actor=use.caller.id, decision=Decision.RESUBMIT)
+    decided = await use.desk.engine.act(command, use.key, use.now, form=args.form, seen=args.seen)
     data = {"request": decided.request, "status": decided.status.value}
     params = {"request": decided.request}
-    return _changed(data, "result.resubmitted", "effect.resubmitted", decided.request, params)
+    return changed(data, "result.resubmitted", "effect.resubmitted", decided.request, params)
 
 
 async def prepare_withdraw(use: Use, args: WithdrawRequest) -> Plan:
     request = await _own(use, args.request_id)
     because = clear_text(args.because, MAX_REASON, "because", {"zh": "撤回原因", "en": "The reason"})
-    refuse_ended(request)
+    await use.desk.engine.check(Withdraw(request=request.id, actor=use.caller.id, reason=because), use.now)
     process = await use.desk.engine.process_of(request)
     facts = await request_facts(use.desk.directory, process, request)
-    return _card(
+    return own_card(
         use,
         args={"request_id": request.id, "because": because},
         title=Note(key="title.withdraw", params={"process": process.form.name.both, "request": request.id}),
-        facts=(*facts, Fact(label="withdraw_reason", value=because)) if because else facts,
+        facts=(*facts, *await _agreement(use, request), *_because(because)),
         subject=request.id,
     )
 
 
+async def _agreement(use: Use, request: Request) -> tuple[Fact, ...]:
+    """What is approved is only withdrawn once those who approved it last agree."""
+    if request.status is not Status.APPROVED:
+        return ()
+    approvals = [o for o in request.opinions if o.decision == Decision.APPROVE]
+    last = dict.fromkeys(o.on_behalf or o.by for o in approvals if o.node == approvals[-1].node)
+    if not last:
+        return (Fact(label="agreement", value=Note(key="fact.agreement_above")),)
+    names = await names_of(use.desk.directory, last)
+    return (Fact(label="agreement", value=Note(key="fact.agreement", params={"names": names})),)
+
+
+def _because(because: str) -> tuple[Fact, ...]:
+    return (Fact(label="withdraw_reason", value=because),) if because else ()
+
+
 async def run_withdraw(use: Use, args: WithdrawRequest) -> Outcome:
-    moved = await use.desk.engine.withdraw(args.request_id, use.caller.id, args.because, use.key, use.now)
-    data = {"request": moved.request, "status": moved.status.value}
-    return _changed(data, "result.withdrawn", "effect.withdrawn", moved.request, {"request": moved.request})
+    command = Withdraw(request=args.request_id, actor=use.caller.id, reason=args.because)
+    moved = await use.desk.engine.act(command, use.key, use.now)
+    data: dict[str, Any] = {"request": moved.request, "status": moved.status.value}
+    if moved.status is not Status.REVOKING:
+        return changed(data, "result.withdrawn", "effect.withdrawn", moved.request, {"request": moved.request})
+    names = await names_of(use.desk.directory, moved.waits_for)
+    params: dict[str, Any] = {"request": moved.request, "names": names}
+    return changed({**data, "waits_for": names["en"]}, "result.revoking", "effect.revoking", moved.request, params)
 
 
-async def run_my_requests(use: Use, args: MyRequests) -> Outcome:
-    wanted = args.status.strip().lower()
-    if wanted and wanted not in [s.value for s in Status]:
-        listed = ", ".join(Status)
-        label = {"zh": "状态", "en": "Status"}
-        message = f"status {wanted[:40]!r} is not one of {listed}"
-        raise ToolError("bad_choice", message, field="status", label=label, choices={"zh": listed, "en": listed})
-    own = [r for r in reversed(await use.desk.engine.mine(use.caller.id)) if r.status.value == (wanted or r.status)]
-    shown, more = page_of(own, args.page)
-    requests = [await _listed(use, request) for request in shown]
-    return Outcome(data={"requests": requests, "more": more}, note=Note(key="result.requests", params={"n": len(own)}))
-
-
-def _card(use: Use, args: dict[str, Any], title: Note, facts: tuple[Fact, ...], subject: str = "") -> Plan:
-    """Of the caller's own doing: theirs to confirm or to cancel, nobody else's."""
-    caller = use.caller.id
-    return Plan(
-        args=args,
-        title=title,
-        facts=facts,
-        deciders=(caller,),
-        requester=caller,
-        choices=(CONFIRM, CANCEL),
-        subject=subject,
-    )
-
-
-def _changed(data: dict[str, Any], result: str, effect: str, subject: str, params: dict[str, Any]) -> Outcome:
-    note = Note(key=effect, params=params)
-    return Outcome(data=data, note=Note(key=result, params=params), effect=Effect(note=note, subject=subject))
+async def _filled(use: Use, process: Process, form: Mapping[str, str], besides: str = "") -> Filled:
+    """Errors name a field as the card's *Edit* does. `besides`: the request that the form is for."""
+    with named_as_in_dialog([f.name for f in process.form.fields]):
+        return await use.desk.engine.fill(process, form, use.caller.id, use.now, besides=besides)
 
 
 async def _process(use: Use, key: str) -> Process:
-    processes = await use.desk.engine.processes()
-    for process in processes:
-        if key.strip().lower() in (process.key, process.form.name.zh, process.form.name.en):
-            return process
-    known = ", ".join(p.key for p in processes)
+    if found := await find_process(use, key):
+        return found
+    known = ", ".join(p.key for p in await use.desk.engine.processes())
     raise ToolError("unknown_process", f"there is no process {key[:60]!r}; there are: {known}", name=key[:60])
 
 
@@ -205,18 +205,6 @@ async def _revise_task(use: Use, request_id: str) -> Task:
     if not revisions:
         raise ToolError("not_revise", f"{request.id} has not come back to its author", request=request.id)
     return revisions[-1]
-
-
-async def _listed(use: Use, request: Request) -> dict[str, Any]:
-    process = await use.desk.engine.process_of(request)
-    return {
-        "request": request.id,
-        "process": request.process,
-        "status": request.status.value,
-        "summary": summary_of(process, request.filled, "en"),
-        "waits_for": [await name_of(use.desk.directory, p) for p in request.waits_for],
-        "since": request.changed.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
-    }
 
 
 def _described(process: Process) -> dict[str, Any]:
@@ -285,9 +273,8 @@ RESUBMIT_REQUEST = Tool(
     avoid_when="The request still waits for somebody, or has ended.",
     args=ResubmitRequest,
     returns='{"request", "status"}',
-    errors=advice(
-        "no_request", "not_yours", "not_running", "not_revise", "task_closed", "request_changed", "busy", *FORM
-    ),
+    errors=advice("not_revise"),
+    also=frozenset({"no_request", "not_yours", "not_running", "task_closed", "request_changed", "busy", *FORM}),
     example={"request_id": "L-0012", "form": {"end_date": "2026-11-25"}},
     run=run_resubmit,
     gate=Gate.CONFIRM,
@@ -296,26 +283,16 @@ RESUBMIT_REQUEST = Tool(
 )
 WITHDRAW_REQUEST = Tool(
     name="withdraw_request",
-    purpose="Take back a request of the caller that has not ended. They confirm on a card.",
-    use_when="The caller no longer wants a request that is waiting or came back to them.",
-    avoid_when="The request has ended, or belongs to somebody else.",
+    purpose="Take back a request of the caller (撤回). One that is approved needs agreement. They confirm on a card.",
+    use_when="The caller no longer wants a request of theirs.",
+    avoid_when="The request was rejected or withdrawn, or belongs to somebody else.",
     args=WithdrawRequest,
-    returns='{"request", "status": "withdrawn"}',
-    errors=advice("no_request", "not_yours", "not_running", "too_long", "busy"),
+    returns='{"request", "status": "withdrawn" | "revoking", "waits_for"?: who has to agree}',
+    errors=advice("withdrawing", "not_yours", "not_running"),
+    also=frozenset({"no_request", "too_long", "no_level", "busy"}),
     example={"request_id": "L-0012", "because": "计划变了"},
     run=run_withdraw,
     gate=Gate.CONFIRM,
     prepare=prepare_withdraw,
     stored=WithdrawRequest,
-)
-MY_REQUESTS = Tool(
-    name="my_requests",
-    purpose="List the caller's own requests and where each stands.",
-    use_when="The caller asks what became of a request, or you need its number.",
-    avoid_when="They ask what they have to decide: that is query_todo_tasks.",
-    args=MyRequests,
-    returns='{"requests": [{"request", "process", "status", "summary", "waits_for", "since"}], "more": page | null}',
-    errors=advice("bad_choice"),
-    example={"status": "waiting"},
-    run=run_my_requests,
 )

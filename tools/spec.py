@@ -7,8 +7,10 @@ Nothing here knows a chat platform, Redis or a model.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict
 
@@ -44,12 +46,20 @@ class Person(Frozen):
     """Person id of the manager."""
     roles: frozenset[str] = frozenset()
     """Roles that rules refer to: `finance`, `director`, `admin`."""
+    department: str = ""
+    allowance: Decimal | None = None
+    """Days of annual leave a year; None: as for everybody."""
     active: bool = True
 
     @property
     def language(self) -> str:
         """`zh` or `en`: the language everything this person reads is written in."""
         return "zh" if self.locale.lower().startswith("zh") else "en"
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """What *today* and working hours are counted in."""
+        return ZoneInfo(self.timezone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,7 @@ class Field(Frozen):
     name: str
     label: str | dict[str, str]
     kind: str = "text"
-    """`text`, `long` (several lines), `date`, `choice`, `person`."""
+    """`text`, `long` (several lines), `date`, `choice`, `number`, `person`, `people` (ids with commas between)."""
     value: str = ""
     required: bool = True
     choices: tuple[tuple[str, dict[str, str]], ...] = ()
@@ -97,8 +107,8 @@ class Choice(Frozen):
     """One button of a card: what pressing it does, written by code and never by the model."""
 
     name: str
-    """`confirm`, `cancel`, `send`, `edit`, `approve`, `reject`, `resubmit`, `withdraw`; its label is the text
-    `choice.<name>`."""
+    """`confirm`, `cancel`, `send`, `edit`, `approve`, `reject`, `return`, `transfer`, `add_sign`, `resubmit`,
+    `withdraw`; its label is the text `choice.<name>`."""
     style: str = ""
     """`primary` for the one affirmative button, otherwise empty."""
     runs: bool = True
@@ -138,6 +148,19 @@ class Effect(Frozen):
     subject: str = ""
 
 
+class Picture(Frozen):
+    """A process to be drawn: where a request has been, and where it is."""
+
+    bpmn: bytes
+    done: tuple[str, ...] = ()
+    """Ids of the nodes and flows taken."""
+    active: tuple[str, ...] = ()
+    """Ids of the nodes where it is."""
+    title: Note
+    alt: Note
+    """The same in words, for those who do not see it."""
+
+
 class Outcome(Frozen):
     """What a tool gives back."""
 
@@ -146,6 +169,8 @@ class Outcome(Frozen):
     note: Note
     """One line for the people who follow the steps."""
     effect: Effect | None = None
+    picture: Picture | None = None
+    """Shown beside the answer."""
 
 
 class ToolError(Exception):

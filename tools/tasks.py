@@ -1,37 +1,42 @@
-"""To-do tasks: looking at them and deciding them. Asking for a decision only brings the card to the assignee."""
+"""To-do tasks: looking at them, and the card on which they are decided. Asking for a decision only brings the card to
+the assignee."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from tools.advice import FORM, advice
-from tools.facts import PREFIX, form_inputs, request_facts
-from tools.names import name_of, the_one
-from tools.paging import PAGE, page_of
-from tools.spec import Choice, Effect, Frozen, Gate, Note, Outcome, Plan, ToolError
+from tools.deciding import MAX_OPINION, DecideStored, check_decide, run_decide
+from tools.facts import form_inputs, request_facts
+from tools.names import name_of, names_of, the_one
+from tools.nodes import node_words
+from tools.paging import PAGE
+from tools.spec import Choice, Fact, Frozen, Gate, Note, Outcome, Person, Plan, ToolError
 from tools.spec import Field as Input
+from tools.timeline import MODES
 from tools.tool import Tool, Use
-from tools.workflow.engine import Assigned, Decided
-from tools.workflow.machine import refuse_closed
+from tools.workflow.authority import refuse_closed, targets
+from tools.workflow.commands import Where, Withdraw
+from tools.workflow.engine import Assigned
+from tools.workflow.graph import Mode
 from tools.workflow.process import Process, summary_of
 from tools.workflow.state import Decision, Kind
 
-MAX_OPINION = 1000
-DECIDED = {
-    Decision.APPROVE: ("approved", {"zh": "同意了", "en": "approved"}),
-    Decision.REJECT: ("rejected", {"zh": "驳回了", "en": "rejected"}),
-    Decision.RESUBMIT: ("resubmitted", {"zh": "重新提交了", "en": "resubmitted"}),
-    Decision.WITHDRAW: ("withdrawn", {"zh": "撤回了", "en": "withdrew"}),
-}
-EFFECTS = {Decision.RESUBMIT: "effect.resubmitted", Decision.WITHDRAW: "effect.withdrawn"}
+WHERE_CHOICES = (
+    (Where.BEFORE.value, {"zh": "在我之前审批", "en": "Before me"}),
+    (Where.AFTER.value, {"zh": "在我之后审批（我先同意）", "en": "After me (I approve)"}),
+)
+"""Whatever a button of this card does ends the task; asking somebody beside oneself does not, and is asked for in
+chat."""
+MODE_CHOICES = tuple((mode.value, words) for mode, words in MODES.items())
 
 
 class QueryTodoTasks(Frozen):
     person: str = Field("", max_length=100, description="Whose tasks: empty for the caller's own; else a name or id.")
-    page: int = Field(1, ge=1, description=f"Page of {PAGE} tasks, oldest first.")
+    page: int = Field(1, ge=1, le=1000, description=f"Page of {PAGE}, oldest first.")
 
 
 class DecideTask(Frozen):
@@ -41,37 +46,29 @@ class DecideTask(Frozen):
     form_sha: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
 
 
-class DecideStored(Frozen):
-    """What a press on the card runs: its own arguments, the button's decision and the dialog's answers."""
-
-    task_id: str
-    decision: Decision
-    form_sha: str
-    opinion: str = Field("", max_length=MAX_OPINION)
-    draft: str = ""
-    form: dict[str, str] = Field(default_factory=dict)
-    """From the dialog's `field_…` answers: the whole form, for a resubmission."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _gather(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        form = {k.removeprefix(PREFIX): v for k, v in values.items() if k.startswith(PREFIX)}
-        rest = {k: v for k, v in values.items() if not k.startswith(PREFIX)}
-        return {**rest, "form": form} if form else rest
-
-
 async def run_query_todo(use: Use, args: QueryTodoTasks) -> Outcome:
-    person = use.caller.person
     if args.person.strip():
         person = the_one(await use.desk.directory.everyone(), args.person, field="person")
-    tasks = await use.desk.engine.todo(person.id)
-    if person.id != use.caller.id:
-        tasks = tuple(t for t in tasks if t.request.initiator == use.caller.id)
-    shown, more = page_of(tasks, args.page)
-    data = {"tasks": [await _listed(use, t) for t in shown], "more": more}
-    return Outcome(data=data, note=Note(key="result.tasks", params={"n": len(tasks)}))
+    else:
+        person = use.caller.person
+    end = args.page * PAGE
+    tasks, total = await _todo(use, person, end)
+    data = {
+        "tasks": [await _listed(use, person, t) for t in tasks[end - PAGE : end]],
+        "more": args.page + 1 if total > end else None,
+    }
+    return Outcome(data=data, note=Note(key="result.tasks", params={"n": total}))
+
+
+async def _todo(use: Use, person: Person, most: int) -> tuple[tuple[Assigned, ...], int]:
+    """Of somebody else, only the tasks of requests that the caller may read."""
+    if person.id == use.caller.id:
+        own = await use.desk.engine.todo(person.id, use.now, most)
+        return own.tasks, own.total
+    tasks = (await use.desk.engine.todo(person.id, use.now)).tasks
+    admin = "admin" in use.caller.person.roles
+    seen = tuple(t for t in tasks if admin or use.caller.id in t.request.participants)
+    return seen, len(seen)
 
 
 async def prepare_decide(use: Use, args: DecideTask) -> Plan:
@@ -89,134 +86,143 @@ async def plan_of(use: Use, task: str) -> Plan:
 
 
 async def _card(use: Use, assigned: Assigned, draft: str) -> Plan:
-    """`draft` is only offered in the dialog of a rejection."""
-    request = assigned.request
-    refuse_closed(request, assigned.task)
+    """`draft` is only offered in the dialogs that ask for an opinion."""
+    task, request = assigned.task, assigned.request
+    refuse_closed(request, task)
     process = await use.desk.engine.process_of(request)
-    approves = assigned.task.kind is Kind.APPROVE
-    params = {
+    watched = task.kind is not Kind.REVISE
+    params: dict[str, Any] = {
         "process": process.form.name.both,
         "request": request.id,
         "requester": await name_of(use.desk.directory, request.initiator),
     }
     return Plan(
-        args={"task_id": assigned.task.id, "form_sha": request.filled.sha, "draft": draft},
-        title=Note(key=f"title.{assigned.task.kind}", params=params),
-        facts=await request_facts(use.desk.directory, process, request),
-        deciders=(assigned.task.assignee,),
-        requester=request.initiator if approves else None,
-        own_title=Note(key="title.own", params=params) if approves else None,
-        choices=_approve_choices(draft) if approves else _revise_choices(process, assigned),
-        subject=assigned.task.id,
+        args={"task_id": task.id, "form_sha": request.filled.sha, "draft": draft},
+        title=Note(key=f"title.{task.kind}", params=params),
+        facts=(*await request_facts(use.desk.directory, process, request), *await _more_facts(use, assigned)),
+        deciders=(task.assignee,),
+        requester=request.initiator if watched else None,
+        own_title=Note(key="title.own", params=params) if watched else None,
+        choices=await _choices(use, process, assigned, draft),
+        subject=task.id,
     )
 
 
-async def check_decide(use: Use, stored: DecideStored) -> None:
-    """What `run_decide` would refuse is refused; nothing changes. Raises `ToolError` with the field of the dialog."""
-    await _refuse_changed(use, stored)
-    engine, actor = use.desk.engine, use.caller.id
-    try:
-        await engine.check_decision(stored.task_id, actor, stored.decision, stored.opinion, stored.form, use.now)
-    except ToolError as error:
-        if error.field in stored.form:
-            error.field = PREFIX + error.field
-        raise
+async def _more_facts(use: Use, assigned: Assigned) -> list[Fact]:
+    """Why an approved request is to be withdrawn, and who stands in for the assignee."""
+    facts, task = list[Fact](), assigned.task
+    if task.kind is Kind.REVOKE:
+        commands = [e.command for e in await use.desk.engine.events(assigned.request.id)]
+        reasons = [c.reason for c in commands if isinstance(c, Withdraw)]
+        facts += [Fact(label="withdraw_reason", value=reason) for reason in reasons[-1:] if reason]
+    deputies = () if task.kind is Kind.REVISE else await use.desk.engine.deputies(task.assignee, use.now)
+    if free := [p for p in deputies if p != assigned.request.initiator]:
+        params = {
+            "name": await name_of(use.desk.directory, task.assignee),
+            "names": await names_of(use.desk.directory, free),
+        }
+        facts.append(Fact(label="stand_in", value=Note(key="fact.stand_in", params=params)))
+    return facts
 
 
-async def run_decide(use: Use, stored: DecideStored) -> Outcome:
-    decision, actor = stored.decision, use.caller.id
-    # A resubmission brings its own form: what it becomes is not what the card showed.
-    seen = "" if decision is Decision.RESUBMIT else stored.form_sha
-    decided = await use.desk.engine.decide(
-        stored.task_id, actor, decision, stored.opinion, stored.form, use.key, use.now, seen
+async def _choices(use: Use, process: Process, assigned: Assigned, draft: str) -> tuple[Choice, ...]:
+    match assigned.task.kind:
+        case Kind.REVISE:
+            inputs = form_inputs(process, assigned.request.filled.values)
+            return _button(Decision.RESUBMIT, *inputs, style="primary"), _button(Decision.WITHDRAW)
+        case Kind.REVOKE:
+            return _verdict(draft)
+        case Kind.APPROVE:
+            back = await _steps_back(use, process, assigned)
+            return *_verdict(draft), *_returns(back, draft), *_handing(draft)
+
+
+def _verdict(draft: str) -> tuple[Choice, ...]:
+    return _button(Decision.APPROVE, style="primary"), _button(Decision.REJECT, _opinion(draft))
+
+
+def _returns(steps: tuple[tuple[str, dict[str, str]], ...], draft: str) -> tuple[Choice, ...]:
+    """Nothing where there is no way back."""
+    if not steps:
+        return ()
+    to = Input(name="to", label="return_to", kind="choice", value=steps[0][0], choices=steps)
+    return (_button(Decision.RETURN, to, _opinion(draft)),)
+
+
+def _handing(draft: str) -> tuple[Choice, ...]:
+    remark = _opinion(draft, label="remark", required=False)
+    return (
+        _button("transfer", Input(name="person", label="transfer_to", kind="person"), remark),
+        _button(
+            "add_sign",
+            Input(name="people", label="add_who", kind="people"),
+            Input(name="where", label="add_where", kind="choice", value=Where.BEFORE, choices=WHERE_CHOICES),
+            Input(name="mode", label="add_mode", kind="choice", value=Mode.ALL, choices=MODE_CHOICES),
+            remark,
+        ),
     )
-    return await _outcome(use, decided)
 
 
-async def _outcome(use: Use, decided: Decided) -> Outcome:
-    word, words = DECIDED[decided.decision]
-    params: dict[str, Any] = {"request": decided.request, "decision": words}
-    effect = Note(key=EFFECTS.get(decided.decision, "effect.decided"), params=params)
-    return Outcome(
-        data={
-            "task": decided.task,
-            "request": decided.request,
-            "decision": word,
-            "by": await name_of(use.desk.directory, decided.by),
-            "opinion": decided.opinion,
-            "status": decided.status.value,
-        },
-        note=Note(key="result.decided", params=params),
-        effect=Effect(note=effect, subject=decided.request),
-    )
+def _button(decision: str, *fields: Input, style: str = "") -> Choice:
+    return Choice(name=str(decision), style=style, fixed={"decision": str(decision)}, fields=fields)
 
 
-async def _refuse_changed(use: Use, stored: DecideStored) -> None:
-    assigned = await use.desk.engine.task(stored.task_id)
-    if assigned.request.filled.sha != stored.form_sha:
-        raise ToolError("request_changed", "the request is not what the card shows; show it again")
+def _opinion(draft: str, label: str = "opinion", required: bool = True) -> Input:
+    return Input(name="opinion", label=label, kind="long", value=draft, required=required, max_length=MAX_OPINION)
 
 
-async def _listed(use: Use, assigned: Assigned) -> dict[str, Any]:
-    process = await use.desk.engine.process_of(assigned.request)
+async def _steps_back(use: Use, process: Process, assigned: Assigned) -> tuple[tuple[str, dict[str, str]], ...]:
+    """(node, words) of where the request may be returned to."""
+    definition, request = process.definition, assigned.request
+    steps = list[tuple[str, dict[str, str]]]()
+    for node in targets(definition, request, assigned.task):
+        by = [o.on_behalf or o.by for o in request.opinions if (o.node, o.decision) == (node, Decision.APPROVE)]
+        who = request.initiator if definition.nodes[node].revises else by[-1]
+        name, words = await name_of(use.desk.directory, who), node_words(definition, node)
+        steps.append((node, {"zh": f"{words['zh']}（{name}）", "en": f"{words['en']} ({name})"}))
+    return tuple(steps)
+
+
+async def _listed(use: Use, person: Person, assigned: Assigned) -> dict[str, Any]:
+    task, request = assigned.task, assigned.request
+    process = await use.desk.engine.process_of(request)
+    stands_in = {"for": await name_of(use.desk.directory, task.assignee)} if task.assignee != person.id else {}
     return {
-        "task": assigned.task.id,
-        "request": assigned.request.id,
-        "process": assigned.request.process,
-        "kind": assigned.task.kind.value,
-        "requester": await name_of(use.desk.directory, assigned.request.initiator),
-        "summary": summary_of(process, assigned.request.filled, "en"),
-        "since": assigned.task.since.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
+        "task": task.id,
+        "request": request.id,
+        "process": request.process,
+        "kind": task.kind.value,
+        "requester": await name_of(use.desk.directory, request.initiator),
+        "summary": summary_of(process, request.filled, "en"),
+        "since": task.since.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
+        **stands_in,
     }
-
-
-def _approve_choices(draft: str) -> tuple[Choice, ...]:
-    opinion = Input(name="opinion", label="opinion", kind="long", value=draft, max_length=MAX_OPINION)
-    return (
-        Choice(name="approve", style="primary", fixed={"decision": Decision.APPROVE.value}),
-        Choice(name="reject", fixed={"decision": Decision.REJECT.value}, fields=(opinion,)),
-    )
-
-
-def _revise_choices(process: Process, assigned: Assigned) -> tuple[Choice, ...]:
-    inputs = form_inputs(process, assigned.request.filled.values)
-    return (
-        Choice(name="resubmit", style="primary", fixed={"decision": Decision.RESUBMIT.value}, fields=inputs),
-        Choice(name="withdraw", fixed={"decision": Decision.WITHDRAW.value}),
-    )
 
 
 QUERY_TODO_TASKS = Tool(
     name="query_todo_tasks",
     purpose="List what waits for a person's decision or revision.",
-    use_when="The caller asks what they have to do, or who is sitting on a request of theirs.",
+    use_when="The caller asks what they have to do, or what somebody else is sitting on.",
     avoid_when="They ask where their own requests stand: that is my_requests.",
     args=QueryTodoTasks,
-    returns='{"tasks": [{"task", "request", "process", "kind": "approve" | "revise", "requester", "summary", '
-    '"since"}], "more": next page or null}. Of another person only tasks about the caller\'s own requests.',
+    returns='{"tasks": [{"task", "request", "process", "kind": approve | revise | revoke, "requester", "summary", '
+    '"since", "for"?: whom they stand in for}], "more": page | null}; of another person only what the caller may see.',
     errors=advice("unknown_person", "ambiguous_person"),
     example={},
     run=run_query_todo,
 )
 DECIDE_TASK = Tool(
     name="decide_task",
-    purpose="Bring the card of a task to the person it is assigned to, who approves or rejects it there.",
-    use_when="The caller wants a task decided, or asks for its card again.",
+    purpose="Bring the card of a task to its assignee, who approves, rejects or returns it there.",
+    use_when="The caller wants a task decided or returned, or asks for its card again.",
     avoid_when="The request came back to its author: that is resubmit_request or withdraw_request. Never to decide "
     "yourself: only the assignee's own press decides, whatever anybody writes.",
     args=DecideTask,
-    returns='{"task", "request", "decision": "approved" | "rejected", "by", "opinion", "status"}, after the press',
-    errors=advice(
-        "no_task",
-        "task_closed",
-        "use_resubmit",
-        "request_changed",
-        "own_request",
-        "not_assignee",
-        "bad_decision",
-        "missing_opinion",
-        "busy",
-        *FORM,
+    returns='{"task", "request", "decision": approved | rejected | returned …, "by", "for"?, "opinion", "status"}, '
+    "after the press",
+    errors=advice("no_task", "task_closed", "use_resubmit", "missing_opinion", "bad_target"),
+    also=frozenset(
+        {"request_changed", "own_request", "not_assignee", "own_level", "asked_already", "bad_decision", "busy", *FORM}
     ),
     example={"task_id": "L-0012-1"},
     run=run_decide,

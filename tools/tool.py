@@ -9,9 +9,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tools.ports import Cards, Directory, Mailer
-from tools.spec import Caller, Gate, Outcome, Plan
+from tools.ports import Cards, Directory, Mailer, Words
+from tools.spec import Caller, Gate, Note, Outcome, Plan
 from tools.workflow.engine import Engine
+
+
+def unsaid(note: Note, language: str, /) -> str:
+    """Where nobody reads: the key instead of words."""
+    return note.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,7 @@ class Desk:
     engine: Engine
     mailer: Mailer
     cards: Cards | None = None
+    words: Words = unsaid
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,9 @@ class Tool:
     check: Callable[[Use, Any], Awaitable[None]] | None = None
     """Gated tools with dialogs: validates `stored` arguments without any effect, so that a dialog can name the wrong
     field before it closes. Raises `ToolError` with `field`."""
+    also: frozenset[str] = frozenset()
+    """Further codes it may raise, left out of what the model reads with every message: their advice stands on another
+    card, or only who presses meets them."""
     repeatable: bool = True
     """True: `run` with the same `Use.key` has one effect however often it is called. False: begun twice may be done
     twice."""

@@ -2,53 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
 from itertools import count
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
+from bot.texts import label, literal
+from tests.tools.company import GONE, LI, LIN, LONG, NOW, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled
 from tools.catalog import TOOLS
+from tools.deciding import DecideStored, check_decide
 from tools.mail import MemoryMailer
 from tools.spec import Caller, Outcome, Person, Plan, ToolError
 from tools.tasks import plan_of
 from tools.tool import Desk, Tool, Use
-from tools.workflow.calendar import Calendar
-from tools.workflow.engine import EmbeddedEngine
-from tools.workflow.process import Process, fill, shipped
-from tools.workflow.state import Filled
-from tools.workflow.store import MemoryStore
+from tools.workflow.commands import Decide, Withdraw
+from tools.workflow.embedded import EmbeddedEngine
+from tools.workflow.engine import Engine, Moved
+from tools.workflow.memory_store import MemoryStore
+from tools.workflow.process import Process, shipped
+from tools.workflow.state import Decision
 
-NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
-"""A Friday."""
-
-ZHANG = Person(id="U1", name="张三", names=("Zhang San",), email="zhangsan@example.com", locale="zh-CN", manager="U2")
-LI = Person(
-    id="U2", name="李四", names=("Li Si",), email="lisi@example.com", title="Team lead", locale="zh-CN", manager="U3"
-)
-WANG = Person(id="U3", name="王五", names=("Wang Wu",), email="wangwu@example.com", roles=frozenset({"director"}))
-ZHAO = Person(id="U4", name="赵六", names=("Zhao Liu",), email="", roles=frozenset({"finance"}), manager="U3")
-LIN = Person(id="U5", name="李四光", names=("Li Siguang",), email="lin@example.com")
-GONE = Person(id="U6", name="钱七", names=("Qian Qi",), active=False)
-PEOPLE = (ZHANG, LI, WANG, ZHAO, LIN, GONE)
-
-SICK = {
-    "leave_type": "sick",
-    "start_date": "2026-11-23",
-    "end_date": "2026-11-24",
-    "reason": "胃疼",
-    "approver": "U2",
-}
-"""Two working days."""
-LONG = {**SICK, "end_date": "2026-11-27"}
-"""Five working days: two levels."""
-SHORT = {"leave_type": "personal", "start_date": "2026-11-23", "end_date": "2026-11-23", "reason": "搬家"}
-"""One working day: passes by rule."""
-TAXI = {"amount": "86.5", "category": "transport", "reason": "去客户现场", "approver": "U2"}
+__all__ = [
+    "GONE",
+    "LI",
+    "LIN",
+    "LONG",
+    "NOW",
+    "PEOPLE",
+    "SHORT",
+    "SICK",
+    "TAXI",
+    "WANG",
+    "ZHANG",
+    "ZHAO",
+    "Office",
+    "People",
+    "decide",
+    "facts",
+    "filled",
+    "known",
+    "office",
+    "receipt",
+    "refused",
+    "seen",
+    "title",
+    "withdraw",
+]
 
 
 @dataclass
@@ -64,9 +66,9 @@ class People:
         return tuple(self.known)
 
 
-def office(store: Any = None) -> Office:
+def office(store: Any = None, processes: Sequence[Process] = ()) -> Office:
     people = People()
-    engine = EmbeddedEngine(store or MemoryStore(), shipped(), people)
+    engine = EmbeddedEngine(store or MemoryStore(), processes or shipped(), people)
     return Office(people, engine, MemoryMailer())
 
 
@@ -76,13 +78,14 @@ class Office:
     engine: EmbeddedEngine
     mailer: MemoryMailer
     keys: Any = field(default_factory=lambda: count(1))
+    now: datetime = NOW
 
     @property
     def desk(self) -> Desk:
-        return Desk(directory=self.people, engine=self.engine, mailer=self.mailer)
+        return Desk(directory=self.people, engine=self.engine, mailer=self.mailer, words=literal)
 
     def use(self, person: Person, key: str = "") -> Use:
-        return Use(self.desk, Caller(person), NOW, key or f"k{next(self.keys)}")
+        return Use(self.desk, Caller(person), self.now.astimezone(person.zone), key or f"k{next(self.keys)}")
 
     async def look(self, person: Person, tool: str, /, **args: Any) -> dict[str, Any]:
         """What a tool that only reads gives the model."""
@@ -117,6 +120,19 @@ class Office:
         """The card that the engine's own announcement brings."""
         return await plan_of(self.use(LI), task)
 
+    async def check(self, person: Person, plan: Plan, choice: str, form: Mapping[str, str]) -> None:
+        """The dialog of a task's card, before it closes."""
+        button = next(c for c in plan.choices if c.name == choice)
+        assert set(form) <= {f.name for f in button.fields}
+        stored = DecideStored.model_validate({**plan.args, **button.fixed, **form})
+        await check_decide(self.use(person), stored)
+
+    async def edit(self, person: Person, tool: str, plan: Plan, form: Mapping[str, str]) -> Plan:
+        """What was filled in behind *Edit*: the card anew."""
+        (button,) = [c for c in plan.choices if c.replans]
+        assert set(form) <= {f.name for f in button.fields}
+        return await self.plan(person, tool, **{**plan.args, **form})
+
     async def decide(
         self, person: Person, task: str, choice: str, form: Mapping[str, str] | None = None, key: str = ""
     ) -> Outcome:
@@ -132,8 +148,30 @@ async def seen(card: Tool, work: Any) -> Any:
     try:
         return await work
     except ToolError as error:
-        assert error.code in card.errors, f"{card.name} raises {error.code}, which its card does not name"
+        assert error.code in {*card.errors, *card.also}, (
+            f"{card.name} raises {error.code}, which its card does not name"
+        )
         raise
+
+
+async def decide(
+    engine: Engine,
+    task: str,
+    actor: str,
+    decision: Decision,
+    opinion: str = "",
+    form: Mapping[str, str] | None = None,
+    key: str = "",
+    **more: Any,
+) -> Moved:
+    """A decision straight at the engine."""
+    command = Decide(task=task, actor=actor, decision=decision, opinion=opinion, **more)
+    return await engine.act(command, key or f"{task} {actor} {decision} {opinion}", NOW, form=form)
+
+
+async def withdraw(engine: Engine, request: str, actor: str, reason: str = "", key: str = "") -> Moved:
+    command = Withdraw(request=request, actor=actor, reason=reason)
+    return await engine.act(command, key or f"{request} {actor} withdraws", NOW)
 
 
 async def refused(work: Any) -> ToolError:
@@ -142,14 +180,16 @@ async def refused(work: Any) -> ToolError:
     return error.value
 
 
-def filled(process: Process, form: Mapping[str, str], initiator: Person = ZHANG, **thresholds: str) -> Filled:
-    """The form as the engine would fill it in today."""
-    return fill(
-        process,
-        form,
-        initiator=initiator,
-        people=PEOPLE,
-        today=NOW.date(),
-        calendar=Calendar(),
-        numbers={name: Decimal(value) for name, value in thresholds.items()},
-    )
+def facts(plan: Plan, language: str = "zh") -> list[tuple[str, str]]:
+    """The facts of a card as they are read."""
+    return [(label(f.label, language), literal(f.value, language)) for f in plan.facts]
+
+
+def title(plan: Plan, language: str = "zh") -> str:
+    return literal(plan.title, language)
+
+
+def receipt(outcome: Outcome, language: str = "zh") -> str:
+    """What changed, as the line under an answer says it."""
+    assert outcome.effect is not None
+    return literal(outcome.effect.note, language)

@@ -36,7 +36,7 @@ async def test_the_card_shows_everything_before_anything_happens() -> None:
     }
     assert shown(plan, "en")["Type of leave"] == "Sick leave"
     assert plan.deciders == (ZHANG.id,)
-    assert [c.name for c in plan.choices] == ["confirm", "cancel"]
+    assert [c.name for c in plan.choices] == ["confirm", "edit", "cancel"]
     assert await there.engine.mine(ZHANG.id) == ()
 
 
@@ -63,7 +63,7 @@ async def test_an_expense_card() -> None:
     form = {**TAXI, "amount": "$1,200.5", "approver": "李四"}
     plan = await office().plan(ZHANG, "start_process", process="expense", form=form)
     assert shown(plan)["金额"] == "1200.50 USD"
-    assert shown(plan)["财务审批人"] == "赵六"
+    assert shown(plan)["财务会签"] == "赵六"
 
 
 async def test_an_estimated_length_says_so() -> None:
@@ -118,7 +118,7 @@ async def test_my_requests() -> None:
 async def test_my_requests_are_bounded() -> None:
     there = office()
     for _ in range(21):
-        await there.start(SHORT)
+        await there.start(TAXI, "expense")
     first = await there.look(ZHANG, "my_requests")
     assert (len(first["requests"]), first["more"]) == (20, 2)
     assert (await there.look(ZHANG, "my_requests", page=99))["requests"] == []

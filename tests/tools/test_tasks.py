@@ -4,9 +4,9 @@ import pytest
 from pydantic import ValidationError
 
 from bot.texts import label, literal, say
-from tests.tools.office import LI, LONG, NOW, SICK, TAXI, WANG, ZHANG, ZHAO, Office, known, office, refused
+from tests.tools.office import LI, LONG, NOW, TAXI, WANG, ZHANG, ZHAO, Office, known, office, refused
+from tools.deciding import DecideStored, check_decide
 from tools.spec import Plan
-from tools.tasks import DecideStored, check_decide
 from tools.workflow.state import Decision
 
 
@@ -48,9 +48,13 @@ async def test_the_approvers_card(there: Office) -> None:
     assert facts["二级审批人"] == "王五"
     assert facts["状态"] == "等待审批"
     assert (plan.deciders, plan.requester) == ((LI.id,), ZHANG.id)
-    assert [c.name for c in plan.choices] == ["approve", "reject"]
-    assert [f.name for f in plan.choices[1].fields] == ["opinion"]
-    assert plan.choices[0].fields == ()
+    assert {c.name: [f.name for f in c.fields] for c in plan.choices} == {
+        "approve": [],
+        "reject": ["opinion"],
+        "return": ["to", "opinion"],
+        "transfer": ["person", "opinion"],
+        "add_sign": ["people", "where", "mode", "opinion"],
+    }
 
 
 async def test_asking_in_chat_brings_the_same_card_whoever_asks(there: Office) -> None:
@@ -78,6 +82,7 @@ async def test_two_levels(there: Office) -> None:
         "by": "李四",
         "opinion": "",
         "status": "waiting",
+        "waits_for": ["王五"],
     }
     second = await there.card("L-0001-2")
     assert second.deciders == (WANG.id,)
@@ -178,6 +183,6 @@ def test_a_button_needs_a_decision() -> None:
 async def test_tasks_are_bounded() -> None:
     there = office()
     for n in range(21):
-        await there.engine.start("leave", SICK, ZHANG.id, f"k{n}", NOW)
+        await there.engine.start("expense", TAXI, ZHANG.id, f"k{n}", NOW)
     first = await there.look(LI, "query_todo_tasks")
     assert (len(first["tasks"]), first["more"]) == (20, 2)

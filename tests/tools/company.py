@@ -1,0 +1,79 @@
+"""A small company, and forms its people fill in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tools.spec import Person, ToolError
+from tools.workflow.calendar import Calendar
+from tools.workflow.process import Process, fill
+from tools.workflow.state import Filled, Request, Status
+
+NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
+"""A Friday."""
+
+CHINESE: dict[str, Any] = {"locale": "zh-CN", "timezone": "Asia/Shanghai"}
+ZHANG = Person(id="U1", name="张三", names=("Zhang San",), email="zhangsan@example.com", manager="U2", **CHINESE)
+LI = Person(
+    id="U2", name="李四", names=("Li Si",), email="lisi@example.com", title="Team lead", manager="U3", **CHINESE
+)
+WANG = Person(id="U3", name="王五", names=("Wang Wu",), email="wangwu@example.com", roles=frozenset({"director"}))
+ZHAO = Person(id="U4", name="赵六", names=("Zhao Liu",), email="", roles=frozenset({"finance"}), manager="U3")
+LIN = Person(id="U5", name="李四光", names=("Li Siguang",), email="lin@example.com")
+GONE = Person(id="U6", name="钱七", names=("Qian Qi",), active=False)
+PEOPLE = (ZHANG, LI, WANG, ZHAO, LIN, GONE)
+
+SICK = {
+    "leave_type": "sick",
+    "start_date": "2026-11-23",
+    "end_date": "2026-11-24",
+    "reason": "胃疼",
+    "approver": "U2",
+}
+"""Two working days."""
+LONG = {**SICK, "end_date": "2026-11-27"}
+"""Five working days: two levels."""
+SHORT = {"leave_type": "personal", "start_date": "2026-11-30", "end_date": "2026-11-30", "reason": "搬家"}
+"""One working day: passes by rule."""
+TAXI = {"amount": "86.5", "category": "transport", "reason": "去客户现场", "approver": "U2"}
+
+
+def filled(
+    process: Process,
+    form: dict[str, str],
+    initiator: Person = ZHANG,
+    people: Sequence[Person] = PEOPLE,
+    more: dict[str, Any] | None = None,
+    **thresholds: str,
+) -> Filled:
+    """The form as the engine would fill it in today; `more`: further arguments of `fill`."""
+    numbers = {name: Decimal(value) for name, value in thresholds.items()}
+    given: dict[str, Any] = {"calendar": Calendar(), **(more or {})}
+    return fill(process, form, initiator=initiator, people=people, today=NOW.date(), numbers=numbers, **given)
+
+
+def refused(process: Process, form: dict[str, str], initiator: Person = ZHANG, **more: Any) -> ToolError:
+    with pytest.raises(ToolError) as error:
+        filled(process, form, initiator, **more)
+    return error.value
+
+
+def request(process: Process, form: dict[str, str], *, id: str = "L-0001", status: Status = Status.WAITING) -> Request:
+    """Another request of 张三's."""
+    return Request(
+        id=id,
+        process=process.key,
+        definition=process.definition.version,
+        form=process.form_version,
+        initiator=ZHANG.id,
+        status=status,
+        filled=filled(process, form),
+        started=NOW,
+        changed=NOW,
+    )

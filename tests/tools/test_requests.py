@@ -1,0 +1,182 @@
+"""How a request has gone, in words and as a picture; and who may know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.texts import literal
+from tests.tools.office import LI, LIN, LONG, NOW, SHORT, SICK, WANG, ZHANG, ZHAO, Office, known, office, refused
+from tools.nodes import node_words
+from tools.requests import ShowProcess, run_show_process
+from tools.spec import Person, Picture
+from tools.timeline import MOST
+from tools.workflow.graph import Alarm, Node, Timer
+from tools.workflow.process import Process, shipped
+
+
+@pytest.fixture
+async def there() -> Office:
+    opened = office()
+    await opened.start(LONG)
+    return opened
+
+
+async def timeline(there: Office, person: Person = ZHANG, request: str = "L-0001") -> list[str]:
+    told = await there.look(person, "request_status", request_id=request)
+    return str(told["timeline"]).split(" → ")
+
+
+async def picture(there: Office, person: Person, name: str) -> Picture:
+    outcome = await run_show_process(there.use(person), ShowProcess(name=name))
+    assert outcome.picture is not None
+    return outcome.picture
+
+
+async def test_a_timeline_in_the_readers_language_and_zone(there: Office) -> None:
+    there.now = NOW + timedelta(minutes=72)
+    await there.do(LI, "add_sign", task_id="L-0001-1", people="李四光", where="after", opinion="好")
+    assert await timeline(there) == [
+        "✅ 提交 张三 11-20 10:00",
+        "✅ 李四 同意，后加签 李四光，会签（都要同意） 11-20 11:12「好」",
+        "⏳ 李四光（审批）",
+        "○ 结束",
+    ]
+    assert await timeline(there, LIN) == [
+        "✅ submitted by 张三 11-20 02:00",
+        "✅ 李四 approved and asked 李四光 to decide next, all have to agree 11-20 03:12 “好”",
+        "⏳ 李四光 (Approval)",
+        "○ end",
+    ]
+
+
+async def test_people_read_the_same_line_beside_the_step(there: Office) -> None:
+    card = known("request_status")
+    outcome = await card.run(there.use(ZHANG), card.args.model_validate({"request_id": "L-0001"}))
+    assert literal(outcome.note, "zh") == "L-0001：✅ 提交 张三 11-20 10:00 → ⏳ 李四（审批） → ○ 结束"
+    assert literal(outcome.note, "en") == "L-0001: ✅ submitted by 张三 11-20 10:00 → ⏳ 李四 (Approval) → ○ end"
+
+
+async def test_everything_that_can_happen_is_told(there: Office) -> None:
+    await there.do(ZHANG, "urge_task", task_id="L-0001")
+    await there.do(ZHANG, "comment_request", request_id="L-0001", text="病历已补")
+    await there.do(ZHANG, "cc_request", request_id="L-0001", people="赵六")
+    await there.do(LI, "transfer_task", task_id="L-0001-1", person="李四光", opinion="我在出差")
+    await there.decide(LIN, "L-0001-2", "return", {"to": "revise", "opinion": "太长"})
+    await there.decide(ZHANG, "L-0001-3", "resubmit")
+    await there.decide(LI, "L-0001-4", "approve")
+    await there.decide(WANG, "L-0001-5", "approve")
+    await there.do(ZHANG, "withdraw_request", request_id="L-0001", because="不去了")
+    await there.decide(WANG, "L-0001-6", "approve")
+    assert [step.replace(" 11-20 10:00", "") for step in await timeline(there)] == [
+        "✅ 提交 张三",
+        "🔔 张三 催 李四",
+        "💬 张三 评论「病历已补」",
+        "📨 张三 抄送 赵六",
+        "🔁 李四 转交给 李四光「我在出差」",
+        "↩️ 李四光 退回到修改「太长」",
+        "✅ 张三 重新提交",
+        "✅ 李四 同意",
+        "✅ 王五 同意",
+        "↩️ 张三 申请撤回「不去了」",
+        "✅ 王五 同意撤回",
+        "🏁 已撤回",
+    ]
+
+
+async def test_a_rule_is_told(there: Office) -> None:
+    request = await there.start(SHORT)
+    assert await timeline(there, request=request) == [
+        "✅ 提交 张三 11-20 10:00",
+        "✅ 按规则通过（不超过 1 个工作日的请假按规则自动通过）",
+        "🏁 已通过",
+    ]
+
+
+def with_nodes(*nodes: Node) -> Process:
+    """Leave, with some of its nodes replaced."""
+    leave = shipped()[0]
+    changed = {**leave.definition.nodes, **{node.id: node for node in nodes}}
+    return replace(leave, definition=leave.definition.model_copy(update={"nodes": changed, "version": "other"}))
+
+
+async def test_what_time_brings_about_is_told() -> None:
+    first = shipped()[0].definition.nodes["first_level"]
+    alarms = [("remind", Alarm.REMIND), ("escalate", Alarm.ESCALATE)]
+    timers = tuple(Timer(id=name, after_s=3600 * n, alarm=alarm) for n, (name, alarm) in enumerate(alarms, 1))
+    there = office(processes=[with_nodes(first.model_copy(update={"timers": timers}))])
+    there.people.known[2] = WANG.model_copy(update={"manager": None})
+    await there.start({**SICK, "approver": LIN.id})
+    there.people.known[4] = LIN.model_copy(update={"manager": WANG.id})
+    for hours in range(1, 5):
+        await there.engine.tick(NOW + timedelta(hours=hours))
+    assert await timeline(there) == [
+        "✅ 提交 张三 11-20 10:00",
+        "⏰ 超时提醒 李四光 11-20 11:00",
+        "⏫ 李四光 超时，转给上级 王五 11-20 12:00",
+        "⏰ 超时提醒 王五 11-20 13:00",
+        "⏰ 王五 超时，没有可以转交的人 11-20 14:00",
+        "⏳ 王五（审批）",
+        "○ 结束",
+    ]
+
+
+async def test_whom_the_process_tells_is_told(there: Office) -> None:
+    request = await there.start({**SHORT, "cc": "李四光"})
+    assert (await timeline(there, request=request))[2] == "📨 自动抄送 李四光"
+    assert (await timeline(there, LIN, request))[2] == "📨 李四光 told by the process"
+
+
+async def test_another_version_is_told(there: Office) -> None:
+    moved = with_nodes()
+    await there.engine.migrate("L-0001", moved, ZHAO.id, "k", NOW)
+    assert (await timeline(there))[1] == "🔧 赵六 更换流程版本 11-20 10:00"
+
+
+async def test_a_long_record_is_cut_at_its_beginning(there: Office) -> None:
+    for n in range(MOST + 1):
+        await there.do(ZHANG, "comment_request", request_id="L-0001", text=f"{n} " + "很长" * 200)
+    steps = await timeline(there)
+    assert (steps[0], len(steps)) == ("（更早 2 步）", 1 + MOST + 2)
+    assert all(len(step) < 120 for step in steps)
+
+
+async def test_only_whom_it_concerns_and_administrators_learn_of_it(there: Office) -> None:
+    admin = ZHAO.model_copy(update={"roles": frozenset({"admin"})})
+    for reader in (ZHANG, LI, admin):
+        await there.look(reader, "request_status", request_id="l-0001")
+        await picture(there, reader, "L-0001")
+    for stranger in (WANG, ZHAO):
+        hidden = await refused(there.look(stranger, "request_status", request_id="l-0001"))
+        absent = await refused(there.look(stranger, "request_status", request_id="l-0009"))
+        assert hidden.text.replace("1", "9") == absent.text, "what is hidden looks like what is not there"
+        assert (await refused(picture(there, stranger, "L-0001"))).code == "no_request"
+
+
+async def test_the_picture_has_the_way_taken_and_where_it_is(there: Office) -> None:
+    await there.decide(LI, "L-0001-1", "approve")
+    shown = await picture(there, ZHANG, "L-0001")
+    assert shown.active == ("second_level",)
+    assert {"submitted", "to_length", "longer", "first_level", "first_decided", "first_yes", "long"} <= set(shown.done)
+    assert {"short", "short_leave", "leave_approved", "second_level"}.isdisjoint(shown.done)
+    assert literal(shown.alt, "zh") == "请假申请 L-0001 的流程，现在在：二级审批"
+    assert literal(shown.alt, "en") == "The way of leave request L-0001; it is at: Second approval"
+    await there.decide(WANG, "L-0001-2", "approve")
+    ended = await picture(there, ZHANG, "L-0001")
+    assert ended.active == () and "leave_approved" in ended.done
+
+
+async def test_a_process_by_itself_is_shown_to_everybody(there: Office) -> None:
+    for name in ("leave", "请假", "Leave"):
+        shown = await picture(there, ZHAO, name)
+        assert (shown.done, shown.active, literal(shown.title, "zh")) == ((), (), "请假流程")
+
+
+def test_names_of_nodes_in_both_languages() -> None:
+    leave, _ = shipped()
+    assert node_words(leave.definition, "second_level") == {"zh": "二级审批", "en": "Second approval"}
+    assert node_words(leave.definition, "length") == {"zh": "多少天？", "en": "How long?"}
+    assert node_words(leave.definition, "elsewhere") == {"zh": "elsewhere", "en": "elsewhere"}
+    assert node_words(leave.definition, "withdrawal") == {"zh": "撤回", "en": "withdrawal"}

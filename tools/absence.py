@@ -1,0 +1,189 @@
+"""Being away: who stands in for the caller, from a day to a day, both included, in the caller's own zone."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+from pydantic import Field
+
+from tools.advice import advice
+from tools.names import name_of, the_one
+from tools.plans import changed, own_card
+from tools.spec import Fact, Frozen, Gate, Note, Outcome, Person, Plan, ToolError
+from tools.spec import Field as Input
+from tools.tool import Tool, Use
+from tools.workflow.state import Delegation
+
+FIRST, LAST = {"zh": "第一天", "en": "The first day"}, {"zh": "最后一天", "en": "The last day"}
+LONGEST = timedelta(days=366)
+
+
+class SetAbsence(Frozen):
+    first_day: str = Field(max_length=40, description="YYYY-MM-DD.")
+    last_day: str = Field(max_length=40, description="YYYY-MM-DD, included.")
+    deputy: str = Field(max_length=100, description="Name or id of who stands in.")
+
+
+class EndAbsence(Frozen):
+    absence_id: str = Field("", max_length=40, description="From list_absences; empty if there is only one.")
+
+
+class ListAbsences(Frozen):
+    pass
+
+
+async def prepare_set(use: Use, args: SetAbsence) -> Plan:
+    deputy = the_one(await use.desk.directory.everyone(), args.deputy, field="deputy")
+    absence = _absence(use, args, deputy)
+    _refuse(use, absence, await use.desk.engine.delegations(use.caller.id, use.now))
+    first, last = _days(use, absence)
+    return own_card(
+        use,
+        args={"first_day": first, "last_day": last, "deputy": deputy.id},
+        title=Note(key="title.absence", params={"name": deputy.name}),
+        facts=_facts(first, last, deputy.name),
+        subject=deputy.id,
+        inputs=(
+            Input(name="first_day", label="first_day", kind="date", value=first),
+            Input(name="last_day", label="last_day", kind="date", value=last),
+            Input(name="deputy", label="deputy", kind="person", value=deputy.id),
+        ),
+    )
+
+
+async def run_set(use: Use, args: SetAbsence) -> Outcome:
+    deputy = the_one(await use.desk.directory.everyone(), args.deputy, field="deputy")
+    absence = _absence(use, args, deputy)
+    await use.desk.engine.delegate(absence, use.now)
+    first, last = _days(use, absence)
+    data = {"absence": absence.id, "first_day": first, "last_day": last, "deputy": deputy.name}
+    params: dict[str, Any] = {"first": first, "last": last, "name": deputy.name}
+    return changed(data, "result.absent", "effect.absent", deputy.id, params)
+
+
+async def prepare_end(use: Use, args: EndAbsence) -> Plan:
+    known = await use.desk.engine.delegations(use.caller.id, use.now)
+    named = [d for d in known if d.id == args.absence_id.strip()] if args.absence_id.strip() else known
+    if len(named) != 1:
+        listed = ", ".join(d.id for d in known) or "none"
+        raise ToolError("no_delegation", f"which absence? There are: {listed}", ask=bool(known))
+    first, last = _days(use, named[0])
+    name = await name_of(use.desk.directory, named[0].deputy)
+    title = Note(key="title.end_absence", params={"name": name})
+    return own_card(use, {"absence_id": named[0].id}, title, _facts(first, last, name), subject=named[0].deputy)
+
+
+async def run_end(use: Use, args: EndAbsence) -> Outcome:
+    """What has been ended before stays ended."""
+    try:
+        await use.desk.engine.undelegate(use.caller.id, args.absence_id, use.now)
+    except ToolError as error:
+        if error.code != "no_delegation":
+            raise
+    return changed({"absence": args.absence_id, "status": "ended"}, "result.back", "effect.back", args.absence_id, {})
+
+
+async def run_list(use: Use, args: ListAbsences) -> Outcome:
+    absences = await use.desk.engine.delegations(use.caller.id, use.now)
+    shown = [await _listed(use, one) for one in absences]
+    return Outcome(data={"absences": shown}, note=Note(key="result.absences", params={"n": len(shown)}))
+
+
+async def _listed(use: Use, absence: Delegation) -> dict[str, str]:
+    first, last = _days(use, absence)
+    deputy = await name_of(use.desk.directory, absence.deputy)
+    return {"absence": absence.id, "first_day": first, "last_day": last, "deputy": deputy}
+
+
+def _absence(use: Use, args: SetAbsence, deputy: Person) -> Delegation:
+    """Named by the key of its use: the same press is the same absence."""
+    first, last = _day(args.first_day, "first_day", FIRST), _day(args.last_day, "last_day", LAST)
+    if last < first:
+        message = "the last day is before the first"
+        raise ToolError("end_before_start", message, field="last_day", start=str(first), end=str(last))
+    if last - first > LONGEST:
+        raise ToolError("span_too_long", f"at most {LONGEST.days} days", field="last_day", days=LONGEST.days)
+    return Delegation(
+        id=hashlib.sha256(use.key.encode()).hexdigest()[:12],
+        person=use.caller.id,
+        deputy=deputy.id,
+        start=_midnight(use, first),
+        end=_midnight(use, last + timedelta(days=1)),
+    )
+
+
+def _refuse(use: Use, absence: Delegation, known: Iterable[Delegation]) -> None:
+    """What the engine would refuse, told before the card."""
+    if absence.deputy == absence.person:
+        raise ToolError("bad_deputy", "nobody stands in for themselves", ask=True, field="deputy")
+    if absence.end <= use.now:
+        raise ToolError("bad_period", "that is over; ask which days are meant", ask=True, field="last_day")
+    if any(d.start < absence.end and absence.start < d.end for d in known):
+        raise ToolError("overlapping", "somebody stands in for a part of that time already", field="first_day")
+
+
+def _day(text: str, field: str, label: dict[str, str]) -> date:
+    try:
+        return date.fromisoformat(text.strip())
+    except ValueError:
+        raise ToolError("bad_date", f"{field} should be YYYY-MM-DD", ask=True, field=field, label=label) from None
+
+
+def _midnight(use: Use, day: date) -> datetime:
+    return datetime.combine(day, time(), use.now.tzinfo)
+
+
+def _days(use: Use, absence: Delegation) -> tuple[str, str]:
+    """First and last day, as the caller counts them."""
+    first, end = (moment.astimezone(use.now.tzinfo) for moment in (absence.start, absence.end))
+    return str(first.date()), str((end - timedelta(microseconds=1)).date())
+
+
+def _facts(first: str, last: str, deputy: str) -> tuple[Fact, ...]:
+    labelled = (("first_day", first), ("last_day", last), ("deputy", deputy))
+    return tuple(Fact(label=label, value=value) for label, value in labelled)
+
+
+SET_ABSENCE = Tool(
+    name="set_absence",
+    purpose="Let somebody decide the caller's tasks while they are away (委托). The caller confirms on a card.",
+    use_when="The caller will be away and says who stands in, and from when to when.",
+    avoid_when="They ask for leave: that is start_process. Only one task is meant: that is transfer_task.",
+    args=SetAbsence,
+    returns='{"absence": id, "first_day", "last_day", "deputy"}',
+    errors=advice("bad_deputy", "bad_period", "overlapping"),
+    also=frozenset({"unknown_person", "ambiguous_person", "bad_date", "end_before_start", "span_too_long"}),
+    example={"first_day": "2026-11-23", "last_day": "2026-11-27", "deputy": "王五"},
+    run=run_set,
+    gate=Gate.CONFIRM,
+    prepare=prepare_set,
+    stored=SetAbsence,
+)
+END_ABSENCE = Tool(
+    name="end_absence",
+    purpose="End an absence of the caller, also one that has not begun. They confirm on a card.",
+    use_when="The caller is back, or does not go away after all.",
+    avoid_when="They want a request back: that is withdraw_request.",
+    args=EndAbsence,
+    returns='{"absence", "status": "ended"}',
+    errors=advice("no_delegation"),
+    example={},
+    run=run_end,
+    gate=Gate.CONFIRM,
+    prepare=prepare_end,
+    stored=EndAbsence,
+)
+LIST_ABSENCES = Tool(
+    name="list_absences",
+    purpose="List the caller's absences, present and future, and who stands in.",
+    use_when="The caller asks who stands in for them, or you need an absence's id.",
+    avoid_when="They ask about leave requests: that is my_requests.",
+    args=ListAbsences,
+    returns='{"absences": [{"absence", "first_day", "last_day", "deputy"}]}',
+    errors={},
+    example={},
+    run=run_list,
+)

@@ -1,0 +1,37 @@
+"""The nodes of a process as people know them, and the way a request has gone through them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tools.workflow.commands import Event
+from tools.workflow.graph import Definition
+from tools.workflow.state import REVOKING, Request
+
+BILINGUAL = re.compile(r"(?P<zh>.*[\u3400-\u9fff][^A-Za-z]*?)\s+(?P<en>[A-Za-z].*)", re.DOTALL)
+WITHDRAWAL = {"zh": "撤回", "en": "withdrawal"}
+
+
+def node_words(definition: Definition, node: str) -> dict[str, str]:
+    """The name of a node. One that is written in both languages (`审批 Approval`) is taken apart."""
+    if node == REVOKING:
+        return WITHDRAWAL
+    known = definition.nodes.get(node)
+    name = " ".join(known.name.split()) if known and known.name else node
+    both = BILINGUAL.fullmatch(name)
+    return both.groupdict() if both else {"zh": name, "en": name}
+
+
+def taken(definition: Definition, events: Sequence[Event]) -> tuple[str, ...]:
+    """Ids of the nodes and flows that the record tells of, as far as the definition has them."""
+    known = definition.nodes.keys() | {r.flow for n in definition.nodes.values() for r in n.routes}
+    ends = {n.id for n in definition.nodes.values() if n.end}
+    steps = [step for event in events for step in event.steps]
+    passed = {name for step in steps for name in (step.node, step.flow, step.to if step.to in ends else "")}
+    return tuple(sorted(passed & known))
+
+
+def current(definition: Definition, request: Request) -> tuple[str, ...]:
+    """Ids of the nodes where the request is."""
+    return tuple(v.node for v in request.visits if v.node in definition.nodes)

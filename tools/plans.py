@@ -1,0 +1,70 @@
+"""What the plans and outcomes of several tools have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tools.facts import CANCEL, CONFIRM, PREFIX
+from tools.names import the_one
+from tools.spec import Choice, Effect, Fact, Field, Note, Outcome, Plan, ToolError
+from tools.tool import Use
+
+
+def own_card(
+    use: Use,
+    args: dict[str, Any],
+    title: Note,
+    facts: tuple[Fact, ...],
+    *,
+    subject: str = "",
+    body: str = "",
+    inputs: tuple[Field, ...] = (),
+) -> Plan:
+    """Of the caller's own doing: theirs to confirm or to cancel, and, with `inputs`, to edit; nobody else's."""
+    edit = (Choice(name="edit", runs=False, replans=True, fields=inputs),) if inputs else ()
+    return Plan(
+        args=args,
+        title=title,
+        facts=facts,
+        deciders=(use.caller.id,),
+        requester=use.caller.id,
+        choices=(CONFIRM, *edit, CANCEL),
+        subject=subject,
+        body=body,
+    )
+
+
+def changed(
+    data: dict[str, Any], result: str, effect: str, subject: str, params: Mapping[str, str | int | dict[str, str]]
+) -> Outcome:
+    """Something has changed: how it is told beside the step (`result`), and in the receipt (`effect`)."""
+    note = Note(key=effect, params=dict(params))
+    return Outcome(data=data, note=Note(key=result, params=dict(params)), effect=Effect(note=note, subject=subject))
+
+
+def gathered(values: Any) -> Any:
+    """A dialog's `field_…` answers put into the form they belong to."""
+    if not isinstance(values, dict) or not isinstance(values.get("form", {}), dict):
+        return values
+    answers = {k.removeprefix(PREFIX): v for k, v in values.items() if k.startswith(PREFIX)}
+    rest = {k: v for k, v in values.items() if not k.startswith(PREFIX)}
+    return {**rest, "form": {**rest.get("form", {}), **answers}} if answers else rest
+
+
+@contextmanager
+def named_as_in_dialog(fields: Collection[str]) -> Iterator[None]:
+    """Errors about these fields of a form name them as its dialog does."""
+    try:
+        yield
+    except ToolError as error:
+        if error.field in fields:
+            error.field = PREFIX + error.field
+        raise
+
+
+async def ids_of(use: Use, people: Iterable[str], field: str = "people") -> tuple[str, ...]:
+    """Who is meant by names or ids, nobody twice."""
+    everyone = await use.desk.directory.everyone()
+    return tuple(dict.fromkeys(the_one(everyone, one, field=field).id for one in people))

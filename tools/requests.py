@@ -1,0 +1,157 @@
+"""Looking at requests: one's own, what one was told about, and how one of them has gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from tools.advice import advice
+from tools.names import name_of
+from tools.nodes import current, node_words, taken
+from tools.paging import PAGE, page_of
+from tools.spec import Frozen, Note, Outcome, Picture, ToolError
+from tools.timeline import line, timeline_of
+from tools.tool import Tool, Use
+from tools.workflow.process import Process, summary_of
+from tools.workflow.state import Request, Status
+
+
+class MyRequests(Frozen):
+    status: str = Field("", max_length=20, description=f"One of {', '.join(Status)}; empty for all.")
+    told: bool = Field(False, description="True: instead those of others that the caller was told about (cc).")
+    page: int = Field(1, ge=1, le=1000, description=f"Page of {PAGE}, newest first.")
+
+
+class RequestStatus(Frozen):
+    request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
+
+
+class ShowProcess(Frozen):
+    name: str = Field(max_length=60, description="Number of a request, or key or name of a process.")
+
+
+async def run_my_requests(use: Use, args: MyRequests) -> Outcome:
+    wanted = args.status.strip().lower()
+    if wanted and wanted not in [s.value for s in Status]:
+        listed = ", ".join(Status)
+        label = {"zh": "状态", "en": "Status"}
+        message = f"status {wanted[:40]!r} is not one of {listed}"
+        raise ToolError("bad_choice", message, field="status", label=label, choices={"zh": listed, "en": listed})
+    engine, caller = use.desk.engine, use.caller.id
+    known = await (engine.told(caller) if args.told else engine.mine(caller))
+    found = [r for r in reversed(known) if r.status.value == (wanted or r.status)]
+    shown, more = page_of(found, args.page)
+    requests = [await described_request(use, request) for request in shown]
+    data = {"requests": requests, "more": more}
+    return Outcome(data=data, note=Note(key="result.requests", params={"n": len(found)}))
+
+
+async def run_request_status(use: Use, args: RequestStatus) -> Outcome:
+    request = await readable(use, args.request_id)
+    told = await timeline_of(use.desk, request, use.now.tzinfo)
+    words = {language: line(told, use.desk.words, language) for language in ("zh", "en")}
+    data = {**await described_request(use, request), "timeline": words[use.caller.person.language]}
+    params: dict[str, Any] = {"request": request.id, "timeline": words}
+    return Outcome(data=data, note=Note(key="result.status", params=params))
+
+
+async def run_show_process(use: Use, args: ShowProcess) -> Outcome:
+    process = await find_process(use, args.name)
+    return await (_path_of(use, args.name) if process is None else _plain(process))
+
+
+async def _plain(process: Process) -> Outcome:
+    """A process by itself."""
+    note = Note(key="picture.process", params={"process": process.form.name.both})
+    picture = Picture(bpmn=process.bpmn, title=note, alt=note)
+    return Outcome(data={"process": process.key, "picture": "shown"}, note=note, picture=picture)
+
+
+async def _path_of(use: Use, request_id: str) -> Outcome:
+    """With the way that a request has gone."""
+    request = await readable(use, request_id)
+    process = await use.desk.engine.process_of(request)
+    active = current(process.definition, request)
+    done = taken(process.definition, await use.desk.engine.events(request.id))
+    words = [node_words(process.definition, node) for node in active]
+    params: dict[str, Any] = {"process": process.form.name.both, "request": request.id}
+    title = Note(key="picture.request", params=params)
+    where = {"zh": "、".join(w["zh"] for w in words), "en": ", ".join(w["en"] for w in words)}
+    alt = Note(key="picture.where", params={**params, "where": where}) if words else title
+    picture = Picture(
+        bpmn=process.bpmn, done=tuple(d for d in done if d not in active), active=active, title=title, alt=alt
+    )
+    data = {"request": request.id, "status": request.status.value, "at": [w["en"] for w in words], "picture": "shown"}
+    return Outcome(data=data, note=alt, picture=picture)
+
+
+async def readable(use: Use, request_id: str) -> Request:
+    """A request that the caller may read: as a participant, standing in for somebody it waits for, or administrator.
+    Raises `no_request` otherwise, as if it were not there."""
+    request = await use.desk.engine.request(request_id)
+    caller = use.caller.person
+    if caller.id in request.participants or "admin" in caller.roles:
+        return request
+    for person in request.waits_for:
+        if caller.id in await use.desk.engine.deputies(person, use.now):
+            return request
+    raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
+
+
+async def described_request(use: Use, request: Request) -> dict[str, Any]:
+    """A request in a list, for the model."""
+    process = await use.desk.engine.process_of(request)
+    by = {"by": await name_of(use.desk.directory, request.initiator)} if request.initiator != use.caller.id else {}
+    return {
+        "request": request.id,
+        "process": request.process,
+        "status": request.status.value,
+        **by,
+        "summary": summary_of(process, request.filled, "en"),
+        "waits_for": [await name_of(use.desk.directory, p) for p in request.waits_for],
+        "since": request.changed.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
+    }
+
+
+async def find_process(use: Use, name: str) -> Process | None:
+    """By its key or a name of it."""
+    wanted = name.strip().lower()
+    processes = await use.desk.engine.processes()
+    return next((p for p in processes if wanted in (p.key, p.form.name.zh, p.form.name.en.lower())), None)
+
+
+MY_REQUESTS = Tool(
+    name="my_requests",
+    purpose="List the caller's own requests, or those they were told about, and where each stands.",
+    use_when="The caller asks what became of their requests, or you need a number.",
+    avoid_when="They ask what they have to decide: that is query_todo_tasks.",
+    args=MyRequests,
+    returns='{"requests": [{"request", "process", "status", "by"?, "summary", "waits_for", "since"}], "more"}',
+    errors=advice("bad_choice"),
+    example={"status": "waiting"},
+    run=run_my_requests,
+)
+REQUEST_STATUS = Tool(
+    name="request_status",
+    purpose="Tell how a request has gone so far, step by step, and whom it waits for.",
+    use_when="The caller asks where one request stands, who said what, or why it takes so long.",
+    avoid_when="They ask for all of theirs: that is my_requests.",
+    args=RequestStatus,
+    returns='{"request", "status", "by"?, "summary", "waits_for", "since", "timeline": words to repeat as they are}',
+    errors=advice("no_request"),
+    example={"request_id": "L-0012"},
+    run=run_request_status,
+)
+SHOW_PROCESS = Tool(
+    name="show_process",
+    purpose="Show a picture of a process, or of the way a request has gone through it.",
+    use_when="The caller wants to see a process or a request's path.",
+    avoid_when="Words will do: that is request_status.",
+    args=ShowProcess,
+    returns='{"picture": "shown", …}; people see it beside your answer',
+    errors=advice("no_diagram", "no_font", "no_picture"),
+    also=frozenset({"no_request"}),
+    example={"name": "L-0012"},
+    run=run_show_process,
+)

@@ -1,0 +1,180 @@
+"""A word beside a request that decides nothing: urging, commenting, telling others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from pydantic import Field
+
+from tools.advice import advice
+from tools.deciding import People
+from tools.facts import request_facts
+from tools.names import names_of
+from tools.plans import changed, ids_of, own_card
+from tools.requests import readable
+from tools.spec import Frozen, Gate, Note, Outcome, Plan, ToolError
+from tools.tool import Tool, Use
+from tools.workflow.commands import Cc, Comment, Urge
+from tools.workflow.engine import Moved
+from tools.workflow.forms import clear_text
+from tools.workflow.state import Request
+
+MAX_COMMENT = 1000
+LABEL = {"zh": "评论", "en": "The comment"}
+
+
+class UrgeTask(Frozen):
+    task_id: str = Field(max_length=60, description="Id of the task, or number of the request.")
+
+
+class UrgeStored(Frozen):
+    request_id: str
+    tasks: tuple[str, ...]
+
+
+class CommentRequest(Frozen):
+    request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
+    text: str = Field(max_length=4000, description="The comment, in the person's own words.")
+
+
+class CcRequest(Frozen):
+    request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
+    people: People = Field(description="Names or ids of who is told.", min_length=1)
+
+
+async def prepare_urge(use: Use, args: UrgeTask) -> Plan:
+    request, tasks = await _to_urge(use, args.task_id)
+    fine = await _each(tasks, lambda task: use.desk.engine.check(Urge(task=task, actor=use.caller.id), use.now))
+    who = [t.assignee for t in request.tasks if t.id in fine]
+    title = await _title(use, "title.urge", request, names=await names_of(use.desk.directory, who))
+    return await _beside(use, request, {"request_id": request.id, "tasks": fine}, title)
+
+
+async def run_urge(use: Use, stored: UrgeStored) -> Outcome:
+    """Each task by a command of its own."""
+
+    def urge(task: str) -> Awaitable[Moved]:
+        return use.desk.engine.act(Urge(task=task, actor=use.caller.id), f"{use.key}:{task}", use.now)
+
+    urged = await _each(stored.tasks, urge)
+    request = await use.desk.engine.request(stored.request_id)
+    who = [t.assignee for t in request.tasks if t.id in urged]
+    names = await names_of(use.desk.directory, who)
+    data = {"request": request.id, "urged": names["en"]}
+    return changed(data, "result.urged", "effect.urged", request.id, {"request": request.id, "names": names})
+
+
+async def _each(tasks: Iterable[str], work: Callable[[str], Awaitable[object]]) -> list[str]:
+    """The tasks that it can be done with. Raises what the first is refused with if there is none."""
+    fine, errors = list[str](), list[ToolError]()
+    for task in tasks:
+        try:
+            await work(task)
+            fine.append(task)
+        except ToolError as error:
+            errors.append(error)
+    if not fine:
+        raise errors[0]
+    return fine
+
+
+async def _to_urge(use: Use, named: str) -> tuple[Request, list[str]]:
+    """The request, and its tasks: the one that is named, or all that are open."""
+    try:
+        assigned = await use.desk.engine.task(named)
+    except ToolError:
+        request = await readable(use, named)
+        if not request.open_tasks:
+            raise ToolError("not_running", f"{request.id} waits for nobody", request=request.id) from None
+        return request, [t.id for t in request.open_tasks]
+    return assigned.request, [assigned.task.id]
+
+
+async def prepare_comment(use: Use, args: CommentRequest) -> Plan:
+    request = await readable(use, args.request_id)
+    text = clear_text(args.text, MAX_COMMENT, "text", LABEL)
+    await use.desk.engine.check(Comment(request=request.id, actor=use.caller.id, text=text), use.now)
+    title = await _title(use, "title.comment", request)
+    return await _beside(use, request, {"request_id": request.id, "text": text}, title, body=text)
+
+
+async def run_comment(use: Use, args: CommentRequest) -> Outcome:
+    command = Comment(request=args.request_id, actor=use.caller.id, text=args.text)
+    moved = await use.desk.engine.act(command, use.key, use.now)
+    data = {"request": moved.request, "comment": args.text}
+    return changed(data, "result.commented", "effect.commented", moved.request, {"request": moved.request})
+
+
+async def prepare_cc(use: Use, args: CcRequest) -> Plan:
+    request = await readable(use, args.request_id)
+    people = await ids_of(use, args.people)
+    await use.desk.engine.check(Cc(request=request.id, actor=use.caller.id, people=people), use.now)
+    title = await _title(use, "title.cc", request, names=await names_of(use.desk.directory, people))
+    return await _beside(use, request, {"request_id": request.id, "people": list(people)}, title)
+
+
+async def run_cc(use: Use, args: CcRequest) -> Outcome:
+    command = Cc(request=args.request_id, actor=use.caller.id, people=args.people)
+    moved = await use.desk.engine.act(command, use.key, use.now)
+    names = await names_of(use.desk.directory, args.people)
+    data = {"request": moved.request, "told": names["en"]}
+    return changed(data, "result.told", "effect.told", moved.request, {"request": moved.request, "names": names})
+
+
+async def _title(use: Use, key: str, request: Request, **params: Any) -> Note:
+    process = await use.desk.engine.process_of(request)
+    return Note(key=key, params={"process": process.form.name.both, "request": request.id, **params})
+
+
+async def _beside(use: Use, request: Request, args: dict[str, Any], title: Note, body: str = "") -> Plan:
+    process = await use.desk.engine.process_of(request)
+    facts = await request_facts(use.desk.directory, process, request)
+    return own_card(use, args, title, facts, subject=request.id, body=body)
+
+
+URGE_TASK = Tool(
+    name="urge_task",
+    purpose="Remind who has to decide on the caller's request (催办); at most once in 4 hours. They confirm on a card.",
+    use_when="The caller wants a decision on their own request hurried.",
+    avoid_when="Nobody asked for it, or the request is somebody else's.",
+    args=UrgeTask,
+    returns='{"request", "urged": names}',
+    errors=advice("urged_lately", "urged_late", "urged_enough", "own_task"),
+    also=frozenset({"no_task", "no_request", "not_yours", "not_running", "task_closed", "busy"}),
+    example={"task_id": "L-0012"},
+    run=run_urge,
+    gate=Gate.CONFIRM,
+    prepare=prepare_urge,
+    stored=UrgeStored,
+)
+COMMENT_REQUEST = Tool(
+    name="comment_request",
+    purpose="Leave a comment on a request (评论); its author and who decides are told. They confirm on a card.",
+    use_when="The caller wants to say something about a request without deciding.",
+    avoid_when="It is an opinion of a decision: that goes with decide_task.",
+    args=CommentRequest,
+    returns='{"request", "comment"}',
+    errors={},
+    also=frozenset({"no_request", "missing_field", "too_long", "busy"}),
+    example={"request_id": "L-0012", "text": "发票已补"},
+    run=run_comment,
+    gate=Gate.CONFIRM,
+    prepare=prepare_comment,
+    stored=CommentRequest,
+)
+CC_REQUEST = Tool(
+    name="cc_request",
+    purpose="Tell others about a request (抄送); they may read it from then on. The caller confirms on a card.",
+    use_when="The caller wants somebody to know of a request.",
+    avoid_when="That person is to decide: that is transfer_task or add_sign.",
+    args=CcRequest,
+    returns='{"request", "told": names}',
+    errors=advice("told_already"),
+    also=frozenset({"no_request", "unknown_person", "ambiguous_person", "busy"}),
+    example={"request_id": "L-0012", "people": ["李四"]},
+    run=run_cc,
+    gate=Gate.CONFIRM,
+    prepare=prepare_cc,
+    stored=CcRequest,
+)
