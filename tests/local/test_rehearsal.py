@@ -23,7 +23,8 @@ from bot.texts import sentences
 
 NAMES = (
     "list_processes list_people start_process query_todo_tasks decide_task resubmit_request withdraw_request "
-    "send_email my_requests cancel_card"
+    "send_email my_requests cancel_card transfer_task add_sign urge_task comment_request cc_request request_status "
+    "show_process set_absence end_absence list_absences"
 )
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in NAMES.split()]
 PROCESSES = {"processes": [{"key": "leave", "name": "Leave", "fields": [{"name": "approver", "required": True}]}]}
@@ -331,6 +332,102 @@ def test_withdraw_and_resubmit() -> None:
         "resubmit_request",
         {"request_id": "L-0002", "form": {"start_date": "2026-12-01", "end_date": "2026-12-02"}},
     )
+
+
+TASK = {"task": "L-0001-1", "request": "L-0001", "kind": "approve", "requester": "张三", "summary": "…"}
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "args"),
+    [
+        ("把 L-0001 转交给王五", "transfer_task", {"person": "王五"}),
+        ("L-0001 转给王五处理，备注：他更了解", "transfer_task", {"person": "王五", "opinion": "他更了解"}),
+        ("transfer L-0001 to Wang Wu", "transfer_task", {"person": "Wang Wu"}),
+        ("please hand L-0001 on to Wang Wu", "transfer_task", {"person": "Wang Wu"}),
+        ("L-0001 加签王五，在我之前", "add_sign", {"people": ["王五"], "where": "before", "mode": "all"}),
+        ("给 L-0001 加签王五、赵六，在我之后，依次审批", "add_sign",
+         {"people": ["王五", "赵六"], "where": "after", "mode": "order"}),
+        ("ask Wang Wu to sign L-0001 before me", "add_sign",
+         {"people": ["Wang Wu"], "where": "before", "mode": "all"}),
+        ("add sign Wang Wu and Zhao Liu beside me on L-0001, any one of them", "add_sign",
+         {"people": ["Wang Wu", "Zhao Liu"], "where": "beside", "mode": "any"}),
+    ],
+)  # fmt: skip
+def test_an_own_task_is_handed_on(text: str, tool: str, args: dict[str, Any]) -> None:
+    talk = Talk()
+    assert called(talk.say(text)) == ("query_todo_tasks", {})
+    assert called(talk.observe({"tasks": [TASK]})) == (tool, {"task_id": "L-0001-1", **args})
+
+
+def test_what_only_the_person_can_say_is_asked() -> None:
+    talk = Talk()
+    assert asks(talk.say("L-0001 加签王五").content), "before, beside or after"
+    assert called(talk.say("在我之前")) == ("query_todo_tasks", {})
+    talk = Talk("en")
+    assert asks(talk.say("I will be away from 2026-11-23 to 2026-11-25").content), "who stands in"
+    deputed = {"first_day": "2026-11-23", "last_day": "2026-11-25", "deputy": "Wang Wu"}
+    assert called(talk.say("Wang Wu")) == ("set_absence", deputed)
+    talk = Talk("en")
+    assert asks(talk.say("comment on L-0001").content)
+    said = called(talk.say("please approve: the receipts are attached"))
+    assert said == ("comment_request", {"request_id": "L-0001", "text": "please approve: the receipts are attached"})
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "args"),
+    [
+        ("催一下 L-0003", "urge_task", {"task_id": "L-0003"}),
+        ("urge L-0003", "urge_task", {"task_id": "L-0003"}),
+        ("给 L-0003 留言：发票已补", "comment_request", {"request_id": "L-0003", "text": "发票已补"}),
+        ("comment on L-0003: receipts attached", "comment_request",
+         {"request_id": "L-0003", "text": "receipts attached"}),
+        ("把 L-0003 抄送给王五和赵六", "cc_request", {"request_id": "L-0003", "people": ["王五", "赵六"]}),
+        ("cc L-0003 to Wang Wu", "cc_request", {"request_id": "L-0003", "people": ["Wang Wu"]}),
+        ("cc Wang Wu on L-0003", "cc_request", {"request_id": "L-0003", "people": ["Wang Wu"]}),
+        ("L-0003 到哪了", "request_status", {"request_id": "L-0003"}),
+        ("where is L-0003", "request_status", {"request_id": "L-0003"}),
+        ("看看 L-0003 的流程图", "show_process", {"name": "L-0003"}),
+        ("show the process of L-0003", "show_process", {"name": "L-0003"}),
+        ("请假的流程图", "show_process", {"name": "leave"}),
+        ("明天到下周三我不在，由王五代我审批", "set_absence",
+         {"first_day": "2026-11-21", "last_day": "2026-11-25", "deputy": "王五"}),
+        ("I am away for 3 days from tomorrow, Wang Wu stands in", "set_absence",
+         {"first_day": "2026-11-21", "last_day": "2026-11-23", "deputy": "Wang Wu"}),
+        ("我回来了", "end_absence", {}),
+        ("取消委托", "end_absence", {}),
+        ("end my absence", "end_absence", {}),
+        ("谁在代我审批", "list_absences", {}),
+        ("who stands in for me", "list_absences", {}),
+    ],
+)  # fmt: skip
+def test_what_is_done_beside_deciding(text: str, tool: str, args: dict[str, Any]) -> None:
+    assert called(Talk().say(text)) == (tool, args)
+
+
+@pytest.mark.parametrize("text", ["退回 L-0001", "send L-0001 back"])
+def test_a_return_is_a_button_so_the_card_is_brought(text: str) -> None:
+    talk = Talk()
+    talk.say(text)
+    assert called(talk.observe({"tasks": [TASK]}))[0] == "decide_task"
+
+
+@pytest.mark.parametrize("text", ["催一下", "urge it"])
+def test_the_only_waiting_request_needs_no_number(text: str) -> None:
+    talk = Talk()
+    assert called(talk.say(text)) == ("my_requests", {})
+    rows = [{"request": "L-0001", "status": "approved"}, {"request": "L-0002", "status": "waiting"}]
+    assert called(talk.observe({"requests": rows})) == ("urge_task", {"task_id": "L-0002"})
+    again = "it was urged less than 4 hours ago; it works again at 2026-11-20 14:00"
+    assert "2026-11-20 14:00" in talk.observe({"error": "urged_lately", "message": again}).content
+
+
+def test_an_approved_request_is_withdrawn_too_and_that_waits() -> None:
+    talk = Talk("en")
+    assert called(talk.say("withdraw my leave")) == ("my_requests", {})
+    asked = talk.observe({"requests": [{"request": "L-0001", "status": "approved"}]})
+    assert called(asked) == ("withdraw_request", {"request_id": "L-0001"})
+    told = talk.observe({"request": "L-0001", "status": "revoking"})
+    assert told.content == "L-0001 was approved; its withdrawal waits for agreement."
 
 
 @pytest.mark.parametrize(("text", "tool"), [("我的待办", "query_todo_tasks"), ("my tasks", "query_todo_tasks"),

@@ -16,8 +16,13 @@ def todo(scene: Scene, frame: Frame) -> Reply:
         return tell.result(scene)
     person = reading.owner(frame.whole)
     if not person or person == scene.name:
-        return one(Call("query_todo_tasks", tell.why(scene, "todo")))
+        return todo_of(scene)
     return one(Call("query_todo_tasks", tell.why(scene, "todo_of", name=person), {"person": person}))
+
+
+def todo_of(scene: Scene) -> Reply:
+    """Looks up the person's own tasks."""
+    return one(Call("query_todo_tasks", tell.why(scene, "todo")))
 
 
 def decide(scene: Scene, frame: Frame) -> Reply:
@@ -28,9 +33,9 @@ def decide(scene: Scene, frame: Frame) -> Reply:
     request = reading.request_id(frame.whole)
     looked = [seen for seen in scene.seen if seen.tool == "query_todo_tasks"]
     if not looked and not words.OTHER_PERSON.search(frame.whole):
-        return one(Call("query_todo_tasks", tell.why(scene, "todo")))
+        return todo_of(scene)
     tasks = [t for seen in looked for t in seen.data.get("tasks", []) if request in ("", t.get("request"))]
-    fit = [t for t in tasks if t.get("kind", "approve") == "approve"]
+    fit = [t for t in tasks if t.get("kind", "approve") != "revise"]
     if len(fit) == 1:
         return ask_for_decision(scene, frame, fit[0])
     if fit:

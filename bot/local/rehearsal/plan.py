@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bot.local.rehearsal import desk, reading, requests, tell
+from bot.local.rehearsal import desk, operations, reading, requests, tell
 from bot.local.rehearsal.reply import Call, Frame, Reply, one
 from bot.local.rehearsal.scene import Scene, Turn, language_of, read
 from bot.local.rehearsal.words import INTENTS
@@ -43,7 +43,7 @@ def frame_of(turns: Sequence[Turn]) -> Frame:
 
 def wants_text(frame: Frame) -> bool:
     """True when the answer is free text, in which words such as *approve* ask for nothing."""
-    return frame.intent == "mail" and not desk.mail_of(frame).body
+    return frame.intent == "comment" or (frame.intent == "mail" and not desk.mail_of(frame).body)
 
 
 def intent_of(text: str) -> str:
@@ -71,6 +71,16 @@ def looking(tool: str, why: str) -> Handler:
 HANDLERS: Mapping[str, Handler] = {
     "drop": drop,
     "mail": desk.mail,
+    "absence": operations.absence,
+    "end_absence": operations.end_absence,
+    "absences": looking("list_absences", "absences"),
+    "transfer": operations.transfer,
+    "add_sign": operations.add_sign,
+    "urge": operations.urge,
+    "comment": operations.comment,
+    "cc": operations.cc,
+    "status": operations.status,
+    "picture": operations.picture,
     "withdraw": requests.withdraw,
     "resubmit": requests.resubmit,
     "todo": desk.todo,

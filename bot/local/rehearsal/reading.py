@@ -140,6 +140,11 @@ def owner(text: str) -> str:
     return "" if words.NOBODY.search(found) else found
 
 
+def answers_with_name(text: str) -> bool:
+    """True for a short answer that names somebody: no request, no day, no length."""
+    return bool(bare_name(text)) and not (request_id(text) or names_day(text) or length(text))
+
+
 def request_id(text: str) -> str:
     found = words.REQUEST_ID.search(text)
     return f"{found[1].upper()}-{found[2].zfill(4)}" if found else ""

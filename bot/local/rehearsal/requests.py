@@ -205,7 +205,8 @@ def withdraw(scene: Scene, frame: Frame) -> Reply:
     if not request and known is None:
         return one(Call("my_requests", tell.why(scene, "mine")))
     if not request:
-        found = chosen((known or {}).get("requests", []), "", {"waiting", "revise"})
+        rows = (known or {}).get("requests", [])
+        found = chosen(rows, "", {"waiting", "revise"}) or chosen(rows, "", {"approved"})
         request = found.get("request", "")
     if not request:
         return tell.ask(scene, "which_request")

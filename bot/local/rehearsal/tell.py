@@ -15,7 +15,10 @@ LISTED = 8
 """Rows of a list that are said; more are only counted."""
 CANDIDATE = re.compile(r"[:;]\s*([^;:]+?) = \w+")
 """`李四 (Li Si) = U02LI`: one of several people a name may mean."""
-STATUSES = ("waiting", "revise", "approved", "rejected", "withdrawn")
+STATUSES = ("waiting", "revise", "revoking", "approved", "rejected", "withdrawn")
+DECISIONS = ("approved", "rejected", "returned", "transferred", "added")
+AT = re.compile(r"\bat (\d{4}-\d\d-\d\d \d\d:\d\d)")
+"""When something works again, in the words of an error."""
 ASKING = frozenset({"zero_days", "span_too_long", "end_before_start", "empty_mail", "template_mail"})
 """Errors that only the person can mend, besides those that say so themselves."""
 
@@ -61,7 +64,14 @@ def problem(scene: Scene, data: Mapping[str, Any]) -> Reply:
     code, message = str(data["error"]), str(data.get("message", ""))
     known = f"rehearsal.error_{code}" in sentences()
     candidates = said(scene, "comma").join(CANDIDATE.findall(message))
-    text = said(scene, f"error_{code}" if known else "error", message=message, candidates=candidates or message)
+    at = AT.search(message)
+    text = said(
+        scene,
+        f"error_{code}" if known else "error",
+        message=message,
+        candidates=candidates or message,
+        at=at[1] if at else "",
+    )
     asking = data.get("ask_the_person") or code in ASKING
     return Reply(text + ("\n" + said(scene, "ask_again") if asking else ""))
 
@@ -86,11 +96,33 @@ def started(scene: Scene, data: Mapping[str, Any]) -> str:
 
 def decided(scene: Scene, data: Mapping[str, Any]) -> str:
     decision = data.get("decision")
-    if decision not in ("approved", "rejected"):
+    if decision not in DECISIONS:
         return said(scene, "raw", data=short(data))
     text = said(scene, f"decided_{decision}", request=data.get("request", ""), name=data.get("by", ""))
     text += said(scene, "opinion", opinion=data["opinion"]) if data.get("opinion") else ""
-    return text + (said(scene, "next_level") if data.get("status") == "waiting" else "")
+    return text + (said(scene, "next_level") if (decision, data.get("status")) == ("approved", "waiting") else "")
+
+
+def urged(scene: Scene, data: Mapping[str, Any]) -> str:
+    return said(scene, "urged", request=data.get("request", ""), names=data.get("urged", ""))
+
+
+def commented(scene: Scene, data: Mapping[str, Any]) -> str:
+    return said(scene, "commented", request=data.get("request", ""))
+
+
+def copied(scene: Scene, data: Mapping[str, Any]) -> str:
+    return said(scene, "copied", request=data.get("request", ""), names=data.get("told", ""))
+
+
+def absent(scene: Scene, data: Mapping[str, Any]) -> str:
+    first, last, deputy = data.get("first_day", ""), data.get("last_day", ""), data.get("deputy", "")
+    return said(scene, "absent", first=first, last=last, name=deputy)
+
+
+def absences(scene: Scene, data: Mapping[str, Any]) -> str:
+    rows = data.get("absences", [])
+    return said(scene, "absences") + lines(absent(scene, row) for row in rows) if rows else said(scene, "no_absences")
 
 
 def mailed(scene: Scene, data: Mapping[str, Any]) -> str:
@@ -158,6 +190,16 @@ TELLERS = {
     "withdraw_request": started,
     "decide_task": decided,
     "send_email": mailed,
+    "transfer_task": decided,
+    "add_sign": decided,
+    "urge_task": urged,
+    "comment_request": commented,
+    "cc_request": copied,
+    "set_absence": absent,
+    "end_absence": lambda scene, data: said(scene, "back"),
+    "list_absences": absences,
+    "request_status": lambda scene, data: f"{data.get('request', '')}：{data.get('timeline', '')}",
+    "show_process": lambda scene, data: said(scene, "pictured"),
     "query_todo_tasks": todo,
     "my_requests": mine,
     "list_processes": processes,

@@ -162,6 +162,36 @@ LOOKING = either(
 NOBODY = either("[我您你咱]", r"^(?:现在|今天|目前|所有|全部|剩下|其他|其余|未|没|还|有)", r"^(?:what|today|all|me)\b")
 """Stands before *tasks* and names no other person."""
 
+NAME = r"(?![A-Z]-?\d)[A-Z][\w'-]*(?:\s+[A-Z][\w'-]*)?"
+NAMES = rf"{NAME}(?:\s*(?:,|&|\band\b)\s*{NAME})*"
+UNTIL = r"(?=来|处理|审批|决定|知悉|在我|和我|先|吧|[\s，,。;；]|$)"
+TRANSFER_TO = re.compile(
+    rf"转(?:交|审|办)?给?\s*([^\s，,。;；]{{1,12}}?){UNTIL}|(?i:\b(?:on\s+)?to\s+)({NAME})|"
+    rf"(?i:\btransfer\s+(?:it\s+)?to\s+)(\S+)"
+)
+ADD_WHO = re.compile(
+    rf"加签\s*(?:给|让|请|[:：])?\s*([^\s，,。;；]{{1,40}}?){UNTIL}|"
+    rf"(?i:\b(?:add[- ]sign|co-?sign(?:er)?|ask|add|have))\s+({NAMES})"
+)
+CC_WHO = re.compile(
+    rf"抄送给?\s*([^\s，,。;；]{{1,40}}?){UNTIL}|(?i:\bcc|\bkeep|\bto)\s+({NAMES})"
+)
+DEPUTY = re.compile(
+    r"(?:由|请|让|找|委托给?|代理人(?:是|为|[:：])?)\s*([^\s，,。;；我]{1,12}?)\s*(?=来|代|替|负责|审批|处理|[\s，,。;；]|$)|"
+    rf"({NAME})\s+(?i:(?:will\s+)?stands?\s+in|is\s+my\s+deputy)|(?i:\bdelegate\s+to|\bdeputy(?:\s+is)?:?)\s+({NAME})"
+)
+AND = either(r"[、,，&]|和|与|及|\band\b")
+WHERES = {
+    "before": either("之前|先审|先批|先决定|前加签", r"\bbefore\b|\bfirst\b"),
+    "after": either("之后|后加签", r"\bafter\b"),
+    "beside": either("同时|一起|并行|并加签", r"\bbeside\b|\balongside\b|\bwith me\b|\bat the same time\b"),
+}
+MODES = {
+    "any": either("或签|任意一|任何一|一人即可", r"\bany (?:one )?of\b|\beither\b"),
+    "order": either("依次|按顺序", r"\bin (?:this )?order\b|\bone after (?:the|an)other\b"),
+}
+PROCESS_KINDS = {"leave": either("请假|休假", r"\bleave\b"), "expense": either("报销|费用", r"\bexpenses?\b")}
+
 INTENTS = {
     "drop": either(r"^\s*(?:算了|不用了|取消|never ?mind|forget it|cancel)(?:吧|了|\W|$)"),
     "mail": either(
@@ -169,11 +199,42 @@ INTENTS = {
         r"^\s*(?:please\s+|can you\s+|could you\s+)?e?-?mail\b",
         r"\b(?:send|write)\b.{0,20}\be?-?mail\b",
     ),
+    "end_absence": either(
+        "(?:取消|结束|撤销).{0,4}(?:委托|代理)", "^我(?:已经)?回来了",
+        r"^\s*i(?:'m| am) back\b|\bend (?:my|the) (?:absence|delegation)\b",
+    ),
+    "absences": either(
+        "我的(?:委托|代理人?)|谁(?:在)?[代替]我", r"\bmy (?:absences?|deput(?:y|ies))\b|\bwho stands in\b"
+    ),
+    "absence": either(
+        "[代替]我(?:审批|处理|批|审|决定)|委托|代理人|我.{0,16}不在",
+        r"\bstand(?:s|ing)? in\b|\bdeputy\b|\bdelegate\b|\bout of (?:the )?office\b",
+        r"\bi(?:'m| am| will be|'ll be) away\b",
+    ),
+    "transfer": either("转交|转给|转审|转办", r"^\s*(?:please\s+)?(?:transfer|hand|pass|reassign)\b.{0,40}\bto\b"),
+    "add_sign": either(
+        "加签", r"\badd[- ]sign\b|\bco-?sign\b",
+        r"\b(?:ask|add|have)\b.{1,60}\b(?:before|after|beside|alongside) me\b",
+    ),
+    "urge": either("催", r"\burge\b|\bhurry\b|\bnudge\b"),
+    "comment": either("留言|评论", r"\bcomment on\b|\bleave a (?:comment|note)\b"),
+    "cc": either("抄送", r"^\s*(?:please\s+)?cc\b|\bkeep\b.{1,40}\binformed\b"),
     "withdraw": either("撤回|撤销", r"\bwithdraw\b|\btake back\b"),
     "resubmit": either("重新提交|再提交", r"\bre-?submit\b"),
+    "picture": either(
+        "流程图|看.{0,12}(?:请假|报销)?流程$", r"\bdiagram\b|\b(?:show|see|draw)\b.{0,24}\bprocess\b|\bpicture of\b"
+    ),
+    "status": either(
+        rf"{REQUEST_ID.pattern}.{{0,12}}(?:进度|状态|到哪|怎么样|什么情况|批了吗)",
+        r"(?:进度|状态|到哪).{0,12}[A-Z]-?\d{3}",
+        r"\b(?:status|progress|where|how)\b.{0,16}[A-Z]-?\d{3}",
+    ),
     "todo": either("待办|待审批", r"\bto-?dos?\b|\b(?:my|open) tasks\b|^\s*tasks\W*$",
                    r"['’]s (?:open )?tasks\b|\btasks (?:of|for) \w"),
-    "decide": either("批准|同意|驳回|拒绝|审批(?!人)[一下吧]", r"\b(?:approve|reject)\b"),
+    "decide": either(
+        "批准|同意|驳回|拒绝|退回|审批(?!人)[一下吧]",
+        r"\b(?:approve|reject)\b|\bsend\b.{0,20}\bback\b|\breturn [a-z]-?\d",
+    ),
     "mine": either("我的.{0,6}申请|申请.{0,4}(?:进度|状态)", r"\bmy requests?\b|\bstatus of my\b"),
     "expense": either(*EXPENSE_WORDS),
     "leave": either(*LEAVE_WORDS, HALF.pattern, r"\bdays?\b.{0,12}\bfrom\b"),

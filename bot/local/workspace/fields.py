@@ -30,6 +30,8 @@ VALUE_OF = {
     "multi_users_select": "selected_users",
 }
 """Element type → the field its value travels in."""
+SEVERAL = ("selected_options", "selected_users")
+"""Fields that hold a list."""
 INITIAL_OF = {
     "value": "initial_value",
     "rich_text_value": "initial_value",
@@ -63,7 +65,7 @@ def find_element(blocks: list[Json], action_id: str, block_id: str | None) -> tu
 def initial(element: Json) -> Json:
     """The element's value before anybody touched it, as a state entry."""
     name = VALUE_OF[element["type"]]
-    nothing: Any = [] if name in ("selected_options", "selected_users") else None
+    nothing: Any = [] if name in SEVERAL else None
     return {"type": element["type"], name: element.get(INITIAL_OF[name], nothing)}
 
 
@@ -79,7 +81,7 @@ def entry(element: Json, given: Any) -> Json:
         value = [option(element, one) for one in value or []]
     elif name == "value":
         value = None if value in (None, "") else str(value)
-    return {"type": kind, name: value or None if name != "selected_options" else value}
+    return {"type": kind, name: list(value or ()) if name in SEVERAL else value or None}
 
 
 def option(element: Json, given: Any) -> Json | None:

@@ -19,6 +19,8 @@ PER_MINUTE = {
     "users.info": 100,
     "users.list": 20,
     "users.lookupByEmail": 50,
+    "users.profile.get": 100,
+    "team.profile.get": 50,
     "views.open": 100,
     "views.push": 100,
     "views.update": 100,

@@ -1,4 +1,6 @@
-"""Web API: uploading a file in three steps (get a URL, put the bytes there, complete)."""
+"""Web API: uploading a file in three steps (get a URL, put the bytes there, complete), and showing it on the page.
+
+Files are kept in memory only: after a restart their messages are still there, with what the files are called."""
 
 from __future__ import annotations
 
@@ -10,53 +12,88 @@ from bot.local.workspace import posting
 from bot.local.workspace.arguments import Args
 from bot.local.workspace.methods_chat import bot_room
 from bot.local.workspace.refused import Refused
-from bot.local.workspace.workspace import Workspace
+from bot.local.workspace.workspace import File, Workspace
 from bot.local.workspace.world import Json
 
 MOST_BYTES = 1_000_000
 MOST_FILES = 50
+ALT_CHARS = 1_000
+PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+"""How the files begin that the page shows; every other one is only named."""
+OTHER = "application/octet-stream"
 
 
 def get_upload_url(ws: Workspace, args: Args) -> Json:
-    name, length = args.need("filename"), args.number("length", 0, MOST_BYTES)
+    name, length, alt = args.need("filename"), args.number("length", 0, MOST_BYTES), args.text("alt_txt")
+    if len(alt) > ALT_CHARS:
+        raise Refused("alt_txt_too_large")
     if len(ws.files) >= MOST_FILES:
         ws.files.pop(next(iter(ws.files)))
-    id = "F" + secrets.token_hex(5).upper()
-    ws.files[id] = {"id": id, "name": name, "title": name, "size": length, "key": secrets.token_hex(16)}
-    return {"upload_url": f"{ws.address}/upload/{ws.files[id]['key']}", "file_id": id}
+    file = File(name, length, alt)
+    ws.files[file.id] = file
+    return {"upload_url": f"{ws.address}/upload/{file.key}", "file_id": file.id}
 
 
 class Upload:
-    """`POST /upload/{key}`: the bytes, raw or as a form."""
+    """`POST /upload/{key}`: the bytes, raw or as a form; once, and as many as were announced."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
 
     async def handle(self, request: web.Request) -> web.Response:
-        file = next((f for f in self.ws.files.values() if f["key"] == request.match_info["key"]), None)
-        if file is None:
+        key = request.match_info["key"]
+        file = next((f for f in self.ws.files.values() if secrets.compare_digest(f.key.encode(), key.encode())), None)
+        if file is None or file.content is not None:
             return web.Response(status=404, text="no such upload")
-        data = await request.read()
-        if len(data) > 2 * MOST_BYTES:
-            return web.Response(status=413, text="too large")
-        file["bytes"] = data
-        return web.Response(text=f"OK - {len(data)}")
+        content = await uploaded(request)
+        if len(content) != file.length:
+            return web.Response(status=400, text="not the announced length")
+        file.content = content
+        return web.Response(text=f"OK - {len(content)}")
+
+
+async def uploaded(request: web.Request) -> bytes:
+    if request.content_type != "multipart/form-data":
+        return await request.read()
+    parts = (await request.post()).values()
+    return next((part.file.read() for part in parts if isinstance(part, web.FileField)), b"")
 
 
 def complete_upload(ws: Workspace, args: Args) -> Json:
     wanted = args.json("files")
     if not isinstance(wanted, list) or not wanted:
         raise Refused("invalid_arguments", ["[ERROR] missing required field: files"])
-    files = [described(ws, file) for file in wanted]
+    chosen = [(known(ws, one), one) for one in wanted]
+    files = [described(file, one.get("title")) for file, one in chosen]
     if args.text("channel_id"):
         room = bot_room(ws, args.text("channel_id"))
         message = {"text": args.text("initial_comment"), "files": files, **posting.bot_fields(ws)}
         posting.post(ws, room, message, args.text("thread_ts") or None)
+        for file, _ in chosen:
+            file.rooms.add(room.id)
     return {"files": files}
 
 
-def described(ws: Workspace, wanted: object) -> Json:
+def known(ws: Workspace, wanted: object) -> File:
     file = ws.files.get(str(wanted.get("id"))) if isinstance(wanted, dict) else None
-    if file is None or not isinstance(wanted, dict) or "bytes" not in file:
+    if file is None or file.content is None:
         raise Refused("file_not_found")
-    return {"id": file["id"], "name": file["name"], "title": wanted.get("title") or file["title"], "size": file["size"]}
+    return file
+
+
+def kind(file: File) -> str:
+    """By what is in it, whatever its name says."""
+    return next((kind for head, kind in PICTURES.items() if (file.content or b"").startswith(head)), OTHER)
+
+
+def described(file: File, title: object) -> Json:
+    shown = {"id": file.id, "name": file.name, "title": str(title or file.name), "size": file.length}
+    return {**shown, "mimetype": kind(file), **({"alt_txt": file.alt} if file.alt else {})}
+
+
+def picture(ws: Workspace, id: str, person: str) -> File:
+    """A picture that was shared where this person is. `Refused` for any other file."""
+    file = ws.files.get(id)
+    if file is None or kind(file) == OTHER or not any(person in ws.state.rooms[room].members for room in file.rooms):
+        raise Refused("file_not_found")
+    return file

@@ -73,6 +73,19 @@ def lookup_by_email(ws: Workspace, args: Args) -> Json:
     raise Refused("users_not_found")
 
 
+def profile_get(ws: Workspace, args: Args) -> Json:
+    person = ws.state.people.get(args.need("user"))
+    if person is None:
+        raise Refused("user_not_found")
+    profile = described(ws, person, args)["profile"]
+    return {"profile": {**profile, "fields": {id: {"value": said, "alt": ""} for id, said in person.fields.items()}}}
+
+
+def team_profile(ws: Workspace, args: Args) -> Json:
+    fixed = {"hint": "", "possible_values": None, "is_hidden": False, "options": {"is_protected": True}}
+    return {"profile": {"fields": [{**field, **fixed, "ordering": n} for n, field in enumerate(ws.world.profile)]}}
+
+
 def conversations_open(ws: Workspace, args: Args) -> Json:
     if args.text("channel"):
         room = ws.room_with(args.text("channel"), ws.app.user)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from bot.local.workspace import acts, views
+from bot.local.workspace import acts, methods_files, views
 from bot.local.workspace.arguments import Args, read_json
 from bot.local.workspace.feed import Feed
 from bot.local.workspace.guard import HEADERS, check, page_file
@@ -36,6 +36,7 @@ class PageApi:
             web.get("/page/{file:.+}", self.static),
             web.get("/local/feed", self.feed),
             web.get("/local/texts", self.texts),
+            web.get("/local/file/{id}", self.file),
             web.get("/local/{what}", self.look),
             web.post("/local/{what}", self.act),
         ]
@@ -65,6 +66,15 @@ class PageApi:
             return answered(look(self, self.viewer(request), request))
         except Refused as refused:
             return answered(refused.body(), 404)
+
+    async def file(self, request: web.Request) -> web.Response:
+        """`?person=`: a picture that was shared where they are."""
+        check(request)
+        try:
+            file = methods_files.picture(self.ws, request.match_info["id"], self.viewer(request).id)
+        except Refused as refused:
+            return answered(refused.body(), 404)
+        return web.Response(body=file.content, content_type=methods_files.kind(file), headers=HEADERS)
 
     async def act(self, request: web.Request) -> web.Response:
         check(request)

@@ -71,6 +71,8 @@ METHODS: dict[str, Method] = {
     "users.info": Method(methods_people.users_info, "users:read"),
     "users.list": Method(methods_people.users_list, "users:read"),
     "users.lookupByEmail": Method(methods_people.lookup_by_email, "users:read.email"),
+    "users.profile.get": Method(methods_people.profile_get, "users.profile:read"),
+    "team.profile.get": Method(methods_people.team_profile, "users.profile:read"),
     "team.info": Method(methods_people.team_info, "team:read"),
     "bots.info": Method(methods_people.bots_info, "users:read"),
     "reactions.add": Method(methods_chat.reactions_add, "reactions:write"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ SCOPES = frozenset(
     {
         *("app_mentions:read", "channels:history", "channels:read", "chat:write", "commands", "files:write"),
         *("groups:history", "groups:read", "im:history", "im:read", "im:write", "reactions:read"),
-        *("reactions:write", "team:read", "users:read", "users:read.email"),
+        *("reactions:write", "team:read", "users:read", "users:read.email", "users.profile:read"),
     }
 )
 EVENTS = frozenset({"app_home_opened", "app_mention", "message.channels", "message.groups", "message.im"})
@@ -73,6 +74,20 @@ class Standin:
 
     name: str
     note: str
+
+
+@dataclass(slots=True)
+class File:
+    """`content` is None until it was uploaded; `rooms` are those it was shared in."""
+
+    name: str
+    length: int
+    alt: str
+    id: str = field(default_factory=lambda: "F" + secrets.token_hex(5).upper())
+    key: str = field(default_factory=lambda: secrets.token_hex(16))
+    """What the upload URL ends in: nobody else knows it."""
+    content: bytes | None = None
+    rooms: set[str] = field(default_factory=set)
 
 
 class Mailbox(Protocol):
@@ -120,7 +135,7 @@ class Workspace:
         self.lines: deque[Json] = deque(maxlen=200)
         """The latest log lines."""
         self.line_listeners: list[Callable[[Json], None]] = []
-        self.files: dict[str, Json] = {}
+        self.files: dict[str, File] = {}
         self.feeds: set[web.WebSocketResponse] = set()
         """Open live feeds of pages."""
         self.changes, self.faults = Changes(), Faults()

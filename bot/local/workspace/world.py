@@ -28,6 +28,8 @@ class Person:
     is_restricted: bool = False
     """A guest."""
     deleted: bool = False
+    fields: Json = field(default_factory=dict)
+    """Id of a profile field → its value."""
 
     @property
     def direct(self) -> str:
@@ -68,6 +70,8 @@ class World:
     people: tuple[Person, ...]
     channels: tuple[tuple[str, str], ...]
     """(id, name); everybody and the bot are members."""
+    profile: tuple[Json, ...] = ()
+    """The workspace's own profile fields: id, label, type."""
 
 
 def read_world() -> World:
@@ -78,4 +82,4 @@ def read_world() -> World:
         team["id"], team["name"], team["domain"], bot["user"], bot["id"], bot["app"], bot["name"], bot["real_name"]
     )
     people = tuple(Person(**person) for person in data["person"])
-    return World(app, people, tuple((c["id"], c["name"]) for c in data["channel"]))
+    return World(app, people, tuple((c["id"], c["name"]) for c in data["channel"]), tuple(data["profile"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import resvg_py
 from slack_bolt.async_app import AsyncApp
 
 from bot.local.workspace.driver import Driver
@@ -50,6 +51,12 @@ DIALOG = {
             "block_id": "start",
             "label": plain("开始"),
             "element": {"type": "datepicker", "action_id": "date", "initial_date": "2026-11-23"},
+        },
+        {
+            "type": "input",
+            "block_id": "cc",
+            "label": plain("抄送"),
+            "element": {"type": "multi_users_select", "action_id": "people", "initial_users": [LI]},
         },
     ],
 }
@@ -108,10 +115,12 @@ async def test_a_person_works_through_a_card(workspace: Workspace, driver: Drive
         await browser.click("#modal [type=submit]")
         await browser.find("#modal .error", "请多写几个字")
         await browser.type("#modal textarea", "疼，在家")
+        await browser.click("#modal .choice", "王五")
         await browser.click("#modal [type=submit]")
         await browser.gone("#modal")
         assert forms[-1]["reason"]["text"]["value"] == "胃疼，在家"
         assert forms[-1]["start"]["date"]["selected_date"] == "2026-11-23"
+        assert forms[-1]["cc"]["people"]["selected_users"] == [LI, "U03WANG"]
 
         await browser.click(f"{THREAD} button", "确认")
         await browser.find(f"{THREAD} .context", "@张三 已确认")
@@ -251,6 +260,21 @@ async def test_everything_is_reached_by_keyboard_and_has_a_name(
         await browser.click("#tab-thread")
         await browser.press("ArrowRight")
         await browser.find("#panel-mail h3", "还没有邮件")
+
+
+async def test_a_picture_is_shown_in_its_thread(workspace: Workspace, driver: Driver, page: Opener) -> None:
+    root = await driver.say(ZHANG, DM_ZHANG, "流程图")
+    task = '<bpmn:userTask id="t" name="审批"/>'
+    png = resvg_py.svg_to_bytes(svg_string='<svg xmlns="http://www.w3.org/2000/svg" width="90" height="40"/>')
+    where = {"channel": DM_ZHANG, "thread_ts": root, "filename": "process.png"}
+    async with page() as browser:
+        await browser.click(".thread-link, #list button[title]")
+        await web_client(workspace).files_upload_v2(**where, content=bytes(png), title="请假", alt_txt=task)
+        await browser.find(f"{THREAD} .picture img")
+        wide = f"return document.querySelector('{THREAD} .picture img').naturalWidth"
+        await browser.wait_for(lambda: browser.execute(wide), what="the picture to be loaded")
+        assert await browser.execute(wide) == 90
+        assert await browser.execute(wide.replace("naturalWidth", "alt")) == task
 
 
 async def test_log_lines_are_shown_and_filtered(workspace: Workspace, page: Opener) -> None:

@@ -150,6 +150,9 @@ async def test_every_kind_of_value(workspace: Workspace, driver: Driver, client:
         "text": ({"type": "plain_text_input", "initial_value": "x"}, None, {"value": "x"}),
         "date": ({"type": "datepicker"}, "2026-11-02", {"selected_date": "2026-11-02"}),
         "who": ({"type": "users_select"}, LI, {"selected_user": LI}),
+        "team": ({"type": "multi_users_select"}, [LI, ZHANG], {"selected_users": [LI, ZHANG]}),
+        "nobody": ({"type": "multi_users_select", "initial_users": [LI]}, [], {"selected_users": []}),
+        "kept": ({"type": "multi_users_select", "initial_users": [LI]}, None, {"selected_users": [LI]}),
         "one": ({"type": "static_select", "options": options}, "b", {"selected_option": options[1]}),
         "many": ({"type": "checkboxes", "options": options}, ["a", "b"], {"selected_options": options}),
         "radio": (
@@ -164,9 +167,12 @@ async def test_every_kind_of_value(workspace: Workspace, driver: Driver, client:
         ),
     }
     blocks = [
-        {"type": "input", "block_id": name, "label": plain(name), "element": {**element, "action_id": "i"}}
+        {
+            "type": "input", "block_id": name, "label": plain(name), "optional": name == "nobody",
+            "element": {**element, "action_id": "i"},
+        }
         for name, (element, _, _) in kinds.items()
-    ]
+    ]  # fmt: skip
     view = (await client.views_open(trigger_id=workspace.triggers.mint(ZHANG), view=modal(blocks=blocks)))["view"]
     given = {name: value for name, (_, value, _) in kinds.items() if value is not None}
     with pytest.raises(Refused, match="invalid_option"):

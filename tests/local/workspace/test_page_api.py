@@ -212,6 +212,22 @@ async def test_foreign_pages_are_refused(workspace: Workspace, http: aiohttp.Cli
         assert (await response.json())["ok"]
 
 
+async def test_a_picture_is_shown_where_it_was_shared(workspace: Workspace, http: aiohttp.ClientSession) -> None:
+    client = web_client(workspace)
+    for name, content in (("a.png", b"\x89PNG\r\n\x1a\n<script>"), ("b.png", b"<html><script>alert(1)</script>")):
+        await client.files_upload_v2(channel=DM_ZHANG, filename=name, content=content)
+    picture, page = (message["files"][0]["id"] for message in workspace.state.rooms[DM_ZHANG].messages.values())
+    async with http.get(f"/local/file/{picture}", params={"person": ZHANG}) as response:
+        assert (response.status, response.content_type) == (200, "image/png")
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+    for id, person in ((picture, LI), (page, ZHANG), ("F0", ZHANG), (picture, "U0BOGUS")):
+        async with http.get(f"/local/file/{id}", params={"person": person}) as response:
+            assert response.status == 404, (id, person)
+    path = f"/local/file/{picture}?person={ZHANG}"
+    async with http.get(path, headers={"Host": "evil.example"}) as response:
+        assert response.status == 403
+
+
 async def test_page_files(workspace: Workspace, http: aiohttp.ClientSession) -> None:
     async with http.get("/") as response:
         assert response.status == 200 and response.content_type == "text/html"

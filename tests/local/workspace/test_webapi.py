@@ -196,6 +196,10 @@ async def test_people_and_rooms(client: AsyncWebClient) -> None:
     assert [c["id"] for c in (await client.conversations_list())["channels"]] == [GENERAL]
     assert len((await client.conversations_list(types="im"))["channels"]) == 5
     assert LI in (await client.conversations_members(channel=GENERAL))["members"]
+    labels = {f["id"]: f["label"] for f in (await client.team_profile_get())["profile"]["fields"]}
+    profile = (await client.users_profile_get(user="U04ZHAO"))["profile"]
+    assert {labels[id]: one["value"] for id, one in profile["fields"].items()} == {"上级": "U03WANG", "部门": "Finance"}
+    assert await error_of(client.users_profile_get(user="U0NOBODY")) == "user_not_found"
     assert (await client.team_info())["team"]["id"] == "T0LOCAL"
     assert (await client.bots_info(bot="B0BOT"))["bot"]["user_id"] == "U0BOT"
 
@@ -219,6 +223,33 @@ async def test_files_in_three_steps(driver: Driver, client: AsyncWebClient) -> N
     await client.files_upload_v2(channel=GENERAL, filename="a.txt", content="hello", initial_comment="see")
     message = driver.messages(GENERAL)[0]
     assert (message["text"], message["files"][0]["name"]) == ("see", "a.txt")
+    assert message["files"][0]["mimetype"] == "application/octet-stream"
+
+
+async def test_only_what_was_announced_is_taken_and_only_once(client: AsyncWebClient) -> None:
+    given = await client.files_getUploadURLExternal(filename="a.png", length=3, alt_txt="three")
+    url, file = given["upload_url"], [{"id": given["file_id"]}]
+    assert await error_of(client.files_completeUploadExternal(files=file)) == "file_not_found"
+    async with aiohttp.ClientSession() as http:
+        for end, content, status in (("0", b"abc", 404), ("", b"abcd", 400), ("", b"abc", 200), ("", b"xyz", 404)):
+            async with http.post(url + end, data=content) as response:
+                assert response.status == status, content
+    [shown] = (await client.files_completeUploadExternal(files=file, channel_id=GENERAL))["files"]
+    assert (shown["title"], shown["alt_txt"], shown["size"]) == ("a.png", "three", 3)
+    assert await error_of(client.files_getUploadURLExternal(filename="a", length=1_000_001)) == "invalid_arguments"
+    assert await error_of(client.files_getUploadURLExternal(filename="a", length=0)) == "invalid_arguments"
+    long = client.files_getUploadURLExternal(filename="a", length=1, alt_txt="x" * 1_001)
+    assert await error_of(long) == "alt_txt_too_large"
+
+
+async def test_a_form_is_taken_as_well(driver: Driver, client: AsyncWebClient) -> None:
+    given = await client.files_getUploadURLExternal(filename="a.gif", length=6)
+    form = aiohttp.FormData()
+    form.add_field("filename", b"GIF89a", filename="a.gif")
+    async with aiohttp.ClientSession() as http, http.post(given["upload_url"], data=form) as response:
+        assert response.status == 200
+    await client.files_completeUploadExternal(files=[{"id": given["file_id"]}], channel_id=GENERAL)
+    assert driver.messages(GENERAL)[0]["files"][0]["mimetype"] == "image/gif"
 
 
 @pytest.mark.parametrize("outcome", ["channel_not_found", 429, 500])

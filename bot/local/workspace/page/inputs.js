@@ -111,6 +111,9 @@ function choices(kind, part, { id, kept }) {
   return { node, group: true, picked: () => boxes.filter((box) => box.checked).map((box) => box.option) };
 }
 
+const people = (look) =>
+  look.people().map(({ id, name, title }) => ({ value: id, label: title ? `${name} · ${title}` : name }));
+
 const describe = (given) => given.description && h("small", {}, words(given.description));
 
 const CONTROLS = {
@@ -127,9 +130,14 @@ const CONTROLS = {
     return { node: h("div", { class: "box" }, control), read: () => ({ selected_option: chosenAmong(part, control) }) };
   },
   users_select(part, at) {
-    const options = at.look.people().map(({ id, name, title }) => ({ value: id, label: title ? `${name} · ${title}` : name }));
-    const control = select(part, at, options, at.kept?.selected_user ?? part.initial_user);
+    const control = select(part, at, people(at.look), at.kept?.selected_user ?? part.initial_user);
     return { node: h("div", { class: "box" }, control), read: () => ({ selected_user: control.value || null }) };
+  },
+  multi_users_select(part, at) {
+    const options = people(at.look).map(({ value, label }) => ({ value, text: { text: label } }));
+    const before = (at.kept?.selected_users ?? part.initial_users ?? []).map((value) => ({ value }));
+    const made = choices("checkbox", { options, initial_options: before }, { ...at, kept: undefined });
+    return { ...made, read: () => ({ selected_users: made.picked().map(({ value }) => value) }) };
   },
   radio_buttons(part, at) {
     const made = choices("radio", part, at);

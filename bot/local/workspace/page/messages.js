@@ -101,6 +101,7 @@ function bubble(message, options) {
       { class: "body" },
       !options.compact && h("header", {}, h("b", {}, who.name), who.is_bot && h("span", { class: "badge" }, t("app")), time),
       content(message),
+      files(message),
       message.edited && !who.is_bot && h("small", { class: "edited" }, t("edited")),
       reactions(message),
       !options.inThread && threadLink(message, options),
@@ -140,6 +141,17 @@ function content(message) {
   if (own) return h("div", { class: "content" }, blocks(message.blocks, env));
   const node = h("div", { class: "content prose" }, mrkdwn(message.text ?? "", look));
   return node.textContent.length > LONG ? folded(node) : node;
+}
+
+/** Pictures are shown, and open in full when pressed; other files are only named. */
+function files({ files: list }) {
+  return list?.length ? h("div", { class: "files" }, list.map(file)) : null;
+}
+
+function file({ id, title, alt_txt: alt, mimetype }) {
+  if (!mimetype?.startsWith("image/")) return h("span", { class: "note" }, title);
+  const address = `/local/file/${encodeURIComponent(id)}?${new URLSearchParams({ person: model.me.id })}`;
+  return h("a", { class: "picture", href: address, target: "_blank", rel: "noopener", title }, h("img", { src: address, alt: alt || title }));
 }
 
 function folded(node) {
