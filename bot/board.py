@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from bot import cards, logs
@@ -11,7 +11,7 @@ from bot.events import Channel, Click, Directory, Place, Post, Ref
 from bot.policy import Refusal
 from bot.records import Approval
 from bot.texts import say
-from tools.spec import Person
+from tools.spec import Gate, Note, Person
 
 log = logs.get(__name__)
 
@@ -33,11 +33,38 @@ class Shown:
 class Board:
     chat: Channel
     directory: Directory
+    deputies: Callable[[str], Awaitable[Sequence[str]]]
+    """Who stands in for a person now."""
 
     async def post(self, approval: Approval, asked: str, *, again: bool) -> Shown:
         """A fresh card in front of everybody it is for."""
-        readers = [approval.caller] if approval.place else list(approval.plan.deciders)
+        return await self._fresh(approval, await self._for(approval), asked, again=again)
+
+    async def complete(self, approval: Approval, asked: str, *, again: bool) -> Shown:
+        """A card that is there already, in front of those who have no copy of it."""
+        have = dict(approval.refs)
+        readers = [one for one in await self._for(approval) if one not in have]
         return await self._fresh(approval, readers, asked, again=again)
+
+    async def _for(self, approval: Approval) -> list[str]:
+        """Who asked, where a card stands in a conversation; otherwise whoever decides, and who stands in for them."""
+        if approval.place:
+            return [approval.caller]
+        deputies = [one for decider in approval.plan.deciders for one in await self._deputies(approval, decider)]
+        return list(dict.fromkeys((*approval.plan.deciders, *deputies)))
+
+    async def _deputies(self, approval: Approval, decider: str) -> list[str]:
+        """Nobody stands in for what people confirm themselves, or in a matter of their own."""
+        if approval.gate is not Gate.APPROVE:
+            return []
+        return [one for one in await self.deputies(decider) if one != approval.plan.requester]
+
+    async def standing(self, approval: Approval, person: str) -> frozenset[str]:
+        """The deciders whom this person stands in for now."""
+        if approval.gate is not Gate.APPROVE or person in approval.plan.deciders:
+            return frozenset()
+        deciders = approval.plan.deciders
+        return frozenset([one for one in deciders if person in await self._deputies(approval, one)])
 
     async def replace(self, before: Approval, approval: Approval, asked: str, *, again: bool) -> Shown:
         """An edited card, where it stands. One that may take several messages is shown anew instead: of those only the
@@ -98,18 +125,24 @@ class Board:
         return True
 
     async def remind(self, approval: Approval, *, again: bool) -> None:
+        """Half of a card's time is over."""
+        await self.word(approval, Note(key="card.reminder"), f"{approval.version}:remind", again=again)
+
+    async def word(self, approval: Approval, note: Note, asked: str, *, again: bool) -> None:
         """A word, under the card, to those who have not decided."""
+        mine = await self._for(approval)
         for reader, ref in await self._readers(approval):
-            if cards.watches(approval, reader):
+            if reader.id not in mine:
                 continue
             text = say(
-                "card.reminder",
+                note.key,
                 reader.language,
                 title=cards.title_of(approval, reader),
                 until=cards.moment(approval.expires_ms, reader),
+                **note.params,
             )
             place = approval.place or Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
-            key = f"{approval.id}:{approval.version}:remind:{reader.id}"
+            key = f"{approval.id}:{asked}:{reader.id}"[:200]
             await self.chat.post(place, Post(text), key=key, again=again)
 
     async def nobody(self, approval: Approval, *, again: bool) -> Shown:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from bot.events import Button, Card, Click, Dialog, Post
 from bot.records import Approval, ApprovalState, EffectState
-from bot.texts import label, literal, say
+from bot.texts import label, literal, say, sentences
 from tools.spec import Choice, Fact, Field, Gate, Note, Person, Plan
 
 HOPELESS = frozenset({"error.altered", "error.request_changed", "error.task_closed"})
 """Problems that no second try mends: the card has no *Try Again* then."""
 
+TASK = "decide_task"
+"""The tool whose cards are about a task: they can show the request's way."""
+ADVICE = "advice"
+"""Label of what a model thinks of it."""
 Names = Mapping[str, str]
 """Person id → name."""
 
@@ -24,7 +28,7 @@ def card(approval: Approval, reader: Person, names: Names) -> Post:
     language = reader.language
     shown = Card(
         title=title_of(approval, reader),
-        facts=tuple(_fact(fact, language) for fact in _current(approval)),
+        facts=told(_current(approval, reader), language),
         body=approval.plan.body,
         buttons=_buttons(approval, reader, language),
         footer=_footer(approval, reader, names),
@@ -56,15 +60,23 @@ def watches(approval: Approval, reader: Person) -> bool:
     return approval.gate is Gate.APPROVE and reader.id == approval.plan.requester
 
 
-def _current(approval: Approval) -> tuple[Fact, ...]:
-    """The facts, without *waiting for a decision* on a card that has been decided."""
-    if approval.state is ApprovalState.OPEN:
-        return approval.plan.facts
-    return tuple(fact for fact in approval.plan.facts if fact.label != "status")
+def stands_in(approval: Approval, reader: Person) -> bool:
+    """True for who has the card because they stand in for who decides."""
+    mine = (*approval.plan.deciders, approval.plan.requester)
+    return approval.gate is Gate.APPROVE and reader.id not in mine
 
 
-def _fact(fact: Fact, language: str) -> tuple[str, str]:
-    return label(fact.label, language), literal(fact.value, language)
+def _current(approval: Approval, reader: Person) -> tuple[Fact, ...]:
+    """The facts: without *waiting for a decision* on a card that has been decided; without the model's suggestion for
+    whose request it is."""
+    left_out = ["status"] if approval.state is not ApprovalState.OPEN else []
+    left_out += [ADVICE] if watches(approval, reader) else []
+    return tuple(fact for fact in approval.plan.facts if fact.label not in left_out)
+
+
+def told(facts: Iterable[Fact], language: str) -> tuple[tuple[str, str], ...]:
+    """Labels and values in words."""
+    return tuple((label(fact.label, language), literal(fact.value, language)) for fact in facts)
 
 
 def _buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:
@@ -72,7 +84,8 @@ def _buttons(approval: Approval, reader: Person, language: str) -> tuple[Button,
     if approval.state is ApprovalState.OPEN and watches(approval, reader):
         return ()
     if approval.state is ApprovalState.OPEN:
-        return tuple(_button(approval, one.name, language, one.style) for one in approval.plan.choices)
+        choices = [_button(approval, one.name, language, one.style) for one in approval.plan.choices]
+        return (*choices, *([_button(approval, "show", language)] if approval.tool == TASK else []))
     if approval.state is ApprovalState.EXPIRED:
         return (_button(approval, "again", language),)
     if reader.id == approval.by and approval.effect is EffectState.UNKNOWN:
@@ -96,26 +109,33 @@ def _footer(approval: Approval, reader: Person, names: Names) -> str:
     language = reader.language
     if approval.state is ApprovalState.OPEN:
         who = _listed(approval.plan.deciders, names, language)
-        return say("card.open", language, who=who, until=moment(approval.expires_ms, reader))
+        key = "card.open_for" if stands_in(approval, reader) else "card.open"
+        return say(key, language, who=who, until=moment(approval.expires_ms, reader))
     if approval.state is not ApprovalState.DECIDED:
         return _ended(approval, reader, names)
-    choice = say(f"choice.{approval.choice}", language)
-    decided = say(
-        "card.decided",
-        language,
-        choice=choice,
-        by=names.get(approval.by, approval.by),
-        at=moment(approval.decided_ms, reader),
-    )
+    decided = _decided(approval, reader, names)
     return "\n".join([decided, *_opinion(approval, language), *_result(approval, language)])
 
 
+def _decided(approval: Approval, reader: Person, names: Names) -> str:
+    """Who chose what and when, and for whom if they stood in."""
+    return say(
+        "card.decided_for" if approval.on_behalf else "card.decided",
+        reader.language,
+        choice=say(f"choice.{approval.choice}", reader.language),
+        by=names.get(approval.by, approval.by),
+        who=names.get(approval.on_behalf, approval.on_behalf),
+        at=moment(approval.decided_ms, reader),
+    )
+
+
 def _ended(approval: Approval, reader: Person, names: Names) -> str:
-    """How a card ended that nobody decided."""
-    key, by = f"card.{approval.state.value}", names.get(approval.by, "")
-    if approval.state is ApprovalState.CLOSED and approval.choice == "withdrawn" and by:
-        key = "card.closed_withdrawn"
-    return say(key, reader.language, by=by, at=moment(approval.decided_ms, reader))
+    """How a card ended that nobody decided: if its matter ended elsewhere, how."""
+    language, key = reader.language, f"card.{approval.state.value}"
+    if approval.state is ApprovalState.CLOSED and f"card.closed_{approval.choice}" in sentences():
+        key = f"card.closed_{approval.choice}"
+    by = names.get(approval.by) or say("card.system", language)
+    return say(key, language, by=by, at=moment(approval.decided_ms, reader))
 
 
 def _opinion(approval: Approval, language: str) -> list[str]:

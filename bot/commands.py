@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 
 from bot.events import Message
@@ -19,6 +20,7 @@ from tools.workflow.engine import Assigned
 
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
 HISTORY_SHOWN = 10
+TASKS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Commands:
     history: History
     settings: Callable[[], Mapping[str, str]]
     """The settings as they may be shown: secrets masked."""
+    today: Callable[[], datetime]
+    """Aware UTC."""
 
     async def answer(self, message: Message, caller: Caller) -> Said | None:
         """The answer if this is a command. In shared channels only *stop* is taken as a plain word."""
@@ -81,9 +85,11 @@ class Commands:
 
     async def _tasks(self, message: Message, caller: Caller) -> Said:
         language = caller.person.language
-        tasks = await self.desk.engine.todo(caller.id)
-        lines = [await self._told("command.task", one, language) for one in tasks]
-        return Said("tasks", _listing("tasks", lines, language))
+        todo = await self.desk.engine.todo(caller.id, self.today(), TASKS_SHOWN)
+        lines = [await self._told(_for(one, caller), one, language) for one in todo.tasks]
+        more = todo.total - len(todo.tasks)
+        told = _listing("tasks", lines, language)
+        return Said("tasks", told + ("\n" + say("command.more_tasks", language, n=more) if more else ""))
 
     async def _done(self, message: Message, caller: Caller) -> Said:
         language = caller.person.language
@@ -136,7 +142,13 @@ class Commands:
             summary=about,
             task=one.task.id,
             decision=decision,
+            who=await name_of(self.desk.directory, one.task.assignee),
         )
+
+
+def _for(one: Assigned, caller: Caller) -> str:
+    """One's own task, or that of somebody who is away."""
+    return "command.task" if one.task.assignee == caller.id else "command.task_for"
 
 
 def _listing(name: str, lines: Sequence[str], language: str) -> str:

@@ -1,37 +1,48 @@
-"""Hands each item of a lane to who deals with it, and the engine's news to the lanes."""
+"""Hands each item of a lane to who deals with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import ValidationError
 
 from bot import logs
+from bot.advising import Advising
 from bot.ends import Ends
-from bot.errors import ChatDown, ChatFailed, CountersignError
+from bot.errors import ChatDown, ChatFailed
 from bot.events import Channel, Click, Directory, Post
 from bot.gate import Gates
-from bot.records import WORK, Ask, Cancel, CaughtUp, Close, Expire, Notice, Pressed, Remind, Resume, Show, Wrote
-from bot.store.approvals import task_card
-from bot.store.connect import GONE
+from bot.pictures import Pictures
+from bot.records import (
+    WORK,
+    Advise,
+    Advised,
+    Ask,
+    Cancel,
+    CaughtUp,
+    Close,
+    Draw,
+    Expire,
+    Notice,
+    OfCard,
+    Pressed,
+    Remind,
+    Resume,
+    Show,
+    Wrote,
+)
 from bot.store.journal import Journal
-from bot.store.keys import Keys
-from bot.store.lanes import Item, Lanes, Later, Lease
+from bot.store.lanes import Item, Later, Lease
 from bot.store.overflow import Overflows
-from bot.store.writes import Put, Write, apply
-from bot.texts import LANGUAGES, literal, say
+from bot.store.writes import Write
+from bot.texts import literal, say
 from bot.turn import Turns
 from tools.names import language_of
-from tools.spec import Gate, Note, ToolError
-from tools.tasks import plan_of
-from tools.tool import Desk, Use
-from tools.workflow.store import OutboxEvent
 
 log = logs.get(__name__)
 
-OUTBOX_PAGE = 50
 AWAY_MAX_MS = 3_600_000
 """After an hour of a platform that is away, tries are counted again."""
 NEWER_MAX_MS = 24 * 3_600_000
@@ -49,6 +60,7 @@ class Dispatch:
     turns: Turns
     gates: Gates
     ends: Ends
+    pictures: Pictures
     chat: Channel
     directory: Directory
     journal: Journal
@@ -56,6 +68,8 @@ class Dispatch:
     """Aware UTC."""
     away_ms: int = 5_000
     """How long an item waits before a platform that is away is tried again."""
+    advising: Advising | None = None
+    """None: no model is asked for suggestions."""
 
     async def handle(self, lease: Lease) -> Sequence[Write]:
         """One item of a lane. Returns the writes of the commit that pops it. While the platform is away the item
@@ -92,8 +106,24 @@ class Dispatch:
                 return await self.turns.resume(lease, resume)
             case Pressed(click=click):
                 return await self.gates.press(lease, click)
+            case Notice() as notice:
+                return await self._notice(lease, notice)
+            case Advise() as advise:
+                return await self.advising.draft(lease, advise) if self.advising else []
+            case Advised() as advised:
+                return await self.advising.show(lease, advised) if self.advising else []
+            case Draw() as draw:
+                return await self.pictures.draw(lease, draw)
+            case CaughtUp() as caught_up:
+                return await self._caught_up(lease, caught_up)
+            case card:
+                return await self._card(lease, card)
+
+    async def _card(self, lease: Lease, work: OfCard) -> Sequence[Write]:
+        """What happens to a card besides being pressed."""
+        match work:
             case Ask() as ask:
-                return await self.gates.open(lease, ask)
+                return await self.gates.openings.open(lease, ask)
             case Remind(version=version):
                 return await self.ends.remind(lease, version)
             case Expire(version=version):
@@ -104,10 +134,6 @@ class Dispatch:
                 return await self.ends.cancel(lease.item, cancel)
             case Show():
                 return await self.ends.show(lease)
-            case Notice() as notice:
-                return await self._notice(lease, notice)
-            case CaughtUp() as caught_up:
-                return await self._caught_up(lease, caught_up)
 
     async def _notice(self, lease: Lease, notice: Notice) -> Sequence[Write]:
         person = await self.directory.get(notice.person)
@@ -155,84 +181,3 @@ class Dispatch:
 def newer(unread: ValidationError) -> bool:
     """Nothing is wrong with a record but kinds, fields or values that are new to us."""
     return all(one["type"] in _UNKNOWN for one in unread.errors(include_input=False, include_url=False))
-
-
-@dataclass(frozen=True, slots=True)
-class Outbox:
-    """Brings what the engine announces to the lanes. At least once here, once there: lanes drop duplicates."""
-
-    desk: Desk
-    directory: Directory
-    lanes: Lanes
-    keys: Keys
-    now: Callable[[], datetime]
-    """Aware UTC."""
-
-    async def relay(self) -> None:
-        """Everything announced so far. What cannot be brought holds nothing else up, and is tried again."""
-        while events := await self.desk.engine.outbox(OUTBOX_PAGE):
-            sent = [event.id for event in events if await self._brought(event)]
-            await self.desk.engine.sent(sent)
-            if len(sent) < len(events):
-                return
-
-    async def _brought(self, event: OutboxEvent) -> bool:
-        try:
-            await self._put(event.id, event.kind, event.data)
-        except (CountersignError, *GONE):  # Redis or the platform is away: that concerns all of them
-            raise
-        except Exception:  # one event that cannot be read must not stop the others
-            log.exception("outbox.not_brought", kind=event.kind, id=event.id)
-            return False
-        return True
-
-    async def _put(self, event_id: str, kind: str, data: dict[str, str]) -> None:
-        match kind:
-            case "assigned":
-                await self._assigned(event_id, data)
-            case "task_closed":
-                card = task_card(self.keys, data["task"])
-                close = Close(approval=card, by=data.get("by", ""), why=data.get("why", ""))
-                await self._bring(card, event_id, close)
-            case "ended":
-                detail = {language: _detail(data, language) for language in LANGUAGES}
-                note = Note(key=f"notice.{data['status']}", params={"request": data["request"], "detail": detail})
-                notice = Notice(person=data["person"], note=note)
-                await self._bring(f"notice:{data['person']}", event_id, notice)
-            case _:
-                log.warning("outbox.unknown", kind=kind, id=event_id)
-
-    async def _nobody_there(self, event_id: str, task: str) -> None:
-        """The assignee has left: the requester hears it now, instead of waiting for nobody."""
-        person = (await self.desk.engine.task(task)).request.initiator
-        note = Note(key="notice.undelivered", params={"task": task})
-        await self._bring(f"notice:{person}", event_id, Notice(person=person, note=note))
-
-    async def _bring(self, lane: str, event_id: str, work: Ask | Close | Notice) -> None:
-        """Into a lane, once; unlike a person's message never refused because the lane is full."""
-        put = Put(lane, event_id, work.model_dump_json())
-        await apply(self.lanes.redis, self.keys, self.keys.partition(lane), [put])
-
-    async def _assigned(self, event_id: str, data: dict[str, str]) -> None:
-        """The assignee's card appears by itself: no model is involved."""
-        assignee = await self.directory.caller(data["person"])
-        if assignee is None:
-            log.warning("outbox.assignee_gone", task=data["task"], person=data["person"])
-            await self._nobody_there(event_id, data["task"])
-            return
-        try:
-            plan = await plan_of(Use(self.desk, assignee, self.now()), data["task"])
-        except ToolError as error:  # closed before its card was brought
-            log.info("outbox.no_card", task=data["task"], code=error.code)
-            return
-        gate = Gate.APPROVE if data["kind"] == "approve" else Gate.CONFIRM
-        card = task_card(self.keys, data["task"])
-        ask = Ask(approval=card, tool="decide_task", gate=gate, plan=plan, caller="", place=None)
-        await self._bring(card, event_id, ask)
-
-
-def _detail(data: Mapping[str, str], language: str) -> str:
-    """Who ended a request, or that a rule did; and what they said."""
-    by, opinion = data.get("by_name", ""), data.get("opinion", "")
-    said = say("notice.by", language, by=by) if by else say("notice.rule", language)
-    return said + (say("notice.opinion", language, opinion=opinion) if opinion else "")

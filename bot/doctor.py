@@ -24,11 +24,12 @@ from bot.store.sentinel import Master
 from bot.texts import say
 from tools.mail import SmtpMailer
 from tools.spec import ToolError
+from tools.workflow.diagram import font_file
 
 SCOPES = frozenset(
     {
         *("app_mentions:read", "channels:history", "chat:write", "commands", "groups:history"),
-        *("im:history", "im:write", "users:read", "users:read.email"),
+        *("files:write", "im:history", "im:write", "users:read", "users:read.email"),
     }
 )
 """What the manifest asks for and the bot cannot do without."""
@@ -62,6 +63,14 @@ async def examine(outside: Outside) -> AsyncIterator[Finding]:
                 yield finding
         except CountersignError as error:
             yield Finding("fail", name or "redis", explained(error))
+    yield _pictures()
+
+
+def _pictures() -> Finding:
+    font = font_file()
+    if font is None or not font.is_file():
+        return Finding("warn", "pictures", "their font is missing; install the packages again")
+    return Finding("ok", "pictures", f"drawn with {font.name}")
 
 
 def explained(error: CountersignError) -> str:

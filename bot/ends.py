@@ -127,6 +127,7 @@ class Ends:
 
     def noted(self, approval: Approval, kind: str, *, person: str = "", **more: Any) -> Write:
         run = approval.waiters[0].run if approval.waiters else ""
+        more |= {"raised_to": approval.on_behalf} if approval.on_behalf else {}
         return self.journal.entry(
             approval.id,
             kind,

@@ -146,6 +146,12 @@ class Channel(Protocol):
     async def direct(self, person: str) -> Place:
         """The DM with a person."""
 
+    async def share(
+        self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
+    ) -> None:
+        """Show a PNG. `name`: of the file, e.g. `process.png`; `title` is shown with it; `alt` says the same in words,
+        for those who cannot see it. `key`, `again`: as for `post`."""
+
     def slot(self, place: Place) -> Slot | None:
         """The rate that posts to this place keep, if any."""
 

@@ -1,4 +1,4 @@
-"""One click through, and how a card comes to people.
+"""One click through.
 
 A press is judged by `policy`, decided once by one write under the lane's token (which also begins what may be
 repeated), shown on the card (who, when) before anything runs, begun, run with the stored arguments and no model in
@@ -10,30 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from bot import cards
+from bot import cards, pictures
 from bot.board import Board
 from bot.ends import Ends
 from bot.events import Click, Dialog, Directory
-from bot.heard import resume
-from bot.policy import RECOVERIES, RENEWALS, Refusal, may_press
-from bot.records import (
-    Approval,
-    ApprovalState,
-    Ask,
-    EffectState,
-    fit,
-    seal,
-)
+from bot.openings import Openings
+from bot.policy import LOOKS, RECOVERIES, RENEWALS, Refusal, may_press
+from bot.records import Approval, ApprovalState, Draw, EffectState, fit, seal
 from bot.store.approvals import Approvals
 from bot.store.journal import Journal
 from bot.store.lanes import Lease
 from bot.store.writes import Write
 from bot.texts import literal
-from tools.spec import Caller, Choice, EffectUnknown, Note, Plan, ToolError
+from tools.spec import Caller, Choice, EffectUnknown, Note, ToolError
 from tools.tool import Desk, Tool, Use
 
 ENDED = (EffectState.DONE, EffectState.FAILED, EffectState.UNKNOWN)
@@ -55,22 +48,26 @@ class Gates:
     """Aware UTC: the day that people mean."""
     now: Callable[[], datetime]
     """Aware UTC."""
-    lasts: timedelta = timedelta(hours=72)
-    """How long a card is open; people are reminded at half time."""
+    openings: Openings
 
     async def press(self, lease: Lease, click: Click) -> Sequence[Write]:
         """One click through."""
-        approval = _with_copy(self.approvals.of(lease), click)
+        approval, standing = self.approvals.of(lease), frozenset[str]()
+        if approval is not None:
+            standing = await self.board.standing(approval, click.person)
+            approval = _with_copy(approval, click, standing)
         if approval is not None and approval.press == click.id:  # ours, begun before a crash
             return await self._carry_out(lease, approval) if approval.effect not in ENDED else []
         person = await self.directory.caller(click.person)
         if approval is None or person is None:
             return await self._refuse(lease, click, None, Refusal(code="gone" if person else "stranger"))
-        refusal = may_press(approval, click.person, click.choice, click.version, self._now_ms())
+        refusal = may_press(approval, click.person, click.choice, click.version, self._now_ms(), standing)
         if refusal is not None:
             return await self._refuse(lease, click, approval, refusal)
         if click.choice in RENEWALS:
             return await self._renew(lease, approval, person)
+        if click.choice in LOOKS:
+            return await self._look(approval, click)
         if click.choice in RECOVERIES:
             return await self._recover(lease, approval, click)
         choice = cards.choice_of(approval.plan, click.choice)
@@ -167,6 +164,12 @@ class Gates:
             return await self._carry_out(lease, pressed.model_copy(update={"effect": EffectState.NONE}))
         return await self.ends.ended(lease.item, pressed.model_copy(update={"effect": EffectState.DONE}))
 
+    async def _look(self, approval: Approval, click: Click) -> Sequence[Write]:
+        """The way of the request, in the DM of who wants to see it."""
+        request = (await self.desk.engine.task(approval.plan.subject)).request.id
+        draw = Draw(person=click.person, place=None, name=request)
+        return [pictures.asked(draw, f"draw:{click.person}", click.id)]
+
     async def _replan(self, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
         """Edited arguments are validated, shown and hashed anew; the buttons of the old card are stale from here on."""
         tool = self.tools[approval.tool]
@@ -177,7 +180,7 @@ class Gates:
         except ToolError as error:
             await self.board.whisper(click, literal(error.note, person.person.language))
             return []
-        renewed = self._again(approval, plan)
+        renewed = self.openings.again(approval, plan)
         shown = await self.board.replace(approval, renewed, click.id, again=lease.item.again)
         return [
             *self.approvals.opened(shown.approval),
@@ -187,7 +190,7 @@ class Gates:
 
     async def _renew(self, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
         """Ask again after expiry: the same arguments, a fresh card in front of the same people."""
-        renewed = self._again(approval, approval.plan)
+        renewed = self.openings.again(approval, approval.plan)
         shown = await self.board.post(renewed, "renewed", again=lease.item.again)
         return [
             *self.approvals.opened(shown.approval),
@@ -195,60 +198,16 @@ class Gates:
             *self.ends.behind(lease.item, shown),
         ]
 
-    def _again(self, approval: Approval, plan: Plan) -> Approval:
-        return approval.model_copy(
-            update={
-                "version": approval.version + 1,
-                "plan": plan,
-                "sha": seal(approval.tool, plan),
-                "state": ApprovalState.OPEN,
-                "created_ms": self._now_ms(),
-                "expires_ms": self._expires_ms(),
-            }
-        )
-
-    async def open(self, lease: Lease, ask: Ask) -> Sequence[Write]:
-        """Brings a card to those who may press. Asked for again while it is open, it is shown again, not doubled; asked
-        for when its matter has just ended, the answer is how it ended."""
-        approval = self.approvals.of(lease)
-        if approval is not None and approval.over:
-            return [resume(approval, ask.waiter)] if ask.waiter else []
-        fresh = approval is None or approval.state is not ApprovalState.OPEN
-        if approval is None or fresh:
-            approval = self._new(ask, approval)
-        if ask.waiter and ask.waiter not in approval.waiters:
-            approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
-        if fresh:  # kept before it is shown: whoever presses at once finds it
-            await lease.checkpoint("open", *self.approvals.opened(approval))
-        shown = await self.board.post(approval, lease.item.id, again=lease.item.again)
-        asked = self.ends.noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
-        return [self.approvals.shown(shown.approval), asked, *self.ends.behind(lease.item, shown)]
-
-    def _new(self, ask: Ask, before: Approval | None) -> Approval:
-        """A fresh card. The copies of the one before it, which expired or failed, will point to it."""
-        return Approval(
-            id=ask.approval,
-            version=before.version + 1 if before else 1,
-            refs=before.refs if before else (),
-            tool=ask.tool,
-            gate=ask.gate,
-            plan=ask.plan,
-            sha=seal(ask.tool, ask.plan),
-            caller=ask.caller,
-            place=ask.place,
-            created_ms=self._now_ms(),
-            expires_ms=self._expires_ms(),
-        )
-
     async def dialog(self, click: Click) -> Dialog | None:
         """The dialog that a press opens; None when it opens none or may not be pressed (then the click says why)."""
         approval, person = await self.approvals.get(click.approval), await self.directory.get(click.person)
-        if approval is None or person is None:
+        choice = cards.choice_of(approval.plan, click.choice) if approval else None
+        if approval is None or person is None or choice is None:
             return None
-        if may_press(approval, click.person, click.choice, click.version, self._now_ms()) is not None:
+        if not choice.fields or self._without_tool(approval, choice):
             return None
-        choice = cards.choice_of(approval.plan, click.choice)
-        if choice is None or not choice.fields or self._without_tool(approval, choice):
+        standing = await self.board.standing(approval, click.person)
+        if may_press(approval, click.person, click.choice, click.version, self._now_ms(), standing) is not None:
             return None
         return cards.dialog(approval, choice, person, click)
 
@@ -274,9 +233,7 @@ class Gates:
         elif tool.check is not None and tool.stored is not None:
             await tool.check(self._use(person), fit(tool.stored, _merged(approval, choice, click.form or {})))
 
-    async def _refuse(
-        self, lease: Lease, click: Click, approval: Approval | None, refusal: Refusal
-    ) -> Sequence[Write]:
+    async def _refuse(self, lease: Lease, click: Click, approval: Approval | None, refusal: Refusal) -> Sequence[Write]:
         """Never silent: the person is told privately why, and who can; and it is on record. If it is the card that is
         wrong, that ends here."""
         await self.board.refuse(click, approval, refusal)
@@ -308,17 +265,15 @@ class Gates:
     def _now_ms(self) -> int:
         return int(self.now().timestamp() * 1000)
 
-    def _expires_ms(self) -> int:
-        return self._now_ms() + int(self.lasts.total_seconds() * 1000)
 
-
-def _with_copy(approval: Approval | None, click: Click) -> Approval | None:
+def _with_copy(approval: Approval, click: Click, standing: frozenset[str]) -> Approval:
     """The approval, with the pressed copy if nobody knew of it: two processes may have posted the card when one of them
     was held up. It comes first, so that it will point to the copy that is known. Only copies of people whom the card
     concerns, where they belong."""
-    if approval is None or click.card is None or click.card in [ref for _, ref in approval.refs]:
+    if click.card is None or click.card in [ref for _, ref in approval.refs]:
         return approval
     concerned = {*approval.plan.deciders, approval.plan.requester, approval.caller}
+    concerned |= {click.person} if standing else set()
     reader = approval.caller if approval.place else click.person
     if reader not in concerned or click.card.channel != (approval.place or click.place).channel:
         return approval

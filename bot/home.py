@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from bot.events import Card, Directory, Home
 from bot.texts import say
@@ -12,11 +14,16 @@ from tools.workflow.engine import Assigned
 from tools.workflow.process import summary_of
 from tools.workflow.state import Request
 
+SHOWN = 20
+"""Tasks on the page; more are only counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Homes:
     desk: Desk
     directory: Directory
+    today: Callable[[], datetime]
+    """Aware UTC."""
 
     async def of(self, person_id: str) -> Home | None:
         """The page, or None for people who are not served."""
@@ -24,7 +31,10 @@ class Homes:
         if caller is None:
             return None
         language = caller.person.language
-        tasks = [await self._task(one, language) for one in await self.desk.engine.todo(person_id)]
+        waiting = await self.desk.engine.todo(person_id, self.today(), SHOWN)
+        tasks = [await self._task(one, person_id, language) for one in waiting.tasks]
+        if more := waiting.total - len(waiting.tasks):
+            tasks.append(Card(title=say("home.more", language, n=more)))
         requests = [await self._request(one, language) for one in await self.desk.engine.mine(person_id)]
         return Home(
             say("home.title", language),
@@ -34,9 +44,13 @@ class Homes:
             ),
         )
 
-    async def _task(self, one: Assigned, language: str) -> Card:
+    async def _task(self, one: Assigned, person: str, language: str) -> Card:
         requester = await name_of(self.desk.directory, one.request.initiator)
-        return Card(title=f"{one.request.id} · {requester}", body=await summary(self.desk, one.request, language))
+        body = await summary(self.desk, one.request, language)
+        if one.task.assignee == person:
+            return Card(title=f"{one.request.id} · {requester}", body=body)
+        who = await name_of(self.desk.directory, one.task.assignee)
+        return Card(title=f"{one.request.id} · {requester}", body=body, footer=say("home.for", language, who=who))
 
     async def _request(self, one: Request, language: str) -> Card:
         status = say(f"status.{one.status.value}", language)

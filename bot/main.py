@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 
 from aiohttp import web
 from redis.asyncio import Redis
@@ -20,6 +19,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import logs
+from bot.advising import Advising
 from bot.board import Board
 from bot.cancel import cancelled
 from bot.chat.slack import app as slack
@@ -27,14 +27,20 @@ from bot.chat.slack.directory import SlackDirectory, read_facts
 from bot.chat.slack.inbound import Me
 from bot.chat.slack.outbound import SlackChannel
 from bot.commands import Commands
-from bot.dispatch import Dispatch, Outbox
+from bot.company import handbook_of
+from bot.dispatch import Dispatch
 from bot.door import Door
 from bot.ends import Ends
+from bot.engine import engine_of
 from bot.errors import SettingsWrong
 from bot.gate import Gates
 from bot.home import Homes
 from bot.intake import LaneIntake, OpenCards
+from bot.openings import Openings
+from bot.outbox import Outbox, Timers
 from bot.outside import Outside, banner, outside_of
+from bot.pictures import Pictures
+from bot.react.advice import Adviser
 from bot.react.guards import Limits as LoopLimits
 from bot.react.loop import Loop
 from bot.react.model import Model
@@ -49,14 +55,12 @@ from bot.store.keys import Keys
 from bot.store.lanes import Lanes
 from bot.store.limits import Limits
 from bot.store.runs import Runs
+from bot.texts import literal
 from bot.turn import Turns
 from bot.worker import Worker
 from tools.catalog import TOOLS
 from tools.mail import SmtpMailer
 from tools.tool import Desk
-from tools.workflow.engine import EmbeddedEngine
-from tools.workflow.process import shipped
-from tools.workflow.store import RedisStore
 
 log = logs.get(__name__)
 
@@ -70,6 +74,7 @@ class Tuning:
     sweep_s: float = 1.0
     grace_s: float = 25.0
     relay_s: float = 0.5
+    tick_s: float = 1.0
     down_s: float = 5.0
     reply_s: float = 60.0
     max_tries: int = 5
@@ -78,7 +83,7 @@ class Tuning:
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     """What cards and runs are stamped with, and expire by."""
     today: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
-    """What *today* and *tomorrow* are counted from."""
+    """What *today* and *tomorrow* are counted from, and requests are stamped with: their timers go by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,22 +138,26 @@ async def assembled(
             model = await stack.enter_async_context(opening)
         chat, directory, door = platform.chat, platform.directory, Door()
 
-        desk = _desk(settings, outside, tuning, stores, directory)
-        ends = Ends(Board(chat, directory), stores.approvals, stores.journal, tuning.now)
+        engine = await stack.enter_async_context(engine_of(settings, stores.redis, directory))
+        mailer = SmtpMailer(outside.smtp_url, settings.mail_from)
+        cards = OpenCards(stores.lanes, stores.approvals, tuning.now)
+        desk = Desk(directory, engine, mailer, cards, words=literal)
+        ends = Ends(Board(chat, directory, _deputies(desk, tuning)), stores.approvals, stores.journal, tuning.now)
         gates = _gates(settings, tuning, stores, platform, desk, ends)
         turns = _turns(settings, tuning, stores, platform, desk, model, door)
         outbox = Outbox(desk, directory, stores.lanes, stores.keys, tuning.today)
+        timers = Timers(desk, tuning.today, tuning.tick_s)
         worker = Worker(
             stores.lanes,
-            Dispatch(turns, gates, ends, chat, directory, stores.journal, tuning.now, int(tuning.down_s * 1000)),
+            _dispatch(tuning, stores, platform, model, turns, gates, handbook_of(settings)),
             concurrency=settings.concurrency,
             sweep_s=tuning.sweep_s,
             grace_s=tuning.grace_s,
-            jobs=(outbox.relay, *outside.upkeep),
+            jobs=(outbox.relay, timers.tick, *outside.upkeep),
             pause_s=tuning.relay_s,
             backoff_ms=tuning.backoff_ms,
         )
-        homes = Homes(desk, directory)
+        homes = Homes(desk, directory, tuning.today)
         intake = LaneIntake(worker, stores.lanes, gates, homes, stores.history, stores.runs, chat, directory)
         app = slack.build(platform.client, platform.me, intake, chat, directory, signing_secret=outside.signing_secret)
         yield Bot(app, worker, stores.redis, stores.journal, intake, door)
@@ -189,12 +198,8 @@ async def _slack(settings: Settings, outside: Outside, stores: Stores) -> AsyncI
         yield Slack(client, me, chat, SlackDirectory(client, read_facts(outside.directory_file), team=me.team))
 
 
-def _desk(settings: Settings, outside: Outside, tuning: Tuning, stores: Stores, directory: SlackDirectory) -> Desk:
-    """What the tools work with."""
-    numbers = {"threshold": Decimal(settings.finance_threshold)}
-    engine = EmbeddedEngine(RedisStore(stores.redis), shipped(), directory, numbers=numbers)
-    mailer = SmtpMailer(outside.smtp_url, settings.mail_from)
-    return Desk(directory, engine, mailer, OpenCards(stores.lanes, stores.approvals, tuning.now))
+def _deputies(desk: Desk, tuning: Tuning) -> Callable[[str], Awaitable[Sequence[str]]]:
+    return lambda person: desk.engine.deputies(person, tuning.today())
 
 
 def _gates(settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, ends: Ends) -> Gates:
@@ -208,7 +213,26 @@ def _gates(settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, 
         stores.journal,
         tuning.today,
         tuning.now,
-        timedelta(hours=settings.approval_ttl_hours),
+        Openings(ends, timedelta(hours=settings.approval_ttl_hours), advice=settings.advice == "on"),
+    )
+
+
+def _dispatch(
+    tuning: Tuning, stores: Stores, platform: Slack, model: Model, turns: Turns, gates: Gates, handbook: str
+) -> Dispatch:
+    advising = Advising(Adviser(model, handbook), gates.ends, platform.directory) if gates.openings.advice else None
+    chat, directory = platform.chat, platform.directory
+    return Dispatch(
+        turns,
+        gates,
+        gates.ends,
+        Pictures(chat, directory, gates.desk, gates.tools, stores.journal, tuning.today),
+        chat,
+        directory,
+        stores.journal,
+        tuning.now,
+        int(tuning.down_s * 1000),
+        advising,
     )
 
 
@@ -224,7 +248,7 @@ def _turns(
         history=stores.history,
         journal=stores.journal,
         loop=Loop(model, TOOLS, LoopLimits(active_s=settings.run_seconds, reply_s=tuning.reply_s)),
-        commands=Commands(desk, stores.history, settings.shown),
+        commands=Commands(desk, stores.history, settings.shown, tuning.today),
         steps=Steps(platform.chat, settings.steps),
         today=tuning.today,
         now=tuning.now,

@@ -11,6 +11,8 @@ from tools.spec import Frozen, Gate
 
 RENEWALS = frozenset({"again"})
 """Presses on a card that expired: ask again."""
+LOOKS = frozenset({"show"})
+"""Presses that decide nothing: see the process."""
 RECOVERIES = frozenset({"retry", "redo", "happened"})
 """Presses on a card whose effect failed or is unknown."""
 
@@ -21,13 +23,19 @@ class Refusal(Frozen):
     code: str
 
 
-def may_press(approval: Approval, person: str, choice: str, version: int, now_ms: int) -> Refusal | None:
-    """None if this person may press this now."""
+def may_press(
+    approval: Approval, person: str, choice: str, version: int, now_ms: int, standing: frozenset[str] = frozenset()
+) -> Refusal | None:
+    """None if this person may press this now. `standing`: the people whom they stand in for now. That counts for
+    decisions about somebody else's request; what people confirm for themselves nobody confirms for them."""
+    standing = standing if approval.gate is Gate.APPROVE else frozenset()
     if choice in RENEWALS:
-        return _renewal(approval, person)
+        return _renewal(approval, person, standing)
+    if choice in LOOKS:
+        return _concern(approval, person, standing)
     if choice in RECOVERIES:
         return _recovery(approval, person, choice, version)
-    return _time(approval, choice, version, now_ms) or _authority(approval, person)
+    return _time(approval, choice, version, now_ms) or _authority(approval, person, standing)
 
 
 def _time(approval: Approval, choice: str, version: int, now_ms: int) -> Refusal | None:
@@ -44,20 +52,30 @@ def _time(approval: Approval, choice: str, version: int, now_ms: int) -> Refusal
     return None
 
 
-def _authority(approval: Approval, person: str) -> Refusal | None:
+def _authority(approval: Approval, person: str, standing: frozenset[str]) -> Refusal | None:
     if approval.gate is Gate.APPROVE and person == approval.plan.requester:
         return Refusal(code="own")
-    if person not in approval.plan.deciders:
-        return Refusal(code="not_yours")
+    if person not in approval.plan.deciders and standing.isdisjoint(approval.plan.deciders):
+        return Refusal(code="stood_in" if _had_a_copy(approval, person) else "not_yours")
     return None
 
 
-def _renewal(approval: Approval, person: str) -> Refusal | None:
+def _had_a_copy(approval: Approval, person: str) -> bool:
+    """True for who stood in for a decider when the card was brought."""
+    return approval.gate is Gate.APPROVE and person in dict(approval.refs)
+
+
+def _renewal(approval: Approval, person: str, standing: frozenset[str]) -> Refusal | None:
     """Anybody concerned may ask again; asking decides nothing."""
     if approval.state is not ApprovalState.EXPIRED:
         return Refusal(code="already")
+    return _concern(approval, person, standing)
+
+
+def _concern(approval: Approval, person: str, standing: frozenset[str]) -> Refusal | None:
     concerned = {*approval.plan.deciders, approval.plan.requester, approval.caller} - {None, ""}
-    return None if person in concerned else Refusal(code="not_yours")
+    fits = person in concerned or not standing.isdisjoint(approval.plan.deciders)
+    return None if fits else Refusal(code="not_yours")
 
 
 def _recovery(approval: Approval, person: str, choice: str, version: int) -> Refusal | None:

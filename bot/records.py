@@ -152,6 +152,8 @@ class Ask(Frozen):
     place: Place | None
     """Where the card goes; None: to each decider's DM."""
     waiter: Waiter | None = None
+    word: Note | None = None
+    """Said under the card once it is there (*X asks you to hurry*); may name the card: `{title}`."""
 
 
 class Run(BaseModel):
@@ -226,6 +228,13 @@ class Approval(Frozen):
     """The same for the model."""
 
     @property
+    def on_behalf(self) -> str:
+        """Person id of who the card was brought to, when somebody who stood in has decided; or empty. What several
+        people decide has a card for each."""
+        stood_in = self.gate is Gate.APPROVE and self.state is ApprovalState.DECIDED
+        return self.plan.deciders[0] if stood_in and self.by not in self.plan.deciders else ""
+
+    @property
     def over(self) -> bool:
         """Its matter has ended; a card for it would only mislead."""
         return self.state is ApprovalState.CLOSED or self.effect in (EffectState.DONE, EffectState.UNKNOWN)
@@ -281,9 +290,9 @@ class Close(Frozen):
     kind: Literal["close"] = "close"
     approval: str
     by: str
-    """Person id, or empty for a rule."""
+    """Person id, or empty for a rule or a timer."""
     why: str = ""
-    """`withdrawn`, `decided`, …: as the engine says it."""
+    """`withdrawn`, `decided`, `transferred`, …: as the engine says it."""
 
 
 class Show(Frozen):
@@ -308,6 +317,33 @@ class Notice(Frozen):
     note: Note
 
 
+class Advise(Frozen):
+    """A card waits for somebody's decision: what does the model think of it?"""
+
+    kind: Literal["advise"] = "advise"
+    approval: str
+    version: int
+
+
+class Advised(Frozen):
+    """What it thinks, on its way to the card."""
+
+    kind: Literal["advised"] = "advised"
+    version: int
+    note: Note
+
+
+class Draw(Frozen):
+    """Somebody wants to see a process, or the way of a request through it."""
+
+    kind: Literal["draw"] = "draw"
+    person: str
+    place: Place | None
+    """Where it is shown; None: in the person's DM."""
+    name: str
+    """Number of a request, or a process."""
+
+
 class CaughtUp(Frozen):
     """Stands at the end of a lane that was full: what had been taken before is done when its turn comes."""
 
@@ -316,9 +352,10 @@ class CaughtUp(Frozen):
     person: str
 
 
+OfCard = Ask | Remind | Expire | Close | Show | Cancel
+"""What happens to a card besides being pressed."""
 Work = Annotated[
-    Wrote | Pressed | Ask | Resume | Remind | Expire | Close | Show | Cancel | Notice | CaughtUp,
-    Field(discriminator="kind"),
+    Wrote | Pressed | Resume | OfCard | Notice | CaughtUp | Advise | Advised | Draw, Field(discriminator="kind")
 ]
 """Everything that a lane can hold."""
 

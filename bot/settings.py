@@ -61,10 +61,35 @@ class Settings(BaseSettings):
     """Sender of every mail."""
 
     directory_file: Path | None = None
-    """TOML with what the chat platform does not know of people: manager, roles, title."""
+    """TOML or CSV with what the chat platform does not know of people: manager, roles, department, title."""
+    policy_file: Path | None = None
+    """TOML with `[[policy]]` rows that go before those of the forms."""
     finance_threshold: str = "1000"
     """Expenses of this amount or more, in CNY, also go to finance."""
+    annual_leave_days: str = "10"
+    """A year's allowance (days), for whom the directory says nothing else."""
+    calendar_country: str = "CN"
+    """Whose public holidays: ISO 3166 code, with a region where they differ (`DE-BY`)."""
+    calendar_file: Path | None = None
+    """TOML with days that are worked or off in this company, whatever the calendar says."""
 
+    workflow_engine: Literal["embedded", "flowable", "camunda"] = "embedded"
+    """Who keeps requests: this program with Redis, Flowable 6/7, or Camunda 7 (also Operaton)."""
+    engine_url: str = ""
+    """Flowable: `https://host/flowable-rest/service` or `…/process-api`; Camunda: `https://host/engine-rest`."""
+    engine_user: str = ""
+    """Of the engine, for this program alone: the engine itself does not check who may decide what."""
+    engine_password: SecretStr | None = None
+    engine_users_file: Path | None = None
+    """TOML, `[users]`: e-mail address or person id = user of the engine. Others are known there by their own id."""
+    engine_timeout_seconds: float = Field(default=10, gt=0)
+    """How long to wait for an answer of the engine (s)."""
+
+    advice: Literal["off", "on"] = "off"
+    """`on`: the model drafts a suggestion with reasons for whoever decides on a request. It is labelled as such, shown
+    to them only, and decides nothing."""
+    handbook_file: Path | None = None
+    """The company's rules as a text (UTF-8): what a suggestion weighs a request against. At most 20,000 characters."""
     approval_ttl_hours: float = Field(default=72, gt=0)
     """How long a card waits; people are reminded at half time (hours)."""
     steps: Literal["replies", "plan", "quiet"] = "replies"
@@ -125,8 +150,11 @@ def read() -> Settings:
 def _check(settings: Settings) -> None:
     _check_slack(settings)
     _check_urls(settings)
+    _check_engine(settings)
     if not _is_amount(settings.finance_threshold):
         raise SettingsWrong("FINANCE_THRESHOLD should be an amount of 0 or more, like 1000 or 1000.50")
+    if not _is_amount(settings.annual_leave_days) or Decimal(settings.annual_leave_days) % Decimal("0.5"):
+        raise SettingsWrong("ANNUAL_LEAVE_DAYS should be a number of days of 0 or more, like 10 or 12.5")
     if "@" not in settings.mail_from:
         raise SettingsWrong("MAIL_FROM should be an e-mail address, like countersign@example.com")
 
@@ -144,6 +172,15 @@ def _check_slack(settings: Settings) -> None:
         raise SettingsWrong("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it")
 
 
+def _check_engine(settings: Settings) -> None:
+    if settings.workflow_engine == "embedded":
+        return
+    if not settings.engine_url:
+        raise SettingsWrong(f"ENGINE_URL is missing: WORKFLOW_ENGINE={settings.workflow_engine} needs its address")
+    if ":" in settings.engine_user:
+        raise SettingsWrong("ENGINE_USER should not contain a colon")
+
+
 def _check_urls(settings: Settings) -> None:
     """Addresses are named, not repeated: they may hold a password."""
     smtp = settings.smtp_url.get_secret_value() if settings.smtp_url else ""
@@ -153,6 +190,7 @@ def _check_urls(settings: Settings) -> None:
         ("SMTP_URL", smtp, ("smtp://", "smtps://")),
         ("SLACK_API_URL", settings.slack_api_url, web),
         ("OPENAI_BASE_URL", settings.openai_base_url, web),
+        ("ENGINE_URL", settings.engine_url, web),
     ):
         if value and not value.startswith(beginnings):
             raise SettingsWrong(f"{name} should begin with {' or '.join(beginnings)}")

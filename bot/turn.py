@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from bot import pictures
 from bot.commands import Commands
 from bot.door import Door
 from bot.errors import ChatFailed, ModelDown
@@ -23,7 +24,7 @@ from bot.events import Channel, Directory, Message, Post, Slot
 from bot.logs import bind
 from bot.react import prompt
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped, settle
-from bot.records import Last, Resume, Run, RunStatus
+from bot.records import Draw, Last, Resume, Run, RunStatus
 from bot.show import Steps, receipt
 from bot.store.approvals import ask_for
 from bot.store.history import Entry, History
@@ -210,7 +211,7 @@ class Turns:
         run = passage.run
         await self.door.quiet()
         self.steps.add(run, steps)
-        told = (self._journalled(run, step) for step in steps)
+        told = [write for step in steps for write in self._told(run, step)]
         kept = await self._checkpoint(passage, f"step:{run.trace.steps}", *told, slot=self.steps.slot(run), most_ms=0)
         await self.steps.show(run, again=passage.again, wait_ms=kept.wait_ms)
 
@@ -300,9 +301,14 @@ class Turns:
         waits = Entry.of("assistant", f"[waiting for a button: {tool}]", run=run.id, said="")
         return self.history.turn(run.message.place.conversation, [_asked(run), waits])
 
-    def _journalled(self, run: Run, step: Step) -> Write:
-        call = step.call
-        return self._noted(run.message, "step", run=run.id, text=call.reason, tool=call.tool, status=call.status.value)
+    def _told(self, run: Run, step: Step) -> list[Write]:
+        """The journal's line; and the picture, if it is about one, in the same lane: it comes after the answer."""
+        call, message = step.call, run.message
+        noted = self._noted(message, "step", run=run.id, text=call.reason, tool=call.tool, status=call.status.value)
+        if not pictures.wanted(call):
+            return [noted]
+        draw = Draw(person=message.person, place=message.place, name=str(call.args["name"]))
+        return [noted, pictures.asked(draw, message.place.conversation, call.uid)]
 
     def _noted(self, message: Message, kind: str, *, run: str = "", text: str = "", **more: Any) -> Write:
         place = message.place

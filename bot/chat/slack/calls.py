@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from aiohttp import ClientError
+from aiohttp import ClientError, ClientSession
 from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.errors import ChatDown, ChatFailed
@@ -52,6 +53,34 @@ async def call(
             raise _failed(code, _name(method))
         await asyncio.sleep(wait_s)
     raise _failed(UNREACHABLE, _name(method))
+
+
+async def put(client: AsyncWebClient, url: str, content: bytes, *, tries: int = 3, pause_s: float = 0.3) -> None:
+    """Upload to an address that Slack has given out. The token does not go there: the address is the secret.
+    Raises ChatFailed(`upload_refused`); ChatDown when it is not reached."""
+    for left in range(tries - 1, -1, -1):
+        status = await _posted(client, url, content)
+        if status == 200:
+            return
+        if status and status < 500 and status != 429:
+            raise ChatFailed("upload_refused", f"upload ({status})")
+        await asyncio.sleep(pause_s if left else 0)
+    raise ChatDown(UNREACHABLE, "upload")
+
+
+async def _posted(client: AsyncWebClient, url: str, content: bytes) -> int:
+    """The status, or 0 when there was no answer."""
+    try:
+        async with _session(client).post(url, data=content, proxy=client.proxy, allow_redirects=False) as answer:
+            return answer.status
+    except (ClientError, TimeoutError, OSError):
+        return 0
+
+
+def _session(client: AsyncWebClient) -> ClientSession:
+    if client.session is None:
+        raise TypeError("the client has no connection pool")
+    return client.session
 
 
 def _failed(code: str, method: str) -> ChatFailed:

@@ -22,6 +22,8 @@ INPUT = "cs:input"
 TITLE, LABEL, OPTION, LONGEST, OPTIONS = 24, 150, 75, 3000, 100
 """Characters in a title, a label (Slack takes 2,000), an option, an input; options of a choice."""
 
+NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,10})?", re.ASCII)
+
 View = dict[str, Any]
 
 
@@ -80,6 +82,12 @@ def _element(field: Field, value: str, options: tuple[tuple[str, str], ...]) -> 
             return _with({"type": "datepicker"}, "initial_date", value if _is_date(value) else "")
         case "person":
             return _with({"type": "users_select"}, "initial_user", value if _is_person(value) else "")
+        case "people":
+            people = [one for one in value.split(",") if _is_person(one)]
+            return _with({"type": "multi_users_select"}, "initial_users", people)
+        case "number":
+            base = {"type": "number_input", "is_decimal_allowed": True}
+            return _with(base, "initial_value", value if NUMBER.fullmatch(value) else "")
         case "choice" if 0 < len(options) <= OPTIONS:
             return _select(value, options)
         case _:
@@ -145,7 +153,8 @@ def values(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, st
 def _value(element: Mapping[str, Any]) -> str:
     chosen = (element.get("selected_option") or {}).get("value")
     picked = element.get("selected_date") or element.get("selected_user")
-    return str(element.get("value") or chosen or picked or "")
+    several = ",".join(element.get("selected_users") or ())
+    return str(element.get("value") or chosen or picked or several)
 
 
 def errors(problems: Mapping[str, str], form: Mapping[str, str]) -> dict[str, str]:

@@ -5,55 +5,29 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import ValidationError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.chat.facts import NOTHING, Facts, read_facts
 from bot.chat.slack.calls import call
+from bot.chat.slack.profiles import Profile, Profiles
 from bot.chat.slack.text import clean
-from bot.errors import ChatFailed, SettingsWrong
-from tools.spec import Caller, Frozen, Person
+from bot.errors import ChatFailed
+from tools.spec import Caller, Person
+
+__all__ = ["Facts", "SlackDirectory", "read_facts"]
 
 PAGE = 200
 MISS_S = 60
 """How long an id that Slack does not know is not asked for again."""
+CATCH_UP_S = 60
+"""When to go on if there are more profiles than Slack gives at one go."""
 _SLACKBOT = "USLACKBOT"
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
-
-
-class Facts(Frozen):
-    """What the directory file says of one person."""
-
-    email: str
-    manager: str = ""
-    """E-mail of the manager."""
-    roles: frozenset[str] = frozenset()
-    title: str = ""
-    names: tuple[str, ...] = ()
-
-
-def read_facts(path: Path | None) -> Mapping[str, Facts]:
-    """e-mail → facts, from a TOML file of `[[person]]` tables; nothing without a file.
-    Raises SettingsWrong when the file is missing or odd."""
-    if path is None:
-        return {}
-    try:
-        rows = tomllib.loads(path.read_text(encoding="utf-8")).get("person", [])
-        people = [Facts.model_validate(row) for row in rows]
-    except OSError as error:
-        raise SettingsWrong(f"The directory file {path.name} cannot be read: {error.strerror}.") from error
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise SettingsWrong(f"The directory file {path.name} is odd: {wrong}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsWrong(f"The directory file {path.name} is odd: {error}") from error
-    return {one.email.lower(): one for one in people}
 
 
 class SlackDirectory:
@@ -69,6 +43,7 @@ class SlackDirectory:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._facts, self._team, self._ttl_s, self._clock = client, facts, team, ttl_s, clock
+        self._profiles = Profiles(client)
         self._people: dict[str, Person] = {}
         self._missing: dict[str, float] = {}
         self._fresh_until = float("-inf")
@@ -94,9 +69,12 @@ class SlackDirectory:
             return
         async with self._reading:
             if self._clock() >= self._fresh_until:
-                self._people = self._known(await self._members())
+                members = await self._members()
+                await self._profiles.read(m for m in members if self._lacks(m))
+                self._people = self._known(members)
                 self._missing.clear()
-                self._fresh_until = self._clock() + self._ttl_s
+                ttl_s = min(self._ttl_s, CATCH_UP_S) if self._profiles.behind else self._ttl_s
+                self._fresh_until = self._clock() + ttl_s
 
     async def _members(self) -> list[Mapping[str, Any]]:
         members: list[Mapping[str, Any]] = []
@@ -120,7 +98,9 @@ class SlackDirectory:
             if member is None or _is_bot(member):
                 self._missing[person] = self._clock() + MISS_S
                 return None
-            ids = {one.email.lower(): one.id for one in self._people.values() if one.email}
+            if self._lacks(member):
+                await self._profiles.read([member])
+            ids = {one.email.lower(): one.id for one in self._people.values() if one.email and one.active}
             self._people[person] = self._person(member, ids)
             return self._people[person]
 
@@ -139,10 +119,12 @@ class SlackDirectory:
         return {str(member["id"]): self._person(member, ids) for member in humans}
 
     def _person(self, member: Mapping[str, Any], ids: Mapping[str, str]) -> Person:
-        """`ids`: e-mail → id, to find the manager. The file's facts are authority: full members only."""
+        """`ids`: e-mail → id, to find the manager: by nothing that people can call themselves. Facts are authority:
+        full members only; those of the file go before Slack's."""
         active = self._is_member(member)
         email = _email(member)
-        facts = self._facts.get(email.lower(), Facts(email="")) if active and email else Facts(email="")
+        facts = self._facts.get(email.lower(), NOTHING) if active and email else NOTHING
+        profile = self._profiles.of(str(member["id"])) if active else Profile()
         names = _names(member)
         return Person(
             id=str(member["id"]),
@@ -152,15 +134,27 @@ class SlackDirectory:
             title=facts.title or clean((member.get("profile") or {}).get("title") or ""),
             locale=member.get("locale") or "en-US",
             timezone=_timezone(member.get("tz")),
-            manager=ids.get(facts.manager.lower()) if facts.manager else None,
+            manager=_manager(facts.manager or profile.manager, ids),
             roles=facts.roles,
+            department=facts.department or profile.department,
+            allowance=facts.annual_days,
             active=active,
         )
+
+    def _lacks(self, member: Mapping[str, Any]) -> bool:
+        """True for somebody of whom the file does not say everything that a profile may."""
+        facts = self._facts.get(_email(member).lower(), NOTHING)
+        return self._is_member(member) and not _is_bot(member) and not (facts.manager and facts.department)
 
     def _is_member(self, member: Mapping[str, Any]) -> bool:
         """A full, active member of our workspace."""
         barred = ("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user")
         return member.get("team_id", self._team) == self._team and not any(member.get(why) for why in barred)
+
+
+def _manager(said: str, ids: Mapping[str, str]) -> str | None:
+    """The person id that an e-mail address, or an id, stands for."""
+    return ids.get(said.lower()) if "@" in said else next((id for id in ids.values() if id == said), None)
 
 
 def _is_bot(member: Mapping[str, Any]) -> bool:

@@ -6,14 +6,16 @@ own. What is left is the time that a request takes to the wire."""
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.slack.calls import UNREACHABLE, Method, Penalty, call
+from bot.chat.slack.calls import UNREACHABLE, Method, Penalty, call, put
 from bot.chat.slack.cards import Part, parts
+from bot.chat.slack.text import escape, shortened
 from bot.errors import ChatDown, ChatFailed
 from bot.events import Place, Post, Ref, Slot
 from bot.store.lanes import still_ours
@@ -23,6 +25,8 @@ EVENT = "countersign_post"
 ELSEWHERE = frozenset({"not_in_channel", "user_not_in_channel", "channel_not_found", "is_archived"})
 PAGES, PAGE = 10, 100
 """How far back a place is searched for a post: pages, messages a page."""
+ALT = 3_000
+"""Characters that the words of a picture may have; then they are cut."""
 THREADLESS = frozenset({"cannot_reply_to_message", "thread_not_found", "message_not_found"})
 """The message that began the thread is gone: its writer has deleted it."""
 _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
@@ -151,6 +155,33 @@ class SlackChannel:
             self._directs[person] = str(answer["channel"]["id"])
         return Place(team=self._team, channel=self._directs[person], direct=True)
 
+    async def share(
+        self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
+    ) -> None:
+        """Show a PNG; see `Channel.share`. `alt` is said above it, and not given as `alt_txt`: a file that has one may
+        never appear (slackapi/python-slack-sdk#1818). Slack shows a file some seconds later; a crash in these may show
+        it twice."""
+        name = _marked(name, key)
+        if again and await self._shared(place, name):
+            return
+        wanted = {"filename": name, "length": len(picture)}
+        given = await call(self._client.files_getUploadURLExternal, wanted, before=still_ours)
+        await put(self._client, str(given["upload_url"]), picture)
+        file = {"id": str(given["file_id"]), "title": title}
+        await self._complete(place, {"files": [file], "initial_comment": escape(shortened(alt, ALT))}, name)
+
+    async def _complete(self, place: Place, about: dict[str, Any], name: str) -> None:
+        """The last step shows it. When its answer is lost it may be there: then that is looked for."""
+        thread, slot = {"thread_ts": place.thread} if place.thread else {}, self.slot(place)
+        message = {"channel_id": place.channel} | thread | about
+        await asyncio.sleep(await self._limits.reserve(slot.key, slot.spacing_ms, slot.burst) / 1000)
+        method, penalty = self._client.files_completeUploadExternal, self._penalty(slot.key)
+        try:
+            await call(method, message, repeatable=False, penalty=penalty, before=still_ours)
+        except ChatDown:
+            if not await self._shared(place, name):
+                raise
+
     def slot(self, place: Place) -> Slot:
         """The rate of a channel's posts: about one a second, says Slack, with short bursts."""
         return Slot(f"slack:{self._team}:{place.channel}", self._spacing_ms, self._burst)
@@ -163,27 +194,47 @@ class SlackChannel:
 
     async def _search(self, place: Place, key: str) -> dict[int, str]:
         """part → ts of the messages of ours that carry this key."""
+        found: dict[int, str] = {}
+        async for message in self._said(place):
+            if (part := _part(message, key)) is not None:
+                found.setdefault(part, str(message["ts"]))
+        return found
+
+    async def _shared(self, place: Place, name: str) -> bool:
+        """Whether a message of ours has a file of this name."""
+        async for message in self._said(place):
+            if any(file.get("name") == name for file in message.get("files") or ()):
+                return True
+        return False
+
+    async def _said(self, place: Place) -> AsyncIterator[Mapping[str, Any]]:
+        """Our own messages in a place: what others write proves nothing."""
         where: dict[str, Any] = {"channel": place.channel, "limit": PAGE, "include_all_metadata": True}
         method: Method = self._client.conversations_history
         if place.thread:
             method, where["ts"] = self._client.conversations_replies, place.thread
-        found: dict[int, str] = {}
         for _ in range(PAGES):
             answer = await call(method, where)
             for message in answer.get("messages") or ():
-                if (part := self._ours(message, key)) is not None:
-                    found.setdefault(part, str(message["ts"]))
+                if message.get("user") == self._bot:
+                    yield message
             where["cursor"] = (answer.get("response_metadata") or {}).get("next_cursor")
             if not where["cursor"]:
                 break
-        return found
 
-    def _ours(self, message: Mapping[str, Any], key: str) -> int | None:
-        """The part number if this is our message with this key: metadata of others proves nothing."""
-        about = message.get("metadata") or {}
-        payload = about.get("event_payload") or {}
-        mine = message.get("user") == self._bot and about.get("event_type") == EVENT
-        return int(payload.get("part", 1)) if mine and key and payload.get("key") == key else None
+
+def _part(message: Mapping[str, Any], key: str) -> int | None:
+    """The part number of a message of ours, if it carries this key."""
+    about = message.get("metadata") or {}
+    payload = about.get("event_payload") or {}
+    ours = about.get("event_type") == EVENT and key and payload.get("key") == key
+    return int(payload.get("part", 1)) if ours else None
+
+
+def _marked(name: str, key: str) -> str:
+    """A file's name that says which share it is: files carry no metadata."""
+    stem, dot, kind = name.rpartition(".")
+    return f"{stem}-{hashlib.sha256(key.encode()).hexdigest()[:8]}{dot}{kind}"
 
 
 def _where(place: Place) -> dict[str, Any]:

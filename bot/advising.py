@@ -1,0 +1,64 @@
+"""A suggestion on a card of an approval. The card comes first: what the model thinks is added when it is there, and
+if it never is, nobody has waited for it. It is drafted in a lane of its own, so that no press waits either."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from bot.cards import ADVICE, told
+from bot.ends import Ends
+from bot.events import Directory
+from bot.react.advice import Adviser
+from bot.records import Advise, Advised, Approval, ApprovalState
+from bot.store.lanes import Lease
+from bot.store.writes import Put, Write
+from tools.names import language_of, name_of
+from tools.spec import Fact, Gate, Note
+
+
+def wanted(approval: Approval) -> list[Write]:
+    """What has a suggestion drafted for a fresh card. Only of tasks that the engine brought: what somebody has proposed
+    they may take back outside the card's lane, and its record is left alone."""
+    if approval.gate is not Gate.APPROVE or approval.caller:
+        return []
+    advise = Advise(approval=approval.id, version=approval.version)
+    return [Put(f"advice:{approval.id}", f"{approval.id}:{approval.version}", advise.model_dump_json())]
+
+
+@dataclass(frozen=True, slots=True)
+class Advising:
+    adviser: Adviser
+    ends: Ends
+    directory: Directory
+
+    async def draft(self, lease: Lease, advise: Advise) -> Sequence[Write]:
+        """Asks the model, while the card can be pressed."""
+        approval = await self.ends.approvals.get(advise.approval)
+        if not _open(approval, advise.version):
+            return []
+        plan = approval.plan
+        language = await language_of(self.directory, plan.deciders[0])
+        author = await name_of(self.directory, plan.requester or "")
+        advice = await self.adviser.draft(told(plan.facts, language), author, language)
+        if advice is None:
+            return []
+        note = Note(key=f"advice.{advice.recommendation}", params={"reasons": advice.told})
+        advised = Advised(version=advise.version, note=note)
+        return [Put(approval.id, f"advised:{lease.item.id}", advised.model_dump_json())]
+
+    async def show(self, lease: Lease, advised: Advised) -> Sequence[Write]:
+        """Adds it to the card, if that still waits. What a press runs is sealed without it."""
+        approval = self.ends.approvals.of(lease)
+        if not _open(approval, advised.version):
+            return []
+        facts = (*approval.plan.facts, Fact(label=ADVICE, value=advised.note))
+        plan = approval.plan.model_copy(update={"facts": facts})
+        shown = await self.ends.board.rewrite(approval.model_copy(update={"plan": plan}))
+        noted = self.ends.noted(approval, "approval.advised", recommendation=advised.note.key)
+        return [self.ends.approvals.saved(shown.approval), noted, *self.ends.behind(lease.item, shown)]
+
+
+def _open(approval: Approval | None, version: int) -> TypeGuard[Approval]:
+    return approval is not None and approval.state is ApprovalState.OPEN and approval.version == version

@@ -1,0 +1,34 @@
+"""The commands of `countersign`: run the bot, follow what it does, audit what was done, look after its processes."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from bot.cli.audit import app as audit_commands
+from bot.cli.dead import app as dead_commands
+from bot.cli.processes import app as processes_commands
+from bot.cli.watching import app as watching_commands
+from bot.doctor import explained
+from bot.errors import CountersignError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they print local variables: tokens, messages
+    help="Countersign: an approval bot for chat workspaces.",
+)
+app.add_typer(watching_commands)
+app.add_typer(dead_commands, name="dead")
+app.add_typer(audit_commands, name="audit")
+app.add_typer(processes_commands, name="processes")
+
+
+def main() -> None:
+    """Entry point: every known error is one clear line, never a traceback."""
+    try:
+        app()
+    except CountersignError as error:
+        typer.secho(f"countersign: {explained(error)}", fg="red", err=True)
+        sys.exit(1)

@@ -1,0 +1,88 @@
+"""What the commands share: a store to look into, and a terminal to print on."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from redis.asyncio import Redis
+from rich.console import Console
+
+from bot.outside import redis_of
+from bot.settings import read
+from bot.store.connect import connect, reaching
+from bot.store.keys import Keys
+from tools.workflow.redis_store import RedisStore
+
+JOINER = "\u200d"
+"""Holds compound emoji together."""
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """To its end, or until Ctrl-C."""
+    try:
+        asyncio.run(work)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[tuple[Redis, Keys]]:
+    """What the bot keeps, whether it runs or not. Raises SettingsWrong and StoreDown."""
+    async with redis_of(read()) as (url, _):
+        redis = await connect(url, retries=2)
+        try:
+            with reaching():  # the workflow's store lets the client's errors through
+                yield redis, Keys()
+        finally:
+            await redis.aclose()
+
+
+@asynccontextmanager
+async def requests() -> AsyncIterator[RedisStore]:
+    """The workflow's store. Raises SettingsWrong and StoreDown."""
+    async with opened() as (redis, _):
+        yield RedisStore(redis)
+
+
+def print_json(fields: dict[str, Any]) -> None:
+    """One object on one line."""
+    typer.echo(harmless(json.dumps(fields, ensure_ascii=False)))
+
+
+def screen() -> Console:
+    """For tables; nothing in them is markup."""
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def harmless(text: str) -> str:
+    """What people and models wrote, on one line and with nothing in it that drives a terminal; JSON stays JSON."""
+    return "".join(sign if sign.isprintable() or sign == JOINER else json.dumps(sign)[1:-1] for sign in text)
+
+
+def clock(at_ms: int, form: str = "%m-%d %H:%M:%S") -> str:
+    """A moment in this machine's time zone."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime(form)
+
+
+def me() -> str:
+    """Who does this, as the journal names them: the user of the operating system."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container may run as a number without a name
+        return str(os.getuid())
+
+
+def language() -> str:
+    """The language of the terminal."""
+    named = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    return "zh" if next(filter(None, named), "").startswith("zh") else "en"

@@ -1,0 +1,64 @@
+"""The company's own rules, from the files that the settings name: its calendar, policy table and handbook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+
+from bot.errors import SettingsWrong
+from bot.settings import Settings
+from tools.workflow.calendar import Calendar, read_calendar
+from tools.workflow.checks import check_policy
+from tools.workflow.forms import Form
+from tools.workflow.policy import Row, read_policy
+
+HANDBOOK = 20_000
+"""Characters of the handbook: all of it goes with every suggestion that is asked for."""
+
+
+def calendar_of(settings: Settings) -> Calendar:
+    """Raises SettingsWrong naming the setting or the file and what is wrong with it."""
+    calendar = Calendar()
+    for setting, overrides in (("CALENDAR_COUNTRY", ""), ("CALENDAR_FILE", _text(settings.calendar_file))):
+        try:
+            calendar = read_calendar(settings.calendar_country, overrides)
+        except ValueError as wrong:
+            raise SettingsWrong(f"{setting}: {wrong}") from wrong
+    return calendar
+
+
+def policy_of(settings: Settings, forms: Iterable[Form]) -> tuple[Row, ...]:
+    """The rows of the policy file, checked against the forms they are about. Raises SettingsWrong."""
+    try:
+        rows = read_policy(_text(settings.policy_file))
+        check_policy(rows, forms)
+    except ValueError as wrong:
+        raise SettingsWrong(f"POLICY_FILE: {wrong}") from wrong
+    return rows
+
+
+def numbers_of(settings: Settings) -> dict[str, Decimal]:
+    """What replaces the forms' own numbers."""
+    return {
+        "threshold": Decimal(settings.finance_threshold),
+        "annual_days": Decimal(settings.annual_leave_days),
+    }
+
+
+def handbook_of(settings: Settings) -> str:
+    """Raises SettingsWrong."""
+    text = _text(settings.handbook_file).strip()
+    if len(text) > HANDBOOK:
+        raise SettingsWrong(f"HANDBOOK_FILE: {len(text)} characters, at most {HANDBOOK}")
+    return text
+
+
+def _text(path: Path | None) -> str:
+    """Nothing without a file. Raises SettingsWrong."""
+    try:
+        return path.read_text(encoding="utf-8") if path else ""
+    except OSError as error:
+        raise SettingsWrong(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise SettingsWrong(f"{path} is not UTF-8") from None

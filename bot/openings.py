@@ -1,0 +1,91 @@
+"""How a card comes to people: fresh, once more, or anew after it was edited or has expired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from bot import advising
+from bot.board import Shown
+from bot.ends import Ends
+from bot.heard import resume
+from bot.records import Approval, ApprovalState, Ask, seal
+from bot.store.lanes import Lease
+from bot.store.writes import Write
+from tools.spec import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Openings:
+    ends: Ends
+    lasts: timedelta = timedelta(hours=72)
+    """How long a card is open; people are reminded at half time."""
+    advice: bool = False
+    """A model's suggestion is added to the cards of approvals."""
+
+    async def open(self, lease: Lease, ask: Ask) -> Sequence[Write]:
+        """Brings a card to those who may press. Asked for again while it is open, it is shown again, not doubled; asked
+        for when its matter has just ended, the answer is how it ended."""
+        approvals, approval = self.ends.approvals, self.ends.approvals.of(lease)
+        if approval is not None and approval.over:
+            return [resume(approval, ask.waiter)] if ask.waiter else []
+        fresh = approval is None or approval.state is not ApprovalState.OPEN
+        if approval is None or fresh:
+            approval = self._new(ask, approval)
+        if ask.waiter and ask.waiter not in approval.waiters:
+            approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
+        if fresh:  # kept before it is shown: whoever presses at once finds it
+            await lease.checkpoint("open", *approvals.opened(approval))
+        shown = await self._brought(lease, ask, approval, fresh=fresh)
+        asked = self.ends.noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
+        advice = advising.wanted(approval) if fresh and self.advice else []
+        return [approvals.shown(shown.approval), asked, *advice, *self.ends.behind(lease.item, shown)]
+
+    async def _brought(self, lease: Lease, ask: Ask, approval: Approval, *, fresh: bool) -> Shown:
+        """What people ask for is shown to them again; what the engine tells of is there once, and has a word under it
+        if there is one to say."""
+        board, item = self.ends.board, lease.item
+        if fresh or ask.caller:
+            shown = await board.post(approval, item.id, again=item.again)
+        else:
+            shown = await board.complete(approval, item.id, again=item.again)
+        if ask.word:
+            await board.word(shown.approval, ask.word, item.id, again=item.again)
+        return shown
+
+    def _new(self, ask: Ask, before: Approval | None) -> Approval:
+        """A fresh card. The copies of the one before it, which expired or failed, will point to it."""
+        created_ms, expires_ms = self._times()
+        return Approval(
+            id=ask.approval,
+            version=before.version + 1 if before else 1,
+            refs=before.refs if before else (),
+            tool=ask.tool,
+            gate=ask.gate,
+            plan=ask.plan,
+            sha=seal(ask.tool, ask.plan),
+            caller=ask.caller,
+            place=ask.place,
+            created_ms=created_ms,
+            expires_ms=expires_ms,
+        )
+
+    def again(self, approval: Approval, plan: Plan) -> Approval:
+        """The next version of a card: open, with all its time."""
+        created_ms, expires_ms = self._times()
+        return approval.model_copy(
+            update={
+                "version": approval.version + 1,
+                "plan": plan,
+                "sha": seal(approval.tool, plan),
+                "state": ApprovalState.OPEN,
+                "created_ms": created_ms,
+                "expires_ms": expires_ms,
+            }
+        )
+
+    def _times(self) -> tuple[int, int]:
+        """When a card begins now, and when it ends."""
+        now_ms = int(self.ends.now().timestamp() * 1000)
+        return now_ms, now_ms + int(self.lasts.total_seconds() * 1000)

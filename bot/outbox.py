@@ -1,0 +1,205 @@
+"""The engine's news, brought to the lanes of those whom they concern; and its timers, which make some of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot import logs
+from bot.cards import TASK
+from bot.errors import CountersignError
+from bot.events import Directory
+from bot.records import Ask, Close, Notice
+from bot.store.approvals import task_card
+from bot.store.connect import GONE
+from bot.store.keys import Keys
+from bot.store.lanes import Lanes
+from bot.store.writes import Put, apply
+from bot.texts import LANGUAGES, say
+from tools.facts import mail_of
+from tools.mail import SendEmail, prepare_mail
+from tools.names import name_of
+from tools.spec import Caller, Gate, Note, ToolError
+from tools.tasks import plan_of
+from tools.tool import Desk, Use
+from tools.workflow.process import summary_of
+from tools.workflow.state import SYSTEM, Kind
+from tools.workflow.store import OutboxEvent
+
+log = logs.get(__name__)
+
+PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """Brings what the engine announces to the lanes. At least once here, once there: lanes drop duplicates."""
+
+    desk: Desk
+    directory: Directory
+    lanes: Lanes
+    keys: Keys
+    now: Callable[[], datetime]
+    """Aware UTC: what requests are stamped with."""
+
+    async def relay(self) -> None:
+        """Everything announced so far. What cannot be brought holds nothing else up, and is tried again."""
+        while events := await self.desk.engine.outbox(PAGE):
+            sent = [event.id for event in events if await self._brought(event)]
+            await self.desk.engine.sent(sent)
+            if len(sent) < len(events):
+                return
+
+    async def _brought(self, event: OutboxEvent) -> bool:
+        try:
+            await self._put(event)
+        except (CountersignError, *GONE):  # Redis or the platform is away: that concerns all of them
+            raise
+        except Exception:  # one event that cannot be read must not stop the others
+            log.exception("outbox.not_brought", kind=event.kind, id=event.id)
+            return False
+        return True
+
+    async def _put(self, event: OutboxEvent) -> None:
+        match event.kind:
+            case "assigned" | "deputy":
+                await self._card(event)
+            case "urged":
+                await self._card(event, Note(key="card.urged", params={"by": _by(event.data)}))
+            case "reminded":
+                await self._card(event, Note(key="card.waits"))
+            case "task_closed":
+                await self._close(event)
+            case "ended":
+                await self._ended(event)
+            case "mail":
+                await self._mails(event)
+            case "told" | "commented" | "escalated" | "unattended":
+                await self._notice(event, Note(key=f"notice.{event.kind}", params=await self._about(event)))
+            case _:
+                log.warning("outbox.unknown", kind=event.kind, id=event.id)
+
+    # Cards
+
+    async def _card(self, event: OutboxEvent, word: Note | None = None) -> None:
+        """The card of a task, by itself, in front of its assignee and whoever stands in: no model is involved."""
+        task = event.data["task"]
+        reader = await self._reader(event.data["person"])
+        if reader is None:
+            log.warning("outbox.assignee_gone", task=task, person=event.data["person"])
+            await self._nobody_there(event)
+            return
+        try:
+            kind = (await self.desk.engine.task(task)).task.kind
+            plan = await plan_of(Use(self.desk, reader, self.now()), task)
+        except ToolError as error:  # closed before its card was brought
+            log.info("outbox.no_card", task=task, code=error.code)
+            return
+        gate, card = Gate.CONFIRM if kind is Kind.REVISE else Gate.APPROVE, task_card(self.keys, task)
+        ask = Ask(approval=card, tool=TASK, gate=gate, plan=plan, caller="", place=None, word=word)
+        await self._bring(card, event, ask)
+
+    async def _mails(self, event: OutboxEvent) -> None:
+        """The mails that a process proposes: its author sees each, and sends it, edits it or does not."""
+        author = await self.directory.caller(event.data["person"])
+        if author is None:
+            return
+        request = await self.desk.engine.request(event.data["request"])
+        process = await self.desk.engine.process_of(request)
+        draft = await mail_of(self.directory, process, request.filled, event.data["node"], author.person.language)
+        for person in draft.to:
+            await self._mail(event, author, SendEmail(to=person, subject=draft.subject, body=draft.body))
+
+    async def _mail(self, event: OutboxEvent, author: Caller, mail: SendEmail) -> None:
+        try:
+            plan = await prepare_mail(Use(self.desk, author, self.now()), mail)
+        except ToolError as error:
+            log.info("outbox.no_mail", request=event.data["request"], code=error.code)
+            return
+        id = f"{event.id}:{mail.to}"
+        card = self.keys.derived("A", self.keys.partition(id), id)
+        ask = Ask(approval=card, tool="send_email", gate=Gate.CONFIRM, plan=plan, caller="", place=None)
+        await self._bring(card, event, ask)
+
+    async def _reader(self, assignee: str) -> Caller | None:
+        """The assignee, or, if they have left, who stands in for them."""
+        if caller := await self.directory.caller(assignee):
+            return caller
+        deputies = await self.desk.engine.deputies(assignee, self.now())
+        found = [await self.directory.caller(one) for one in deputies]
+        return next((one for one in found if one), None)
+
+    async def _nobody_there(self, event: OutboxEvent) -> None:
+        """The assignee has left: the requester hears it now, instead of waiting for nobody."""
+        task = event.data["task"]
+        person = (await self.desk.engine.task(task)).request.initiator
+        await self._notice(event, Note(key="notice.undelivered", params={"task": task}), person)
+
+    async def _close(self, event: OutboxEvent) -> None:
+        by, card = event.data.get("by", ""), task_card(self.keys, event.data["task"])
+        person = "" if by.startswith(SYSTEM) else by
+        await self._bring(card, event, Close(approval=card, by=person, why=event.data.get("why", "")))
+
+    # Words
+
+    async def _ended(self, event: OutboxEvent) -> None:
+        detail = {language: _detail(event.data, language) for language in LANGUAGES}
+        params: Params = {"request": event.data["request"], "detail": detail}
+        await self._notice(event, Note(key=f"notice.{event.data['status']}", params=params))
+
+    async def _about(self, event: OutboxEvent) -> Params:
+        """What a notice may say of its request, and who did it."""
+        engine, directory, data = self.desk.engine, self.directory, event.data
+        request = await engine.request(data["request"])
+        process = await engine.process_of(request)
+        return {
+            "request": request.id,
+            "process": process.form.name.both,
+            "requester": await name_of(directory, request.initiator),
+            "summary": {language: summary_of(process, request.filled, language) for language in LANGUAGES},
+            "by": _by(data),
+            "to": await name_of(directory, data["to"]) if "to" in data else "",
+            "text": data.get("text", ""),
+        }
+
+    async def _notice(self, event: OutboxEvent, note: Note, person: str = "") -> None:
+        notice = Notice(person=person or event.data["person"], note=note)
+        await self._bring(f"notice:{notice.person}", event, notice)
+
+    async def _bring(self, lane: str, event: OutboxEvent, work: Ask | Close | Notice) -> None:
+        """Into a lane, once; unlike a person's message never refused because the lane is full."""
+        put = Put(lane, event.id, work.model_dump_json())
+        await apply(self.lanes.redis, self.keys, self.keys.partition(lane), [put])
+
+
+Params = dict[str, str | int | dict[str, str]]
+
+
+def _by(data: Mapping[str, str]) -> str | dict[str, str]:
+    """Who did it: somebody's name, else the system."""
+    return data.get("by_name") or {language: say("card.system", language) for language in LANGUAGES}
+
+
+def _detail(data: Mapping[str, str], language: str) -> str:
+    """Who ended a request, or that a rule did; and what they said."""
+    by, opinion = data.get("by_name", ""), data.get("opinion", "")
+    said = say("notice.by", language, by=by) if by else say("notice.rule", language)
+    return said + (say("notice.opinion", language, opinion=opinion) if opinion else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Timers:
+    """Lets the engine's timers go off. Any number of processes may do so: each timer goes off once."""
+
+    desk: Desk
+    now: Callable[[], datetime]
+    """Aware UTC: what requests are stamped with."""
+    pause_s: float = 1.0
+
+    async def tick(self) -> None:
+        """For as long as the process lives."""
+        while True:
+            await self.desk.engine.tick(self.now())
+            await asyncio.sleep(self.pause_s)
