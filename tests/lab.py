@@ -3,21 +3,26 @@ process between any two things that it does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from redis.asyncio import Redis
 
+from bot.advising import Advising
 from bot.board import Board
 from bot.commands import Commands
-from bot.dispatch import Dispatch, Outbox
+from bot.dispatch import Dispatch
 from bot.ends import Ends
 from bot.errors import ChatFailed
 from bot.events import Card, Click, Message, Place, Post, Ref
 from bot.gate import Gates
 from bot.intake import OpenCards
+from bot.openings import Openings
+from bot.outbox import Outbox
+from bot.pictures import Pictures
+from bot.react.advice import Adviser
 from bot.react.loop import Loop
 from bot.react.model import Scripted, ScriptedModel
 from bot.records import Approval, Pressed, Wrote
@@ -30,6 +35,7 @@ from bot.store.keys import Keys
 from bot.store.lanes import Lanes, Later, Lease
 from bot.store.runs import Runs, Waiting
 from bot.store.writes import Write
+from bot.texts import literal
 from bot.turn import Turns
 from bot.worker import GIVE_UP_TRIES
 from tests.tools.office import PEOPLE, People
@@ -37,9 +43,9 @@ from tools.catalog import TOOLS
 from tools.mail import MemoryMailer
 from tools.spec import Caller
 from tools.tool import Desk, Tool
-from tools.workflow.engine import EmbeddedEngine
+from tools.workflow.embedded import EmbeddedEngine
+from tools.workflow.memory_store import MemoryStore
 from tools.workflow.process import shipped
-from tools.workflow.store import MemoryStore
 
 TODAY = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
 DM = Place(team="T1", channel="DU1", thread="1.0", direct=True)
@@ -72,13 +78,23 @@ class Said:
 
 
 @dataclass
+class Shared:
+    place: Place
+    key: str
+    picture: bytes
+    title: str
+    alt: str
+
+
+@dataclass
 class Wall:
-    """A channel in memory. `fails`: what a place answers instead of taking a post (`edit` or `whisper` and whose: a
-    change, a private word), and how often."""
+    """A channel in memory. `fails`: what a place answers instead of taking a post (`edit`, `share` or `whisper` and
+    whose: a change, a picture, a private word), and how often."""
 
     edge: Edges
     said: list[Said] = field(default_factory=list)
     whispers: list[tuple[str, str]] = field(default_factory=list)
+    shared: list[Shared] = field(default_factory=list)
     fails: dict[str, list[ChatFailed]] = field(default_factory=dict)
 
     async def post(
@@ -108,6 +124,16 @@ class Wall:
 
     async def direct(self, person: str) -> Place:
         return Place(team="T1", channel=f"D{person}", direct=True)
+
+    async def share(
+        self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
+    ) -> None:
+        self.edge()
+        if self.fails.get(f"share {place.channel}"):
+            raise self.fails[f"share {place.channel}"].pop(0)
+        if not (again and key in [one.key for one in self.shared]):
+            self.shared.append(Shared(place, key, picture, title, alt))
+        self.edge()
 
     def slot(self, place: Place) -> None:
         return None
@@ -150,6 +176,11 @@ class EdgedLanes(Lanes):
         return answer
 
 
+async def painted(bpmn: bytes, done: Collection[str], active: Collection[str], language: str) -> bytes:
+    """A picture as text: where the request is."""
+    return f"{language}: {','.join(active)}".encode()
+
+
 class Lab:
     """One installation. `work` plays every process there is, one item after another."""
 
@@ -160,34 +191,51 @@ class Lab:
         *,
         tools: Sequence[Tool] = TOOLS,
         display: Display = "replies",
+        advice: Sequence[Scripted] | None = None,
     ) -> None:
+        """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked."""
         self.keys, self.redis, self.edges = Keys(partitions=2), redis, Edges()
         self.wall, self.staff, self.mailer = Wall(self.edges), Staff(list(PEOPLE)), MemoryMailer()
         self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
         self.lanes.edge = self.edges
-        self.ahead = timedelta()
+        self.ahead, self.days = timedelta(), timedelta()
         self.runs, self.approvals = Runs(redis, self.keys), Approvals(redis, self.keys)
         self.history, self.journal = History(redis, self.keys), Journal(redis, self.keys)
-        self.engine = EmbeddedEngine(MemoryStore(), shipped(), self.staff)
-        self.desk = Desk(self.staff, self.engine, self.mailer, OpenCards(self.lanes, self.approvals, self.now))
+        self.store = MemoryStore()
+        self.engine = EmbeddedEngine(self.store, shipped(), self.staff)
+        cards = OpenCards(self.lanes, self.approvals, self.now)
+        self.desk = Desk(self.staff, self.engine, self.mailer, cards, words=literal)
         self.model = ScriptedModel(list(script))
-        self.ends = Ends(Board(self.wall, self.staff), self.approvals, self.journal, self.now)
+        board = Board(self.wall, self.staff, lambda person: self.engine.deputies(person, self.today()))
+        self.ends = Ends(board, self.approvals, self.journal, self.now)
         self.gates = Gates(
             self.ends.board, self.ends, self.staff, self.desk, {tool.name: tool for tool in tools},
-            self.approvals, self.journal, lambda: TODAY, self.now,
+            self.approvals, self.journal, self.today, self.now, Openings(self.ends, advice=advice is not None),
         )  # fmt: skip
         self.turns = Turns(
             chat=self.wall, directory=self.staff, desk=self.desk, loop=Loop(self.model, tools),
-            commands=Commands(self.desk, self.history, dict), steps=Steps(self.wall, display), keys=self.keys,
-            runs=self.runs, history=self.history, journal=self.journal, today=lambda: TODAY, now=self.now, down_ms=0,
+            commands=Commands(self.desk, self.history, dict, self.today), steps=Steps(self.wall, display),
+            keys=self.keys, runs=self.runs, history=self.history, journal=self.journal,
+            today=self.today, now=self.now, down_ms=0,
         )  # fmt: skip
-        self.dispatch = Dispatch(
-            self.turns, self.gates, self.ends, self.wall, self.staff, self.journal, lambda: datetime.now(UTC)
+        self.opinions = ScriptedModel(list(advice or ()))
+        advising = Advising(Adviser(self.opinions), self.ends, self.staff)
+        self.pictures = Pictures(
+            self.wall, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
         )
-        self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, lambda: TODAY)
+        self.dispatch = Dispatch(
+            self.turns, self.gates, self.ends, self.pictures, self.wall, self.staff, self.journal,
+            lambda: datetime.now(UTC), advising=advising if advice is not None else None,
+        )  # fmt: skip
+        self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, self.today)
 
     def now(self) -> datetime:
+        """What cards expire by."""
         return TODAY + self.ahead
+
+    def today(self) -> datetime:
+        """What requests are stamped with."""
+        return TODAY + self.days
 
     async def says(self, text: str, person: str = "U1", id: str = "Ev1", place: Place = DM) -> None:
         message = Message(id=id, place=place, person=person, text=text, at=f"1.{id}")

@@ -19,7 +19,7 @@ from bot.gate import SETTLED_MS
 from bot.records import ApprovalState, Ask, EffectState, Show
 from tests.lab import DM, Edges, Lab, Said, every_edge
 from tests.stories.script import DONE, calls, mail
-from tests.tools.office import SICK
+from tests.tools.office import SICK, withdraw
 from tools.spec import EffectUnknown
 
 DOWN = ChatDown("unreachable", "chat.update")
@@ -154,7 +154,7 @@ async def test_a_card_that_expires_while_the_platform_is_away(redis: Redis) -> N
 async def test_a_card_whose_matter_ends_elsewhere_while_the_platform_is_away(redis: Redis) -> None:
     lab = await assigned(redis)
     lab.wall.fails["edit DU2"] = [DOWN] * 3
-    await lab.engine.withdraw("L-0001", "U1", "", "key", lab.now())
+    await withdraw(lab.engine, "L-0001", "U1")
     await lab.work()
     assert not lab.wall.cards("DU2")
 

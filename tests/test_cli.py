@@ -246,5 +246,5 @@ def test_help_lists_the_commands() -> None:
     from bot.cli import app
 
     told = CliRunner().invoke(app, ["--help"]).output
-    for name in ("run", "tail", "show", "pending", "dead", "doctor"):
+    for name in ("run", "tail", "show", "pending", "dead", "audit", "processes", "doctor"):
         assert name in told

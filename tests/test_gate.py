@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from bot.dispatch import Outbox
 from bot.errors import ChatFailed, StoreDown
 from bot.events import Card, Click
 from bot.intake import LaneIntake
+from bot.outbox import Outbox
 from bot.react.model import Messages, Reply
 from bot.records import ApprovalState, CallStatus, EffectState, Pressed
 from bot.store.lanes import Accepted, Lanes
@@ -20,7 +20,7 @@ from bot.store.writes import apply
 from bot.worker import Worker
 from tests.lab import DM, Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
-from tests.tools.office import SICK, ZHANG
+from tests.tools.office import SICK, TAXI, ZHANG, withdraw
 from tools.catalog import TOOLS
 from tools.spec import EffectUnknown, Outcome, Plan
 from tools.tasks import plan_of
@@ -158,7 +158,7 @@ async def test_an_expired_card_whose_request_is_withdrawn_cannot_be_asked_for_ag
     await lab.lanes.put(lab.wall.cards("DU2")[0].buttons[0].approval, "x", json.dumps({"kind": "expire", "version": 1}))
     await lab.work()
     assert lab.wall.cards("DU2")[0].buttons[0].choice == "again"
-    await lab.engine.withdraw("L-0001", "U1", "", "key", lab.now())
+    await withdraw(lab.engine, "L-0001", "U1")
     await lab.work()
     assert not lab.wall.cards("DU2") and not lab.wall.cards("DU1")
 
@@ -338,9 +338,9 @@ async def test_an_event_that_cannot_be_read_holds_no_other_up(redis: Redis, monk
             raise KeyError("odd")
         return await plan_of(use, task)
 
-    monkeypatch.setattr("bot.dispatch.plan_of", odd)
-    for key in ("a", "b"):
-        await lab.engine.start("leave", SICK, ZHANG.id, key, lab.now())
+    monkeypatch.setattr("bot.outbox.plan_of", odd)
+    await lab.engine.start("leave", SICK, ZHANG.id, "a", lab.now())
+    await lab.engine.start("expense", TAXI, ZHANG.id, "b", lab.now())
     await lab.outbox.relay()
     monkeypatch.undo()
     await lab.work()

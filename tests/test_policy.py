@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.events import Ref
 from bot.policy import may_press
 from bot.records import Approval, ApprovalState, EffectState, seal
 from tools.spec import Choice, Gate, Note, Plan
@@ -37,8 +38,10 @@ def card(**changes: object) -> Approval:
     return base.model_copy(update=changes)
 
 
-def refused(approval: Approval, person: str, choice: str = "approve", version: int = 2, now: int = NOW) -> str:
-    refusal = may_press(approval, person, choice, version, now)
+def refused(
+    approval: Approval, person: str, choice: str = "approve", version: int = 2, now: int = NOW, standing: str = ""
+) -> str:
+    refusal = may_press(approval, person, choice, version, now, frozenset(standing.split()))
     return refusal.code if refusal else ""
 
 
@@ -58,6 +61,33 @@ def test_a_confirmation_is_the_callers_own() -> None:
     own = card(gate=Gate.CONFIRM, plan=card().plan.model_copy(update={"deciders": ("ZHANG",)}))
     assert refused(own, "ZHANG") == ""
     assert refused(own, "LI") == "not_yours"
+
+
+def test_who_stands_in_for_the_assignee_may_as_long_as_they_do() -> None:
+    assert refused(card(), "WANG", standing="LI") == ""
+    assert refused(card(), "WANG", standing="SUN") == "not_yours", "for somebody else"
+    copy = card(refs=(("WANG", Ref(channel="D", ts="1")),))
+    assert refused(copy, "WANG", standing="LI") == ""
+    assert refused(copy, "WANG") == "stood_in", "the copy has outlived the time away"
+
+
+def test_nobody_decides_their_own_request_by_standing_in() -> None:
+    assert refused(card(), "ZHANG", standing="LI") == "own"
+
+
+def test_nobody_confirms_for_somebody_else_by_standing_in() -> None:
+    own = card(gate=Gate.CONFIRM)
+    assert refused(own, "WANG", standing="LI") == "not_yours"
+    assert refused(own, "LI") == ""
+
+
+def test_what_is_over_is_over_for_who_stands_in_too() -> None:
+    assert refused(card(state=ApprovalState.DECIDED), "WANG", standing="LI") == "already"
+    expired = card(state=ApprovalState.EXPIRED)
+    assert refused(expired, "WANG", standing="LI") == "expired"
+    assert refused(expired, "WANG", "again", standing="LI") == ""
+    failed = card(state=ApprovalState.DECIDED, by="LI", effect=EffectState.FAILED)
+    assert refused(failed, "WANG", "retry", standing="LI") == "not_yours", "what LI has begun is LI's"
 
 
 def test_what_is_over_is_over_for_everybody() -> None:
@@ -93,12 +123,24 @@ def test_only_who_decided_says_what_became_of_it(choice: str, effect: EffectStat
     now=st.integers(0, 3_000),
     state=st.sampled_from(list(ApprovalState)),
     effect=st.sampled_from(list(EffectState)),
+    standing=st.frozensets(st.sampled_from(["LI", "ZHANG", "SUN"])),
+    gate=st.sampled_from([Gate.APPROVE, Gate.CONFIRM]),
 )
 def test_an_effect_needs_an_open_card_of_this_version_in_time_and_the_right_person(
-    person: str, choice: str, version: int, now: int, state: ApprovalState, effect: EffectState
+    person: str,
+    choice: str,
+    version: int,
+    now: int,
+    state: ApprovalState,
+    effect: EffectState,
+    standing: frozenset[str],
+    gate: Gate,
 ) -> None:
-    approval = card(state=state, effect=effect, by="LI")
-    if may_press(approval, person, choice, version, now) is None and choice in {"approve", "reject"}:
-        assert state is ApprovalState.OPEN and version == 2 and now < EXPIRES and person == "LI"
-    if person == "WANG":
-        assert may_press(approval, person, choice, version, now) is not None
+    approval = card(state=state, effect=effect, by="LI", gate=gate)
+    stands_in = "LI" in standing and gate is Gate.APPROVE
+    refusal = may_press(approval, person, choice, version, now, standing)
+    if refusal is None and choice in {"approve", "reject"}:
+        assert state is ApprovalState.OPEN and version == 2 and now < EXPIRES
+        assert person == "LI" or (stands_in and person != "ZHANG")
+    if person == "WANG" and not stands_in:
+        assert refusal is not None

@@ -39,6 +39,10 @@ class Wall:
     async def direct(self, person: str) -> Place:
         return PLACE
 
+    async def share(
+        self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
+    ) -> None: ...
+
 
 def run() -> Run:
     message = Message(id="Ev1", place=PLACE, person="U1", text="hi", at="1.0")

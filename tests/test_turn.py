@@ -15,6 +15,7 @@ from bot.show import Display
 from tests.lab import DM, TODAY, Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
+from tools.workflow.commands import Withdraw
 
 LOOK = calls(("list_processes", {}))
 PEOPLE = calls(("list_people", {}))
@@ -132,7 +133,7 @@ async def test_whoever_has_left_meanwhile_leaves_no_open_run_behind(redis: Redis
     await lab.work()
     [card] = lab.wall.cards()
     lab.staff.leaves("U1")
-    lab.ahead = lab.gates.lasts
+    lab.ahead = lab.gates.openings.lasts
     await lab.lanes.put(card.buttons[0].approval, "x", json.dumps({"kind": "expire", "version": 1}))
     await lab.work()
     assert await lab.waiting() == ()
@@ -159,4 +160,5 @@ async def test_why_somebody_withdraws_reaches_the_card_and_the_request(redis: Re
     assert ("撤回原因", "计划变了") in card.facts
     await lab.presses(card, "confirm")
     await lab.work()
-    assert any(event.text == "计划变了" for event in (await lab.engine.request(started.request)).events)
+    commands = [event.command for event in await lab.engine.events(started.request)]
+    assert [one.reason for one in commands if isinstance(one, Withdraw)] == ["计划变了"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import chat, cpu, kept, lanes, many, report
+from tests.bench import chat, cpu, flow, kept, lanes, many, report
 from tests.bench.bench import Bench, Options, opened
 from tests.bench.figures import FIGURES, GROUPS, Reading
 from tests.bench.machine import machine
@@ -27,6 +27,8 @@ MEASURES: dict[str, Callable[[Bench], list[Reading]]] = {
     "left": kept.left,
     "paused": kept.paused,
     "trips": kept.trips,
+    "flow": flow.flow,
+    "todo": flow.todo,
     "ack": chat.ack,
     "first": chat.first,
     "start": chat.start,

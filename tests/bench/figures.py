@@ -72,6 +72,13 @@ FIGURES = (
     Figure("trips-decision", "trips", "Redis round trips of a decision", most=3),
     Figure("history", "history", "CPU of a turn, 100,000 messages of history ÷ 10", "×", most=1.1),
     Figure("paused", "paused", "Memory in Redis per paused run, 8 steps (without its card)", "KB", most=4),
+    Figure("flow-life", "flow", "A request of two levels, start to end, SpiffWorkflow ÷ ours", "×", least=3),
+    Figure("flow-start", "flow", "Of this, its start, SpiffWorkflow ÷ ours", "×"),
+    Figure("flow-decide", "flow", "Of this, a decision, SpiffWorkflow ÷ ours", "×", least=3),
+    Figure("flow-bytes", "flow", "Memory in Redis per open request, SpiffWorkflow ÷ ours", "×", least=10),
+    Figure("flow-whole", "flow", "Start a request, whole", "ms"),
+    Figure("todo", "todo", "To-do list of one person, 10,000 open requests, at the server", "ms", most=2),
+    Figure("todo-growth", "todo", "Commands of such a list, 10,000 open requests ÷ 100", "×", most=1),
     Figure("start", "start", "Cold start, process to first socket open", "s"),
     Figure("import", "start", "Import of bot.main", "s", most=0.6),
     Figure(

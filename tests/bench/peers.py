@@ -22,6 +22,7 @@ PINS = {
         "openai==3.52.0",
     ),
     "openai_agents": ("openai-agents[redis]==0.24.0", "openai==3.52.0"),
+    "spiffworkflow": ("SpiffWorkflow==3.2.0", "lxml==6.1.3", "redis[hiredis]==8.1.0"),
 }
 """Environment → what is installed into it."""
 

@@ -155,7 +155,7 @@ def test_the_files_hold_every_figure(tmp_path: Path) -> None:
 
 
 def test_the_command_measures_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    groups = ["cpu", "trips", "left"]
+    groups = ["cpu", "trips", "left", "flow", "todo"]
     assert main(["--quick", "--no-peers", "--only", *groups, "--out", str(tmp_path)]) == 0
     kept = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
     wanted = {figure.name for figure in FIGURES if figure.group in groups} - {"peers"}

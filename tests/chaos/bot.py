@@ -27,7 +27,8 @@ from bot.settings import Settings
 from bot.store import scripts
 from bot.store.lanes import Lanes, Lease
 from bot.turn import Turns
-from tools.workflow.store import Change, RedisStore
+from tools.workflow.redis_store import RedisStore
+from tools.workflow.store import Change, Opening, Recalled
 
 log = logs.get(__name__)
 
@@ -99,13 +100,19 @@ def no_idempotency() -> None:
     """The engine does not know a command again."""
     save = RedisStore.save
 
-    async def unknown(self: RedisStore, key: str) -> None:
-        return None
+    recall, opening = RedisStore.recall, RedisStore.opening
+
+    async def unknown(self: RedisStore, key: str, request: str) -> Recalled:
+        return (await recall(self, key, request))._replace(answer=None)
+
+    async def opened(self: RedisStore, key: str, person: str) -> Opening:
+        return (await opening(self, key, person))._replace(answer=None)
 
     async def kept(self: RedisStore, change: Change) -> str:
         return await save(self, replace(change, key=f"{change.key}{secrets.token_hex(4)}"))
 
-    RedisStore.answer, RedisStore.save = unknown, kept  # type: ignore[method-assign]
+    RedisStore.recall, RedisStore.opening = unknown, opened  # type: ignore[method-assign]
+    RedisStore.save = kept  # type: ignore[method-assign]
 
 
 def no_dedupe() -> None:

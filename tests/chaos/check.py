@@ -13,6 +13,7 @@ from tests.chaos.facts import Facts, Posted, lane_of
 from tests.chaos.people import Spoken
 from tests.chaos.plan import TAG
 from tools.mail import message_id_of
+from tools.workflow.commands import Decide
 
 Findings = Iterator[str]
 T = TypeVar("T")
@@ -123,15 +124,16 @@ def commands(facts: Facts) -> Findings:
     for tag in sorted(started.keys() | confirmed.keys()):
         if started[tag] != confirmed[tag]:
             yield f"#{tag} was confirmed {confirmed[tag]} times and started {started[tag]} times"
-    numbers = sorted(int(request.id.partition("-")[2]) for request in facts.requests)
-    if numbers != list(range(1, len(numbers) + 1)) or int(facts.numbers.get("L", 0)) != len(numbers):
-        yield f"request numbers have gaps: {len(numbers)} requests, last number {facts.numbers.get('L')}"
+    for prefix in ("L", "E"):
+        numbers = sorted(int(r.id.partition("-")[2]) for r in facts.requests if r.id.startswith(prefix))
+        if numbers != list(range(1, len(numbers) + 1)) or int(facts.numbers.get(prefix, 0)) != len(numbers):
+            yield f"request numbers have gaps: {len(numbers)} requests, last number {facts.numbers.get(prefix)}"
 
 
 def decisions(facts: Facts) -> Findings:
     """Each decision is the engine's, once, by the one it was assigned to, as pressed."""
     tasks = {task.id: task for request in facts.requests for task in request.tasks}
-    decided = Counter(one.task for request in facts.requests for one in request.events if one.what == "decide")
+    decided = Counter(one.command.task for one in facts.record if isinstance(one.command, Decide))
     for one in facts.approvals:
         if one.tool != "decide_task" or one.effect is not EffectState.DONE:
             continue

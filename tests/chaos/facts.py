@@ -25,8 +25,9 @@ from tests.chaos.outside import Outside
 from tests.chaos.people import Button, People, Spoken, buttons_of, text_of
 from tests.chaos.plan import Wanted
 from tests.chaos.town import Town
+from tools.workflow.commands import Event
+from tools.workflow.redis_store import RedisStore
 from tools.workflow.state import Request
-from tools.workflow.store import RedisStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Facts:
     """Ids in the index of open approvals."""
     timers: Sequence[str] = ()
     requests: Sequence[Request] = ()
+    record: Sequence[Event] = ()
+    """What the engine has on record of all requests."""
     numbers: Mapping[str, str] = field(default_factory=dict)
     """The engine's last number of each kind."""
     mails: Sequence[Mail] = ()
@@ -92,6 +95,8 @@ async def collected(
         found = [one for one in runs if one is not None]
         store = RedisStore(redis)
         requests = [await store.load(key.rpartition(":")[2]) for key in await _named(redis, "cs:{wf}:request:*")]
+        kept = [one for one in requests if one is not None]
+        lines = [line for one in kept for line in await store.events(one.id)]
         return Facts(
             wanted=wanted,
             spoken=tuple(people.spoken),
@@ -100,7 +105,8 @@ async def collected(
             approvals=[one for one in cards if one is not None],
             open_index=await _members(redis, "open"),
             timers=await _members(redis, "t"),
-            requests=[one[1] for one in requests if one is not None],
+            requests=kept,
+            record=[Event.model_validate_json(line) for line in lines],
             numbers=await redis.hgetall("cs:{wf}:numbers"),  # type: ignore[arg-type]
             mails=tuple(out.mailbox.kept),
             journal=journal,

@@ -17,14 +17,19 @@ import sys
 import threading
 from collections import Counter
 from contextlib import suppress
+from datetime import date, timedelta
+from functools import cache
 from typing import Any
+from zlib import crc32
 
 from aiohttp import web
 
+from tools.workflow.calendar import Calendar
+
 ORDER = re.compile(r"#(c\d+-\d+) (\w+)(?: (\w+))?(?: (\w+))?")
 TROUBLES = (("error", 25), ("busy", 20), ("slow", 10), ("cut", 25), ("broken", 20))
-FIRST_DAYS = {"1": ("2027-03-01", "2027-03-01"), "2": ("2027-03-01", "2027-03-02"), "5": ("2027-03-01", "2027-03-05")}
-"""A Monday, and the last day of a leave of so many working days."""
+MONDAY = date(2027, 3, 1)
+WEEKS = 80
 NOT_USED = "[system]"
 """How a reply that could not be used is answered."""
 
@@ -50,6 +55,7 @@ class Brain:
         steps: dict[str, list[Any]] = {
             "look": [self._look],
             "leave": [self._leave],
+            "expense": [self._expense],
             "mail": [self._mail],
             "decide": [self._todo, self._decide],
         }
@@ -65,15 +71,19 @@ class Brain:
         return ("my_requests", {}) if order[1].endswith(("1", "3", "5")) else ("list_processes", {})
 
     def _leave(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
-        first, last = FIRST_DAYS[order[4]]
+        monday = week_of(order[1])
         form = {
-            "leave_type": "annual",
-            "start_date": first,
-            "end_date": last,
+            "leave_type": "personal",
+            "start_date": str(monday),
+            "end_date": str(monday + timedelta(days=int(order[4]) - 1)),
             "reason": f"#{order[1]}",
             "approver": order[3],
         }
         return "start_process", {"process": "leave", "form": form}
+
+    def _expense(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
+        form = {"amount": order[4], "category": "transport", "reason": f"#{order[1]}", "approver": order[3]}
+        return "start_process", {"process": "expense", "form": form}
 
     def _mail(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
         return "send_email", {
@@ -88,6 +98,18 @@ class Brain:
     def _decide(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json] | None:
         tasks = [one for one in results[-1].get("tasks", ()) if one["kind"] == "approve"]
         return ("decide_task", {"task_id": tasks[0]["task"]}) if tasks else None
+
+
+def week_of(tag: str) -> date:
+    """The Monday of a week that is worked from end to end: leaves of one person hardly ever overlap."""
+    full = _full_weeks()
+    return full[crc32(tag.encode()) % len(full)]
+
+
+@cache
+def _full_weeks() -> tuple[date, ...]:
+    calendar, mondays = Calendar(), (MONDAY + timedelta(weeks=n) for n in range(WEEKS))
+    return tuple(day for day in mondays if all(calendar.works(day + timedelta(days=n))[0] for n in range(5)))
 
 
 def _asks(message: Json) -> bool:

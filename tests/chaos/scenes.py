@@ -79,14 +79,14 @@ async def killed_after_an_effect(without: str = "", *, seed: int = 1, redis: str
     """Idempotency. A bot is killed when the request is started and its number shown, and nothing of that committed;
     another one takes over and starts it again, with the same key."""
     wanted = Wanted(seed, 1, 1, 2, faults=("kill",), rates=Rates(0, 0, 0, 0, 0, 0), lease_s=1.0)
-    plan = one_line(wanted, f"leave {person_id(LEAD)} 2", "leave")
+    plan = one_line(wanted, f"expense {person_id(LEAD)} 86", "expense")
     async with alive(plan, redis, {"CHAOS_WITHOUT": without}) as running:
         first, second = running.town.bots
         await running.begin(first)
         await running.people.talk()
         channel = plan.conversations[0].channel
         card = await card_of(running, channel)
-        at_once(running, lambda: "L-0001" in running.people.text(card), first.kill)
+        at_once(running, lambda: "E-0001" in running.people.text(card), first.kill)
         await running.people.press_only(card, "confirm")
         await running.out.driver.until(lambda: first.ends, PATIENCE_S)
         await cancelled([running.town.keeping[first.number]])

@@ -84,7 +84,7 @@ SPOILED: dict[str, tuple[str, Callable[[Facts], Facts]]] = {
     "a number is skipped": ("commands", lambda f: replace(f, numbers={**f.numbers, "L": "99"})),
     "a press decides nothing": (
         "decisions",
-        lambda f: replace(f, requests=[one.model_copy(update={"events": ()}) for one in f.requests]),
+        lambda f: replace(f, record=()),
     ),
     "another decision": (
         "decisions",

@@ -9,8 +9,14 @@ from typing import Any
 from bot.store.keys import Keys
 from tests.stories import script
 from tests.stories.office import ZHANG, Office, buttons_of, text_of
+from tools.workflow.commands import Event
+from tools.workflow.redis_store import RedisStore
 from tools.workflow.state import Request
-from tools.workflow.store import RedisStore
+
+PREVIEW = {"confirm", "edit", "cancel"}
+"""What can be pressed on one's own request before it begins."""
+DECISION = {"approve", "reject", "return", "transfer", "add_sign", "show"}
+"""What can be pressed on the card of somebody else's."""
 
 
 def kept(card: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +53,13 @@ async def request_of(desk: Office, request: str) -> Request:
     assert desk.bot is not None
     found = await RedisStore(desk.bot.redis).load(request)
     assert found is not None, f"there is no {request}"
-    return found[1]
+    return found
+
+
+async def record_of(desk: Office, request: str) -> list[Event]:
+    """What the engine has on record of a request."""
+    assert desk.bot is not None
+    return [Event.model_validate_json(line) for line in await RedisStore(desk.bot.redis).events(request)]
 
 
 async def requests_of(desk: Office, person: str) -> tuple[str, ...]:

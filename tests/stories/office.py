@@ -46,7 +46,7 @@ BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-story", "xapp-local-story", "story-si
 PATIENCE_S = 20.0
 TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
 """A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day they are told."""
-QUICK = Tuning(sweep_s=0.1, relay_s=0.05, down_s=0.2, grace_s=5, today=lambda: TODAY)
+QUICK = Tuning(sweep_s=0.1, relay_s=0.05, tick_s=0.05, down_s=0.2, grace_s=5, today=lambda: TODAY)
 Tuned = Mapping[str, Any]
 T = TypeVar("T")
 
@@ -223,8 +223,8 @@ class Office:
         forged = {"force": True, "value": shown.get("value")} if force else {}
         return await self.driver.click(person, where, card["ts"], f"cs:{choice}", **forged)
 
-    async def fill(self, person: str, **values: str) -> Any:
-        """Somebody fills in the dialog in front of them; values by field name."""
+    async def fill(self, person: str, /, **values: str | list[str]) -> Any:
+        """Somebody fills in the dialog in front of them; values by field name, several people as a list."""
         view = await self.until(lambda: self.driver.view(person))
         return await self.driver.submit(
             person, view["id"], {block_of(view, name): text for name, text in values.items()}

@@ -9,7 +9,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from bot.react.model import RawCall, Reply
-from tools.workflow.store import RedisStore
+from tools.workflow.redis_store import RedisStore
 
 DONE = Reply(text="好的。")
 MAIL = {"to": "李四", "subject": "项目进度", "body": "李四你好，请看一下进度。"}
@@ -45,4 +45,4 @@ def raw(tool: str, arguments: str, finish: str = "tool_calls") -> Reply:
 
 async def requests_of(redis: Redis, person: str) -> list[str]:
     """The requests the engine keeps of a person, oldest first."""
-    return list(await RedisStore(redis).listed("mine", person))
+    return [request for request, _ in await RedisStore(redis).listed("mine", person)]

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from bot.local.workspace.world import Person
 from bot.react.model import Reply, ScriptedModel
+from tests.stories.behind import request_of
 from tests.stories.endpoint import Endpoint, Raw, called, message, said
 from tests.stories.office import GENERAL, LI, WANG, ZHANG, ZHAO, Office, buttons_of, office, text_of
 from tests.stories.script import DONE, calls, expense, mail, requests_of
@@ -73,7 +74,7 @@ async def test_40000_characters_are_refused_with_their_number_and_11000_are_read
     assert "40000" not in await desk.answer(ZHANG, "历史"), "what was not read is not remembered"
 
 
-async def test_emoji_and_right_to_left_text_travel_whole_and_hidden_signs_are_shown(desk: Office, redis: Redis) -> None:
+async def test_emoji_and_right_to_left_text_travel_whole_and_hidden_signs_are_shown(desk: Office) -> None:
     reason = "👩‍👩‍👧‍👦 𝔘𝔫𝔦 مرحبا بالعالم 😵‍💫"
     await desk.says(ZHANG, LEAVE + reason + " \u202egnp.exe")
     card = await desk.card(desk.dm(ZHANG))
@@ -81,8 +82,8 @@ async def test_emoji_and_right_to_left_text_travel_whole_and_hidden_signs_are_sh
     await desk.press(ZHANG, card, "confirm")
     theirs = await desk.card(desk.dm(LI), "L-0001")
     assert reason in shown(theirs) and "⟨202E⟩" in shown(theirs)
-    kept = json.loads(str(await redis.hget("cs:{wf}:request:L-0001", "request")))
-    assert any(reason + " \u202egnp.exe" == text for text in strings(kept)), "what is kept is what was typed"
+    kept = await request_of(desk, "L-0001")
+    assert kept.filled.values["reason"] == reason + " \u202egnp.exe", "what is kept is what was typed"
 
 
 async def test_a_mention_in_a_reason_is_text_on_every_card_and_pings_nobody(desk: Office) -> None:

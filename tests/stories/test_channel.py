@@ -17,6 +17,7 @@ from bot.events import Message
 from bot.intake import LaneIntake
 from bot.local.workspace.payloads import event_callback
 from bot.local.workspace.signed import signature
+from tests.stories.behind import DECISION
 from tests.stories.office import GENERAL, LI, SECRET, WANG, ZHANG, ZHAO, Office, buttons_of, key_of, text_of
 from tests.stories.script import requests_of
 
@@ -38,7 +39,7 @@ async def test_o_leave_in_a_channel_thread_by_mention_in_english(desk: Office, r
     preview = await desk.card(GENERAL)
     shown = text_of(preview)
     assert "To be decided by 赵六" in shown and "stomach ache" in shown.lower() and "2026-11-24" in shown
-    assert {button["text"]["text"] for button in buttons_of(preview)} == {"Confirm", "Cancel"}
+    assert {button["text"]["text"] for button in buttons_of(preview)} == {"Confirm", "Edit", "Cancel"}
 
     await desk.press(WANG, preview, "confirm")
     assert "This is for 赵六 to decide" in await desk.until(lambda: desk.whispers(WANG))
@@ -49,7 +50,7 @@ async def test_o_leave_in_a_channel_thread_by_mention_in_english(desk: Office, r
     told = await desk.until(lambda: [text for text in finals(desk, thread) if "L-0001" in text])
     assert "On record" in told[0]
     card = await desk.card(desk.dm(LI), "L-0001")
-    assert {button["action_id"] for button in buttons_of(card)} == {"cs:approve", "cs:reject"}
+    assert {button["action_id"] for button in buttons_of(card)} == {f"cs:{one}" for one in DECISION}
     await desk.quiet()
     assert await requests_of(redis, ZHAO) == ["L-0001"]
     assert all(message["thread_ts"] == thread for message in desk.posts(GENERAL)), "the channel itself stays quiet"

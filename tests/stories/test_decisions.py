@@ -93,12 +93,12 @@ async def test_g_rejected_with_an_opinion_revised_and_approved(desk: Office) -> 
     empty = await desk.driver.submit(
         LI, (await desk.until(lambda: desk.driver.view(LI)))["id"], {"opinion": " \n "}, force=True
     )
-    assert empty.errors == {"opinion": "驳回时请写明意见"}
+    assert empty.errors == {"opinion": "驳回或退回时请写明意见"}
     assert (await request_of(desk, "L-0001")).status is Status.WAITING, "an empty opinion rejects nothing"
     assert (await desk.fill(LI, opinion="这周人手不够")).ok
 
     revise = await desk.card(here, "被退回")
-    assert choices_of(revise) == {"resubmit", "withdraw"}
+    assert choices_of(revise) == {"resubmit", "withdraw", "show"}
     assert facts_of(revise)["请假事由"] == "去看父母"
     assert facts_of(revise)["审批意见"] == "李四 驳回：这周人手不够"
     assert "意见：这周人手不够" in desk.said(there) and not desk.cards(there)
@@ -130,7 +130,7 @@ async def test_g_the_same_in_english(desk: Office) -> None:
     await desk.press(WANG, await desk.card(there), "reject")
     view = await desk.until(lambda: desk.driver.view(WANG))
     refused = await desk.driver.submit(WANG, view["id"], {"opinion": ""}, force=True)
-    assert refused.errors == {"opinion": "Please say why when you reject"}
+    assert refused.errors == {"opinion": "Please say why when you reject or return"}
     assert (await desk.fill(WANG, opinion="month end")).ok
     revise = await desk.card(here, "came back to you")
     assert facts_of(revise)["Opinion"] == "王五 rejected it: month end"

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.stories.behind import choices_of, facts_of, forged, request_of, told_privately
+from tests.stories.behind import DECISION, choices_of, facts_of, forged, request_of, told_privately
 from tests.stories.office import ADMIN, LI, WANG, ZHANG, ZHAO, Office, text_of
 from tools.workflow.state import Status
 
@@ -23,11 +23,11 @@ async def test_i_an_expense_over_the_threshold_goes_to_finance_after_the_approve
         "费用类别": "差旅",
         "事由": "去上海开会",
         "审批人": "李四",
-        "财务审批人": "赵六",
+        "财务会签": "赵六、管理员",
     }
     await desk.press(ZHANG, preview, "confirm")
     card = await desk.card(first, "E-0001")
-    assert facts_of(preview).items() <= facts_of(card).items() and choices_of(card) == {"approve", "reject"}
+    assert facts_of(preview).items() <= facts_of(card).items() and choices_of(card) == DECISION
     assert not desk.cards(finance), "finance comes after the approver"
     await desk.press(LI, card, "approve")
 
@@ -37,10 +37,13 @@ async def test_i_an_expense_over_the_threshold_goes_to_finance_after_the_approve
     await forged(desk, LI, card, "approve")
     await told_privately(desk, LI, "赵六")
     await desk.press(ZHAO, card, "approve")
+    await desk.quiet()
+    assert "已通过" not in desk.said(here), "everybody of finance signs"
+    await desk.press(ADMIN, await desk.card(desk.dm(ADMIN), "E-0001"), "approve")
     await desk.until(lambda: "您的申请 E-0001 已通过" in desk.said(here))
     await desk.quiet()
     request = await request_of(desk, "E-0001")
-    assert [one.by for one in request.opinions] == [LI, ZHAO]
+    assert [one.by for one in request.opinions] == [LI, ZHAO, ADMIN]
     assert (request.status, request.filled.numbers["amount"]) == (Status.APPROVED, Decimal("1500"))
     assert not any(desk.cards(desk.dm(one)) for one in (ZHANG, LI, WANG, ZHAO))
 
@@ -72,24 +75,28 @@ async def test_i_the_same_in_english_with_a_foreign_currency(desk: Office) -> No
     here = desk.dm(WANG)
     await desk.says(WANG, "expense 80 USD for travel, taxi to the airport, approver Li Si")
     preview = await desk.card(here)
-    assert facts_of(preview).items() >= {"Amount": "80.00 USD", "Approver": "李四", "Finance approver": "赵六"}.items()
+    expected = {"Amount": "80.00 USD", "Approver": "李四", "Finance": "赵六, 管理员"}
+    assert facts_of(preview).items() >= expected.items()
     await desk.press(WANG, preview, "confirm")
     await desk.press(LI, await desk.card(desk.dm(LI), "E-0001"), "approve")
-    await desk.press(ZHAO, await desk.card(desk.dm(ZHAO), "E-0001"), "approve")
+    for one in (ZHAO, ADMIN):
+        await desk.press(one, await desk.card(desk.dm(one), "E-0001"), "approve")
     await desk.until(lambda: "Your request E-0001 is approved" in desk.said(here))
 
 
-async def test_i_rejected_by_finance_revised_and_approved_by_both_again(desk: Office) -> None:
+async def test_i_one_veto_of_finance_sends_it_back_and_everybody_signs_again(desk: Office) -> None:
     here, first, finance = desk.dm(ZHANG), desk.dm(LI), desk.dm(ZHAO)
     await desk.request_leave(ZHANG, LARGE)
     await desk.press(LI, await desk.card(first), "approve")
     await desk.press(ZHAO, await desk.card(finance), "reject")
     view = await desk.until(lambda: desk.driver.view(ZHAO))
     refused = await desk.driver.submit(ZHAO, view["id"], {"opinion": " "}, force=True)
-    assert refused.errors == {"opinion": "Please say why when you reject"}
+    assert refused.errors == {"opinion": "Please say why when you reject or return"}
     await desk.fill(ZHAO, opinion="the invoice says 1300")
     revise = await desk.card(here, "被退回")
-    assert choices_of(revise) == {"resubmit", "withdraw"}
+    await desk.until(lambda: not desk.cards(desk.dm(ADMIN)))
+    assert "其他审批人的决定已经够了" in desk.said(desk.dm(ADMIN)), "one veto is enough"
+    assert choices_of(revise) == {"resubmit", "withdraw", "show"}
     assert facts_of(revise)["事由"] == "去上海开会" and "the invoice says 1300" in text_of(revise)
 
     await desk.press(ZHANG, revise, "resubmit")
@@ -100,10 +107,26 @@ async def test_i_rejected_by_finance_revised_and_approved_by_both_again(desk: Of
     assert facts_of(again)["金额"] == "1300.00 CNY" and "the invoice says 1300" in text_of(again)
     await desk.press(LI, again, "approve")
     await desk.press(ZHAO, await desk.card(finance, "1300.00 CNY"), "approve")
+    await desk.press(ADMIN, await desk.card(desk.dm(ADMIN), "1300.00 CNY"), "approve")
     await desk.until(lambda: "您的申请 E-0001 已通过" in desk.said(here))
     request = await request_of(desk, "E-0001")
     assert (request.round, request.filled.values["reason"]) == (2, "去上海开会")
-    assert [one.by for one in request.opinions] == [LI, ZHAO, LI, ZHAO]
+    assert [one.by for one in request.opinions] == [LI, ZHAO, LI, ZHAO, ADMIN]
+
+
+async def test_i_one_veto_of_finance_in_english(desk: Office) -> None:
+    here = desk.dm(WANG)
+    await desk.request_leave(WANG, "expense 80 USD for travel, taxi to the airport, approver Li Si")
+    await desk.press(LI, await desk.card(desk.dm(LI), "E-0001"), "approve")
+    await desk.card(desk.dm(ZHAO), "E-0001")
+    await desk.press(ADMIN, await desk.card(desk.dm(ADMIN), "E-0001"), "reject")
+    await desk.fill(ADMIN, opinion="no receipt")
+    revise = await desk.card(here, "came back to you")
+    await desk.until(lambda: not desk.cards(desk.dm(ZHAO)))
+    assert "Settled by another vote" in desk.said(desk.dm(ZHAO)) and "no receipt" in text_of(revise)
+    await desk.press(WANG, revise, "withdraw")
+    await desk.quiet()
+    assert (await request_of(desk, "E-0001")).status == "withdrawn"
 
 
 async def test_i_rejected_revised_below_the_threshold_needs_no_finance(desk: Office) -> None:

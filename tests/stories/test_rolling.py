@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from redis.asyncio import Redis
 
+from bot.cancel import cancelled
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Later, Lease
@@ -50,7 +51,7 @@ async def watching(redis: Redis) -> AsyncIterator[Watched]:
     try:
         yield seen
     finally:
-        looking.cancel()
+        await cancelled([looking])
 
 
 async def writes(office: Office, enough: asyncio.Event) -> int:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.stories.behind import choices_of, facts_of, forged, hours_pass, kept, request_of, requests_of, told_privately
+from tests.stories.behind import (
+    DECISION,
+    choices_of,
+    facts_of,
+    forged,
+    hours_pass,
+    kept,
+    request_of,
+    requests_of,
+    told_privately,
+)
 from tests.stories.office import GENERAL, LI, WANG, ZHANG, ZHAO, Office, buttons_of, text_of
 from tools.workflow.state import Decision, Status
 
@@ -91,7 +101,7 @@ async def test_an_approver_may_ask_for_the_card_again_and_it_expires_again(desk:
     await hours_pass(desk, 73)
     expired = await desk.card(there, "Silence is not a no")
     await desk.press(WANG, expired, "again")
-    await desk.until(lambda: any(choices_of(one) == {"approve", "reject"} for one in desk.cards(there)))
+    await desk.until(lambda: any(choices_of(one) == DECISION for one in desk.cards(there)))
     await desk.quiet()
     await hours_pass(desk, 73)
     await desk.until(lambda: [m for m in desk.posts(here) if "no answer from 王五" in m["text"]][1:])

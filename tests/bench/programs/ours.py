@@ -72,6 +72,11 @@ class Nowhere:
     async def direct(self, person: str) -> Place:
         return Place(team="T1", channel=f"D{person}", direct=True)
 
+    async def share(
+        self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
+    ) -> None:
+        pass
+
     def slot(self, place: Place) -> None:
         return None
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date, timedelta
 from typing import Any
 from unittest.mock import patch
 
 from redis.asyncio.connection import AbstractConnection
 
-from bot import main
+from bot import engine, main
 from bot.events import Card, Click, Message, Place, Post, Ref
 from bot.main import Bot
 from bot.react.model import RawCall, Reply
@@ -25,7 +27,7 @@ from tests.bench.job import Job
 from tests.bench.programs.ours import ANN, Endings, Nowhere, nowhere, working
 from tests.bench.programs.paused import FORM
 from tools.catalog import TOOLS
-from tools.workflow.store import MemoryStore
+from tools.workflow.memory_store import MemoryStore
 
 STEPS = 6
 PUTTING = "putting"
@@ -35,7 +37,7 @@ SENT: Counter[str] = Counter()
 
 
 class Ordered:
-    """A model that does what the message says: `plain`, `steps` or `leave`."""
+    """A model that does what the message says: `plain`, `steps` or `leave <fortnights>`."""
 
     async def reply(self, messages: Sequence[str], tools: str, *, timeout_s: float) -> Reply:
         said = [json.loads(one) for one in messages]
@@ -43,9 +45,15 @@ class Ordered:
         step, order = len(said[begun:]) // 2, str(said[begun]["content"])
         if "steps" in order and step < STEPS:
             return _call(step, "list_people", {"name": f"Ann {step}"})
-        if "leave" in order and step == 0:
-            return _call(step, "start_process", {"process": "leave", "form": FORM})
+        if (leave := re.search(r"leave (\d+)", order)) and step == 0:
+            return _call(step, "start_process", {"process": "leave", "form": _form(int(leave[1]))})
         return Reply(text="Done.")
+
+
+def _form(fortnights: int) -> dict[str, str]:
+    """A leave so many fortnights later: nobody is on leave twice at once."""
+    later = {k: date.fromisoformat(FORM[k]) + timedelta(weeks=2 * fortnights) for k in ("start_date", "end_date")}
+    return {**FORM, **{k: str(day) for k, day in later.items()}}
 
 
 def _call(step: int, name: str, args: dict[str, Any]) -> Reply:
@@ -100,14 +108,14 @@ async def counted(job: Job) -> dict[str, float]:
     cards = Cards(Endings())
     with (
         patch.object(main, "_slack", lambda *_: nowhere(cards)),
-        patch.object(main, "RedisStore", lambda _: MemoryStore()),
+        patch.object(engine, "RedisStore", lambda _: MemoryStore()),
     ):
         async with working(job, TOOLS, Ordered()) as bot:
             with counting():
                 for number in range(2):  # the first ones open connections and load scripts
                     plain = await wrote(bot, _message(number, "plain"))
                     steps = await wrote(bot, _message(10 + number, "steps"))
-                    await wrote(bot, _message(20 + number, "leave"))
+                    await wrote(bot, _message(20 + number, f"leave {number}"))
                     press = _press(cards.card)
                     decision = await sent_for(bot, press.approval, bot.intake.click(press))
     return {"plain": plain, "step": (steps - plain) / STEPS, "decision": decision}

@@ -111,7 +111,12 @@ class Slack:
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     messages: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     members: list[dict[str, Any]] = field(default_factory=list)
+    fields: list[dict[str, Any]] = field(default_factory=list)
+    """The workspace's own profile fields."""
+    profiles: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Person → field id → value."""
     pages: int = 1
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
     faults: dict[str, list[str | float]] = field(default_factory=lambda: defaultdict(list))
     socket: web.WebSocketResponse | None = None
     acks: dict[str, Any] = field(default_factory=dict)
@@ -130,7 +135,7 @@ class Slack:
             arguments |= dict(await request.post())
         self.calls.append((method, arguments))
         self.authorization.append(request.headers.get("Authorization", ""))
-        fault = self.faults[method].pop(0) if self.faults[method] else ""
+        fault = self.fault(method)
         if isinstance(fault, float | int):
             refused = {"ok": False, "error": "ratelimited"}
             return web.json_response(refused, status=429, headers={"Retry-After": str(fault)})
@@ -144,6 +149,19 @@ class Slack:
             request.transport.abort()
         return web.json_response({"ok": "error" not in answer, **answer})
 
+    def fault(self, method: str) -> str | float:
+        return self.faults[method].pop(0) if self.faults[method] else ""
+
+    async def upload(self, request: web.Request) -> web.Response:
+        """Takes what is announced; its faults are those of `upload`."""
+        fault, id = self.fault("upload"), request.match_info["id"]
+        self.authorization.append(request.headers.get("Authorization", ""))
+        if fault == "drop" and request.transport is not None:
+            request.transport.abort()
+        elif not fault:
+            self.files[id] |= {"content": await request.read()}
+        return web.Response(status=int(fault) if str(fault).isdigit() else 200)
+
     def answer(self, method: str, a: dict[str, Any]) -> dict[str, Any]:
         validate(a)
         match method:
@@ -155,6 +173,20 @@ class Slack:
                 ts = f"{100 + len(self.calls)}.000100"
                 self.messages[a["channel"]].append({"user": ME.user, "ts": ts, **a})
                 return {"channel": a["channel"], "ts": ts}
+            case "files.getUploadURLExternal":
+                id = f"F{len(self.files) + 1}"
+                self.files[id] = {"id": id, "name": a["filename"], "length": int(a["length"])}
+                return {"file_id": id, "upload_url": self.url.replace("/api/", f"/upload/{id}")}
+            case "files.completeUploadExternal":
+                [wanted] = json.loads(a["files"])
+                file = self.files[wanted["id"]]
+                if len(file.get("content", b"")) != file["length"]:
+                    return {"error": "file_not_found"}
+                said = {"user": ME.user, "text": a["initial_comment"], "ts": f"{100 + len(self.calls)}.000200"}
+                shown = {"id": file["id"], "name": file["name"], "title": wanted["title"]}
+                where = {"thread_ts": a["thread_ts"]} if "thread_ts" in a else {}
+                self.messages[a["channel_id"]].append(said | where | {"files": [shown]})
+                return {"files": [shown]}
             case "conversations.open":
                 return {"channel": {"id": "D" + a["users"][1:]}}
             case "conversations.replies":
@@ -162,12 +194,21 @@ class Slack:
                 return {"messages": [m for m in said if a["ts"] in (m["ts"], m.get("thread_ts"))]}
             case "conversations.history":
                 return {"messages": [m for m in self.messages[a["channel"]] if not m.get("thread_ts")]}
+        return self._people(method, a)
+
+    def _people(self, method: str, a: dict[str, Any]) -> dict[str, Any]:
+        match method:
             case "users.list":
                 page = int(a.get("cursor") or 0)
                 size = -(-len(self.members) // self.pages)
                 more = str(page + 1) if page + 1 < self.pages else ""
                 rows = self.members[page * size : (page + 1) * size]
                 return {"members": rows, "response_metadata": {"next_cursor": more}}
+            case "team.profile.get":
+                return {"profile": {"fields": self.fields}}
+            case "users.profile.get":
+                given = self.profiles.get(a["user"], {})
+                return {"profile": {"fields": {id: {"value": v, "alt": ""} for id, v in given.items()} or []}}
             case "users.info":
                 found = [one for one in self.members if one["id"] == a["user"]]
                 return {"user": found[0]} if found else {"error": "user_not_found"}
@@ -209,6 +250,7 @@ async def slack() -> AsyncIterator[Slack]:
     here, site = Slack(), web.Application()
     site.router.add_route("*", "/api/{method}", here.api)
     site.router.add_get("/link/", here.link)
+    site.router.add_post("/upload/{id}", here.upload)
     runner = web.AppRunner(site, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -19,9 +19,11 @@ NEEDED_BY = {
     "channels:history": "event message.channels, conversations.replies",
     "chat:write": "chat.postMessage, chat.update, chat.postEphemeral",
     "commands": "slash command",
+    "files:write": "files.getUploadURLExternal, files.completeUploadExternal",
     "groups:history": "event message.groups, conversations.replies",
     "im:history": "event message.im, conversations.history",
     "im:write": "conversations.open",
+    "users.profile:read": "team.profile.get, users.profile.get",
     "users:read": "users.list, users.info",
     "users:read.email": "profile.email",
 }
@@ -78,7 +80,7 @@ SCHEMA = shut(
                     {
                         "bot": {
                             "type": "array",
-                            "items": {"type": "string", "pattern": r"^[a-z_]+(:[a-z.]+)*$"},
+                            "items": {"type": "string", "pattern": r"^[a-z_.]+(:[a-z.]+)*$"},
                             "uniqueItems": True,
                         }
                     }

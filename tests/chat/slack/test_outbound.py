@@ -140,6 +140,67 @@ async def test_dms_are_opened_once(desk: Desk) -> None:
     assert len(desk.slack.called("conversations.open")) == 1
 
 
+SHARED = {"name": "process.png", "title": "请假 QJ-1", "alt": "审批 <李四> & 王五"}
+
+
+async def test_a_picture_goes_up_in_three_steps_and_into_the_thread(desk: Desk) -> None:
+    await desk.channel.share(PLACE, b"png", **SHARED, key="k")
+    [file] = desk.slack.files.values()
+    [message] = desk.slack.messages["C01GENERAL"]
+    assert file["content"] == b"png" and file["name"].startswith("process-")
+    assert (message["thread_ts"], message["files"][0]["title"]) == ("10.1", "请假 QJ-1")
+    assert message["text"] == "审批 &lt;李四&gt; &amp; 王五"
+    assert desk.slots.reserved == [("slack:T0:C01GENERAL", 1050, 4)]
+    assert "alt_txt" not in desk.slack.called("files.getUploadURLExternal")[0]
+
+
+async def test_the_token_does_not_go_where_the_bytes_go(desk: Desk) -> None:
+    await desk.channel.share(DM, b"png", **SHARED, key="k")
+    assert [bool(sent) for sent in desk.slack.authorization] == [True, False, True]
+
+
+async def test_a_picture_that_is_there_is_not_shown_again(desk: Desk) -> None:
+    for key, shown in (("k", 1), ("k", 1), ("another", 2)):
+        await desk.channel.share(PLACE, b"png", **SHARED, key=key, again=True)
+        assert len(desk.slack.messages["C01GENERAL"]) == shown
+
+
+@pytest.mark.parametrize(
+    ("step", "fault", "tries"),
+    [
+        ("files.getUploadURLExternal", "drop", 1),
+        ("files.getUploadURLExternal", 0.01, 1),
+        ("upload", "drop", 1),
+        ("upload", "500", 2),
+        ("files.completeUploadExternal", 0.01, 1),
+        ("files.completeUploadExternal", "lose", 1),
+    ],
+)
+async def test_a_mishap_on_the_way_shows_the_picture_once_all_the_same(
+    desk: Desk, step: str, fault: str | float, tries: int
+) -> None:
+    desk.slack.faults[step] = [fault] * tries
+    await desk.channel.share(PLACE, b"png", **SHARED, key="k")
+    assert len(desk.slack.messages["C01GENERAL"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "fault", "code"),
+    [
+        ("files.getUploadURLExternal", "missing_scope", "missing_scope"),
+        ("upload", "403", "upload_refused"),
+        ("upload", "drop", "unreachable"),
+        ("files.completeUploadExternal", "drop", "unreachable"),
+        ("files.completeUploadExternal", "channel_not_found", "channel_not_found"),
+    ],
+)
+async def test_a_picture_that_cannot_be_shown_says_why(desk: Desk, step: str, fault: str, code: str) -> None:
+    desk.slack.faults[step] = [fault] * 3
+    with pytest.raises(ChatFailed) as failed:
+        await desk.channel.share(PLACE, b"png", **SHARED, key="k")
+    assert failed.value.code == code and not desk.slack.messages["C01GENERAL"]
+
+
 class Lane(Lease):
     """A lane that others take over after so many looks."""
 
@@ -160,6 +221,8 @@ async def test_whoever_has_lost_the_lane_says_and_changes_nothing(desk: Desk) ->
         await desk.channel.edit(Ref(channel="C01GENERAL", ts="20.1"), CARD)
     with pytest.raises(LeaseLost):
         await desk.channel.whisper(PLACE, "U01ZHANG", "Only Li Si can approve this.")
+    with pytest.raises(LeaseLost):
+        await desk.channel.share(PLACE, b"png", **SHARED, key="k")
     assert desk.slack.calls == []
 
 

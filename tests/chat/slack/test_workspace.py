@@ -52,6 +52,9 @@ async def test_people_are_who_they_are(office: Office) -> None:
     assert set(people) == {"张三", "李四", "王五", "赵六", "管理员"}
     assert people["张三"].manager == people["李四"].id
     assert people["赵六"].roles == {"finance"}
+    assert (people["赵六"].manager, people["赵六"].department) == (people["王五"].id, "Finance"), "from the profile"
+    assert (people["张三"].department, people["张三"].allowance) == ("Engineering", 15), "from the file"
+    assert people["李四"].allowance is None
 
 
 async def test_a_mention_arrives_once_and_typed_signs_as_typed(office: Office) -> None:
@@ -113,6 +116,18 @@ async def test_a_long_answer_with_its_receipt_in_a_thread(office: Office) -> Non
     said = office.hands.thread(GENERAL, ts)[1:]
     assert len(said) > 1
     assert said[-1]["blocks"][-1]["type"] == "context"
+
+
+async def test_a_picture_in_a_thread(office: Office) -> None:
+    ts = await office.hands.mention(ZHANG, GENERAL, "show me")
+    place = Place(team="T0LOCAL", channel=GENERAL, thread=ts)
+    said = {"name": "process.png", "title": "请假", "alt": "李四 <审批中>"}
+    for key, shown in (("k", 1), ("k", 1), ("other", 2)):
+        await office.channel.share(place, b"\x89PNG\r\n\x1a\n...", **said, key=key, again=True)
+        assert len(office.hands.thread(GENERAL, ts)) == 1 + shown
+    message = office.hands.thread(GENERAL, ts)[1]
+    [file] = message["files"]
+    assert (message["text"], file["title"], file["mimetype"]) == ("李四 &lt;审批中&gt;", "请假", "image/png")
 
 
 async def test_slash_command_and_home(office: Office) -> None:

@@ -1,0 +1,69 @@
+"""Every kind of a form's fields as an input, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.chat.slack.dialogs import values, view
+from bot.events import Dialog, Place
+from bot.local.workspace.validate import view_problems
+from tests.tools.company import SICK, filled
+from tools.facts import PREFIX, form_inputs
+from tools.spec import Field
+from tools.workflow.process import shipped
+
+PLACE = Place(team="T0", channel="D01ZHANG", thread="10.1", direct=True)
+
+
+def dialog(*fields: Field) -> Dialog:
+    return Dialog(
+        title="Edit", submit="Save", cancel="Back", approval="A1", version=1, choice="edit", place=PLACE, fields=fields,
+        labels=tuple(f.name for f in fields),
+        options=tuple(tuple((value, words["en"]) for value, words in f.choices) for f in fields),
+    )  # fmt: skip
+
+
+def element(field: Field) -> dict[str, Any]:
+    shown = view(dialog(field))
+    assert view_problems(shown) == []
+    return dict(shown["blocks"][0]["element"])
+
+
+@pytest.mark.parametrize(
+    ("field", "initial"),
+    [
+        (Field(name="x", label="x", kind="people", value="U01,U02LI"), {"initial_users": ["U01", "U02LI"]}),
+        (Field(name="x", label="x", kind="people", value=""), {}),
+        (Field(name="x", label="x", kind="people", value="李四,U01"), {"initial_users": ["U01"]}),
+        (Field(name="x", label="x", kind="number", value="2.5"), {"initial_value": "2.5"}),
+        (Field(name="x", label="x", kind="number", value="many"), {}),
+    ],
+)
+def test_several_persons_and_numbers_have_their_inputs(field: Field, initial: dict[str, Any]) -> None:
+    types = {"people": {"type": "multi_users_select"}, "number": {"type": "number_input", "is_decimal_allowed": True}}
+    assert element(field) == {**types[field.kind], "action_id": "cs:input", **initial}
+
+
+@pytest.mark.parametrize(
+    ("state", "value"),
+    [
+        ({"type": "multi_users_select", "selected_users": ["U01", "U02LI"]}, "U01,U02LI"),
+        ({"type": "multi_users_select", "selected_users": []}, ""),
+        ({"type": "number_input", "value": "2.5"}, "2.5"),
+        ({"type": "number_input", "value": None}, ""),
+    ],
+)
+def test_what_was_put_in_comes_back(state: dict[str, Any], value: str) -> None:
+    assert values({"x": {"cs:input": state}}) == {"x": value}
+
+
+def test_the_shipped_forms_open_as_dialogs_that_slack_takes() -> None:
+    for process in shipped():
+        given = filled(process, SICK).values if process.key == "leave" else {}
+        shown = view(dialog(*form_inputs(process, given)))
+        assert view_problems(shown) == []
+        optional = {b["block_id"].removeprefix(PREFIX) for b in shown["blocks"] if b["optional"]}
+        assert {"cc", "approver"} <= optional
+        assert not {"reason", "leave_type", "amount"} & optional

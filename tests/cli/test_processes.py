@@ -1,0 +1,230 @@
+"""`countersign processes` as a program of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.programs import ROOT, Ended, ran
+from tests.tools.company import LONG, NOW, SICK
+from tests.tools.office import Office, decide, office
+from tests.tools.workflow.history import LEAVE, YES, on, other
+from tests.tools.workflow.test_administration import FILES, TRIP
+from tools.workflow.process import Process
+from tools.workflow.redis_store import RedisStore
+
+
+@pytest.fixture
+async def there(redis: Redis) -> Office:
+    """A bot's engine, at work all the time."""
+    return office(RedisStore(redis))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where an administrator has put the files of the business trip."""
+    for name in ("trip.bpmn", "trip.toml"):
+        shutil.copy(FILES / name, tmp_path)
+    return tmp_path
+
+
+def written(folder: Path, process: Process) -> None:
+    (folder / f"{process.key}.bpmn").write_bytes(process.bpmn)
+    (folder / f"{process.key}.toml").write_bytes(process.toml)
+
+
+async def command(valkey: str, folder: Path, *arguments: str, **env: str) -> Ended:
+    return await ran(*arguments, cwd=folder, env={"REDIS_URL": valkey, "COLUMNS": "160", **env})
+
+
+async def processes(valkey: str, folder: Path, *arguments: str, **env: str) -> Ended:
+    return await command(valkey, folder, "processes", *arguments, **env)
+
+
+# Checking
+
+
+async def test_files_that_can_be_used_are_summed_up_without_any_redis(folder: Path) -> None:
+    nowhere = "redis://127.0.0.1:1"
+    en, zh = await asyncio.gather(
+        processes(nowhere, folder, "check", "trip.bpmn"),
+        processes(nowhere, folder, "check", "trip.bpmn", LANG="zh_CN.UTF-8"),
+    )
+    assert en.code == zh.code == 0, (en, zh)
+    assert "OK: trip.bpmn and trip.toml" in en.out and "Business trip" in en.out and "finance_check (finance)" in en.out
+    assert "可以使用" in zh.out and "出差" in zh.out
+
+
+async def test_files_that_cannot_be_used_are_named_with_the_element_and_the_reason(folder: Path) -> None:
+    text = (folder / "trip.bpmn").read_text(encoding="utf-8")
+    form = (folder / "trip.toml").read_text(encoding="utf-8")
+    pairs = {
+        "script": (text.replace("userTask", "scriptTask"), form, "manager", "scriptTask"),
+        "stranger": (text.replace("${finance}", "${boss}"), form, "finance_check", "boss"),
+        "python": (text.replace("decision == 'approve'", "__import__('os')"), form, "manager_yes", "condition"),
+        "broken": (text[:-30], form, "file", "XML"),
+        "empty": ("", form, "file", "XML"),
+        "odd_form": (text, form + "\n[[", "form", ""),
+        "no_form": (text, None, "no_form.toml", "No such file"),
+        "huge": ("x" * 300_000, form, "huge.bpmn", "256 KiB"),
+    }
+    for name, (bpmn, toml, _, _) in pairs.items():
+        (folder / f"{name}.bpmn").write_text(bpmn, encoding="utf-8")
+        if toml is not None:
+            (folder / f"{name}.toml").write_text(toml, encoding="utf-8")
+    others = {"nowhere.bpmn": "nowhere.bpmn", "trip.toml": ".bpmn", ".": ".bpmn"}
+    ends = await asyncio.gather(*(processes("", folder, "check", f"{name}.bpmn") for name in pairs))
+    for (name, (*_, element, reason)), end in zip(pairs.items(), ends, strict=True):
+        assert end.code == 1 and element in end.err and reason in end.err, (name, end)
+        assert "Traceback" not in end.err and len(end.err.strip().splitlines()) == 1, (name, end)
+    ends = await asyncio.gather(*(processes("", folder, "check", file) for file in others))
+    for answer, end in zip(others.values(), ends, strict=True):
+        assert end.code == 1 and answer in end.err and "Traceback" not in end.err, end
+
+
+# Deploying
+
+
+async def test_a_deployed_process_is_there_for_every_bot_at_once(there: Office, valkey: str, folder: Path) -> None:
+    end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes")
+    assert end.code == 0 and "trip is deployed" in end.out, end
+    assert await there.start(TRIP, process="trip") == "T-0001"
+    again, listed, tail = await asyncio.gather(
+        processes(valkey, folder, "deploy", "trip.bpmn"),
+        processes(valkey, folder, "list", "--json"),
+        command(valkey, folder, "tail", "--json"),
+    )
+    assert again.code == 0 and "in use already" in again.out
+    rows = {row["key"]: row for row in map(json.loads, listed.out.splitlines())}
+    assert (rows["trip"]["deployed"], rows["trip"]["shipped"], rows["trip"]["running"]) == (True, False, 1)
+    assert rows["leave"]["shipped"] and rows["leave"]["current"]
+    (noted,) = [one for one in map(json.loads, tail.out.splitlines()) if one["kind"] == "process.deploy"]
+    assert noted["process"] == "trip" and noted["person"] and rows["trip"]["bpmn"].startswith(noted["bpmn"])
+
+
+async def test_what_changes_is_shown_and_nobody_to_ask_is_a_no(there: Office, valkey: str, folder: Path) -> None:
+    written(folder, other(LEAVE))
+    en, zh = await asyncio.gather(
+        processes(valkey, folder, "deploy", "leave.bpmn"),
+        processes(valkey, folder, "deploy", "leave.bpmn", LANG="zh_CN.UTF-8"),
+    )
+    assert en.code == zh.code == 1 and "--yes" in en.err and "--yes" in zh.err
+    for end in (en, zh):
+        assert "long_leave.routes[long].condition: ${days > 3} → ${days > 30}" in end.out
+    assert (await there.engine.processes())[0].version == LEAVE.version
+
+
+async def test_a_number_that_another_process_has_is_refused(there: Office, valkey: str, folder: Path) -> None:
+    form = (folder / "trip.toml").read_text(encoding="utf-8")
+    (folder / "trip.toml").write_text(form.replace('number = "T"', 'number = "L"'), encoding="utf-8")
+    end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes")
+    assert end.code == 1 and "leave" in end.err and len(await there.engine.processes()) == 2
+
+
+async def test_at_a_terminal_a_person_is_asked(there: Office, valkey: str, folder: Path) -> None:
+    assert await answered("n\n", valkey, folder) == 1
+    assert len(await there.engine.processes()) == 2
+    assert await answered("y\n", valkey, folder) == 0
+    assert len(await there.engine.processes()) == 3
+
+
+async def answered(answer: str, valkey: str, folder: Path) -> int:
+    """Exit code of a deployment by somebody who types this."""
+    mine, theirs = os.openpty()
+    try:
+        os.write(mine, answer.encode())
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bot", "processes", "deploy", "trip.bpmn"),
+            cwd=folder,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "REDIS_URL": valkey},
+            stdin=theirs,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        return await asyncio.wait_for(child.wait(), 25)
+    finally:
+        os.close(mine)
+        os.close(theirs)
+
+
+# Listing
+
+
+async def test_the_list_for_people_tells_versions_and_what_is_under_way(
+    there: Office, valkey: str, folder: Path
+) -> None:
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.deploy(other(LEAVE))
+    en, zh = await asyncio.gather(
+        processes(valkey, folder, "list"), processes(valkey, folder, "list", LANG="zh_CN.UTF-8")
+    )
+    assert en.code == zh.code == 0, (en, zh)
+    current, earlier = [line.split() for line in en.out.splitlines() if line.lstrip().startswith("leave")]
+    assert current[:2] == ["leave", "*"] and current[-2:] == ["deployed", "0"]
+    assert earlier[-2:] == ["shipped", "1"] and earlier[2] == LEAVE.definition.version[:12]
+    assert "已部署" in zh.out and "自带" in zh.out
+
+
+# Migrating
+
+
+async def test_each_request_moves_or_stays_with_the_reason(there: Office, valkey: str, folder: Path) -> None:
+    for key, form in (("a", LONG), ("b", on(LONG, "07", "11"))):
+        await there.engine.start("leave", form, "U1", key, NOW)
+    await decide(there.engine, "L-0002-1", "U2", YES)
+    await there.engine.deploy(other(LEAVE))
+    dry = await processes(valkey, folder, "migrate", "leave", "--dry-run")
+    assert dry.code == 1 and "L-0001: would move" in dry.out and "L-0002: stays" in dry.out, dry
+    assert (await there.engine.request("L-0001")).definition == LEAVE.definition.version
+    unsure = await processes(valkey, folder, "migrate", "leave")
+    assert unsure.code == 1 and "--yes" in unsure.err
+    done = await processes(valkey, folder, "migrate", "leave", "--yes", LANG="zh_CN.UTF-8")
+    assert done.code == 1 and "L-0001：已换到当前版本" in done.out and "long_leave" in done.out, done
+    event = (await there.engine.events("L-0001"))[-1]
+    assert event.via == "command" and event.by.startswith("system:admin:")
+    verified, tail = await asyncio.gather(
+        command(valkey, folder, "audit", "verify"), command(valkey, folder, "tail", "--kind", "process.migrate")
+    )
+    assert verified.code == 0, verified
+    assert len(tail.out.splitlines()) == 2 and "migrates L-0001" in tail.out and "L-0002 stays" in tail.out
+
+
+async def test_one_request_moves_alone(there: Office, valkey: str, folder: Path) -> None:
+    for key, form in (("a", SICK), ("b", on(SICK, "01", "02"))):
+        await there.engine.start("leave", form, "U1", key, NOW)
+    await there.engine.deploy(other(LEAVE))
+    end = await processes(valkey, folder, "migrate", "leave", "--request", "l-0002", "--yes")
+    assert end.code == 0 and end.out.strip() == "L-0002: moved", end
+    assert (await there.engine.request("L-0001")).definition == LEAVE.definition.version
+    again = await processes(valkey, folder, "migrate", "leave", "--request", "L-0002")
+    assert again.code == 0 and "in the current version" in again.out
+
+
+async def test_odd_commands_are_one_clear_answer(there: Office, valkey: str, folder: Path) -> None:
+    await there.engine.start("leave", SICK, "U1", "a", NOW)
+    await decide(there.engine, "L-0001-1", "U2", YES)
+    asked = {
+        ("migrate", "coup"): "leave",
+        ("migrate", "leave", "--request", "L-0099"): "L-0099",
+        ("migrate", "expense", "--request", "L-0001"): "L-0001",
+        ("migrate", "leave", "--request", "L-0001"): "ended",
+        ("deploy", "nowhere.bpmn", "--yes"): "nowhere.bpmn",
+        ("migrate",): "KEY",
+    }
+    ends = await asyncio.gather(*(processes(valkey, folder, *one) for one in asked))
+    for (question, answer), end in zip(asked.items(), ends, strict=True):
+        assert end.code and answer in end.err and "Traceback" not in end.all, (question, end)
+
+
+async def test_without_redis_it_says_how_to_mend_it(folder: Path) -> None:
+    asked = (("list",), ("deploy", "trip.bpmn", "--yes"), ("migrate", "leave"))
+    ends = await asyncio.gather(*(processes("redis://127.0.0.1:1", folder, *one) for one in asked))
+    for end in ends:
+        assert end.code == 1 and "REDIS_URL" in end.err and len(end.err.strip().splitlines()) == 1, end

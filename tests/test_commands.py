@@ -1,0 +1,67 @@
+"""One's own tasks and those one stands in for: the same on the command and on the page, bounded, and counted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.commands import TASKS_SHOWN
+from bot.events import Home, Message
+from bot.home import SHOWN, Homes
+from tests.lab import DM, TODAY, Lab
+from tests.tools.office import SICK, TAXI
+from tools.workflow.state import Delegation
+
+DAY = timedelta(days=1)
+
+
+async def waiting(redis: Redis, expenses: int = 0) -> Lab:
+    """A leave, and some expenses, that wait for Li Si; Lin stands in for him."""
+    lab = Lab(redis)
+    await lab.engine.start("leave", SICK, "U1", "leave", lab.today())
+    for n in range(expenses):
+        await lab.engine.start("expense", TAXI, "U1", f"taxi {n}", lab.today())
+    standing = Delegation(id="D1", person="U2", deputy="U5", start=TODAY - DAY, end=TODAY + DAY)
+    await lab.engine.delegate(standing, lab.today())
+    return lab
+
+
+async def told(lab: Lab, person: str, words: str = "待办") -> str:
+    caller = await lab.staff.caller(person)
+    assert caller is not None
+    message = Message(id="E1", place=DM, person=person, text=words, at="1.0")
+    said = await lab.turns.commands.answer(message, caller)
+    assert said is not None
+    return said.text
+
+
+async def page(lab: Lab, person: str) -> Home:
+    found = await Homes(lab.desk, lab.staff, lab.today).of(person)
+    assert found is not None
+    return found
+
+
+async def test_tasks_of_others_say_for_whom(redis: Redis) -> None:
+    lab = await waiting(redis)
+    assert "代" not in await told(lab, "U2")
+    assert "(task L-0001-1, for 李四)" in await told(lab, "U5", "tasks")
+    [card] = (await page(lab, "U5")).sections[0][1]
+    assert card.footer == "for 李四"
+    assert [one.footer for one in (await page(lab, "U2")).sections[0][1]] == [""]
+
+
+async def test_when_the_time_away_is_over_they_are_gone(redis: Redis) -> None:
+    lab = await waiting(redis)
+    lab.days = 2 * DAY
+    assert await told(lab, "U5", "tasks") == "Nothing waits for you."
+
+
+@pytest.mark.parametrize(("person", "more"), [("U2", "还有 3 项"), ("U5", "And 3 more")])
+async def test_many_are_bounded_and_the_rest_is_counted(redis: Redis, person: str, more: str) -> None:
+    lab = await waiting(redis, expenses=TASKS_SHOWN + 2)
+    text = await told(lab, person, "tasks")
+    assert text.count("\n- ") == TASKS_SHOWN and more in text
+    cards = (await page(lab, person)).sections[0][1]
+    assert len(cards) == SHOWN + 1 and "3" in cards[-1].title

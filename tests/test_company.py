@@ -1,0 +1,93 @@
+"""The company's own rules: read from the files that the settings name, or refused by setting and reason."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.company import HANDBOOK, calendar_of, handbook_of, numbers_of, policy_of
+from bot.errors import SettingsWrong
+from bot.settings import Settings, read
+from tools.workflow.process import shipped
+
+ROW = '[[policy]]\nprocess = "leave"\nlevel = "approver"\nwho = ["role hr"]\n'
+FORMS = [process.form for process in shipped()]
+
+
+def settings(**given: Any) -> Settings:
+    return Settings(_env_file=None, **given)
+
+
+def file(folder: Path, text: str | bytes) -> Path:
+    path = folder / "rules.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_without_files_the_shipped_rules_hold() -> None:
+    assert policy_of(settings(), FORMS) == ()
+    assert calendar_of(settings()).works(date(2026, 10, 10)) == (True, False)
+    assert numbers_of(settings()) == {"threshold": Decimal(1000), "annual_days": Decimal(10)}
+
+
+def test_a_companys_own_days_and_country(tmp_path: Path) -> None:
+    path = file(tmp_path, '[days]\n2026-12-24 = "off"\n')
+    calendar = calendar_of(settings(calendar_country="DE", calendar_file=path))
+    assert calendar.length(date(2026, 12, 23), "am", date(2026, 12, 28), "pm").days == 2
+
+
+def test_a_companys_own_rows(tmp_path: Path) -> None:
+    path = file(tmp_path, ROW)
+    [row] = policy_of(settings(policy_file=path), FORMS)
+    assert (row.process, row.level, row.who[0].name) == ("leave", "approver", "hr")
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "reason"),
+    [
+        ("calendar_file", "[days]\n2027-01-02 = 'free'", "CALENDAR_FILE: 2027-01-02 is 'free'"),
+        (
+            "policy_file",
+            '[[policy]]\nprocess = "x"\nlevel = "y"\nwho = ["manager"]',
+            "POLICY_FILE: policy row 1: there",
+        ),
+        ("policy_file", "[[policy]]\nwho = []", "POLICY_FILE: policy row 1, level: Field required"),
+        ("policy_file", b"\xff", "rules.toml is not UTF-8"),
+    ],
+)
+def test_an_odd_file_is_refused_with_setting_and_reason(
+    tmp_path: Path, setting: str, text: str | bytes, reason: str
+) -> None:
+    given = settings(**{setting: file(tmp_path, text)})
+    with pytest.raises(SettingsWrong, match=re.escape(reason)):
+        calendar_of(given)
+        policy_of(given, FORMS)
+
+
+def test_a_missing_file_and_an_unknown_country_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsWrong, match=r"none\.toml cannot be read: No such file"):
+        policy_of(settings(policy_file=tmp_path / "none.toml"), FORMS)
+    with pytest.raises(SettingsWrong, match="CALENDAR_COUNTRY: 'XX' is no country"):
+        calendar_of(settings(calendar_country="XX"))
+
+
+@pytest.mark.parametrize("days", ["lots", "-1", "NaN", "1.3", "Infinity"])
+def test_an_odd_allowance_is_refused(monkeypatch: pytest.MonkeyPatch, days: str) -> None:
+    monkeypatch.setenv("ANNUAL_LEAVE_DAYS", days)
+    with pytest.raises(SettingsWrong, match="ANNUAL_LEAVE_DAYS"):
+        read()
+
+
+def test_the_handbook_is_read_whole_or_refused(tmp_path: Path) -> None:
+    assert handbook_of(settings()) == ""
+    path = file(tmp_path, "  月底不休假。\n")
+    assert handbook_of(settings(handbook_file=path)) == "月底不休假。"
+    with pytest.raises(SettingsWrong, match=f"HANDBOOK_FILE: {HANDBOOK + 1} characters"):
+        handbook_of(settings(handbook_file=file(tmp_path, "x" * (HANDBOOK + 1))))
+    with pytest.raises(SettingsWrong, match="cannot be read"):
+        handbook_of(settings(handbook_file=tmp_path / "none.md"))
