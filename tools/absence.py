@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from tools.plans import changed, own_card
 from tools.spec import Fact, Frozen, Gate, Note, Outcome, Person, Plan, ToolError
 from tools.spec import Field as Input
 from tools.tool import Tool, Use
+from tools.workflow.authority import refuse_delegation
 from tools.workflow.state import Delegation
 
 FIRST, LAST = {"zh": "第一天", "en": "The first day"}, {"zh": "最后一天", "en": "The last day"}
@@ -38,7 +38,7 @@ class ListAbsences(Frozen):
 async def prepare_set(use: Use, args: SetAbsence) -> Plan:
     deputy = the_one(await use.desk.directory.everyone(), args.deputy, field="deputy")
     absence = _absence(use, args, deputy)
-    _refuse(use, absence, await use.desk.engine.delegations(use.caller.id, use.now))
+    refuse_delegation(absence, await use.desk.engine.delegations(use.caller.id, use.now), use.now)
     first, last = _days(use, absence)
     return own_card(
         use,
@@ -113,16 +113,6 @@ def _absence(use: Use, args: SetAbsence, deputy: Person) -> Delegation:
         start=_midnight(use, first),
         end=_midnight(use, last + timedelta(days=1)),
     )
-
-
-def _refuse(use: Use, absence: Delegation, known: Iterable[Delegation]) -> None:
-    """What the engine would refuse, told before the card."""
-    if absence.deputy == absence.person:
-        raise ToolError("bad_deputy", "nobody stands in for themselves", ask=True, field="deputy")
-    if absence.end <= use.now:
-        raise ToolError("bad_period", "that is over; ask which days are meant", ask=True, field="last_day")
-    if any(d.start < absence.end and absence.start < d.end for d in known):
-        raise ToolError("overlapping", "somebody stands in for a part of that time already", field="first_day")
 
 
 def _day(text: str, field: str, label: dict[str, str]) -> date:

@@ -17,6 +17,7 @@ from tools.spec import Fact, Frozen, Gate, Note, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
 from tools.workflow.authority import refuse_ended, refuse_stranger
 from tools.workflow.commands import Decide, Withdraw
+from tools.workflow.engine import Moved
 from tools.workflow.forms import FormField, clear_text
 from tools.workflow.process import Process
 from tools.workflow.state import Decision, Filled, Kind, Request, Status, Task
@@ -130,27 +131,23 @@ async def run_resubmit(use: Use, args: ResubmitRequest) -> Outcome:
 async def prepare_withdraw(use: Use, args: WithdrawRequest) -> Plan:
     request = await _own(use, args.request_id)
     because = clear_text(args.because, MAX_REASON, "because", {"zh": "撤回原因", "en": "The reason"})
-    await use.desk.engine.check(Withdraw(request=request.id, actor=use.caller.id, reason=because), use.now)
+    after = await use.desk.engine.check(Withdraw(request=request.id, actor=use.caller.id, reason=because), use.now)
     process = await use.desk.engine.process_of(request)
     facts = await request_facts(use.desk.directory, process, request)
     return own_card(
         use,
         args={"request_id": request.id, "because": because},
         title=Note(key="title.withdraw", params={"process": process.form.name.both, "request": request.id}),
-        facts=(*facts, *await _agreement(use, request), *_because(because)),
+        facts=(*facts, *await _agreement(use, after), *_because(because)),
         subject=request.id,
     )
 
 
-async def _agreement(use: Use, request: Request) -> tuple[Fact, ...]:
-    """What is approved is only withdrawn once those who approved it last agree."""
-    if request.status is not Status.APPROVED:
+async def _agreement(use: Use, after: Moved) -> tuple[Fact, ...]:
+    """What is approved is only withdrawn once others agree."""
+    if after.status is not Status.REVOKING:
         return ()
-    approvals = [o for o in request.opinions if o.decision == Decision.APPROVE]
-    last = dict.fromkeys(o.on_behalf or o.by for o in approvals if o.node == approvals[-1].node)
-    if not last:
-        return (Fact(label="agreement", value=Note(key="fact.agreement_above")),)
-    names = await names_of(use.desk.directory, last)
+    names = await names_of(use.desk.directory, after.waits_for)
     return (Fact(label="agreement", value=Note(key="fact.agreement", params={"names": names})),)
 
 

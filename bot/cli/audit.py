@@ -72,7 +72,7 @@ def listed(
 async def _listed(since: datetime, request: str, form: str) -> None:
     unreadable: list[str] = []
     found = False
-    async with console.requests() as store, names_of(read()) as names:
+    async with console.requests() as (store, _), names_of(read()) as names:
         shown = {"csv": _as_csv, "json": _as_json, "table": _as_table}[form]
 
         async def told() -> Told:
@@ -214,7 +214,7 @@ def _heads(file: typer.FileText) -> tuple[Head, ...]:
 
 async def _verified(request: str, known: tuple[Head, ...]) -> None:
     count, language = 0, console.language()
-    async with console.requests() as store:
+    async with console.requests() as (store, _):
         verification = Verification(store, [head for head in known if request in ("", head.request)])
         async for finding in _findings(verification, request):
             typer.echo(harmless(say(f"audit.{finding.code}", language, request=finding.request, **finding.params)))
@@ -247,7 +247,7 @@ def export(request: Request = "") -> None:
     """
 
     async def work() -> None:
-        async with console.requests() as store:
+        async with console.requests() as (store, _):
             async for head in heads(store, _known(request)):
                 typer.echo(harmless(str(head)))
 

@@ -16,10 +16,13 @@ import typer
 from redis.asyncio import Redis
 from rich.console import Console
 
+from bot.errors import CountersignError
 from bot.outside import redis_of
 from bot.settings import read
 from bot.store.connect import connect, reaching
+from bot.store.journal import Journal
 from bot.store.keys import Keys
+from bot.texts import say
 from tools.workflow.redis_store import RedisStore
 
 JOINER = "\u200d"
@@ -48,10 +51,13 @@ async def opened() -> AsyncIterator[tuple[Redis, Keys]]:
 
 
 @asynccontextmanager
-async def requests() -> AsyncIterator[RedisStore]:
-    """The workflow's store. Raises SettingsWrong and StoreDown."""
-    async with opened() as (redis, _):
-        yield RedisStore(redis)
+async def requests() -> AsyncIterator[tuple[RedisStore, Journal]]:
+    """The embedded engine's store, and the journal. Raises CountersignError if another engine keeps the requests."""
+    engine = read().workflow_engine
+    if engine != "embedded":
+        raise CountersignError(say("processes.elsewhere", language(), engine=engine))
+    async with opened() as (redis, keys):
+        yield RedisStore(redis), Journal(redis, keys)
 
 
 def print_json(fields: dict[str, Any]) -> None:

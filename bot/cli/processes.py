@@ -36,6 +36,7 @@ from tools.workflow.graph import DefinitionRefused, NodeKind
 from tools.workflow.markup import MAX_BYTES
 from tools.workflow.process import Process, compile_process, shipped
 from tools.workflow.redis_store import RedisStore
+from tools.workflow.remote.flowable import deployable
 from tools.workflow.state import Request
 
 app = typer.Typer(no_args_is_help=True, help="Processes: which there are, and bringing in your own.")
@@ -61,9 +62,8 @@ class Office:
 
 @asynccontextmanager
 async def _office() -> AsyncIterator[Office]:
-    async with console.opened() as (redis, keys):
-        store = RedisStore(redis)
-        yield Office(store, Journal(redis, keys), await versions(store, shipped()))
+    async with console.requests() as (store, journal):
+        yield Office(store, journal, await versions(store, shipped()))
 
 
 # Looking
@@ -138,6 +138,41 @@ def check(file: File) -> None:
     }
     for name, fact in facts.items():
         typer.echo(harmless(f"  {say(f'processes.title_{name}', language)}: {fact}"))
+
+
+@app.command()
+def export(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A process that is shipped, e.g. leave.")],
+    into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files are written.")] = Path(),
+    for_flowable: Annotated[
+        bool, typer.Option("--flowable", help="With its service tasks in Flowable's own words.")
+    ] = False,
+) -> None:
+    """Write a shipped process as its two files: to change it, or to deploy it in another engine. Needs no Redis.
+
+    \b
+    countersign processes export leave
+    countersign processes export leave --flowable --into flowable
+    """
+    process = next((one for one in shipped() if one.key == key), None)
+    if process is None:
+        keys = ", ".join(one.key for one in shipped())
+        raise CountersignError(say("processes.unknown", console.language(), key=key, keys=keys))
+    bpmn = deployable(process.bpmn) if for_flowable else process.bpmn
+    for name, content in ((f"{key}.bpmn", bpmn), (f"{key}.toml", process.toml)):
+        _write(into / name, content)
+        typer.echo(harmless(str(into / name)))
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Never over what is there."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("xb") as opened:
+            opened.write(content)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise CountersignError(say("processes.not_written", console.language(), file=str(file), reason=why)) from error
 
 
 # Deploying

@@ -73,7 +73,7 @@ FIGURES = (
     Figure("history", "history", "CPU of a turn, 100,000 messages of history ÷ 10", "×", most=1.1),
     Figure("paused", "paused", "Memory in Redis per paused run, 8 steps (without its card)", "KB", most=4),
     Figure("flow-life", "flow", "A request of two levels, start to end, SpiffWorkflow ÷ ours", "×", least=3),
-    Figure("flow-start", "flow", "Of this, its start, SpiffWorkflow ÷ ours", "×"),
+    Figure("flow-start", "flow", "Of this, its start, SpiffWorkflow ÷ ours", "×", least=3),
     Figure("flow-decide", "flow", "Of this, a decision, SpiffWorkflow ÷ ours", "×", least=3),
     Figure("flow-bytes", "flow", "Memory in Redis per open request, SpiffWorkflow ÷ ours", "×", least=10),
     Figure("flow-whole", "flow", "Start a request, whole", "ms"),

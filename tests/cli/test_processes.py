@@ -89,6 +89,32 @@ async def test_files_that_cannot_be_used_are_named_with_the_element_and_the_reas
         assert end.code == 1 and answer in end.err and "Traceback" not in end.err, end
 
 
+async def test_a_shipped_process_is_written_as_files_that_can_be_used_and_never_over_others(folder: Path) -> None:
+    there = ("--into", "flowable")
+    plain, flowable = await asyncio.gather(
+        processes("", folder, "export", "leave"), processes("", folder, "export", "leave", "--flowable", *there)
+    )
+    assert plain.code == flowable.code == 0 and plain.out.split() == ["leave.bpmn", "leave.toml"], (plain, flowable)
+    assert (folder / "leave.bpmn").read_bytes() == LEAVE.bpmn
+    assert b'flowable:type="external-worker"' in (folder / "flowable" / "leave.bpmn").read_bytes()
+    checked, again, unknown = await asyncio.gather(
+        processes("", folder, "check", "flowable/leave.bpmn"),
+        processes("", folder, "export", "leave"),
+        processes("", folder, "export", "party"),
+    )
+    assert checked.code == 0, checked
+    assert again.code == 1 and "leave.bpmn was not written (File exists)" in again.err, again
+    assert unknown.code == 1 and "party" in unknown.err and "leave, expense" in unknown.err, unknown
+
+
+async def test_what_another_engine_keeps_is_not_looked_for_here(folder: Path, valkey: str) -> None:
+    remote = {"WORKFLOW_ENGINE": "flowable", "ENGINE_URL": "http://127.0.0.1:1", "ENGINE_USER": "rest-admin"}
+    asked = (("processes", "list"), ("processes", "deploy", "trip.bpmn", "--yes"), ("audit",), ("audit", "verify"))
+    ends = await asyncio.gather(*(command(valkey, folder, *words, **remote) for words in asked))
+    for end in ends:
+        assert end.code == 1 and "kept by flowable (WORKFLOW_ENGINE)" in end.err and not end.out, end
+
+
 # Deploying
 
 

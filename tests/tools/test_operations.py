@@ -203,7 +203,7 @@ async def test_what_a_rule_approved_is_withdrawn_by_the_manager() -> None:
     there = office()
     request = await there.start(SHORT)
     plan = await there.plan(ZHANG, "withdraw_request", request_id=request)
-    assert ("需要同意", "申请已经通过，要上级同意才能撤回") in facts(plan)
+    assert ("需要同意", "申请已经通过，要 李四 同意才能撤回") in facts(plan)
     assert (await there.press(ZHANG, "withdraw_request", plan, "confirm")).data["waits_for"] == "李四"
 
 

@@ -13,7 +13,7 @@ from tools.spec import ToolError
 from tools.workflow.ballots import everybody, seat_of
 from tools.workflow.commands import Decide, TaskCommand, Urge
 from tools.workflow.graph import Definition, NodeKind
-from tools.workflow.state import ALLOWED, Decision, Kind, Request, Status, Task, Visit
+from tools.workflow.state import ALLOWED, Decision, Delegation, Kind, Request, Status, Task, Visit
 
 URGE_EVERY = timedelta(hours=4)
 URGES = 5
@@ -157,6 +157,18 @@ def refuse_withdrawal(request: Request, actor: str) -> None:
         raise ToolError("withdrawing", f"the withdrawal of {request.id} waits for agreement", request=request.id)
     if request.status is not Status.APPROVED:
         refuse_ended(request)
+
+
+def refuse_delegation(delegation: Delegation, known: Iterable[Delegation], now: datetime) -> None:
+    """`known`: the others of the same person."""
+    start, end = delegation.start, delegation.end
+    if delegation.deputy == delegation.person:
+        raise ToolError("bad_deputy", "nobody stands in for themselves", ask=True, field="deputy")
+    if end <= max(start, now):
+        message = "that is over, or ends before it begins; ask which days are meant"
+        raise ToolError("bad_period", message, ask=True, field="last_day")
+    if any(d.start < end and start < d.end for d in known if d.end > now):
+        raise ToolError("overlapping", "somebody stands in for a part of that time already", field="first_day")
 
 
 def _stands_in(task: Task, command: TaskCommand, now: datetime) -> bool:

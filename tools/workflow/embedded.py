@@ -17,6 +17,7 @@ from typing import TypeVar
 from tools.names import name_of
 from tools.ports import Directory
 from tools.spec import ToolError
+from tools.workflow.authority import refuse_delegation
 from tools.workflow.calendar import Calendar
 from tools.workflow.commands import (
     Cc,
@@ -128,12 +129,13 @@ class EmbeddedEngine:
 
         return await self._carried_out(_request_of(command), key, now, complete, _absent(command))
 
-    async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> None:
+    async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> Moved:
         request = await self._store.load(_known(_request_of(command)))
         if request is None:
             raise _absent(command)
         process = await self.process_of(request)
-        apply(process.definition, request, await self._completing.act(process, request, command, now, form), now)
+        complete = await self._completing.act(process, request, command, now, form)
+        return _moved(apply(process.definition, request, complete, now))
 
     async def migrate(self, request_id: str, process: Process, actor: str, key: str, now: datetime) -> Moved:
         """A running request goes on in another version of its process. Raises `ToolError` `not_movable` or
@@ -213,12 +215,9 @@ class EmbeddedEngine:
         if delegation in known:
             return
         deputy = await self._directory.get(delegation.deputy)
-        if deputy is None or not deputy.active or deputy.id == delegation.person:
-            raise ToolError("bad_deputy", "somebody else, who is here, has to stand in", field="deputy")
-        if not now < delegation.end or not delegation.start < delegation.end:
-            raise ToolError("bad_period", "the time away has to end after it begins, and after now", field="end")
-        if any(d.start < delegation.end and delegation.start < d.end for d in known if d.end > now):
-            raise ToolError("overlapping", "somebody stands in for a part of that time already", field="start")
+        if deputy is None or not deputy.active:
+            raise ToolError("bad_deputy", "somebody who is here has to stand in", field="deputy")
+        refuse_delegation(delegation, known, now)
         await self._store.put_delegation(delegation)
 
     async def undelegate(self, person: str, delegation_id: str, now: datetime) -> Delegation:

@@ -81,8 +81,8 @@ class Engine(Protocol):
         """Carries a command out, if its actor may. `form`: for a resubmission, the fields that change; `seen`: as
         for `start`."""
 
-    async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> None:
-        """What `act` would refuse is refused, without any effect."""
+    async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> Moved:
+        """What `act` would come to, without any effect; what it would refuse is refused."""
 
     async def task(self, task_id: str) -> Assigned: ...
 

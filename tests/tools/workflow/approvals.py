@@ -17,6 +17,7 @@ from tests.tools.office import NOW
 from tests.tools.workflow.cases import Case, of_file, of_nobody
 from tests.tools.workflow.invariants import NEW, Invariants
 from tools.spec import ToolError
+from tools.workflow.authority import targets
 from tools.workflow.commands import (
     AddSign,
     Cc,
@@ -137,6 +138,27 @@ class Approvals(Invariants):
     def decision(self, task: Task, decision: Decision, form: int) -> Decide:
         changed = self.form(form) if decision is Decision.RESUBMIT else None
         return Decide(task=task.id, actor=task.assignee, decision=decision, opinion="因为", filled=changed)
+
+    @precondition(lambda self: self.held.open_tasks)
+    @rule(task=PICK, to=PICK)
+    def the_assignee_returns_it(self, task: int, to: int) -> None:
+        self.returned(self.held.open_tasks[task % len(self.held.open_tasks)], to)
+
+    @precondition(lambda self: self.held.open_tasks)
+    @rule(form=PICK)
+    def it_comes_back_and_is_handed_in_again(self, form: int) -> None:
+        for one in self.held.open_tasks[:1]:
+            self.returned(one, 0)
+        for one in self.held.open_tasks[:1]:
+            if one.kind is Kind.REVISE:
+                self.attempt(self.decision(one, Decision.RESUBMIT, form))
+
+    def returned(self, one: Task, to: int) -> None:
+        possible = targets(self.definition, self.held, one)
+        if possible and Decision.RETURN in ALLOWED[one.kind]:
+            where = possible[to % len(possible)]
+            command = Decide(task=one.id, actor=one.assignee, decision=Decision.RETURN, opinion="因为", to=where)
+            assert self.attempt(command), f"S4: {one.assignee} can return it to {where}"
 
     @precondition(lambda self: self.held.open_tasks)
     @rule(task=PICK, deputy=PICK, decision=st.sampled_from(sorted(SPEAKING)))

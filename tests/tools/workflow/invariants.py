@@ -107,7 +107,8 @@ class Invariants(RuleBasedStateMachine):
 
     def check_urge(self, before: Request, command: Urge) -> None:
         task = before.task(command.task)
-        assert task is not None and command.actor == before.initiator
+        assert task is not None
+        assert command.actor == before.initiator, "I8: only the author urges"
         assert len(task.urged) < 5, "S15: five times in all"
         assert not task.urged or self.now - task.urged[-1] >= timedelta(hours=4), "S15: once in four hours"
         assert command.opens is None, "S15: never outside working hours"

@@ -26,7 +26,7 @@ SMALL = settings(max_examples=80, stateful_step_count=25, deadline=None, suppres
 Approvals.TestCase.settings = SMALL
 TestApprovals = Approvals.TestCase
 
-CAUGHT = settings(SMALL, max_examples=1_000, phases=[Phase.generate], database=None, derandomize=True)
+CAUGHT = settings(SMALL, max_examples=3_000, phases=[Phase.generate], database=None, derandomize=True)
 """As many as it takes: the first failure ends it."""
 
 
@@ -93,16 +93,16 @@ def by_number(event: Event) -> Event:
 KEEP, TELL, ASK = moving.Move.task, moving.Move.tell, moving.Move._ask
 SPEAK, DONE = moving.Move.speak, moving.Move.done
 BROKEN: Mapping[str, tuple[object, str, object, str]] = {
-    "anybody stands in": (authority, "_stands_in", lambda *_: True, "I2"),
+    "anybody stands in": (authority, "_stands_in", lambda *_: True, "I2|I6"),
     "deputies for ever": (authority, "_stands_in", lambda task, command, now: bool(command.standing), "I2|I6"),
     "deputies without a name": (moving.Move, "speak", nameless, "I6"),
-    "every task is everybody's": (authority, "check_task", open_to_all, "I2|I3|I6"),
+    "every task is everybody's": (authority, "check_task", open_to_all, "I2|I3|I6|S9"),
     "anybody can be asked": (authority, "refuse_people", anything, "I3|I5|S17|S9"),
     "who decided is forgotten": (authority, "deciders", lambda *_: frozenset(), "I5"),
-    "everybody is the author": (authority, "refuse_stranger", anything, "I8"),
+    "everybody is the author": (authority, "refuse_stranger", anything, "I3|I8"),
     "everybody reads": (authority, "refuse_reader", anything, "I8"),
     "the version drifts": (moving.Move, "done", drifting, "S2"),
-    "what was decided stays": (moving.Move, "_ask", remembered, "S3"),
+    "what was decided stays": (moving.Move, "_ask", remembered, "S3|I5"),
     "opinions change the form": (moving.Move, "speak", rewriting, "S5"),
     "silence rejects": (authority, "check_decision", silently, "S4|S6"),
     "the first vote decides": (moving, "verdict", first_vote, "S7"),
@@ -122,7 +122,7 @@ BROKEN: Mapping[str, tuple[object, str, object, str]] = {
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_machine_is_caught(broken: str) -> None:
     where, name, instead, caught = BROKEN[broken]
-    with patch.object(where, name, instead), pytest.raises(AssertionError, match=caught):
+    with patch.object(where, name, instead), pytest.raises(AssertionError, match=f"^({caught})[:,]"):
         run_state_machine_as_test(Approvals, settings=CAUGHT)
 
 

@@ -24,6 +24,7 @@ from tools.workflow.completing import Completing, Lists
 from tools.workflow.engine import Act, Assigned, Moved, Todo
 from tools.workflow.graph import after
 from tools.workflow.machine import apply
+from tools.workflow.moving import Applied
 from tools.workflow.process import Process
 from tools.workflow.remote.announce import EVERY_S, Announcer
 from tools.workflow.remote.api import Api, Value
@@ -115,16 +116,17 @@ class RemoteEngine:
                 return earlier
             found = await self._concerned(command)
             if not happened(found, command, key):
-                command, notices = await self._allowed(found, command, now, form)
+                command, applied = await self._allowed(found, command, now, form)
                 filled = command.filled if isinstance(command, Decide) else None
                 _refuse_unseen(filled or found.request.filled, seen)
                 record = Record(key=key, at=now, command=command, round=found.request.round)
                 await self._sure(self._told(found, command, record), found, record)
-                await self._announcer.queue(found.request.id, key, notices)
+                await self._announcer.queue(found.request.id, key, _unseen(command, applied))
             return await self._done(key, await self._settled(self._reader.again(found.instance)), command)
 
-    async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> None:
-        await self._allowed(await self._concerned(command), command, now, form)
+    async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> Moved:
+        command, applied = await self._allowed(await self._concerned(command), command, now, form)
+        return _moved(applied.request, command)
 
     async def task(self, task_id: str) -> Assigned:
         found = await self._reader.of_task(task_id)
@@ -187,8 +189,8 @@ class RemoteEngine:
 
     async def _allowed(
         self, found: Found, command: Act, now: datetime, form: Mapping[str, str] | None
-    ) -> tuple[Act, tuple[Notice, ...]]:
-        """The command as it may be carried out, and what people are told that no look at tasks would find."""
+    ) -> tuple[Act, Applied]:
+        """The command as it may be carried out, and on paper what comes of it."""
         if isinstance(command, AddSign):
             raise not_remote(CANNOT[AddSign])
         if isinstance(command, Withdraw) and found.request.status is Status.APPROVED:
@@ -196,8 +198,7 @@ class RemoteEngine:
         if isinstance(command, Decide) and _from_parallel(found, command):
             raise not_remote(CANNOT[Decide])
         command = await self._completing().act(found.process, found.request, command, now, form)
-        applied = apply(found.process.definition, found.request, command, now)
-        return command, applied.notices if isinstance(command, Urge | Comment | Cc) else ()
+        return command, apply(found.process.definition, found.request, command, now)
 
     async def _told(self, found: Found, command: Act, record: Record) -> None:
         """Tells the engine. Where that takes two calls, the record comes first and counts for nothing alone."""
@@ -314,6 +315,11 @@ def _moved(request: Request, command: Act | None) -> Moved:
         decision=decide.decision.value if decide else "",
         opinion=decide.opinion.strip() if decide else "",
     )
+
+
+def _unseen(command: Act, applied: Applied) -> tuple[Notice, ...]:
+    """What people are told that no look at tasks would find."""
+    return applied.notices if isinstance(command, Urge | Comment | Cc) else ()
 
 
 def _request_of(command: Act) -> str:

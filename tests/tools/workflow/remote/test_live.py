@@ -1,4 +1,5 @@
-"""Against a real engine, where there is one. It needs the shipped `leave.bpmn` deployed, and nothing is cleaned up.
+"""Against a real engine, where there is one. It needs the shipped `leave.bpmn` deployed (for Flowable, as
+`countersign processes export leave --flowable` writes it), and nothing is cleaned up.
 
 COUNTERSIGN_LIVE_FLOWABLE=http://localhost:8080/flowable-rest/service
 COUNTERSIGN_LIVE_CAMUNDA=http://localhost:8080/engine-rest
