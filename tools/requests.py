@@ -14,7 +14,7 @@ from tools.spec import Frozen, Note, Outcome, Picture, ToolError
 from tools.timeline import line, timeline_of
 from tools.tool import Tool, Use
 from tools.workflow.process import Process, summary_of
-from tools.workflow.state import Request, Status
+from tools.workflow.state import Kind, Request, Status
 
 
 class MyRequests(Frozen):
@@ -90,13 +90,17 @@ async def readable(use: Use, request_id: str) -> Request:
     """A request that the caller may read: as a participant, standing in for somebody it waits for, or administrator.
     Raises `no_request` otherwise, as if it were not there."""
     request = await use.desk.engine.request(request_id)
+    if await may_read(use, request):
+        return request
+    raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
+
+
+async def may_read(use: Use, request: Request) -> bool:
     caller = use.caller.person
     if caller.id in request.participants or "admin" in caller.roles:
-        return request
-    for person in request.waits_for:
-        if caller.id in await use.desk.engine.deputies(person, use.now):
-            return request
-    raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
+        return True
+    away = [t.assignee for t in request.open_tasks if t.kind is not Kind.REVISE]
+    return any([caller.id in await use.desk.engine.deputies(person, use.now) for person in dict.fromkeys(away)])
 
 
 async def described_request(use: Use, request: Request) -> dict[str, Any]:
