@@ -149,7 +149,7 @@ async def _model(outside: Outside) -> AsyncIterator[Finding]:
 
     async with open_model(outside.model_url, outside.model_key, outside.model_name, retries=0) as model:
         asked = {"role": "user", "content": "Call the tool echo with the word hello."}
-        reply = await model.reply([json.dumps(asked)], json.dumps([ECHO]), timeout_s=30)
+        reply = await model.reply([json.dumps(asked)], f'"tools":{json.dumps([ECHO])}', timeout_s=30)
     if any(one.name == "echo" for one in reply.calls):
         yield Finding("ok", "model", f"{outside.model_name} answers and calls tools")
     else:

@@ -79,6 +79,8 @@ class Trace(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    style: str = ""
+    """In which style of ReAct its messages are; empty before the first reply."""
     messages: list[str] = []
     """This run's own messages in the model's format, from the person's message on: each as JSON, which is what the
     model is sent and what is stored. Kept in a list of their own."""

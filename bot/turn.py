@@ -23,7 +23,7 @@ from bot.errors import ChatFailed, ModelDown
 from bot.events import Channel, Directory, Message, Post, Slot
 from bot.logs import bind
 from bot.react import prompt
-from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped, settle
+from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
 from bot.records import Draw, Last, Resume, Run, RunStatus
 from bot.show import Steps, receipt
 from bot.store.approvals import ask_for
@@ -131,7 +131,7 @@ class Turns:
 
     def _settled(self, run: Run, resume: Resume) -> bool:
         """How the call ended is in the run; False if it was already. Whatever is away from here on is news again."""
-        if not settle(run.trace, resume.uid, resume.status, resume.observation):
+        if not self.loop.settle(run.trace, resume.uid, resume.status, resume.observation):
             return False
         run.status, run.ask, run.told_down = RunStatus.RUNNING, None, False
         run.effects += [resume.effect] if resume.effect else []
@@ -203,7 +203,8 @@ class Turns:
         piece, because that is what every step sends."""
         run, caller, recalled = passage.run, passage.caller, passage.recalled
         cards = [(one.approval, one.tool) for one in recalled.waiting if one.run != run.id]
-        rules = json.dumps(prompt.system(caller, self._local(caller), cards), ensure_ascii=False)
+        manual = self.loop.style(run.trace).manual(self.loop.tools)
+        rules = json.dumps(prompt.system(caller, self._local(caller), cards, manual), ensure_ascii=False)
         return [",".join([rules, *recalled.history.sent(without=run.id)])]
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:

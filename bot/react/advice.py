@@ -24,7 +24,6 @@ log = logs.get(__name__)
 
 REASONS, REASON, ASKED = 3, 200, 6_000
 """At most so many reasons, of so many characters; characters of a request that are sent."""
-NO_TOOLS = "[]"
 LANGUAGES = {"zh": "Chinese", "en": "English"}
 RULES = """\
 You help a person who has to decide on a colleague's request. You do not decide, and nothing you write has any effect:
@@ -72,7 +71,7 @@ class Adviser:
         """What the model thinks of a request, given as (label, value) pairs. None: nothing usable in time."""
         try:
             async with asyncio.timeout(self.timeout_s):
-                reply = await self.model.reply(self._asked(facts, author, language), NO_TOOLS, timeout_s=self.timeout_s)
+                reply = await self.model.reply(self._asked(facts, author, language), "", timeout_s=self.timeout_s)
         except (ModelDown, ModelRefused, TimeoutError) as error:
             log.info("advice.none", error=type(error).__name__)
             return None

@@ -39,7 +39,7 @@ def _headers(client: AsyncOpenAI) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class OpenAIModel:
-    """Chat completions with native tool calls.
+    """Chat completions.
 
     The body of a request is put together from JSON that is there already, and goes straight to the endpoint with the
     SDK's headers over the SDK's connections: what the SDK itself does to each message, header and field of the answer
@@ -53,8 +53,8 @@ class OpenAIModel:
     temperature: float = 0.3
     retries: int = 1
 
-    async def reply(self, messages: Sequence[str], tools: str, *, timeout_s: float) -> Reply:
-        body = self._body(messages, tools)
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+        body = self._body(messages, extra)
         try:
             response = await self._straight(body, timeout_s) or await self._by_sdk(body, timeout_s)
             answer = json.loads(response.content)
@@ -95,10 +95,10 @@ class OpenAIModel:
             options={"timeout": timeout_s, "max_retries": max(self.retries - 1, 0)},
         )
 
-    def _body(self, messages: Sequence[str], tools: str) -> bytes:
+    def _body(self, messages: Sequence[str], extra: str) -> bytes:
         known = f'"model":{json.dumps(self.name)},"temperature":{self.temperature}'
-        offered = f',"tools":{tools}' if tools != "[]" else ""
-        return f'{{{known},"messages":[{",".join(messages)}]{offered}}}'.encode(errors="replace")
+        more = f",{extra}" if extra else ""
+        return f'{{{known},"messages":[{",".join(messages)}]{more}}}'.encode(errors="replace")
 
 
 def _failure(status: int) -> ModelDown | ModelRefused:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.cancel import Stop
 from bot.errors import ModelDown, ModelRefused
+from bot.react.decision import Act, Answer, Malformed, Proposed
 from bot.react.guards import Halt, Limits, Reason
 from bot.react.model import Model
-from bot.react.styles import native
-from bot.react.styles.native import Act, Answer, Malformed, Proposed
+from bot.react.style import Style
+from bot.react.styles.native import Native
 from bot.records import Call, CallStatus, Trace, fingerprint, fit
 from tools.spec import Gate, Note, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
@@ -72,12 +73,17 @@ class Loop:
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
     """Seconds, monotonic."""
-    schemas: str = field(init=False, repr=False)
-    """The tool cards as the endpoint takes them, as JSON: the same for every step of every run."""
+    styles: Sequence[Style] = (Native(),)
+    """The first is that of fresh runs; the others are known for runs that were begun in them."""
+    extras: Mapping[str, str] = field(init=False, repr=False)
+    """By style, what every request of every run has besides its messages."""
 
     def __post_init__(self) -> None:
-        schemas = [native.schema(tool) for tool in self.tools]
-        object.__setattr__(self, "schemas", json.dumps(schemas, ensure_ascii=False))
+        object.__setattr__(self, "extras", {style.name: style.body(self.tools) for style in self.styles})
+
+    def style(self, trace: Trace) -> Style:
+        """The style of a run: it ends in the one that it was begun in."""
+        return next((style for style in self.styles if style.name == trace.style), self.styles[0])
 
     async def run(
         self, run_id: str, head: Sequence[str], trace: Trace, use: Use, stopped: Stop
@@ -127,10 +133,12 @@ class Loop:
 
     async def _ask(self, messages: Sequence[str], trace: Trace) -> Act | Answer | Malformed:
         left = min(self.limits.reply_s, self.limits.left_s(trace))
-        reply = await self.model.reply(messages, self.schemas, timeout_s=max(left, 1.0))
+        style = self.style(trace)
+        reply = await self.model.reply(messages, self.extras[style.name], timeout_s=max(left, 1.0))
         trace.tokens_in += reply.tokens_in
         trace.tokens_out += reply.tokens_out
-        return native.decide(reply, most=self.limits.calls_per_reply)
+        trace.style = style.name
+        return style.decide(reply, most=self.limits.calls_per_reply)
 
     async def _act(self, run_id: str, trace: Trace, act: Act, use: Use) -> Event:
         """Runs what only reads, all at once; holds the first gated call for its button; refuses further ones."""
@@ -150,7 +158,7 @@ class Loop:
         self, trace: Trace, act: Act, results: Sequence[tuple[Call, Outcome | Plan | ToolError]], caller: str
     ) -> Event:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
-        trace.add(native.asked(act))
+        trace.add(self.style(trace).asked(act))
         steps = tuple(_step(call, one, caller) for call, one in results)
         paused, halt = list[Paused](), list[Halt]()
         for call, result in results:
@@ -163,7 +171,7 @@ class Loop:
                 halt += self._observe(trace, call, result)
         if halt:
             for one in paused:
-                settle(trace, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
+                self.settle(trace, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
             raise halt[0]
         return paused[0] if paused else Stepped(steps)
 
@@ -221,19 +229,18 @@ class Loop:
         except Halt as halt:
             return [halt]
         finally:
-            trace.add(native.observed(call.model_id, observation))
+            trace.add(self.style(trace).observed(call.model_id, observation))
         return []
 
-
-def settle(trace: Trace, uid: str, status: CallStatus, observation: dict[str, Any]) -> bool:
-    """Writes down how a gated call ended; False if it does not wait (any more)."""
-    for index, call in enumerate(trace.calls):
-        if call.uid == uid and call.status is CallStatus.AWAITING:
-            trace.calls[index] = replace(call, status=status)
-            trace.add(native.observed(call.model_id, bounded(observation)))
-            trace.failures = 0
-            return True
-    return False
+    def settle(self, trace: Trace, uid: str, status: CallStatus, observation: dict[str, Any]) -> bool:
+        """Writes down how a gated call ended; False if it does not wait (any more)."""
+        for index, call in enumerate(trace.calls):
+            if call.uid == uid and call.status is CallStatus.AWAITING:
+                trace.calls[index] = replace(call, status=status)
+                trace.add(self.style(trace).observed(call.model_id, bounded(observation)))
+                trace.failures = 0
+                return True
+        return False
 
 
 def written(result: Outcome | ToolError) -> str:

@@ -33,10 +33,10 @@ class Reply:
 
 
 class Model(Protocol):
-    async def reply(self, messages: Sequence[str], tools: str, *, timeout_s: float) -> Reply:
-        """One reply. `messages`: as JSON, one or several (with commas between) in each text; `tools`: the list of
-        their schemas as JSON. Written once, they are sent as they are with every step. Raises `ModelDown` when it may
-        work later, `ModelRefused` when it will not."""
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+        """One reply. `messages`: as JSON, one or several (with commas between) in each text; `extra`: further members
+        of the request as JSON (`"tools":[…]`), or nothing. Written once, they are sent as they are with every step.
+        Raises `ModelDown` when it may work later, `ModelRefused` when it will not."""
 
 
 Scripted = Reply | BaseException | Callable[[Messages], Awaitable[Reply]]
@@ -50,7 +50,7 @@ class ScriptedModel:
     script: list[Scripted]
     asked: list[Messages] = field(default_factory=list)
 
-    async def reply(self, messages: Sequence[str], tools: str, *, timeout_s: float) -> Reply:
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
         self.asked.append(json.loads(f"[{','.join(messages)}]"))
         turn = self.script.pop(0) if self.script else Reply(text="done")
         if isinstance(turn, BaseException):

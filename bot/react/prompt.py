@@ -30,11 +30,14 @@ You work in steps: think, call a tool, read its result, and go on until you can 
 """
 
 
-def system(caller: Caller, now: datetime, cards: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The system message: rules, today, whom you speak with (an id of the platform, not a name), open cards
-    (approval id, tool)."""
+def system(
+    caller: Caller, now: datetime, cards: Sequence[tuple[str, str]], manual: str = ""
+) -> dict[str, Any]:
+    """The system message: rules, how to reply (`Style.manual`), today, whom you speak with (an id of the platform, not
+    a name), open cards (approval id, tool)."""
     lines = [
         RULES,
+        *([manual] if manual else []),
         f"Today is {now:%Y-%m-%d} ({now:%A}), {now:%H:%M} in the person's time zone.",
         f"You speak with the person whose id is {caller.id}, language {caller.person.language}.",
     ]

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from bot.cancel import Stop
 from bot.errors import ModelDown, ModelRefused
 from bot.react.guards import Limits, Reason
-from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped, settle
+from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
 from bot.react.model import RawCall, Reply, Scripted, ScriptedModel
 from bot.records import CallStatus, Trace
 from tools.spec import Caller, Choice, Gate, Note, Outcome, Person, Plan, ToolError
@@ -121,10 +121,13 @@ async def test_reads_of_the_same_reply_run_and_a_second_gated_call_is_refused() 
     assert "one_at_a_time" in refused[0]["content"]
 
 
+LOOP = Loop(ScriptedModel([]), [])
+
+
 async def test_a_settled_call_is_followed_by_the_rest_of_the_run() -> None:
     _, _, trace, _ = await play([acts(call("pay", amount=5))])
-    assert settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
-    assert not settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5}), "once"
+    assert LOOP.settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
+    assert not LOOP.settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5}), "once"
     events, _, _, model = await play([Reply(text="paid")], trace=trace)
     assert events == [Final("paid")]
     assert model.asked[0][-1] == {"role": "tool", "tool_call_id": "call_0", "content": '{"paid": 5}'}

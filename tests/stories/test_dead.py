@@ -28,7 +28,7 @@ class Poisoned:
     def __init__(self, word: str = "毒") -> None:
         self.word, self.mended, self.asked = word, False, 0
 
-    async def reply(self, messages: Sequence[str], tools: str, *, timeout_s: float) -> Reply:
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
         self.asked += 1
         text = str(json.loads(messages[-1])["content"])
         if self.word in text and not self.mended:

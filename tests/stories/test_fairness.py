@@ -23,7 +23,7 @@ class Noted:
         self.order: list[str] = []
         self.go_on = asyncio.Event()
 
-    async def reply(self, messages: Sequence[str], tools: str, *, timeout_s: float) -> Reply:
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
         await self.go_on.wait()
         self.order.append(re.findall(r"(?:F|L|W)\d+", str(json.loads(messages[-1])["content"]))[-1])
         return Reply(text="好的。")

@@ -20,7 +20,7 @@ class Repeats:
     def __init__(self, office: Office) -> None:
         self.office = office
 
-    async def reply(self, messages: Sequence[str], tools: str, *, timeout_s: float) -> Reply:
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
         await self.office.answering.wait()
         return Reply(text="听到：" + str(json.loads(messages[-1])["content"]))
 

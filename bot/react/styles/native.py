@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bot.react.decision import Act, Answer, Decision, Malformed, Proposed
 from bot.react.model import Reply
 from tools.tool import Tool
 
@@ -21,33 +23,46 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
-    """One action the model asks for: arguments parsed as JSON, not yet validated."""
+class Native:
+    """Implements `Style`: the endpoint is given the tools, and the model calls them."""
 
-    model_id: str
-    tool: str
-    args: dict[str, Any]
-    reason: str
+    name: str = "native"
 
+    def body(self, tools: Sequence[Tool]) -> str:
+        return f'"tools":{json.dumps([schema(tool) for tool in tools], ensure_ascii=False)}' if tools else ""
 
-@dataclass(frozen=True, slots=True)
-class Act:
-    proposed: tuple[Proposed, ...]
+    def manual(self, tools: Sequence[Tool]) -> str:
+        return ""
 
+    def decide(self, reply: Reply, *, most: int) -> Decision:
+        """What the reply asks for. A reply that was cut off is never acted on."""
+        if reply.finish == "length":
+            return Malformed("Your reply was cut off by its length. Answer again, shorter.")
+        if len(reply.calls) > most:
+            return Malformed(f"You asked for {len(reply.calls)} tool calls at once; at most {most} are taken.")
+        if reply.calls:
+            return _act(reply)
+        text = reply.text.strip()
+        return Answer(text) if text else Malformed("Your reply was empty. Call a tool or answer the person.")
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    text: str
+    def asked(self, act: Act) -> dict[str, Any]:
+        """The assistant message of an action, as it goes back to the model."""
+        calls = [
+            {
+                "id": call.model_id,
+                "type": "function",
+                "function": {
+                    "name": call.tool,
+                    "arguments": json.dumps({"reason": call.reason, **call.args}, ensure_ascii=False),
+                },
+            }
+            for call in act.proposed
+        ]
+        return {"role": "assistant", "content": "", "tool_calls": calls}
 
-
-@dataclass(frozen=True, slots=True)
-class Malformed:
-    """A reply that cannot be used, and what the model is told about it."""
-
-    problem: str
-
-
-Decision = Act | Answer | Malformed
+    def observed(self, model_id: str, observation: str) -> dict[str, Any]:
+        """The message that carries an observation."""
+        return {"role": "tool", "tool_call_id": model_id, "content": observation}
 
 
 def schema(tool: Tool) -> dict[str, Any]:
@@ -66,18 +81,6 @@ def schema(tool: Tool) -> dict[str, Any]:
         "type": "function",
         "function": {"name": tool.name, "description": described, "parameters": parameters},
     }
-
-
-def decide(reply: Reply, *, most: int) -> Decision:
-    """What the reply asks for. A reply that was cut off is never acted on."""
-    if reply.finish == "length":
-        return Malformed("Your reply was cut off by its length. Answer again, shorter.")
-    if len(reply.calls) > most:
-        return Malformed(f"You asked for {len(reply.calls)} tool calls at once; at most {most} are taken.")
-    if reply.calls:
-        return _act(reply)
-    text = reply.text.strip()
-    return Answer(text) if text else Malformed("Your reply was empty. Call a tool or answer the person.")
 
 
 def _act(reply: Reply) -> Decision:
@@ -103,24 +106,3 @@ def _parsed(text: str) -> Any:
     """JSON, with halves of surrogate pairs replaced: its escapes can spell them, and no wire or store carries them."""
     written = json.dumps(json.loads(text), ensure_ascii=False)
     return json.loads(written.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-
-
-def asked(act: Act) -> dict[str, Any]:
-    """The assistant message of an action, as it goes back to the model."""
-    calls = [
-        {
-            "id": call.model_id,
-            "type": "function",
-            "function": {
-                "name": call.tool,
-                "arguments": json.dumps({"reason": call.reason, **call.args}, ensure_ascii=False),
-            },
-        }
-        for call in act.proposed
-    ]
-    return {"role": "assistant", "content": "", "tool_calls": calls}
-
-
-def observed(model_id: str, observation: str) -> dict[str, Any]:
-    """The message that carries an observation."""
-    return {"role": "tool", "tool_call_id": model_id, "content": observation}

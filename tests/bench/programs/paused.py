@@ -31,7 +31,7 @@ FORM = {
 class Asking:
     """A model that looks seven people up, one after another, then asks for leave."""
 
-    async def reply(self, messages: Sequence[str], tools: str, *, timeout_s: float) -> Reply:
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
         step = sum(json.loads(one)["role"] == "tool" for one in messages)
         name, args = "start_process", dict[str, Any](process="leave", form=FORM)
         if step < STEPS - 1:

@@ -39,7 +39,7 @@ SENT: Counter[str] = Counter()
 class Ordered:
     """A model that does what the message says: `plain`, `steps` or `leave <fortnights>`."""
 
-    async def reply(self, messages: Sequence[str], tools: str, *, timeout_s: float) -> Reply:
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
         said = [json.loads(one) for one in messages]
         begun = max(number for number, one in enumerate(said) if one["role"] == "user")
         step, order = len(said[begun:]) // 2, str(said[begun]["content"])

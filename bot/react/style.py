@@ -1,0 +1,34 @@
+"""A style of ReAct: how tools are offered to a model, how its replies are read, and how a run is told back to it.
+
+The styles are in `bot.react.styles`; each turns a reply into one `Decision` and raises nothing, whatever is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from bot.react.decision import Act, Decision
+from bot.react.model import Reply
+from tools.tool import Tool
+
+
+class Style(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def body(self, tools: Sequence[Tool]) -> str:
+        """What a request has besides its messages: members of its JSON body, with commas between, or nothing."""
+
+    def manual(self, tools: Sequence[Tool]) -> str:
+        """What the system message says about replies, and about tools where the endpoint is not given them. The same
+        for every run, so that providers cache it."""
+
+    def decide(self, reply: Reply, *, most: int) -> Decision:
+        """What a reply asks for; `most`: calls of one reply."""
+
+    def asked(self, act: Act) -> dict[str, Any]:
+        """The assistant's message of an action, as it goes back to the model."""
+
+    def observed(self, model_id: str, observation: str) -> dict[str, Any]:
+        """The message that carries an observation."""
