@@ -14,6 +14,7 @@ from tools.facts import form_inputs, request_facts
 from tools.names import name_of, names_of, the_one
 from tools.nodes import node_words
 from tools.paging import PAGE
+from tools.requests import summarised
 from tools.spec import Choice, Fact, Frozen, Gate, Note, Outcome, Person, Plan, ToolError
 from tools.spec import Field as Input
 from tools.timeline import MODES
@@ -22,7 +23,7 @@ from tools.workflow.authority import refuse_closed, targets
 from tools.workflow.commands import Where, Withdraw
 from tools.workflow.engine import Assigned
 from tools.workflow.graph import Mode
-from tools.workflow.process import Process, summary_of
+from tools.workflow.process import Process
 from tools.workflow.state import Decision, Kind
 
 WHERE_CHOICES = (
@@ -185,7 +186,6 @@ async def _steps_back(use: Use, process: Process, assigned: Assigned) -> tuple[t
 
 async def _listed(use: Use, person: Person, assigned: Assigned) -> dict[str, Any]:
     task, request = assigned.task, assigned.request
-    process = await use.desk.engine.process_of(request)
     stands_in = {"for": await name_of(use.desk.directory, task.assignee)} if task.assignee != person.id else {}
     return {
         "task": task.id,
@@ -193,7 +193,7 @@ async def _listed(use: Use, person: Person, assigned: Assigned) -> dict[str, Any
         "process": request.process,
         "kind": task.kind.value,
         "requester": await name_of(use.desk.directory, request.initiator),
-        "summary": summary_of(process, request.filled, "en"),
+        "summary": await summarised(use, request),
         "since": task.since.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
         **stands_in,
     }

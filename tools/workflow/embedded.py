@@ -7,10 +7,11 @@ the machine's verdict; everything kept in one step, or, if somebody else was fas
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TypeVar
 
@@ -41,7 +42,7 @@ from tools.workflow.moving import Applied
 from tools.workflow.policy import Row
 from tools.workflow.process import Process, compile_process
 from tools.workflow.state import SYSTEM, Delegation, Filled, Kind, Request
-from tools.workflow.store import Change, Conflict, OutboxEvent, Store
+from tools.workflow.store import Change, Conflict, OutboxEvent, Store, milliseconds
 
 T = TypeVar("T")
 
@@ -49,6 +50,10 @@ TRIES = 100
 """How often a command is tried against other writers; each round at least one of them gets through."""
 DUE = 100
 """Timers that go off in one round."""
+LATER = timedelta(hours=1)
+"""How long a timer is put off whose request cannot be read: it neither stands before the others nor is lost."""
+
+log = logging.getLogger(__name__)
 
 
 class EmbeddedEngine:
@@ -150,14 +155,21 @@ class EmbeddedEngine:
         return await self._carried_out(request_id, key, now, complete)
 
     async def tick(self, now: datetime) -> int:
-        due = await self._store.due(int(now.timestamp() * 1000), DUE)
+        due = await self._store.due(milliseconds(now), DUE)
         for member in due:
-            what, _, rest = member.partition("|")
-            if what == "away":
-                await self._away_begins(member, *rest.split("|"))
-            else:
-                await self._fire(member, Fire(task=what, timer=rest), now)
+            try:
+                await self._goes_off(member, now)
+            except (ValueError, LookupError) as error:  # a request, or its version, that cannot be read any more
+                log.error("timer %s is put off: %s", member, error)
+                await self._store.put_off(member, milliseconds(now + LATER))
         return len(due)
+
+    async def _goes_off(self, member: str, now: datetime) -> None:
+        what, _, rest = member.partition("|")
+        if what == "away":
+            await self._away_begins(member, *rest.split("|"))
+        else:
+            await self._fire(member, Fire(task=what, timer=rest), now)
 
     async def _fire(self, member: str, command: Fire, now: datetime) -> None:
         async def complete(process: Process, request: Request) -> Fire:

@@ -91,6 +91,11 @@ class MemoryStore:
     async def forget_timer(self, member: str) -> None:
         self.lists.get(("timers", ""), {}).pop(member, None)
 
+    async def put_off(self, member: str, until_ms: int) -> None:
+        timers = self.lists.get(("timers", ""), {})
+        if member in timers:
+            timers[member] = until_ms
+
     async def numbers(self) -> Mapping[str, int]:
         return dict(self.last)
 

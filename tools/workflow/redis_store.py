@@ -118,6 +118,9 @@ class RedisStore:
     async def forget_timer(self, member: str) -> None:
         await self._fetch(self._redis.zrem(self._key("timers"), member))
 
+    async def put_off(self, member: str, until_ms: int) -> None:
+        await self._fetch(self._redis.zadd(self._key("timers"), {member: until_ms}, xx=True))
+
     async def numbers(self) -> Mapping[str, int]:
         return _numbers(await self._fetch(self._redis.hgetall(self._key("numbers"))))
 

@@ -168,6 +168,9 @@ class Store(Protocol):
 
     async def forget_timer(self, member: str) -> None: ...
 
+    async def put_off(self, member: str, until_ms: int) -> None:
+        """A timer, if it is still there."""
+
     async def numbers(self) -> Mapping[str, int]:
         """Prefix → last request number."""
 

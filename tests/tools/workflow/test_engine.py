@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +26,7 @@ from tests.tools.office import (
 )
 from tools.spec import ToolError
 from tools.workflow.commands import AddSign, Cc, Comment, Decide, Transfer, Urge, Where, Withdraw
-from tools.workflow.embedded import EmbeddedEngine
+from tools.workflow.embedded import DUE, LATER, EmbeddedEngine
 from tools.workflow.engine import Act
 from tools.workflow.memory_store import MemoryStore
 from tools.workflow.process import Process, compile_process, shipped
@@ -148,6 +149,28 @@ async def test_s14_a_timer_that_is_found_twice_goes_off_once(store: Store) -> No
     told = [e.kind for e in await engine.outbox(100)]
     assert (told.count("reminded"), told.count("escalated")) == (1, 1)
     assert await engine.tick(NOW + timedelta(days=4)) == 0
+
+
+def unreadable(process: Process) -> Process:
+    """A version that is kept, and that no compiler reads again."""
+    return replace(process, bpmn=b"<bpmn/>", definition=process.definition.model_copy(update={"version": "0" * 64}))
+
+
+async def test_what_cannot_be_read_stops_no_clock(store: Store) -> None:
+    leave, expense = shipped()
+    before = EmbeddedEngine(store, [leave, unreadable(expense)], People())
+    for n in range(DUE + 1):
+        await before.start("expense", TAXI, "U1", f"{n}", NOW)
+    await before.start("leave", SICK, "U1", "later", NOW + timedelta(minutes=1))
+    engine = EmbeddedEngine(store, [leave], People())
+    later = NOW + timedelta(days=4)
+    while await engine.tick(later):
+        pass
+    told = [(e.kind, e.data["request"]) for e in await engine.outbox(1000) if e.kind in ("reminded", "escalated")]
+    assert told == [("reminded", "L-0001"), ("escalated", "L-0001")], "nothing stood before it"
+    assert await engine.tick(later + timedelta(minutes=59)) == 0
+    await EmbeddedEngine(store, [leave, unreadable(expense)], People()).tick(later + LATER)
+    assert (await engine.request("E-0001")).tasks[0].fired, "and nothing is lost"
 
 
 @pytest.mark.parametrize("most", [20, None])
