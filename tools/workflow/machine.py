@@ -125,9 +125,11 @@ def _add_sign(move: Move, command: AddSign, task: Task) -> None:
     if task.kind is not Kind.APPROVE or not command.people or len(command.people) > authority.MOST_ADDED:
         raise ToolError("bad_decision", f"nobody, or too many people, to ask at task {task.id}")
     authority.refuse_people(move.definition, move.request, task, command.people, "people")
+    if command.actor in command.people:  # a deputy, who has a say here already
+        raise ToolError("asked_already", "nobody asks themselves to decide as well", field="people")
     seat = seat_of(authority.visit_of(move.request, task).ballot, task.seat)
-    if seat and command.where is Where.BESIDE and seat.beside:
-        raise ToolError("asked_already", "somebody is asked beside this person already")
+    if seat and getattr(seat, command.where):  # what was said there would be lost
+        raise ToolError("asked_already", f"somebody was asked {command.where} this person already", field="where")
     added = move.ballot(command.mode, command.people)
     if command.where is not Where.AFTER:
         move.speak(task, command, "add_sign", command.opinion)
