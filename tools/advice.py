@@ -33,6 +33,7 @@ ADVICE: Mapping[str, str] = {
     "no_request": "Check the number with my_requests.",
     "task_closed": "Say that it has been decided already; do not try again.",
     "own_request": "Say that nobody decides on their own request.",
+    "not_concerned": "Say that they may read the request, but not comment on it or tell others.",
     "not_assignee": "Say whose decision it is.",
     "bad_decision": "Use only what the task offers.",
     "missing_opinion": "Ask why it is rejected or returned.",

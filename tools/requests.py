@@ -16,7 +16,7 @@ from tools.timeline import line, timeline_of
 from tools.tool import Tool, Use
 from tools.workflow.graph import DefinitionRefused
 from tools.workflow.process import Process, summary_of
-from tools.workflow.state import Request, Status
+from tools.workflow.state import Kind, Request, Status
 
 
 UNREADABLE = "cannot be shown: its version of the process cannot be read here; an administrator has to look"
@@ -94,13 +94,14 @@ async def _path_of(use: Use, request_id: str) -> Outcome:
 
 
 async def readable(use: Use, request_id: str) -> Request:
-    """A request that the caller may read: as a participant, standing in for somebody it waits for, or administrator.
-    Raises `no_request` otherwise, as if it were not there."""
+    """A request that the caller may read: as a participant, standing in for somebody who is asked about it, or as an
+    administrator. An author's deputy does not read what is the author's own. Raises `no_request` otherwise, as if it
+    were not there."""
     request = await use.desk.engine.request(request_id)
     caller = use.caller.person
     if caller.id in request.participants or "admin" in caller.roles:
         return request
-    for person in request.waits_for:
+    for person in dict.fromkeys(t.assignee for t in request.open_tasks if t.kind is not Kind.REVISE):
         if caller.id in await use.desk.engine.deputies(person, use.now):
             return request
     raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])

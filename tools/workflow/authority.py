@@ -145,10 +145,12 @@ def _too_soon(code: str, why: str, at: datetime, now: datetime) -> ToolError:
     return ToolError(code, f"{why}; it works again at {when}", at=when)
 
 
-def refuse_reader(request: Request, actor: str) -> None:
-    """Raises `no_request` for whom it does not concern, as if it were not there."""
+def refuse_onlooker(request: Request, actor: str) -> None:
+    """Whom a request does not concern neither speaks about it nor tells others, even where they may read it. Whether
+    they may is asked before, where roles and deputies are known: `tools.requests.readable`."""
     if actor not in request.participants:
-        raise ToolError("no_request", f"there is no request {request.id!r}", request=request.id)
+        message = f"only those whom {request.id} concerns comment on it or tell others"
+        raise ToolError("not_concerned", message, request=request.id)
 
 
 def refuse_withdrawal(request: Request, actor: str) -> None:

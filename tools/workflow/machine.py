@@ -156,7 +156,7 @@ def _urge(move: Move, task: Task) -> None:
 
 
 def _comment(move: Move, command: Comment) -> None:
-    authority.refuse_reader(move.request, command.actor)
+    authority.refuse_onlooker(move.request, command.actor)
     if not command.text.strip():
         raise ToolError("missing_field", "the comment is empty", ask=True, field="text", label=COMMENT)
     said = Opinion(task="", node="", by=command.actor, at=move.now, decision="comment", text=command.text.strip())
@@ -167,7 +167,7 @@ def _comment(move: Move, command: Comment) -> None:
 
 
 def _cc(move: Move, command: Cc) -> None:
-    authority.refuse_reader(move.request, command.actor)
+    authority.refuse_onlooker(move.request, command.actor)
     if len(command.people) > authority.MOST_ADDED or not move.inform(command.people, command.actor):
         raise ToolError("told_already", "everybody named knows of it already")
 
