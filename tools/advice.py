@@ -45,6 +45,8 @@ ADVICE: Mapping[str, str] = {
     "not_running": "Say that the request has ended, and how.",
     "not_yours": "Say that only the person who made the request can do that.",
     "withdrawing": "Say that the withdrawal waits for agreement already.",
+    "kept_lately": "Say when they can ask again.",
+    "kept_enough": "Say so; offer send_email instead.",
     "own_task": "Say that the request waits for its author: resubmit_request or withdraw_request.",
     "urged_lately": "Say when it works again.",
     "urged_late": "Say when their working hours begin.",

@@ -11,13 +11,15 @@ from datetime import datetime, timedelta
 
 from tools.spec import ToolError
 from tools.workflow.ballots import everybody, seat_of
-from tools.workflow.commands import Decide, TaskCommand, Urge
+from tools.workflow.commands import Decide, TaskCommand, Urge, Withdraw
 from tools.workflow.graph import Definition, NodeKind
-from tools.workflow.state import ALLOWED, Decision, Delegation, Kind, Request, Status, Task, Visit
+from tools.workflow.state import ALLOWED, REVOKING, Decision, Delegation, Kind, Request, Status, Task, Visit
 
 URGE_EVERY = timedelta(hours=4)
 URGES = 5
 """Of one task, in all."""
+ASK_EVERY, ASKS = timedelta(hours=4), 5
+"""After a withdrawal was not agreed to; and how often that may happen."""
 MOST_ADDED = 20
 """People that one add sign, or one cc, may name."""
 
@@ -153,12 +155,33 @@ def refuse_onlooker(request: Request, actor: str) -> None:
         raise ToolError("not_concerned", message, request=request.id)
 
 
-def refuse_withdrawal(request: Request, actor: str) -> None:
-    refuse_stranger(request, actor)
-    if request.status is Status.REVOKING:
+def refuse_withdrawal(request: Request, command: Withdraw, now: datetime) -> None:
+    """The moment it works again is told in the zone of `now`."""
+    refuse_stranger(request, command.actor)
+    if request.status is Status.REVOKING and not command.agree:
         raise ToolError("withdrawing", f"the withdrawal of {request.id} waits for agreement", request=request.id)
-    if request.status is not Status.APPROVED:
+    if request.status is Status.APPROVED:
+        _refuse_asking_again(request, now)
+    else:
         refuse_ended(request)
+
+
+def _refuse_asking_again(request: Request, now: datetime) -> None:
+    refused = [o.at for o in request.opinions if o.node == REVOKING and o.decision == Decision.REJECT]
+    if len(refused) >= ASKS:
+        raise ToolError("kept_enough", f"{ASKS} times nobody agreed to withdraw {request.id}", most=ASKS)
+    if refused and refused[-1] + ASK_EVERY > now:
+        message = "its withdrawal was not agreed to less than 4 hours ago"
+        raise _too_soon("kept_lately", message, refused[-1] + ASK_EVERY, now)
+
+
+def last_approvers(request: Request) -> tuple[str, ...]:
+    """Who approved at the node that was decided last, in this round and since the last return to an earlier step."""
+    said = [o for o in request.opinions if o.round == request.round]
+    returns = [n for n, o in enumerate(said, 1) if o.decision == Decision.RETURN]
+    counting = [o for o in said[max(returns, default=0) :] if o.node in request.decisions]
+    approvals = [o for o in counting if o.decision == Decision.APPROVE]
+    return tuple(dict.fromkeys(o.on_behalf or o.by for o in approvals if o.node == approvals[-1].node))
 
 
 def refuse_delegation(delegation: Delegation, known: Iterable[Delegation], now: datetime) -> None:

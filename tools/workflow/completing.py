@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tools.ports import Directory
 from tools.spec import Person, ToolError
-from tools.workflow.authority import refuse_people
+from tools.workflow import authority
 from tools.workflow.calendar import Calendar
 from tools.workflow.commands import AddSign, Cc, Comment, Decide, Fire, Transfer, Urge, Withdraw
 from tools.workflow.engine import Act
@@ -104,12 +104,13 @@ class Completing:
                 return command
 
     async def fire(self, definition: Definition, request: Request, command: Fire) -> Fire:
-        """With who gets the task that waited too long."""
+        """With who gets the task that waited too long: nobody who had it already."""
         task = request.task(command.task)
         if task is None or not task.open:
             return command
+        had = {t.assignee for t in request.tasks if t.seat == task.seat}
         async for person in self._above(task.assignee):
-            if _eligible(definition, request, task, person):
+            if person not in had and _eligible(definition, request, task, person):
                 return command.model_copy(update={"manager": person})
         return command
 
@@ -139,13 +140,12 @@ class Completing:
                 raise ToolError("unknown_person", message, ask=True, field=field, name=person[:60])
 
     async def _who_agrees(self, request: Request) -> tuple[str, ...]:
-        """To the withdrawal of what is approved: who approved it last, else who is above its author."""
-        if request.status is not Status.APPROVED:
+        """To the withdrawal of what is approved: who approved it last, else who is above its author. Nobody is asked
+        while all who were asked before are here."""
+        asked = [await self._here(p) for p in request.waits_for]
+        if request.status not in (Status.APPROVED, Status.REVOKING) or (asked and all(asked)):
             return ()
-        approvals = [o for o in request.opinions if o.decision == Decision.APPROVE and o.node in request.decisions]
-        last = dict.fromkeys(o.on_behalf or o.by for o in approvals if o.node == approvals[-1].node)
-        here = [p for p in last if await self._here(p)]
-        if here:
+        if here := [p for p in authority.last_approvers(request) if await self._here(p)]:
             return tuple(here)
         above = [p async for p in self._above(request.initiator) if p != request.initiator]
         return tuple(above[:1])
@@ -182,7 +182,7 @@ def _author(people: Sequence[Person], initiator: str) -> Person:
 
 def _eligible(definition: Definition, request: Request, task: Task, person: str) -> bool:
     try:
-        refuse_people(definition, request, task, [person], "manager")
+        authority.refuse_people(definition, request, task, [person], "manager")
     except ToolError:
         return False
     return True

@@ -52,7 +52,7 @@ def apply(definition: Definition, request: Request | None, command: Command, now
         case AddSign():
             _add_sign(move, command, authority.check_task(definition, request, command, now))
         case Withdraw():
-            _withdraw(move, command)
+            _withdraw(move, command, now)
         case Urge():
             _urge(move, authority.check_urge(request, command, now))
         case Comment():
@@ -140,13 +140,15 @@ def _add_sign(move: Move, command: AddSign, task: Task) -> None:
     move.seat(task, vote=Decision.APPROVE.value, after=added)
 
 
-def _withdraw(move: Move, command: Withdraw) -> None:
-    authority.refuse_withdrawal(move.request, command.actor)
-    if move.request.status is not Status.APPROVED:
+def _withdraw(move: Move, command: Withdraw, now: datetime) -> None:
+    """What is approved needs agreement; whoever was asked for it before has left."""
+    authority.refuse_withdrawal(move.request, command, now)
+    if move.request.status not in (Status.APPROVED, Status.REVOKING):
         move.finish(Status.WITHDRAWN, text=command.reason)
         return
     if not command.agree or command.actor in command.agree:
         raise ToolError("no_level", "nobody can agree to the withdrawal", label={"zh": "撤回", "en": "the withdrawal"})
+    move.close_all("settled")
     move.visit(REVOKING, Kind.REVOKE, Mode.ALL, command.agree, Status.REVOKING)
 
 
