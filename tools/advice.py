@@ -25,6 +25,7 @@ ADVICE: Mapping[str, str] = {
     "overlap": "Say which request covers these days already; ask for other days, or whether to withdraw that one.",
     "no_balance": "Say how many days are left; ask for fewer days or another kind of leave.",
     "own_person": "Ask for somebody else, or leave the field out.",
+    "too_many": "Ask for fewer people.",
     "too_long": "Ask for a shorter text, or shorten it and show it.",
     "own_approver": "Ask for somebody else: nobody approves their own request.",
     "own_level": "Say that one person cannot decide two levels and ask for another approver.",
@@ -82,7 +83,7 @@ FORM = (
     "missing_field", "unknown_field", "unknown_person", "ambiguous_person", "bad_choice", "bad_date",
     "in_the_past", "too_far_ahead", "end_before_start", "span_too_long", "zero_days", "bad_amount",
     "too_precise", "two_currencies", "too_long", "own_approver", "own_level", "no_level",
-    "bad_number", "bad_attachment", "overlap", "no_balance", "own_person",
+    "bad_number", "bad_attachment", "overlap", "no_balance", "own_person", "too_many",
 )  # fmt: skip
 """What filling a form in may raise."""
 ENGINE = ("engine_down", "engine_refused", "engine_failed", "not_remote", "not_deployed", "no_engine_user")

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from tools.names import described, the_one
 from tools.spec import Person, ToolError
+from tools.workflow.authority import MOST_ADDED
 from tools.workflow.expressions import Value
 from tools.workflow.forms import PERSONS, FieldKind, Form, FormField, Level, refuse_missing
 from tools.workflow.graph import Definition, Node, NodeKind, Topic
@@ -49,7 +50,11 @@ def with_people(
 def _ids(field: FormField, text: str, people: Sequence[Person], author: Person, decides: bool) -> str:
     """The persons that a text names, as ids with commas between."""
     parts = SEVERAL.split(text) if field.kind is FieldKind.PEOPLE else [text]
-    found = [the_one(people, part, field=field.name).id for part in parts if part.strip()]
+    named = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    if len(named) > MOST_ADDED:
+        message = f"{field.name}: {len(named)} people are named, at most {MOST_ADDED}; ask for fewer"
+        raise ToolError("too_many", message, ask=True, field=field.name, label=field.label.both, most=MOST_ADDED)
+    found = [the_one(people, part, field=field.name).id for part in named]
     if author.id in found and decides:
         message = f"{field.name}: nobody approves their own request; ask for somebody else"
         raise ToolError("own_approver", message, ask=True, field=field.name)

@@ -13,7 +13,7 @@ from tools.spec import ToolError
 from tools.workflow.ballots import everybody, seat_of
 from tools.workflow.commands import Decide, TaskCommand, Urge, Withdraw
 from tools.workflow.graph import Definition, NodeKind
-from tools.workflow.state import ALLOWED, REVOKING, Decision, Delegation, Kind, Request, Status, Task, Visit
+from tools.workflow.state import ALLOWED, REVOKING, Decision, Delegation, Filled, Kind, Request, Status, Task, Visit
 
 URGE_EVERY = timedelta(hours=4)
 URGES = 5
@@ -21,7 +21,7 @@ URGES = 5
 ASK_EVERY, ASKS = timedelta(hours=4), 5
 """After a withdrawal was not agreed to; and how often that may happen."""
 MOST_ADDED = 20
-"""People that one add sign, or one cc, may name."""
+"""People that one add sign, one cc, or one field of a form, may name."""
 
 
 def task_of(request: Request, task_id: str) -> Task:
@@ -182,6 +182,12 @@ def last_approvers(request: Request) -> tuple[str, ...]:
     counting = [o for o in said[max(returns, default=0) :] if o.node in request.decisions]
     approvals = [o for o in counting if o.decision == Decision.APPROVE]
     return tuple(dict.fromkeys(o.on_behalf or o.by for o in approvals if o.node == approvals[-1].node))
+
+
+def refuse_unseen(filled: Filled, seen: str) -> None:
+    """`seen`: `Filled.sha` of what was confirmed; empty for what shows no form."""
+    if seen and filled.sha != seen:
+        raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")
 
 
 def refuse_delegation(delegation: Delegation, known: Iterable[Delegation], now: datetime) -> None:

@@ -18,7 +18,7 @@ from typing import TypeVar
 from tools.names import name_of
 from tools.ports import Directory
 from tools.spec import ToolError
-from tools.workflow.authority import refuse_delegation
+from tools.workflow.authority import refuse_delegation, refuse_unseen
 from tools.workflow.calendar import Calendar
 from tools.workflow.commands import (
     Cc,
@@ -106,7 +106,7 @@ class EmbeddedEngine:
             await self._keep(used)
             try:
                 filled = await self._completing.form(used, form, initiator, now, own=found.own)
-                _refuse_unseen(filled, seen)
+                refuse_unseen(filled, seen)
             except ToolError:  # it may have been started meanwhile, by this very command
                 if (answer := (await self._store.opening(key, initiator)).answer) is None:
                     raise
@@ -128,8 +128,8 @@ class EmbeddedEngine:
     ) -> Moved:
         async def complete(process: Process, request: Request) -> Act:
             complete = await self._completing.act(process, request, command, now, form)
-            if isinstance(complete, Decide):
-                _refuse_unseen(complete.filled or request.filled, seen)
+            resubmitted = complete.filled if isinstance(complete, Decide) else None
+            refuse_unseen(resubmitted or request.filled, seen)
             return complete
 
         return await self._carried_out(_request_of(command), key, now, complete, _absent(command))
@@ -335,11 +335,6 @@ def _sure(key: str) -> str:
     if not key:
         raise ValueError("a command needs an idempotency key")
     return key
-
-
-def _refuse_unseen(filled: Filled, seen: str) -> None:
-    if seen and filled.sha != seen:
-        raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")
 
 
 def _request_of(command: Act | Fire) -> str:

@@ -315,6 +315,14 @@ async def test_what_was_confirmed_is_what_starts(engine: EmbeddedEngine) -> None
     assert (await engine.start("leave", LONG, "U1", "b", NOW, seen)).status is Status.WAITING
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_whatever_is_done_is_done_to_what_was_seen(engine: EmbeddedEngine, command: str) -> None:
+    await engine.start("leave", LONG, "U1", "start", NOW)
+    seen = (await engine.request("L-0001")).filled.sha
+    assert await refusal(engine.act(COMMANDS[command], "a", NOW, seen="another form")) == "request_changed"
+    assert (await engine.act(COMMANDS[command], "b", NOW, seen=seen)).request == "L-0001"
+
+
 async def test_nothing_is_announced_to_those_who_did_it_themselves(engine: EmbeddedEngine) -> None:
     await engine.start("leave", {**SHORT, "start_date": "2026-11-30", "end_date": "2026-11-30"}, "U1", "a", NOW)
     assert await engine.outbox(10) == []
