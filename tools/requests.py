@@ -18,7 +18,6 @@ from tools.workflow.graph import DefinitionRefused
 from tools.workflow.process import Process, summary_of
 from tools.workflow.state import Kind, Request, Status
 
-
 UNREADABLE = "cannot be shown: its version of the process cannot be read here; an administrator has to look"
 
 log = logging.getLogger(__name__)

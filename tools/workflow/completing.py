@@ -81,11 +81,18 @@ class Completing:
         return await self._lists.load_all(known)
 
     async def act(
-        self, process: Process, request: Request, command: Act, now: datetime, form: Mapping[str, str] | None
+        self,
+        process: Process,
+        request: Request,
+        command: Act,
+        now: datetime,
+        form: Mapping[str, str] | None,
+        own: Sequence[str] | None = None,
     ) -> Act:
+        """`own`: as for `form`."""
         match command:
             case Decide():
-                filled = await self._again(process, request, command, now, form)
+                filled = await self._again(process, request, command, now, form, own)
                 return await self._standing(request, command.model_copy(update={"filled": filled}), now)
             case Transfer(person=person):
                 await self._known([person], "person")
@@ -115,13 +122,19 @@ class Completing:
         return command
 
     async def _again(
-        self, process: Process, request: Request, command: Decide, now: datetime, form: Mapping[str, str] | None
+        self,
+        process: Process,
+        request: Request,
+        command: Decide,
+        now: datetime,
+        form: Mapping[str, str] | None,
+        own: Sequence[str] | None,
     ) -> Filled | None:
         """The form of a resubmission."""
         if command.decision is not Decision.RESUBMIT or command.actor != request.initiator:
             return None
         changed = {**request.filled.values, **(form or {})}
-        return await self.form(process, changed, request.initiator, now, besides=request.id)
+        return await self.form(process, changed, request.initiator, now, besides=request.id, own=own)
 
     async def _standing(self, request: Request, command: Act, now: datetime) -> Act:
         """With the delegation by which somebody else than the assignee acts, if there is one."""

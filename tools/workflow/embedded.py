@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tools.names import name_of
 from tools.ports import Directory
@@ -41,8 +41,8 @@ from tools.workflow.migration import refuse_migration
 from tools.workflow.moving import Applied
 from tools.workflow.policy import Row
 from tools.workflow.process import Process, compile_process
-from tools.workflow.state import SYSTEM, Delegation, Filled, Kind, Request
-from tools.workflow.store import Change, Conflict, OutboxEvent, Store, milliseconds
+from tools.workflow.state import SYSTEM, Decision, Delegation, Filled, Kind, Request
+from tools.workflow.store import Change, Conflict, OutboxEvent, Own, Store, milliseconds
 
 T = TypeVar("T")
 
@@ -54,6 +54,14 @@ LATER = timedelta(hours=1)
 """How long a timer is put off whose request cannot be read: it neither stands before the others nor is lost."""
 
 log = logging.getLogger(__name__)
+
+
+class Ready(NamedTuple):
+    """A command with all that it needs from outside."""
+
+    command: Command
+    forms: int | None = None
+    """As `Change.forms`."""
 
 
 class EmbeddedEngine:
@@ -105,7 +113,7 @@ class EmbeddedEngine:
             used = _named(process, await self._current(found.deployed))
             await self._keep(used)
             try:
-                filled = await self._completing.form(used, form, initiator, now, own=found.own)
+                filled = await self._completing.form(used, form, initiator, now, own=found.own.requests)
                 refuse_unseen(filled, seen)
             except ToolError:  # it may have been started meanwhile, by this very command
                 if (answer := (await self._store.opening(key, initiator)).answer) is None:
@@ -119,18 +127,21 @@ class EmbeddedEngine:
                 initiator=initiator,
                 filled=filled,
             )
-            return await self._kept_as(key, None, used.definition, apply(used.definition, None, command, now))
+            applied = apply(used.definition, None, command, now)
+            forms = found.own.forms if used.form.days else None
+            return await self._kept_as(key, None, used.definition, applied, forms)
 
         return await self._again(attempt)
 
     async def act(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
     ) -> Moved:
-        async def complete(process: Process, request: Request) -> Act:
-            complete = await self._completing.act(process, request, command, now, form)
+        async def complete(process: Process, request: Request) -> Ready:
+            own = await self._own(process, request, command)
+            complete = await self._completing.act(process, request, command, now, form, own.requests if own else None)
             resubmitted = complete.filled if isinstance(complete, Decide) else None
             refuse_unseen(resubmitted or request.filled, seen)
-            return complete
+            return Ready(complete, own.forms if own else None)
 
         return await self._carried_out(_request_of(command), key, now, complete, _absent(command))
 
@@ -147,10 +158,10 @@ class EmbeddedEngine:
         `not_ready`."""
         await self._keep(process)
 
-        async def complete(before: Process, request: Request) -> Migrate:
+        async def complete(before: Process, request: Request) -> Ready:
             refuse_migration(before, process, request, await self.events(request.id))
             new = process.definition.version
-            return Migrate(request=request.id, actor=actor, definition=new, form=process.form_version)
+            return Ready(Migrate(request=request.id, actor=actor, definition=new, form=process.form_version))
 
         return await self._carried_out(request_id, key, now, complete)
 
@@ -172,8 +183,8 @@ class EmbeddedEngine:
             await self._fire(member, Fire(task=what, timer=rest), now)
 
     async def _fire(self, member: str, command: Fire, now: datetime) -> None:
-        async def complete(process: Process, request: Request) -> Fire:
-            return await self._completing.fire(process.definition, request, command)
+        async def complete(process: Process, request: Request) -> Ready:
+            return Ready(await self._completing.fire(process.definition, request, command))
 
         try:
             await self._carried_out(_request_of(command), f"timer:{member}", now, complete)
@@ -186,7 +197,7 @@ class EmbeddedEngine:
         request_id: str,
         key: str,
         now: datetime,
-        complete: Callable[[Process, Request], Awaitable[Command]],
+        complete: Callable[[Process, Request], Awaitable[Ready]],
         absent: ToolError | None = None,
     ) -> Moved:
         """`absent`: what is raised when there is no such request."""
@@ -198,17 +209,25 @@ class EmbeddedEngine:
             if request is None:
                 raise absent or _no_request(request_id)
             process = await self.process_of(request)
-            applied = apply(process.definition, request, await complete(process, request), now)
-            return await self._kept_as(key, request, process.definition, applied)
+            ready = await complete(process, request)
+            applied = apply(process.definition, request, ready.command, now)
+            return await self._kept_as(key, request, process.definition, applied, ready.forms)
 
         return await self._again(attempt)
 
-    async def _kept_as(self, key: str, before: Request | None, definition: Definition, applied: Applied) -> Moved:
+    async def _own(self, process: Process, request: Request, command: Act) -> Own | None:
+        """The author's requests, where a form is handed in again that depends on them."""
+        again = isinstance(command, Decide) and command.decision is Decision.RESUBMIT
+        return await self._store.own(request.initiator) if again and process.form.days else None
+
+    async def _kept_as(
+        self, key: str, before: Request | None, definition: Definition, applied: Applied, forms: int | None
+    ) -> Moved:
         notices = tuple([await self._named_notice(n) for n in applied.notices])
         applied = Applied(applied.request, notices, applied.event)
         moved = _moved(applied)
         answer = moved.model_dump_json()
-        kept = await self._store.save(Change(before, applied, definition, key, answer))
+        kept = await self._store.save(Change(before, applied, definition, key, answer, forms))
         return moved if kept == answer else Moved.model_validate_json(kept)
 
     async def _named_notice(self, notice: Notice) -> Notice:
@@ -223,14 +242,17 @@ class EmbeddedEngine:
         return tuple(dict.fromkeys(d.deputy for d in await self._store.away(person) if d.covers(now)))
 
     async def delegate(self, delegation: Delegation, now: datetime) -> None:
-        known = await self._store.away(delegation.person)
-        if delegation in known:
-            return
         deputy = await self._directory.get(delegation.deputy)
         if deputy is None or not deputy.active:
             raise ToolError("bad_deputy", "somebody who is here has to stand in", field="deputy")
-        refuse_delegation(delegation, known, now)
-        await self._store.put_delegation(delegation)
+
+        async def attempt() -> None:
+            known = await self._store.away(delegation.person)
+            if delegation not in known:
+                refuse_delegation(delegation, known, now)
+                await self._store.put_delegation(delegation, known)
+
+        await self._again(attempt)
 
     async def undelegate(self, person: str, delegation_id: str, now: datetime) -> Delegation:
         found = next((d for d in await self.delegations(person, now) if d.id == delegation_id), None)
