@@ -88,7 +88,7 @@ def target(definition: Definition, request: Request, task: Task, to: str) -> str
 def targets(definition: Definition, request: Request, task: Task) -> tuple[str, ...]:
     """Where a request may be returned to from a task: the author, then the steps before it whose approval counts.
     Not into a parallel part, whose other half would never be asked."""
-    author = [n.id for n in definition.nodes.values() if n.revises and n.id in definition.alone]
+    author = [n for n in definition.revising if n in definition.alone]
     if len(request.visits) > 1 or request.arrived:
         return tuple(author)  # what others said beside it would be lost
     approved = [node for node, decision in request.decisions.items() if decision == Decision.APPROVE]
