@@ -242,15 +242,15 @@ class EmbeddedEngine:
         return tuple(dict.fromkeys(d.deputy for d in await self._store.away(person) if d.covers(now)))
 
     async def delegate(self, delegation: Delegation, now: datetime) -> None:
-        deputy = await self._directory.get(delegation.deputy)
-        if deputy is None or not deputy.active:
-            raise ToolError("bad_deputy", "somebody who is here has to stand in", field="deputy")
-
         async def attempt() -> None:
             known = await self._store.away(delegation.person)
-            if delegation not in known:
-                refuse_delegation(delegation, known, now)
-                await self._store.put_delegation(delegation, known)
+            if delegation in known:
+                return
+            deputy = await self._directory.get(delegation.deputy)
+            if deputy is None or not deputy.active:
+                raise ToolError("bad_deputy", "somebody who is here has to stand in", field="deputy")
+            refuse_delegation(delegation, known, now)
+            await self._store.put_delegation(delegation, known)
 
         await self._again(attempt)
 

@@ -8,11 +8,11 @@ from tools.spec import ToolError
 from tools.workflow.authority import deciders
 from tools.workflow.ballots import everybody
 from tools.workflow.commands import Event
-from tools.workflow.expressions import names, parse
+from tools.workflow.expressions import ExpressionRefused, check, names, parse, type_of
 from tools.workflow.graph import Definition, Mode, Node
 from tools.workflow.paths import asked, happy_paths, twice, values_of
 from tools.workflow.process import Process
-from tools.workflow.state import Request
+from tools.workflow.state import Kind, Request
 
 
 def refuse_migration(before: Process, after: Process, request: Request, events: Iterable[Event]) -> None:
@@ -39,8 +39,7 @@ def _refuse_unready(process: Process, request: Request) -> None:
     fields = {field.name for field in process.form.fields}
     if unknown := sorted(request.filled.values.keys() - fields):
         raise not_ready(request, unknown[0])
-    if unknown := sorted(_compared(process.definition) - _values(process.definition, request)):
-        raise not_ready(request, unknown[0])
+    _refuse_incomparable(process.definition, request)
     paths = happy_paths(process.definition, request.filled)
     for node in asked(paths):
         if not _people(request, node):
@@ -59,18 +58,22 @@ def _people(request: Request, node: Node) -> Set[str]:
 
 def _elsewhere(request: Request, node: Node) -> Set[str]:
     """Who has approved, or is asked, at another node."""
-    asked_now = {seat.person for v in request.visits if v.node != node.id for seat in everybody(v.ballot)}
-    return deciders(request, node.id) | asked_now
+    visits = (v for v in request.visits if v.kind is Kind.APPROVE and v.node != node.id)
+    return deciders(request, node.id) | {seat.person for visit in visits for seat in everybody(visit.ballot)}
 
 
-def _compared(definition: Definition) -> Set[str]:
-    """What any condition looks at, also one after a rejection."""
-    written = (route.condition for node in definition.nodes.values() for route in node.routes if route.condition)
-    return {name for condition in written for name in names(parse(condition))}
-
-
-def _values(definition: Definition, request: Request) -> Set[str]:
-    return values_of(definition, request.filled).keys()
+def _refuse_incomparable(definition: Definition, request: Request) -> None:
+    """Whatever a condition looks at, also one after a rejection, has to be there, and of the right type."""
+    types = {name: type_of(value) for name, value in values_of(definition, request.filled).items()}
+    written = (route.condition for node in definition.nodes.values() for route in node.routes)
+    for condition in filter(None, written):
+        expression = parse(condition)
+        if missing := sorted(names(expression) - types.keys()):
+            raise not_ready(request, missing[0])
+        try:
+            check(expression, types)
+        except ExpressionRefused as refused:
+            raise not_ready(request, f"{condition}: {refused}") from None
 
 
 def not_ready(request: Request, what: str) -> ToolError:

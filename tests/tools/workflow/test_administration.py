@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.company import LONG, NOW, SICK
-from tests.tools.office import Office, decide, office, refused
+from tests.tools.office import Office, decide, office, refused, withdraw
 from tests.tools.workflow.history import LEAVE, NO, YES, lived, on, other
 from tools.workflow.administration import (
     NOBODY,
@@ -228,6 +228,21 @@ async def test_what_a_rejection_would_look_at_has_to_be_there(store: MemoryStore
     bpmn = bpmn.replace(f'{answered}"revise" />', f'{answered}"harsh" />{HARSH}')
     error = await refused(raising(await moved(store, compile_process(bpmn.encode(), toml.encode()), "L-0001")))
     assert (error.code, error.params["what"]) == ("not_ready", "longest")
+
+
+async def test_what_is_compared_has_to_be_of_the_right_type(store: MemoryStore, there: Office) -> None:
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    numbered = rewritten(LEAVE, 'name = "reason"\nkind = "text"', 'name = "reason"\nkind = "number"', form=True)
+    error = await refused(raising(await moved(store, rewritten(numbered, "days &gt; 3}", "reason &gt; 3}"), "L-0001")))
+    assert (error.code, error.params["what"]) == ("not_ready", "${reason > 3}: > needs number, not text")
+
+
+async def test_whoever_agrees_to_a_withdrawal_keeps_no_request_back(store: MemoryStore, there: Office) -> None:
+    await there.engine.start("leave", SICK, "U1", "a", NOW)
+    await decide(there.engine, "L-0001-1", "U2", YES)
+    await withdraw(there.engine, "L-0001", "U1")
+    assert await outcome(store, rewritten(LEAVE, 'name="二级审批', 'name="第二级审批'), "L-0001") == ["moved"]
+    assert (await decide(there.engine, "L-0001-2", "U2", YES)).status is Status.WITHDRAWN
 
 
 async def test_nobody_would_decide_two_levels_of_the_version(store: MemoryStore, there: Office) -> None:
