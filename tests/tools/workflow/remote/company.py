@@ -30,6 +30,7 @@ from tools.workflow.remote.camunda import Camunda
 from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.flowable import Flowable, deployable
 from tools.workflow.remote.marks import MemoryMarks
+from tools.workflow.remote.records import started, written
 from tools.workflow.remote.rest import Rest
 from tools.workflow.state import Decision
 from tools.workflow.store import Store
@@ -140,6 +141,14 @@ class World:
         """The one open task of a request."""
         (task,) = (await self.engine.request(request)).open_tasks
         return task.id
+
+    def spoil(self, request: str) -> None:
+        """The version that it was started with cannot be had any more."""
+        (run,) = (r for r in self.face.runner.state.runs.values() if r.business_key == request)
+        record = started(run.variables)
+        assert record
+        gone = record.command.model_copy(update={"definition": "0" * 64})
+        run.variables |= written(record.model_copy(update={"command": gone}))
 
     async def decide(
         self, task: str, actor: Person, decision: str, opinion: str = "", *, key: str = "", **more: Any
