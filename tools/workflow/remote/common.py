@@ -141,7 +141,7 @@ def corrected(found: Found) -> dict[str, Value]:
     others may be deciding beside this."""
     counts = undecided(found.process.definition)
     counts |= {decision_of(node): decision for node, decision in found.request.decisions.items()}
-    return {name: value for name, value in counts.items() if found.variables.get(name) != value}
+    return {name: value for name, value in counts.items() if (found.variables.get(name) or "") != value}
 
 
 def returned_to(definition: Definition, command: Decide) -> str:

@@ -119,8 +119,8 @@ class RemoteEngine:
                 filled = command.filled if isinstance(command, Decide) else None
                 _refuse_unseen(filled or found.request.filled, seen)
                 record = Record(key=key, at=now, command=command, round=found.request.round)
+                await self._announcer.queue(found.request.id, key, _unseen(command, applied), when_recorded=True)
                 await self._sure(self._told(found, command, record), found, record)
-                await self._announcer.queue(found.request.id, key, _unseen(command, applied))
             return await self._done(key, await self._settled(self._reader.again(found.instance)), command)
 
     async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> Moved:
@@ -145,8 +145,9 @@ class RemoteEngine:
         return tuple(await self._reader.mine(person))
 
     async def told(self, person: str) -> tuple[Request, ...]:
-        found = [await self._load(name) for name in sorted(await self._marks.table(f"told:{person}"))]
-        return tuple(f.request for f in found if f and person in f.request.cc)
+        names = await self._marks.table(f"told:{person}")
+        found = await self._reader.listed({name: self._load(name) for name in names})
+        return tuple(f.request for f in found if person in f.request.cc)
 
     async def events(self, request_id: str) -> tuple[Event, ...]:
         """What was done through us: who, what and when. Which way the request took, and what others did to it, is in

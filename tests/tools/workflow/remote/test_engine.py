@@ -260,6 +260,18 @@ async def test_lists_longer_than_any_page_are_whole(world: World) -> None:
         assert len(await engine.mine(ZHANG.id)) == (await engine.todo(LI.id, NOW)).total == 12
 
 
+async def test_a_request_that_cannot_be_read_hides_no_other_one(world: World) -> None:
+    await world.start(SICK)
+    await world.start(DESK, "spend")
+    for name in ("L-0001", "S-0001"):
+        await world.engine.act(Cc(request=name, actor=ZHANG.id, people=(ZHAO.id,)), f"cc {name}", NOW)
+    world.spoil("L-0001")
+    assert [r.id for r in await world.engine.told(ZHAO.id)] == ["S-0001"]
+    assert [a.request.id for a in (await world.engine.todo(LI.id, NOW)).tasks] == ["S-0001"]
+    assert [r.id for r in await world.engine.mine(ZHANG.id)] == ["S-0001"]
+    assert (await world.start({**SICK, "start_date": "2026-12-01", "end_date": "2026-12-02"})).request == "L-0002"
+
+
 async def test_the_record_names_who_did_what(world: World) -> None:
     await world.start(SICK)
     await world.decide(await world.task("L-0001"), LI, "reject", "不行")
