@@ -19,9 +19,8 @@ from tools.spec import Fact, Gate, Note
 
 
 def wanted(approval: Approval) -> list[Write]:
-    """What has a suggestion drafted for a fresh card. Only of tasks that the engine brought: what somebody has proposed
-    they may take back outside the card's lane, and its record is left alone."""
-    if approval.gate is not Gate.APPROVE or approval.caller:
+    """What has a suggestion drafted for a fresh card of an approval."""
+    if approval.gate is not Gate.APPROVE:
         return []
     advise = Advise(approval=approval.id, version=approval.version)
     return [Put(f"advice:{approval.id}", f"{approval.id}:{approval.version}", advise.model_dump_json())]

@@ -53,6 +53,10 @@ class Board:
         deputies = [one for decider in approval.plan.deciders for one in await self._deputies(approval, decider)]
         return list(dict.fromkeys((*approval.plan.deciders, *deputies)))
 
+    async def is_for(self, approval: Approval, person: str) -> bool:
+        """True for who decides, and who stands in for them."""
+        return person in approval.plan.deciders or bool(await self.standing(approval, person))
+
     async def _deputies(self, approval: Approval, decider: str) -> list[str]:
         """Nobody stands in for what people confirm themselves, or in a matter of their own."""
         if approval.gate is not Gate.APPROVE:
@@ -71,14 +75,14 @@ class Board:
         last can be rewritten, and what is shown must be what will be done."""
         if max(len(before.plan.body), len(approval.plan.body)) > LONG:
             return await self.post(approval, asked, again=again)
-        return await self.rewrite(approval)
+        return await self.rewrite(_brought(approval))
 
     async def _fresh(self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool) -> Shown:
         """A new copy for each of these readers, whose older copies then point to it; everybody else's copies say what
         is true now. However often a card is shown, there is one copy a person to keep up to date."""
         fresh = await self._posted(approval, readers, asked, again=again)
         before = tuple(one for one in approval.refs if one[1] not in fresh.values())
-        shown = approval.model_copy(update={"refs": (*before, *fresh.items())})
+        shown = _brought(approval).model_copy(update={"refs": (*before, *fresh.items())})
         return await self.rewrite(shown, [ref for _, ref in before])
 
     async def _posted(self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool) -> dict[str, Ref]:
@@ -183,3 +187,7 @@ class Board:
     async def names_on(self, approval: Approval) -> dict[str, str]:
         concerned = (*approval.plan.deciders, approval.by)
         return {one.id: one.name for one in await self._people([one for one in concerned if one])}
+
+
+def _brought(approval: Approval) -> Approval:
+    return approval.model_copy(update={"brought": approval.version})

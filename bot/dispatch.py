@@ -14,6 +14,7 @@ from bot.ends import Ends
 from bot.errors import ChatDown, ChatFailed
 from bot.events import Channel, Click, Directory, Post
 from bot.gate import Gates
+from bot.outbox import Outbox
 from bot.pictures import Pictures
 from bot.records import (
     WORK,
@@ -25,6 +26,7 @@ from bot.records import (
     Close,
     Draw,
     Expire,
+    News,
     Notice,
     OfCard,
     Pressed,
@@ -61,6 +63,7 @@ class Dispatch:
     gates: Gates
     ends: Ends
     pictures: Pictures
+    outbox: Outbox
     chat: Channel
     directory: Directory
     journal: Journal
@@ -112,6 +115,9 @@ class Dispatch:
                 return await self.advising.draft(lease, advise) if self.advising else []
             case Advised() as advised:
                 return await self.advising.show(lease, advised) if self.advising else []
+            case News(event=event):
+                await self.outbox.bring(event)
+                return []
             case Draw() as draw:
                 return await self.pictures.draw(lease, draw)
             case CaughtUp() as caught_up:

@@ -116,7 +116,7 @@ class Ends:
 
     async def _cancelling(self, cancel: Cancel) -> Approval | None:
         approval = await self.approvals.get(cancel.approval)
-        if approval is None or approval.caller != cancel.person:
+        if approval is None or approval.owner != cancel.person:
             return None
         if await self.approvals.take_back(approval, cancel.person, self._now_ms()) is not Verdict.OK:
             return None

@@ -27,10 +27,10 @@ async def engine_of(settings: Settings, redis: Redis, directory: Directory) -> A
     """For as long as the context is open. Raises `SettingsWrong`."""
     processes = shipped()
     calendar, numbers = calendar_of(settings), numbers_of(settings)
-    policy = policy_of(settings, [process.form for process in processes])
-    address = _address(settings)
+    address, store = _address(settings), RedisStore(redis)
+    known = processes if address else await EmbeddedEngine(store, processes, directory).processes()  # deployed ones too
+    policy = policy_of(settings, [process.form for process in known])
     if address is None:
-        store = RedisStore(redis)
         yield EmbeddedEngine(store, processes, directory, calendar=calendar, numbers=numbers, policy=policy)
         return
 

@@ -103,7 +103,7 @@ class OpenCards:
         """Only what this person proposed, and only while it is open. The card's own lane carries it out; it is decided
         here, once, against any press that may come first."""
         approval = await self.approvals.get(card)
-        if approval is None or approval.state is not ApprovalState.OPEN or approval.caller != person:
+        if approval is None or approval.state is not ApprovalState.OPEN or approval.owner != person:
             return False
         cancel = Cancel(approval=card, person=person)
         await self.lanes.put(card, f"cancel:{card}:{approval.version}", cancel.model_dump_json())

@@ -149,7 +149,7 @@ async def assembled(
         timers = Timers(desk, tuning.today, tuning.tick_s)
         worker = Worker(
             stores.lanes,
-            _dispatch(tuning, stores, platform, model, turns, gates, handbook_of(settings)),
+            _dispatch(tuning, stores, platform, model, turns, gates, outbox, handbook_of(settings)),
             concurrency=settings.concurrency,
             sweep_s=tuning.sweep_s,
             grace_s=tuning.grace_s,
@@ -218,7 +218,14 @@ def _gates(settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, 
 
 
 def _dispatch(
-    tuning: Tuning, stores: Stores, platform: Slack, model: Model, turns: Turns, gates: Gates, handbook: str
+    tuning: Tuning,
+    stores: Stores,
+    platform: Slack,
+    model: Model,
+    turns: Turns,
+    gates: Gates,
+    outbox: Outbox,
+    handbook: str,
 ) -> Dispatch:
     advising = Advising(Adviser(model, handbook), gates.ends, platform.directory) if gates.openings.advice else None
     chat, directory = platform.chat, platform.directory
@@ -227,6 +234,7 @@ def _dispatch(
         gates,
         gates.ends,
         Pictures(chat, directory, gates.desk, gates.tools, stores.journal, tuning.today),
+        outbox,
         chat,
         directory,
         stores.journal,

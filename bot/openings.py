@@ -37,16 +37,16 @@ class Openings:
             approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
         if fresh:  # kept before it is shown: whoever presses at once finds it
             await lease.checkpoint("open", *approvals.opened(approval))
-        shown = await self._brought(lease, ask, approval, fresh=fresh)
+        shown = await self._brought(lease, ask, approval)
         asked = self.ends.noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
         advice = advising.wanted(approval) if fresh and self.advice else []
         return [approvals.shown(shown.approval), asked, *advice, *self.ends.behind(lease.item, shown)]
 
-    async def _brought(self, lease: Lease, ask: Ask, approval: Approval, *, fresh: bool) -> Shown:
-        """What people ask for is shown to them again; what the engine tells of is there once, and has a word under it
-        if there is one to say."""
+    async def _brought(self, lease: Lease, ask: Ask, approval: Approval) -> Shown:
+        """Who decides and asks for it is shown it again. Of what others ask for, and the engine tells of, there is one
+        copy a person, with a word under it if there is one to say."""
         board, item = self.ends.board, lease.item
-        if fresh or ask.caller:
+        if approval.brought != approval.version or await board.is_for(approval, ask.caller):
             shown = await board.post(approval, item.id, again=item.again)
         else:
             shown = await board.complete(approval, item.id, again=item.again)

@@ -11,7 +11,7 @@ from bot import logs
 from bot.cards import TASK
 from bot.errors import CountersignError
 from bot.events import Directory
-from bot.records import Ask, Close, Notice
+from bot.records import Ask, Close, News, Notice
 from bot.store.approvals import task_card
 from bot.store.connect import GONE
 from bot.store.keys import Keys
@@ -45,24 +45,29 @@ class Outbox:
     """Aware UTC: what requests are stamped with."""
 
     async def relay(self) -> None:
-        """Everything announced so far. What cannot be brought holds nothing else up, and is tried again."""
+        """Everything announced so far. What cannot be brought holds nothing else up: it gets a lane of its own, where
+        it is tried again, and kept for an administrator if it fails every time."""
         while events := await self.desk.engine.outbox(PAGE):
-            sent = [event.id for event in events if await self._brought(event)]
-            await self.desk.engine.sent(sent)
-            if len(sent) < len(events):
-                return
+            for event in events:
+                await self._bring_or_set_aside(event)
+            await self.desk.engine.sent([event.id for event in events])
 
-    async def _brought(self, event: OutboxEvent) -> bool:
+    async def _bring_or_set_aside(self, event: OutboxEvent) -> None:
         try:
-            await self._put(event)
+            await self.bring(event)
         except (CountersignError, *GONE):  # Redis or the platform is away: that concerns all of them
             raise
         except Exception:  # one event that cannot be read must not stop the others
-            log.exception("outbox.not_brought", kind=event.kind, id=event.id)
-            return False
-        return True
+            log.exception("outbox.set_aside", kind=event.kind, id=event.id)
+            await self._aside(event)
 
-    async def _put(self, event: OutboxEvent) -> None:
+    async def _aside(self, event: OutboxEvent) -> None:
+        lane = f"news:{event.id}"
+        put = Put(lane, lane, News(event=event).model_dump_json())
+        await apply(self.lanes.redis, self.keys, self.keys.partition(lane), [put])
+
+    async def bring(self, event: OutboxEvent) -> None:
+        """One announcement to the lanes of those whom it concerns."""
         match event.kind:
             case "assigned" | "deputy":
                 await self._card(event)
@@ -99,7 +104,7 @@ class Outbox:
             return
         gate, card = Gate.CONFIRM if kind is Kind.REVISE else Gate.APPROVE, task_card(self.keys, task)
         ask = Ask(approval=card, tool=TASK, gate=gate, plan=plan, caller="", place=None, word=word)
-        await self._bring(card, event, ask)
+        await self._put(card, event, ask)
 
     async def _mails(self, event: OutboxEvent) -> None:
         """The mails that a process proposes: its author sees each, and sends it, edits it or does not."""
@@ -121,7 +126,7 @@ class Outbox:
         id = f"{event.id}:{mail.to}"
         card = self.keys.derived("A", self.keys.partition(id), id)
         ask = Ask(approval=card, tool="send_email", gate=Gate.CONFIRM, plan=plan, caller="", place=None)
-        await self._bring(card, event, ask)
+        await self._put(card, event, ask)
 
     async def _reader(self, assignee: str) -> Caller | None:
         """The assignee, or, if they have left, who stands in for them."""
@@ -140,7 +145,7 @@ class Outbox:
     async def _close(self, event: OutboxEvent) -> None:
         by, card = event.data.get("by", ""), task_card(self.keys, event.data["task"])
         person = "" if by.startswith(SYSTEM) else by
-        await self._bring(card, event, Close(approval=card, by=person, why=event.data.get("why", "")))
+        await self._put(card, event, Close(approval=card, by=person, why=event.data.get("why", "")))
 
     # Words
 
@@ -166,9 +171,9 @@ class Outbox:
 
     async def _notice(self, event: OutboxEvent, note: Note, person: str = "") -> None:
         notice = Notice(person=person or event.data["person"], note=note)
-        await self._bring(f"notice:{notice.person}", event, notice)
+        await self._put(f"notice:{notice.person}", event, notice)
 
-    async def _bring(self, lane: str, event: OutboxEvent, work: Ask | Close | Notice) -> None:
+    async def _put(self, lane: str, event: OutboxEvent, work: Ask | Close | Notice) -> None:
         """Into a lane, once; unlike a person's message never refused because the lane is full."""
         put = Put(lane, event.id, work.model_dump_json())
         await apply(self.lanes.redis, self.keys, self.keys.partition(lane), [put])

@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from bot.events import Click, Message, Place, Ref
 from tools.spec import Effect, Frozen, Gate, Note, Outcome, Plan, ToolError
+from tools.workflow.store import OutboxEvent
 
 
 def canonical(args: Mapping[str, Any]) -> str:
@@ -208,6 +209,8 @@ class Approval(Frozen):
     refs: tuple[tuple[str, Ref], ...] = ()
     """(person id of the reader, the posted card), oldest first. Of several copies that one reader has, the last is the
     one to use; the others are kept until they point to it."""
+    brought: int = 0
+    """The last version that was put in front of people."""
     state: ApprovalState = ApprovalState.OPEN
     created_ms: int
     expires_ms: int
@@ -220,7 +223,7 @@ class Approval(Frozen):
     decided_ms: int = 0
     effect: EffectState = EffectState.NONE
     tries: int = 0
-    """How often the effect was begun on purpose (first, *try again*, *do it again*): part of the idempotency key."""
+    """How often the effect was begun on purpose: first, *try again*, *do it again*."""
     outcome: Outcome | None = None
     problem: Note | None = None
     """Why the effect failed, for people."""
@@ -241,8 +244,15 @@ class Approval(Frozen):
 
     @property
     def key(self) -> str:
-        """Idempotency key of the effect: same approval, version and try, same effect."""
-        return hashlib.sha256(f"{self.id}:{self.version}:{self.tries}:{self.sha}".encode()).hexdigest()[:32]
+        """Idempotency key of the effect: what one person has decided about what was shown. Tried again, or done again
+        when nobody knows whether it happened, it is the same effect and happens once."""
+        decided = [self.id, self.sha, self.by, self.choice, self.form]
+        return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
+
+    @property
+    def owner(self) -> str:
+        """Person id of who may take it back: who has proposed it. What is to be approved is nobody's to take back."""
+        return "" if self.gate is Gate.APPROVE else self.caller
 
 
 class Wrote(Frozen):
@@ -344,6 +354,13 @@ class Draw(Frozen):
     """Number of a request, or a process."""
 
 
+class News(Frozen):
+    """What the engine announced, and could not be brought to anybody when its turn came."""
+
+    kind: Literal["news"] = "news"
+    event: OutboxEvent
+
+
 class CaughtUp(Frozen):
     """Stands at the end of a lane that was full: what had been taken before is done when its turn comes."""
 
@@ -355,7 +372,8 @@ class CaughtUp(Frozen):
 OfCard = Ask | Remind | Expire | Close | Show | Cancel
 """What happens to a card besides being pressed."""
 Work = Annotated[
-    Wrote | Pressed | Resume | OfCard | Notice | CaughtUp | Advise | Advised | Draw, Field(discriminator="kind")
+    Wrote | Pressed | Resume | OfCard | Notice | News | CaughtUp | Advise | Advised | Draw,
+    Field(discriminator="kind"),
 ]
 """Everything that a lane can hold."""
 

@@ -223,11 +223,11 @@ class Lab:
         self.pictures = Pictures(
             self.wall, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
         )
+        self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, self.today)
         self.dispatch = Dispatch(
-            self.turns, self.gates, self.ends, self.pictures, self.wall, self.staff, self.journal,
+            self.turns, self.gates, self.ends, self.pictures, self.outbox, self.wall, self.staff, self.journal,
             lambda: datetime.now(UTC), advising=advising if advice is not None else None,
         )  # fmt: skip
-        self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, self.today)
 
     def now(self) -> datetime:
         """What cards expire by."""

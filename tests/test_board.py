@@ -26,6 +26,7 @@ DOWN = ChatDown("unreachable", "chat.update")
 GONE = ChatFailed("message_not_found", "chat.update")
 LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 ASK = calls(("decide_task", {"task_id": "L-0001-1"}))
+THERE = DM.model_copy(update={"channel": "C1", "direct": False})
 
 
 def patient(lab: Lab) -> Lab:
@@ -164,7 +165,7 @@ async def test_an_older_copy_points_to_the_newer_one_also_when_that_had_to_wait(
     lab.model.script += [ASK]
     lab.wall.fails["edit DU2"] = [DOWN] * 3
     approval = lab.wall.cards("DU2")[0].buttons[0].approval
-    await lab.says("催一下 L-0001", id="Ev2")
+    await lab.says("L-0001 的卡片呢", person="U2", id="Ev2", place=THERE)
     await lab.work()
     old, new = [said.post.card for said in lab.wall.said if said.place.channel == "DU2"]
     assert old is not None and new is not None and not old.buttons and new.buttons
@@ -178,7 +179,7 @@ async def test_a_press_that_comes_before_the_older_copy_points_to_the_newer_one(
     lab = await assigned(redis)
     lab.model.script += [ASK, DONE]
     lab.wall.fails["edit DU2"] = [DOWN] * 3
-    await lab.says("催一下 L-0001", id="Ev2")
+    await lab.says("L-0001 的卡片呢", person="U2", id="Ev2", place=THERE)
     old = lab.wall.cards("DU2")[0]
     await lab.work()
     lab.wall.fails["edit DU2"] = [DOWN] * 3

@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 from bot.company import HANDBOOK, calendar_of, handbook_of, numbers_of, policy_of
+from bot.engine import engine_of
 from bot.errors import SettingsWrong
 from bot.settings import Settings, read
-from tools.workflow.process import shipped
+from tests.tools.office import People
+from tests.tools.workflow.test_administration import FILES
+from tools.workflow.embedded import EmbeddedEngine
+from tools.workflow.process import compile_process, shipped
 
 ROW = '[[policy]]\nprocess = "leave"\nlevel = "approver"\nwho = ["role hr"]\n'
 FORMS = [process.form for process in shipped()]
@@ -45,6 +50,19 @@ def test_a_companys_own_rows(tmp_path: Path) -> None:
     path = file(tmp_path, ROW)
     [row] = policy_of(settings(policy_file=path), FORMS)
     assert (row.process, row.level, row.who[0].name) == ("leave", "approver", "hr")
+
+
+async def test_rows_for_a_process_that_was_deployed_count_too(tmp_path: Path, redis: Redis) -> None:
+    given = settings(policy_file=file(tmp_path, ROW.replace('"leave"', '"trip"').replace("hr", "director")))
+    with pytest.raises(SettingsWrong, match="there is no process 'trip'"):
+        async with engine_of(given, redis, People()):
+            pass
+    bpmn, form = ((FILES / f"trip.{kind}").read_bytes() for kind in ("bpmn", "toml"))
+    async with engine_of(settings(), redis, People()) as engine:
+        assert isinstance(engine, EmbeddedEngine)
+        await engine.deploy(compile_process(bpmn, form))
+    async with engine_of(given, redis, People()) as engine:
+        assert "trip" in {process.key for process in await engine.processes()}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -14,7 +16,8 @@ from bot.events import Card, Click
 from bot.intake import LaneIntake
 from bot.outbox import Outbox
 from bot.react.model import Messages, Reply
-from bot.records import ApprovalState, CallStatus, EffectState, Pressed
+from bot.records import ApprovalState, CallStatus, EffectState, Expire, Pressed
+from bot.store.approvals import task_card
 from bot.store.lanes import Accepted, Lanes
 from bot.store.writes import apply
 from bot.worker import Worker
@@ -22,9 +25,10 @@ from tests.lab import DM, Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK, TAXI, ZHANG, withdraw
 from tools.catalog import TOOLS
-from tools.spec import EffectUnknown, Outcome, Plan
+from tools.spec import EffectUnknown, Outcome, Plan, ToolError
 from tools.tasks import plan_of
 from tools.tool import Use
+from tools.workflow.engine import Moved
 
 LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 ASK = calls(("decide_task", {"task_id": "L-0001-1"}))
@@ -45,6 +49,15 @@ async def started(redis: Redis, *script: Reply) -> Lab:
     await lab.work()
     assert lab.wall.cards("DU2")
     return lab
+
+
+async def expired(lab: Lab) -> str:
+    """Nobody has answered the card of the first task; its id."""
+    card = task_card(lab.keys, "L-0001-1")
+    lab.ahead = timedelta(hours=73)
+    await lab.lanes.put(card, "expire", Expire(version=1).model_dump_json())
+    await lab.work()
+    return card
 
 
 def edged(lab: Lab, edges: Edges) -> None:
@@ -265,6 +278,7 @@ async def test_a_card_that_cannot_be_brought_is_told_to_who_asked(redis: Redis) 
         return Reply(text="李四收不到卡片。")
 
     lab.model.script += [ASK, undelivered]
+    await expired(lab)
     lab.wall.fails["DU2"] = [GONE] * 20
     await lab.says("催一下 L-0001", id="Ev2")
     await lab.work()
@@ -369,3 +383,64 @@ async def test_whoever_pressed_and_left_while_it_was_carried_out_leaves_no_card_
     await lab.work()
     assert (await lab.approval()).effect is not EffectState.STARTED
     assert "正在处理" not in str([one.post.card for one in lab.wall.said])
+
+
+# Cards of others
+
+
+async def test_asked_for_by_its_author_the_card_of_a_task_is_not_brought_again_and_again(redis: Redis) -> None:
+    lab = await started(redis, ASK, ASK, ASK)
+    for n in range(3):
+        await lab.says("快点", id=f"Ev9{n}", place=DM.model_copy(update={"thread": f"9.{n}"}))
+        await lab.work()
+    assert len([one for one in lab.wall.said if one.place.channel == "DU2"]) == 1
+    await lab.presses(lab.wall.cards("DU2")[0], "approve", person="U2")
+    await lab.work()
+    assert len(await lab.waiting()) == 0, "who asked hears how it ended"
+
+
+async def test_who_decides_is_shown_the_card_again_where_they_ask(redis: Redis) -> None:
+    lab = await started(redis, ASK, DONE)
+    await lab.says("L-0001-1", person="U2", id="Ev9", place=DM.model_copy(update={"channel": "DU2", "thread": "9.0"}))
+    await lab.work()
+    assert len(lab.wall.cards("DU2")) == 1 and len([one for one in lab.wall.said if one.post.card]) == 3
+
+
+async def test_nobody_takes_back_what_somebody_else_is_to_approve(redis: Redis) -> None:
+    lab = await started(redis, ASK, DONE)
+    card = await expired(lab)
+    await lab.says("再发一次", id="Ev9")  # a fresh card, which Zhang San has asked for
+    await lab.work()
+    renewed = await lab.approvals.get(card)
+    assert renewed is not None and (renewed.state, renewed.caller) == (ApprovalState.OPEN, "U1")
+    assert lab.desk.cards is not None and not await lab.desk.cards.cancel(card, "U1")
+    assert lab.wall.cards("DU2")
+
+
+@pytest.mark.parametrize("error", [EffectUnknown("no answer"), ToolError("busy", "later")])
+async def test_done_again_it_is_the_same_effect_with_the_same_key(redis: Redis, error: Exception) -> None:
+    """Whoever keeps the key can tell that it was done already."""
+    lab = await opened(Lab(redis, [LEAVE, DONE]))
+    engine, keys = lab.desk.engine, list[str]()
+
+    class Late:
+        """Carries out what it does not answer."""
+
+        async def start(self, process: str, form: dict[str, str], author: str, key: str, *rest: Any) -> Moved:
+            keys.append(key)
+            moved = await engine.start(process, form, author, key, *rest)
+            if len(keys) == 1:
+                raise error
+            return moved
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(engine, name)
+
+    object.__setattr__(lab.desk, "engine", Late())
+    await lab.presses(lab.wall.cards()[0], "confirm")
+    await lab.work()
+    again = next(one.choice for one in lab.wall.cards()[0].buttons if one.choice in ("redo", "retry"))
+    await lab.presses(lab.wall.cards()[0], again)
+    await lab.work()
+    assert len(keys) == 2 and keys[0] == keys[1]
+    assert [one.id for one in await engine.mine("U1")] == ["L-0001"]

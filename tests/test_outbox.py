@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
+from bot.outbox import PAGE
 from bot.records import ApprovalState
+from bot.store.dead import DeadLetters
 from tests.lab import Lab
 from tests.tools.office import LONG, SICK, decide, withdraw
 from tests.tools.workflow.drawing import drawn
@@ -156,6 +158,18 @@ async def test_news_that_nobody_knows_holds_nothing_up(redis: Redis) -> None:
     lab = await asked(redis)
     await announced(lab, "sung", person="U1")
     assert await lab.engine.outbox(10) == []
+
+
+async def test_news_that_cannot_be_brought_hold_nothing_else_up_and_are_kept(redis: Redis) -> None:
+    lab = await asked(redis)
+    bad = [OutboxEvent(id=f"E:{n}", kind="told", data={"request": "X-9", "person": "U1"}) for n in range(PAGE + 1)]
+    told = {"request": "L-0001", "person": "U1", "by": "U2", "by_name": "李四", "text": "快好起来"}
+    await lab.store.announce([*bad, OutboxEvent(id="E:good", kind="commented", data=told)])
+    await lab.outbox.relay()
+    assert await lab.engine.outbox(10) == []
+    await lab.work()
+    assert "快好起来" in lab.wall.texts("DU1")[-1]
+    assert len(await DeadLetters(lab.redis, lab.keys).waiting()) == len(bad)
 
 
 async def test_the_second_level_gets_its_card_when_the_first_has_agreed(redis: Redis) -> None:

@@ -27,7 +27,7 @@ PLACEHOLDERS = tuple(
         r"\b(?:subject|body|email|mail|message)\s+(?:goes\s+)?here\b",
         r"\b(?:insert|enter|write|type)\s+(?:your|the)\s+[\w\s]{0,30}\bhere\b",
         r"(?:此处|这里|在此)(?:填写|填入|输入|插入|补充)",
-        r"(?<!\w)(?:(?-i:X{3,8})|×××+|___+|＿＿＿+)(?!\w)",
+        r"(?<![\w×＿])(?:(?-i:X{3,8})|×××++|___++|＿＿＿++)(?!\w)",
     )
 )
 """Anywhere in a text."""
@@ -58,12 +58,17 @@ EMPTY = re.compile(
 def checked_draft(subject: str, body: str, max_subject: int, max_body: int) -> tuple[str, str]:
     """Subject and body, trimmed and ready. Raises `ToolError` naming what is wrong with them."""
     subject, body = subject.strip(), _tidy(body)
+    _refuse_size(subject, body, max_subject, max_body)
     for name, text in (("subject", subject), ("body", body)):
         if not _core(text):
             raise ToolError("empty_mail", f"the {name} is empty; ask what the mail should say", ask=True, field=name)
         if is_template(text):
             message = f"the {name} is a template or has placeholders; ask for what is missing and write it out"
             raise ToolError("template_mail", message, ask=True, field=name)
+    return subject, body
+
+
+def _refuse_size(subject: str, body: str, max_subject: int, max_body: int) -> None:
     if len(subject) > max_subject or any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in subject):
         message = f"the subject should be one line of at most {max_subject} characters"
         raise ToolError("bad_subject", message, field="subject", limit=max_subject)
@@ -71,7 +76,6 @@ def checked_draft(subject: str, body: str, max_subject: int, max_body: int) -> t
         label = {"zh": "正文", "en": "The text"}
         message = f"the body has {len(body)} characters, at most {max_body}"
         raise ToolError("too_long", message, field="body", label=label, limit=max_body)
-    return subject, body
 
 
 def is_template(text: str) -> bool:
@@ -82,7 +86,8 @@ def is_template(text: str) -> bool:
 
 def _core(text: str) -> str:
     """Without the signs around it: `[TBD]…` → `TBD`."""
-    return re.sub(r"^[\W_]+|[\W_]+$", "", text)
+    kept = [place for place, sign in enumerate(text) if sign.isalnum()]
+    return text[kept[0] : kept[-1] + 1] if kept else ""
 
 
 def _tidy(body: str) -> str:

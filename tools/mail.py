@@ -84,7 +84,7 @@ class SmtpMailer:
         self._clock = clock or (lambda: datetime.now(UTC))
 
     async def send(self, to: Person, subject: str, body: str, message_id: str) -> None:
-        text = self._message(to, subject, body, message_id).as_bytes(policy=SMTP_POLICY)
+        text = self._text_of(to, subject, body, message_id)
         smtp = aiosmtplib.SMTP(**self._options)
         try:
             with _nothing_sent():
@@ -103,6 +103,14 @@ class SmtpMailer:
                 await smtp.connect()
         finally:
             smtp.close()
+
+    def _text_of(self, to: Person, subject: str, body: str, message_id: str) -> bytes:
+        """Raises `ToolError`: a name or an address that no header can carry, e.g. one that is not ASCII."""
+        try:
+            return self._message(to, subject, body, message_id).as_bytes(policy=SMTP_POLICY)
+        except ValueError as wrong:
+            message = f"the directory's name or address of {to.id} cannot be written ({type(wrong).__name__})"
+            raise ToolError("no_address", message, name=to.name) from None
 
     def _message(self, to: Person, subject: str, body: str, message_id: str) -> EmailMessage:
         message = EmailMessage(policy=SMTP_POLICY)

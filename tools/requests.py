@@ -93,17 +93,21 @@ async def _path_of(use: Use, request_id: str) -> Outcome:
 
 
 async def readable(use: Use, request_id: str) -> Request:
-    """A request that the caller may read: as a participant, standing in for somebody who is asked about it, or as an
-    administrator. An author's deputy does not read what is the author's own. Raises `no_request` otherwise, as if it
-    were not there."""
+    """A request that the caller may read. Raises `no_request` otherwise, as if it were not there."""
     request = await use.desk.engine.request(request_id)
+    if await may_read(use, request):
+        return request
+    raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
+
+
+async def may_read(use: Use, request: Request) -> bool:
+    """As a participant, standing in for somebody who is asked about it, or as an administrator. An author's deputy does
+    not read what is the author's own."""
     caller = use.caller.person
     if caller.id in request.participants or "admin" in caller.roles:
-        return request
-    for person in dict.fromkeys(t.assignee for t in request.open_tasks if t.kind is not Kind.REVISE):
-        if caller.id in await use.desk.engine.deputies(person, use.now):
-            return request
-    raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
+        return True
+    away = [t.assignee for t in request.open_tasks if t.kind is not Kind.REVISE]
+    return any([caller.id in await use.desk.engine.deputies(person, use.now) for person in dict.fromkeys(away)])
 
 
 async def described_request(use: Use, request: Request) -> dict[str, Any]:

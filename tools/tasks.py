@@ -14,7 +14,7 @@ from tools.facts import form_inputs, request_facts
 from tools.names import name_of, names_of, the_one
 from tools.nodes import node_words
 from tools.paging import PAGE
-from tools.requests import summarised
+from tools.requests import may_read, summarised
 from tools.spec import Choice, Fact, Frozen, Gate, Note, Outcome, Person, Plan, ToolError
 from tools.spec import Field as Input
 from tools.timeline import MODES
@@ -24,7 +24,7 @@ from tools.workflow.commands import Where, Withdraw
 from tools.workflow.engine import Assigned
 from tools.workflow.graph import Mode
 from tools.workflow.process import Process
-from tools.workflow.state import Decision, Kind
+from tools.workflow.state import Decision, Kind, Task
 
 WHERE_CHOICES = (
     (Where.BEFORE.value, {"zh": "在我之前审批", "en": "Before me"}),
@@ -74,10 +74,17 @@ async def _todo(use: Use, person: Person, most: int) -> tuple[tuple[Assigned, ..
 
 async def prepare_decide(use: Use, args: DecideTask) -> Plan:
     assigned = await use.desk.engine.task(args.task_id)
+    if not await may_read(use, assigned.request):
+        raise ToolError("no_task", f"there is no task {args.task_id[:40]!r}", task=args.task_id[:40])
     if assigned.task.kind is Kind.REVISE and assigned.task.open:
         text = f"{assigned.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned.request.id)
-    return await _card(use, assigned, args.draft or args.opinion)
+    return await _card(use, assigned, (args.draft or args.opinion) if await _decides(use, assigned.task) else "")
+
+
+async def _decides(use: Use, task: Task) -> bool:
+    """Nobody puts words into somebody else's mouth."""
+    return use.caller.id in (task.assignee, *await use.desk.engine.deputies(task.assignee, use.now))
 
 
 async def plan_of(use: Use, task: str) -> Plan:

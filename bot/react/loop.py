@@ -256,7 +256,8 @@ def _step(call: Call, result: Outcome | Plan | ToolError, caller: str) -> Step:
         return Step(call, result.note)
     if caller in result.deciders:
         return Step(call, Note(key="steps.waiting"), result.title)
-    return Step(call, Note(key="steps.brought"), result.own_title or result.title)
+    own = result.own_title if caller == result.requester else None
+    return Step(call, Note(key="steps.brought"), own or result.title)
 
 
 @asynccontextmanager

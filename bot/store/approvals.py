@@ -98,7 +98,8 @@ class Approvals:
     def shown(self, approval: Approval) -> Write:
         """Who waits, and where its copies are: what bringing it to people changes. A decision stays as it is."""
         ttl, written = None if approval.state is ApprovalState.OPEN else KEPT_MS, _written(approval)
-        return Fields(self._key(approval.id), {name: written[name] for name in ("waiters", "refs")}, ttl_ms=ttl)
+        changed = {name: written[name] for name in ("waiters", "refs", "brought")}
+        return Fields(self._key(approval.id), changed, ttl_ms=ttl)
 
     def opened(self, approval: Approval) -> tuple[Write, ...]:
         """Record, index entry, and the timers for the reminder at half time and for expiry."""
@@ -166,6 +167,7 @@ def _written(approval: Approval) -> dict[str, str]:
         "place": approval.place.model_dump_json() if approval.place else "",
         "waiters": _waiters.dump_json(approval.waiters).decode(),
         "refs": _refs.dump_json(approval.refs).decode(),
+        "brought": str(approval.brought),
         "state": approval.state.value,
         "created_ms": str(approval.created_ms),
         "expires_ms": str(approval.expires_ms),

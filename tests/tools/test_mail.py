@@ -200,6 +200,14 @@ def test_odd_urls(url: str) -> None:
         SmtpMailer(url, "bot@example.com")
 
 
+@pytest.mark.parametrize("odd", [{"email": "lisi@例子.公司"}, {"name": "李四\nBcc: all@example.com"}])
+async def test_who_no_header_can_name_is_surely_not_written_to(odd: dict[str, str]) -> None:
+    async with server({}) as (url, received):
+        send = mailer(url).send(LI.model_copy(update=odd), "s", "text", "<x@y>")
+        assert (await refused(send)).code == "no_address"
+    assert not received
+
+
 async def test_a_password_is_never_sent_in_the_clear() -> None:
     """Without STARTTLS a foreign host gets no login; the check is the client's own setting."""
     there = SmtpMailer("smtp://me:secret@mail.example.com", "bot@example.com")

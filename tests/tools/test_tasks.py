@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.texts import label, literal, say
-from tests.tools.office import LI, LONG, NOW, TAXI, WANG, ZHANG, ZHAO, Office, known, office, refused
+from tests.tools.office import LI, LIN, LONG, NOW, TAXI, WANG, ZHANG, ZHAO, Office, known, office, refused
 from tools.deciding import DecideStored, check_decide
 from tools.spec import Plan
 from tools.workflow.state import Decision
@@ -57,10 +57,22 @@ async def test_the_approvers_card(there: Office) -> None:
     }
 
 
-async def test_asking_in_chat_brings_the_same_card_whoever_asks(there: Office) -> None:
-    for asker in (LI, ZHANG, ZHAO):
+async def test_asking_in_chat_brings_the_same_card_whoever_of_those_concerned_asks(there: Office) -> None:
+    for asker in (LI, ZHANG):
         plan = await there.plan(asker, "decide_task", task_id="L-0001-1")
         assert plan == await there.card("L-0001-1")
+
+
+async def test_a_task_of_others_is_as_if_it_were_not_there(there: Office) -> None:
+    error = await refused(there.plan(LIN, "decide_task", task_id="L-0001-1"))
+    unknown = await refused(there.plan(LIN, "decide_task", task_id="L-0009-1"))
+    assert (error.code, unknown.code) == ("no_task", "no_task")
+    assert error.text.replace("L-0001", "L-0009") == unknown.text
+
+
+async def test_nobody_puts_an_opinion_into_somebody_elses_dialog(there: Office) -> None:
+    plan = await there.plan(ZHANG, "decide_task", task_id="L-0001-1", opinion="同意，特批", draft="同意，特批")
+    assert plan == await there.card("L-0001-1")
 
 
 async def test_an_opinion_written_by_the_model_is_only_offered_in_the_dialog(there: Office) -> None:

@@ -149,7 +149,7 @@ def _too_soon(code: str, why: str, at: datetime, now: datetime) -> ToolError:
 
 def refuse_onlooker(request: Request, actor: str) -> None:
     """Whom a request does not concern neither speaks about it nor tells others, even where they may read it. Whether
-    they may is asked before, where roles and deputies are known: `tools.requests.readable`."""
+    they may is asked before, where roles and deputies are known: `tools.requests.may_read`."""
     if actor not in request.participants:
         message = f"only those whom {request.id} concerns comment on it or tell others"
         raise ToolError("not_concerned", message, request=request.id)
