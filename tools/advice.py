@@ -17,7 +17,9 @@ ADVICE: Mapping[str, str] = {
     "end_before_start": "Ask which days are meant.",
     "span_too_long": "Ask for at most a year at a time.",
     "zero_days": "Tell the person that these days are not working days and ask which are meant.",
+    "zero_days_estimated": "Tell the person that these are probably no working days, that it is an estimate, and why.",
     "bad_amount": "Ask for the exact amount.",
+    "big_amount": "Say that it is too large, and ask for the exact amount.",
     "too_precise": "Ask for the amount with the decimals that the currency has.",
     "two_currencies": "Ask which currency is meant.",
     "bad_number": "Ask for the number.",
@@ -81,8 +83,8 @@ ADVICE: Mapping[str, str] = {
 
 FORM = (
     "missing_field", "unknown_field", "unknown_person", "ambiguous_person", "bad_choice", "bad_date",
-    "in_the_past", "too_far_ahead", "end_before_start", "span_too_long", "zero_days", "bad_amount",
-    "too_precise", "two_currencies", "too_long", "own_approver", "own_level", "no_level",
+    "in_the_past", "too_far_ahead", "end_before_start", "span_too_long", "zero_days", "zero_days_estimated",
+    "bad_amount", "big_amount", "too_precise", "two_currencies", "too_long", "own_approver", "own_level", "no_level",
     "bad_number", "bad_attachment", "overlap", "no_balance", "own_person", "too_many",
 )  # fmt: skip
 """What filling a form in may raise."""

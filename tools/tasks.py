@@ -84,7 +84,7 @@ async def prepare_decide(use: Use, args: DecideTask) -> Plan:
 
 async def _decides(use: Use, task: Task) -> bool:
     """Nobody puts words into somebody else's mouth."""
-    return use.caller.id in (task.assignee, *await use.desk.engine.deputies(task.assignee, use.now))
+    return use.caller.id in (task.assignee, *await use.desk.engine.stand_ins(task.id, use.now))
 
 
 async def plan_of(use: Use, task: str) -> Plan:
@@ -123,11 +123,10 @@ async def _more_facts(use: Use, assigned: Assigned) -> list[Fact]:
         commands = [e.command for e in await use.desk.engine.events(assigned.request.id)]
         reasons = [c.reason for c in commands if isinstance(c, Withdraw)]
         facts += [Fact(label="withdraw_reason", value=reason) for reason in reasons[-1:] if reason]
-    deputies = () if task.kind is Kind.REVISE else await use.desk.engine.deputies(task.assignee, use.now)
-    if free := [p for p in deputies if p != assigned.request.initiator]:
+    if stand_ins := await use.desk.engine.stand_ins(task.id, use.now):
         params = {
             "name": await name_of(use.desk.directory, task.assignee),
-            "names": await names_of(use.desk.directory, free),
+            "names": await names_of(use.desk.directory, stand_ins),
         }
         facts.append(Fact(label="stand_in", value=Note(key="fact.stand_in", params=params)))
     return facts

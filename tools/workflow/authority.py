@@ -109,6 +109,15 @@ def refuse_people(definition: Definition, request: Request, task: Task, people: 
             raise ToolError("own_level", "this person decides another part of the request", field=field)
 
 
+def may_be_asked(definition: Definition, request: Request, task: Task, person: str) -> bool:
+    """As `refuse_people` has it."""
+    try:
+        refuse_people(definition, request, task, [person], "")
+    except ToolError:
+        return False
+    return True
+
+
 def visit_of(request: Request, task: Task) -> Visit:
     """Where an open task's seat is."""
     return next(v for v in request.visits if seat_of(v.ballot, task.seat))

@@ -19,7 +19,7 @@ from tools.workflow.engine import Act
 from tools.workflow.graph import Definition
 from tools.workflow.policy import Row
 from tools.workflow.process import Process, fill
-from tools.workflow.state import Decision, Delegation, Filled, Request, Status, Task
+from tools.workflow.state import Decision, Delegation, Filled, Request, Status
 
 CLIMB = 10
 """How far up the managers are followed."""
@@ -117,7 +117,7 @@ class Completing:
             return command
         had = {t.assignee for t in request.tasks if t.seat == task.seat}
         async for person in self._above(task.assignee):
-            if person not in had and _eligible(definition, request, task, person):
+            if person not in had and authority.may_be_asked(definition, request, task, person):
                 return command.model_copy(update={"manager": person})
         return command
 
@@ -191,11 +191,3 @@ def _author(people: Sequence[Person], initiator: str) -> Person:
     if found is None:
         raise ToolError("unknown_person", f"the author {initiator!r} is not in the directory", name=initiator)
     return found
-
-
-def _eligible(definition: Definition, request: Request, task: Task, person: str) -> bool:
-    try:
-        authority.refuse_people(definition, request, task, [person], "manager")
-    except ToolError:
-        return False
-    return True

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 from tools.names import name_of
 from tools.ports import Directory
 from tools.spec import ToolError
-from tools.workflow.authority import refuse_delegation, refuse_unseen
+from tools.workflow.authority import may_be_asked, refuse_delegation, refuse_unseen
 from tools.workflow.calendar import Calendar
 from tools.workflow.commands import (
     Cc,
@@ -231,15 +231,34 @@ class EmbeddedEngine:
         return moved if kept == answer else Moved.model_validate_json(kept)
 
     async def _named_notice(self, notice: Notice) -> Notice:
-        """With the name of who did it, as it was then; empty for the system."""
-        by = notice.data.get("by", "")
-        name = await name_of(self._directory, by) if by and not by.startswith(SYSTEM) else ""
-        return notice.model_copy(update={"data": {**notice.data, "by_name": name}})
+        """With the names of who did it, and for whom, as they were then; empty for the system."""
+        names = {"by_name": await self._name(notice.data.get("by", ""))}
+        if behalf := notice.data.get("behalf"):
+            names["for_name"] = await self._name(behalf)
+        return notice.model_copy(update={"data": {**notice.data, **names}})
+
+    async def _name(self, person: str) -> str:
+        return await name_of(self._directory, person) if person and not person.startswith(SYSTEM) else ""
 
     # Standing in
 
     async def deputies(self, person: str, now: datetime) -> tuple[str, ...]:
         return tuple(dict.fromkeys(d.deputy for d in await self._store.away(person) if d.covers(now)))
+
+    async def stand_ins(self, task_id: str, now: datetime) -> tuple[str, ...]:
+        assigned = await self.task(task_id)
+        deputies = await self.deputies(assigned.task.assignee, now)
+        return tuple([person for person in deputies if await self._may_stand_in(assigned, person)])
+
+    async def _may_stand_in(self, assigned: Assigned, person: str) -> bool:
+        task, request = assigned.task, assigned.request
+        if not task.open or task.kind is Kind.REVISE:
+            return False
+        try:
+            definition = (await self.process_of(request)).definition
+        except DefinitionRefused:  # nobody can decide it
+            return False
+        return may_be_asked(definition, request, task, person)
 
     async def delegate(self, delegation: Delegation, now: datetime) -> None:
         async def attempt() -> None:
@@ -283,8 +302,8 @@ class EmbeddedEngine:
             members += [(score, member) for member, score in await self._store.listed("todo", one, most)]
             total += await self._store.counted("todo", one)
         tasks = await self._assigned([member for _, member in sorted(members)[:most]])
-        mine = tuple(t for t in tasks if t.task.assignee == person or _can_stand_in(t, person))
-        return Todo(mine, total - (len(tasks) - len(mine)))
+        mine = [t for t in tasks if t.task.assignee == person or await self._may_stand_in(t, person)]
+        return Todo(tuple(mine), total - (len(tasks) - len(mine)))
 
     async def done(self, person: str) -> tuple[Assigned, ...]:
         return await self._assigned([member for member, _ in await self._store.listed("done", person)])
@@ -392,10 +411,6 @@ def _assigned(request: Request | None, task_id: str) -> Assigned:
     if request is None or task is None:
         raise _no_task(task_id)
     return Assigned(task, request)
-
-
-def _can_stand_in(assigned: Assigned, person: str) -> bool:
-    return assigned.task.kind is not Kind.REVISE and assigned.request.initiator != person
 
 
 def _moved(applied: Applied) -> Moved:

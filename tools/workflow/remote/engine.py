@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from tools.ports import Directory
 from tools.spec import EffectUnknown, ToolError
+from tools.workflow.authority import refuse_unseen
 from tools.workflow.commands import AddSign, Cc, Comment, Decide, Event, Notice, Transfer, Urge, Withdraw
 from tools.workflow.completing import Completing, Lists
 from tools.workflow.engine import Act, Assigned, Moved, Todo
@@ -102,7 +103,7 @@ class RemoteEngine:
             begun = await self._starter.begun(key)
             if begun is None:
                 filled = await self.fill(used, form, initiator, now)
-                _refuse_unseen(filled, seen)
+                refuse_unseen(filled, seen)
                 begun = await self._starter.begin(used, filled, initiator, key, now)
             return await self._done(key, await self._settled(self._reader.again(begun)))
 
@@ -117,7 +118,7 @@ class RemoteEngine:
             if not happened(found, command, key):
                 command, applied = await self._allowed(found, command, now, form)
                 filled = command.filled if isinstance(command, Decide) else None
-                _refuse_unseen(filled or found.request.filled, seen)
+                refuse_unseen(filled or found.request.filled, seen)
                 record = Record(key=key, at=now, command=command, round=found.request.round)
                 await self._announcer.queue(found.request.id, key, _unseen(command, applied), when_recorded=True)
                 await self._sure(self._told(found, command, record), found, record)
@@ -156,6 +157,9 @@ class RemoteEngine:
 
     async def deputies(self, person: str, now: datetime) -> tuple[str, ...]:
         """Nobody: standing in is for the embedded engine only."""
+        return ()
+
+    async def stand_ins(self, task_id: str, now: datetime) -> tuple[str, ...]:
         return ()
 
     async def delegate(self, delegation: Delegation, now: datetime) -> None:
@@ -334,8 +338,3 @@ def _from_parallel(found: Found, command: Decide) -> bool:
     if command.decision is not Decision.RETURN or task is None or not task.open:
         return False
     return task.node not in found.process.definition.alone
-
-
-def _refuse_unseen(filled: Filled, seen: str) -> None:
-    if seen and filled.sha != seen:
-        raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")
