@@ -10,7 +10,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple, TypeVar
@@ -40,9 +39,10 @@ from tools.workflow.machine import apply
 from tools.workflow.migration import refuse_migration
 from tools.workflow.moving import Applied
 from tools.workflow.policy import Row
-from tools.workflow.process import Process, compile_process
+from tools.workflow.process import Process
 from tools.workflow.state import SYSTEM, Decision, Delegation, Filled, Kind, Request
 from tools.workflow.store import Change, Conflict, OutboxEvent, Own, Store, milliseconds
+from tools.workflow.versions import Versions
 
 T = TypeVar("T")
 
@@ -79,21 +79,19 @@ class EmbeddedEngine:
     ) -> None:
         self._store, self._directory = store, directory
         self._completing = Completing(store, directory, calendar or Calendar(), numbers or {}, policy)
-        self._shipped = tuple(processes)
-        self._versions = {p.version: p for p in processes}
-        self._kept: set[str] = set()
+        self._versions = Versions(store, processes)
 
     # Processes
 
     async def processes(self) -> tuple[Process, ...]:
-        return await self._current(await self._store.deployed())
+        return await self._versions.current(await self._store.deployed())
 
     async def process_of(self, request: Request) -> Process:
-        return await self._version(request.id, (request.definition, request.form))
+        return await self._versions.of(request.id, (request.definition, request.form))
 
     async def deploy(self, process: Process) -> None:
         """Requests started from here on use this version; running ones keep theirs."""
-        await self._keep(process)
+        await self._versions.keep(process)
         await self._store.deploy(process.key, *process.version)
 
     async def fill(
@@ -110,8 +108,8 @@ class EmbeddedEngine:
             found = await self._store.opening(_sure(key), initiator)
             if found.answer is not None:
                 return Moved.model_validate_json(found.answer)
-            used = _named(process, await self._current(found.deployed))
-            await self._keep(used)
+            used = _named(process, await self._versions.current(found.deployed))
+            await self._versions.keep(used)
             try:
                 filled = await self._completing.form(used, form, initiator, now, own=found.own.requests)
                 refuse_unseen(filled, seen)
@@ -156,7 +154,7 @@ class EmbeddedEngine:
     async def migrate(self, request_id: str, process: Process, actor: str, key: str, now: datetime) -> Moved:
         """A running request goes on in another version of its process. Raises `ToolError` `not_movable` or
         `not_ready`."""
-        await self._keep(process)
+        await self._versions.keep(process)
 
         async def complete(before: Process, request: Request) -> Ready:
             refuse_migration(before, process, request, await self.events(request.id))
@@ -332,28 +330,6 @@ class EmbeddedEngine:
     async def _assigned(self, ids: Sequence[str]) -> tuple[Assigned, ...]:
         requests = {r.id: r for r in await self._store.load_all(list(dict.fromkeys(map(_of_task, ids))))}
         return tuple(_assigned(requests[_of_task(i)], i) for i in ids if _of_task(i) in requests)
-
-    async def _current(self, deployed: Mapping[str, tuple[str, str]]) -> tuple[Process, ...]:
-        known = {p.key: p for p in self._shipped}
-        for key, version in deployed.items():
-            with suppress(DefinitionRefused):  # a stricter compiler: nothing starts in it, the others go on
-                known[key] = await self._version(key, version)
-        return tuple(known.values())
-
-    async def _version(self, owner: str, version: tuple[str, str]) -> Process:
-        if version not in self._versions:
-            bpmn, toml = await self._store.file(version[0]), await self._store.file(version[1])
-            if bpmn is None or toml is None:
-                raise DefinitionRefused(owner, f"the files of its version {version[0][:12]} are gone")
-            self._versions[version] = compile_process(bpmn, toml)
-        return self._versions[version]
-
-    async def _keep(self, process: Process) -> None:
-        """The process files, so that requests started from them keep them when the files change."""
-        for version, content in zip(process.version, (process.bpmn, process.toml), strict=True):
-            if version not in self._kept:
-                await self._store.keep_file(version, content)
-                self._kept.add(version)
 
     async def _again(self, attempt: Callable[[], Awaitable[T]]) -> T:
         for _ in range(TRIES):
