@@ -33,8 +33,8 @@ class Shown:
 class Board:
     chat: Channel
     directory: Directory
-    deputies: Callable[[str], Awaitable[Sequence[str]]]
-    """Who stands in for a person now."""
+    stand_ins: Callable[[str], Awaitable[Sequence[str]]]
+    """Who may decide a task now in place of its assignee."""
 
     async def post(self, approval: Approval, asked: str, *, again: bool) -> Shown:
         """A fresh card in front of everybody it is for."""
@@ -50,25 +50,21 @@ class Board:
         """Who asked, where a card stands in a conversation; otherwise whoever decides, and who stands in for them."""
         if approval.place:
             return [approval.caller]
-        deputies = [one for decider in approval.plan.deciders for one in await self._deputies(approval, decider)]
-        return list(dict.fromkeys((*approval.plan.deciders, *deputies)))
+        return list(dict.fromkeys((*approval.plan.deciders, *await self._deputies(approval))))
 
     async def is_for(self, approval: Approval, person: str) -> bool:
         """True for who decides, and who stands in for them."""
         return person in approval.plan.deciders or bool(await self.standing(approval, person))
 
-    async def _deputies(self, approval: Approval, decider: str) -> list[str]:
-        """Nobody stands in for what people confirm themselves, or in a matter of their own."""
-        if approval.gate is not Gate.APPROVE:
-            return []
-        return [one for one in await self.deputies(decider) if one != approval.plan.requester]
+    async def _deputies(self, approval: Approval) -> Sequence[str]:
+        """Nobody stands in for what people confirm themselves."""
+        return await self.stand_ins(approval.plan.subject) if approval.gate is Gate.APPROVE else ()
 
     async def standing(self, approval: Approval, person: str) -> frozenset[str]:
         """The deciders whom this person stands in for now."""
         if approval.gate is not Gate.APPROVE or person in approval.plan.deciders:
             return frozenset()
-        deciders = approval.plan.deciders
-        return frozenset([one for one in deciders if person in await self._deputies(approval, one)])
+        return frozenset(approval.plan.deciders if person in await self._deputies(approval) else ())
 
     async def replace(self, before: Approval, approval: Approval, asked: str, *, again: bool) -> Shown:
         """An edited card, where it stands. One that may take several messages is shown anew instead: of those only the

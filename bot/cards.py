@@ -12,7 +12,7 @@ from bot.records import Approval, ApprovalState, EffectState
 from bot.texts import label, literal, say, sentences
 from tools.spec import Choice, Fact, Field, Gate, Note, Person, Plan
 
-HOPELESS = frozenset({"error.altered", "error.request_changed", "error.task_closed"})
+HOPELESS = frozenset({"error.altered", "error.request_changed", "error.task_closed", "error.own_level"})
 """Problems that no second try mends: the card has no *Try Again* then."""
 
 TASK = "decide_task"
@@ -139,7 +139,8 @@ def _ended(approval: Approval, reader: Person, names: Names) -> str:
 
 
 def _opinion(approval: Approval, language: str) -> list[str]:
-    opinion = approval.form.get("opinion", "")
+    """On one line: what somebody writes begins no line of ours."""
+    opinion = " ".join(approval.form.get("opinion", "").split())
     return [say("card.opinion", language, opinion=opinion)] if opinion else []
 
 

@@ -13,10 +13,12 @@ from bot.logs import redact
 from bot.store.history import Entry, History
 from bot.store.writes import Write
 from bot.texts import LANGUAGES, say, sentences
+from tools.deciding import AGREED
 from tools.names import name_of
 from tools.spec import Caller
 from tools.tool import Desk
 from tools.workflow.engine import Assigned
+from tools.workflow.state import Kind
 
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
 HISTORY_SHOWN = 10
@@ -133,7 +135,8 @@ class Commands:
     async def _told(self, key: str, one: Assigned, language: str) -> str:
         requester = await name_of(self.desk.directory, one.request.initiator)
         about = await summary(self.desk, one.request, language)
-        decision = say(f"decision.{one.task.outcome}", language) if one.task.outcome else ""
+        outcome = AGREED.get(one.task.outcome, "") if one.task.kind is Kind.REVOKE else one.task.outcome
+        decision = say(f"decision.{outcome}", language) if outcome else ""
         return say(
             key,
             language,

@@ -147,7 +147,7 @@ class Dispatch:
             return []
         place = await self.chat.direct(person.id)
         text = literal(notice.note, person.language)
-        await self.chat.post(place, Post(text), key=lease.item.id, again=lease.item.again)
+        await self.chat.post(place, Post(text, plain=True), key=lease.item.id, again=lease.item.again)
         return [self.journal.entry(lease.lane, "notice", person=person.id, channel=place.channel, text=notice.note.key)]
 
     async def _caught_up(self, lease: Lease, caught_up: CaughtUp) -> Sequence[Write]:

@@ -96,6 +96,8 @@ class Post:
     card: Card | None = None
     receipt: str = ""
     """Written by code under an answer: what this run changed."""
+    plain: bool = False
+    """Nothing in the text is formatting: somebody's own words are in it."""
 
 
 @dataclass(frozen=True, slots=True)

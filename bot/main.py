@@ -142,7 +142,7 @@ async def assembled(
         mailer = SmtpMailer(outside.smtp_url, settings.mail_from)
         cards = OpenCards(stores.lanes, stores.approvals, tuning.now)
         desk = Desk(directory, engine, mailer, cards, words=literal)
-        ends = Ends(Board(chat, directory, _deputies(desk, tuning)), stores.approvals, stores.journal, tuning.now)
+        ends = Ends(Board(chat, directory, _stand_ins(desk, tuning)), stores.approvals, stores.journal, tuning.now)
         gates = _gates(settings, tuning, stores, platform, desk, ends)
         turns = _turns(settings, tuning, stores, platform, desk, model, door)
         outbox = Outbox(desk, directory, stores.lanes, stores.keys, tuning.today)
@@ -198,8 +198,8 @@ async def _slack(settings: Settings, outside: Outside, stores: Stores) -> AsyncI
         yield Slack(client, me, chat, SlackDirectory(client, read_facts(outside.directory_file), team=me.team))
 
 
-def _deputies(desk: Desk, tuning: Tuning) -> Callable[[str], Awaitable[Sequence[str]]]:
-    return lambda person: desk.engine.deputies(person, tuning.today())
+def _stand_ins(desk: Desk, tuning: Tuning) -> Callable[[str], Awaitable[Sequence[str]]]:
+    return lambda task: desk.engine.stand_ins(task, tuning.today())
 
 
 def _gates(settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, ends: Ends) -> Gates:

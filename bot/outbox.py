@@ -91,7 +91,7 @@ class Outbox:
     async def _card(self, event: OutboxEvent, word: Note | None = None) -> None:
         """The card of a task, by itself, in front of its assignee and whoever stands in: no model is involved."""
         task = event.data["task"]
-        reader = await self._reader(event.data["person"])
+        reader = await self._reader(event)
         if reader is None:
             log.warning("outbox.assignee_gone", task=task, person=event.data["person"])
             await self._nobody_there(event)
@@ -128,12 +128,12 @@ class Outbox:
         ask = Ask(approval=card, tool="send_email", gate=Gate.CONFIRM, plan=plan, caller="", place=None)
         await self._put(card, event, ask)
 
-    async def _reader(self, assignee: str) -> Caller | None:
+    async def _reader(self, event: OutboxEvent) -> Caller | None:
         """The assignee, or, if they have left, who stands in for them."""
-        if caller := await self.directory.caller(assignee):
+        if caller := await self.directory.caller(event.data["person"]):
             return caller
-        deputies = await self.desk.engine.deputies(assignee, self.now())
-        found = [await self.directory.caller(one) for one in deputies]
+        stand_ins = await self.desk.engine.stand_ins(event.data["task"], self.now())
+        found = [await self.directory.caller(one) for one in stand_ins]
         return next((one for one in found if one), None)
 
     async def _nobody_there(self, event: OutboxEvent) -> None:
@@ -166,7 +166,7 @@ class Outbox:
             "summary": {language: summary_of(process, request.filled, language) for language in LANGUAGES},
             "by": _by(data),
             "to": await name_of(directory, data["to"]) if "to" in data else "",
-            "text": data.get("text", ""),
+            "text": _flat(data.get("text", "")),
         }
 
     async def _notice(self, event: OutboxEvent, note: Note, person: str = "") -> None:
@@ -190,8 +190,14 @@ def _by(data: Mapping[str, str]) -> str | dict[str, str]:
 def _detail(data: Mapping[str, str], language: str) -> str:
     """Who ended a request, or that a rule did; and what they said."""
     by, opinion = data.get("by_name", ""), data.get("opinion", "")
-    said = say("notice.by", language, by=by) if by else say("notice.rule", language)
-    return said + (say("notice.opinion", language, opinion=opinion) if opinion else "")
+    key = "notice.by_for" if data.get("for_name") else "notice.by"
+    said = say(key, language, by=by, who=data.get("for_name", "")) if by else say("notice.rule", language)
+    return said + (say("notice.opinion", language, opinion=_flat(opinion)) if opinion else "")
+
+
+def _flat(text: str) -> str:
+    """What somebody wrote, inside a sentence of ours: it begins no paragraph of its own."""
+    return " ".join(text.split())
 
 
 @dataclass(frozen=True, slots=True)

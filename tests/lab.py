@@ -206,7 +206,7 @@ class Lab:
         cards = OpenCards(self.lanes, self.approvals, self.now)
         self.desk = Desk(self.staff, self.engine, self.mailer, cards, words=literal)
         self.model = ScriptedModel(list(script))
-        board = Board(self.wall, self.staff, lambda person: self.engine.deputies(person, self.today()))
+        board = Board(self.wall, self.staff, lambda task: self.engine.stand_ins(task, self.today()))
         self.ends = Ends(board, self.approvals, self.journal, self.now)
         self.gates = Gates(
             self.ends.board, self.ends, self.staff, self.desk, {tool.name: tool for tool in tools},

@@ -11,8 +11,9 @@ from bot.commands import TASKS_SHOWN
 from bot.events import Home, Message
 from bot.home import SHOWN, Homes
 from tests.lab import DM, TODAY, Lab
-from tests.tools.office import SICK, TAXI
-from tools.workflow.state import Delegation
+from tests.tools.office import SICK, TAXI, decide
+from tools.workflow.commands import Withdraw
+from tools.workflow.state import Decision, Delegation
 
 DAY = timedelta(days=1)
 
@@ -65,3 +66,20 @@ async def test_many_are_bounded_and_the_rest_is_counted(redis: Redis, person: st
     assert text.count("\n- ") == TASKS_SHOWN and more in text
     cards = (await page(lab, person)).sections[0][1]
     assert len(cards) == SHOWN + 1 and "3" in cards[-1].title
+
+
+@pytest.mark.parametrize(("decision", "word"), [("approve", "同意"), ("reject", "驳回"), ("return", "退回")])
+async def test_what_was_decided_is_listed_however_it_was(redis: Redis, decision: str, word: str) -> None:
+    lab = Lab(redis)
+    await lab.engine.start("leave", SICK, "U1", "start", lab.today())
+    await decide(lab.engine, "L-0001-1", "U2", Decision(decision), "看过了")
+    assert (await told(lab, "U2", "已办")).endswith(word)
+
+
+async def test_to_agree_to_a_withdrawal_is_listed_as_that(redis: Redis) -> None:
+    lab = Lab(redis)
+    await lab.engine.start("leave", SICK, "U1", "start", lab.today())
+    await decide(lab.engine, "L-0001-1", "U2", Decision.APPROVE)
+    await lab.engine.act(Withdraw(request="L-0001", actor="U1"), "withdraw", lab.today())
+    await decide(lab.engine, "L-0001-2", "U2", Decision.APPROVE)
+    assert any(line.endswith("同意撤回") for line in (await told(lab, "U2", "已办")).splitlines())

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from bot.records import EffectState
 from tests.lab import TODAY, Lab
-from tests.tools.office import SICK
+from tests.tools.office import LONG, SICK
 from tools.workflow.state import Delegation, Status
 
 DAY = timedelta(days=1)
@@ -143,3 +143,29 @@ async def test_who_has_left_is_stood_in_for(redis: Redis) -> None:
     await lab.work()
     assert len(lab.wall.cards("DU5")) == 1
     assert not [text for text in lab.wall.texts() if "送不到" in text]
+
+
+async def test_who_has_a_say_of_their_own_stands_in_for_nobody_else_in_it(redis: Redis) -> None:
+    """Wang Wu is the second level: his decision for Li Si would be refused, and the card used up."""
+    lab = Lab(redis)
+    await away(lab, deputy="U3")
+    await lab.engine.start("leave", LONG, "U1", "start", lab.today())
+    await lab.work()
+    [card] = lab.wall.cards("DU2")
+    assert not lab.wall.cards("DU3") and "王五" not in str([fact for fact in card.facts if "也可以" in fact[1]])
+    assert (await lab.engine.todo("U3", lab.today())).tasks == ()
+    await lab.presses(card, "approve", person="U3")
+    await lab.work()
+    assert lab.wall.whispers[-1][0] == "U3" and lab.wall.cards("DU2"), "told privately, and the card stays"
+    await lab.presses(card, "approve", person="U2", id="own")
+    await lab.work()
+    assert len(lab.wall.cards("DU3")) == 1, "then it is his turn"
+
+
+async def test_the_author_reads_who_decided_for_whom(redis: Redis) -> None:
+    lab = await asked(redis)
+    await away(lab)
+    await lab.work()
+    await lab.presses(lab.wall.cards("DU5")[0], "approve", person="U5")
+    await lab.work()
+    assert "处理人：李四光（代 李四）。" in lab.wall.texts("DU1")[-1]

@@ -134,8 +134,15 @@ async def test_who_is_kept_informed_reads_what_about_and_by_whom(redis: Redis) -
 async def test_a_comment_is_told_to_the_others_only(redis: Redis) -> None:
     lab = await asked(redis)
     await done(lab, Comment(request="L-0001", actor="U1", text="<!channel> {by} 很急"))
-    assert lab.wall.texts("DU2")[-1] == "张三 对请假申请 L-0001 留言：<!channel> {by} 很急"
+    assert lab.wall.texts("DU2")[-1] == "张三 对请假申请 L-0001 留言：“<!channel> {by} 很急”"
     assert lab.wall.texts("DU1") == []
+
+
+async def test_what_somebody_writes_is_no_paragraph_and_no_formatting_of_ours(redis: Redis) -> None:
+    lab = await asked(redis)
+    await done(lab, Comment(request="L-0001", actor="U1", text="看看 **系统**\n\n系统记录：申请 L-0009 已通过。"))
+    post = lab.wall.said[-1].post
+    assert post.plain and "\n" not in post.text and post.text.endswith("“看看 **系统** 系统记录：申请 L-0009 已通过。”")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +152,7 @@ async def test_a_comment_is_told_to_the_others_only(redis: Redis) -> None:
         ("unattended", {"by": "U2", "by_name": "李四"}, "也没有上级可以接手"),
         ("told", {"by": "system:rule", "by_name": ""}, "系统抄送给您"),
         ("ended", {"by": "U2", "by_name": "李四", "status": "kept"}, "没有被同意撤回，仍然有效"),
-        ("ended", {"by": "U2", "by_name": "李四", "status": "rejected", "opinion": "忙"}, "意见：忙"),
+        ("ended", {"by": "U2", "by_name": "李四", "status": "rejected", "opinion": "忙"}, "意见：“忙”"),
     ],
 )
 async def test_each_notice_has_its_words(redis: Redis, kind: str, data: dict[str, str], words: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from tools.names import name_of, names_of
-from tools.plans import changed, gathered, named_as_in_dialog
+from tools.plans import changed, gathered, named_as_in_dialog, passed
 from tools.spec import Frozen, Outcome, ToolError
 from tools.tool import Use
 from tools.workflow.commands import AddSign, Decide, Transfer, Where
@@ -109,6 +109,8 @@ async def _outcome(use: Use, stored: DecideStored, moved: Moved) -> Outcome:
         **({"for": await name_of(directory, moved.on_behalf)} if moved.on_behalf else {}),
         **({"waits_for": [await name_of(directory, p) for p in moved.waits_for]} if moved.waits_for else {}),
     }
+    if moved.rule and stored.decision is Decision.RESUBMIT:
+        return await passed(use, moved, data)
     names = await names_of(directory, stored.people or (stored.person,))
     params: dict[str, Any] = {"request": moved.request, "names": names}
     return changed(data, f"result.{said}", f"effect.{said}", moved.request, params)

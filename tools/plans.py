@@ -10,6 +10,7 @@ from tools.facts import CANCEL, CONFIRM, PREFIX
 from tools.names import the_one
 from tools.spec import Choice, Effect, Fact, Field, Note, Outcome, Plan, ToolError
 from tools.tool import Use
+from tools.workflow.engine import Moved
 
 
 def own_card(
@@ -34,6 +35,14 @@ def own_card(
         subject=subject,
         body=body,
     )
+
+
+async def passed(use: Use, moved: Moved, data: dict[str, Any]) -> Outcome:
+    """What a rule has passed says so, whenever it was handed in."""
+    process = await use.desk.engine.process_of(await use.desk.engine.request(moved.request))
+    rule = process.form.rule(moved.rule)
+    params: dict[str, Any] = {"process": process.form.name.both, "request": moved.request, "rule": rule}
+    return changed({**data, "rule": rule["en"]}, "result.passed", "effect.passed", moved.request, params)
 
 
 def changed(

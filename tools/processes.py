@@ -11,8 +11,8 @@ from pydantic.json_schema import SkipJsonSchema
 from tools.advice import FORM, advice
 from tools.facts import form_facts, form_inputs, request_facts
 from tools.names import name_of, names_of
-from tools.plans import changed, gathered, named_as_in_dialog, own_card
-from tools.requests import find_process
+from tools.plans import changed, gathered, named_as_in_dialog, own_card, passed
+from tools.requests import find_process, readable
 from tools.spec import Fact, Frozen, Gate, Note, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
 from tools.workflow.authority import refuse_ended, refuse_stranger
@@ -89,18 +89,16 @@ async def prepare_start(use: Use, args: StartProcess) -> Plan:
 async def run_start(use: Use, args: StartProcess) -> Outcome:
     engine = use.desk.engine
     started = await engine.start(args.process, args.form, use.caller.id, use.key, use.now, args.seen)
-    process = await engine.process_of(await engine.request(started.request))
     data: dict[str, Any] = {
         "request": started.request,
         "status": started.status.value,
         "waits_for": [await name_of(use.desk.directory, p) for p in started.waits_for],
         "days": started.days,
     }
-    params: dict[str, Any] = {"process": process.form.name.both, "request": started.request}
     if started.rule:
-        rule = process.form.rule(started.rule)
-        data["rule"] = rule["en"]
-        return changed(data, "result.passed", "effect.passed", started.request, {**params, "rule": rule})
+        return await passed(use, started, data)
+    process = await engine.process_of(await engine.request(started.request))
+    params: dict[str, Any] = {"process": process.form.name.both, "request": started.request}
     return changed(data, "result.started", "effect.started", started.request, params)
 
 
@@ -124,6 +122,8 @@ async def run_resubmit(use: Use, args: ResubmitRequest) -> Outcome:
     command = Decide(task=task.id, actor=use.caller.id, decision=Decision.RESUBMIT)
     decided = await use.desk.engine.act(command, use.key, use.now, form=args.form, seen=args.seen)
     data = {"request": decided.request, "status": decided.status.value}
+    if decided.rule:
+        return await passed(use, decided, data)
     params = {"request": decided.request}
     return changed(data, "result.resubmitted", "effect.resubmitted", decided.request, params)
 
@@ -180,7 +180,7 @@ async def _process(use: Use, key: str) -> Process:
 
 
 async def _own(use: Use, request_id: str) -> Request:
-    request = await use.desk.engine.request(request_id)
+    request = await readable(use, request_id)
     refuse_stranger(request, use.caller.id)
     return request
 
@@ -285,7 +285,7 @@ WITHDRAW_REQUEST = Tool(
     avoid_when="The request was rejected or withdrawn, or belongs to somebody else.",
     args=WithdrawRequest,
     returns='{"request", "status": "withdrawn" | "revoking", "waits_for"?: who has to agree}',
-    errors=advice("withdrawing", "not_yours", "not_running"),
+    errors=advice("withdrawing", "kept_lately", "kept_enough", "not_yours", "not_running"),
     also=frozenset({"no_request", "too_long", "no_level", "busy"}),
     example={"request_id": "L-0012", "because": "计划变了"},
     run=run_withdraw,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from pydantic import Field
@@ -13,8 +14,13 @@ from tools.paging import PAGE, page_of
 from tools.spec import Frozen, Note, Outcome, Picture, ToolError
 from tools.timeline import line, timeline_of
 from tools.tool import Tool, Use
+from tools.workflow.graph import DefinitionRefused
 from tools.workflow.process import Process, summary_of
 from tools.workflow.state import Kind, Request, Status
+
+UNREADABLE = "cannot be shown: its version of the process cannot be read here; an administrator has to look"
+
+log = logging.getLogger(__name__)
 
 
 class MyRequests(Frozen):
@@ -87,8 +93,7 @@ async def _path_of(use: Use, request_id: str) -> Outcome:
 
 
 async def readable(use: Use, request_id: str) -> Request:
-    """A request that the caller may read: as a participant, standing in for somebody it waits for, or administrator.
-    Raises `no_request` otherwise, as if it were not there."""
+    """A request that the caller may read. Raises `no_request` otherwise, as if it were not there."""
     request = await use.desk.engine.request(request_id)
     if await may_read(use, request):
         return request
@@ -96,6 +101,8 @@ async def readable(use: Use, request_id: str) -> Request:
 
 
 async def may_read(use: Use, request: Request) -> bool:
+    """As a participant, standing in for somebody who is asked about it, or as an administrator. An author's deputy does
+    not read what is the author's own."""
     caller = use.caller.person
     if caller.id in request.participants or "admin" in caller.roles:
         return True
@@ -105,17 +112,26 @@ async def may_read(use: Use, request: Request) -> bool:
 
 async def described_request(use: Use, request: Request) -> dict[str, Any]:
     """A request in a list, for the model."""
-    process = await use.desk.engine.process_of(request)
     by = {"by": await name_of(use.desk.directory, request.initiator)} if request.initiator != use.caller.id else {}
     return {
         "request": request.id,
         "process": request.process,
         "status": request.status.value,
         **by,
-        "summary": summary_of(process, request.filled, "en"),
+        "summary": await summarised(use, request),
         "waits_for": [await name_of(use.desk.directory, p) for p in request.waits_for],
         "since": request.changed.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
     }
+
+
+async def summarised(use: Use, request: Request) -> str:
+    """A request in one line, for the model. One that cannot be read says so, and hides no other of its list."""
+    try:
+        process = await use.desk.engine.process_of(request)
+    except DefinitionRefused as refused:
+        log.error("request %s cannot be read: %s", request.id, refused)
+        return UNREADABLE
+    return summary_of(process, request.filled, "en")
 
 
 async def find_process(use: Use, name: str) -> Process | None:

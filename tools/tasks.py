@@ -14,7 +14,7 @@ from tools.facts import form_inputs, request_facts
 from tools.names import name_of, names_of, the_one
 from tools.nodes import node_words
 from tools.paging import PAGE
-from tools.requests import may_read
+from tools.requests import may_read, summarised
 from tools.spec import Choice, Fact, Frozen, Gate, Note, Outcome, Person, Plan, ToolError
 from tools.spec import Field as Input
 from tools.timeline import MODES
@@ -23,7 +23,7 @@ from tools.workflow.authority import refuse_closed, targets
 from tools.workflow.commands import Where, Withdraw
 from tools.workflow.engine import Assigned
 from tools.workflow.graph import Mode
-from tools.workflow.process import Process, summary_of
+from tools.workflow.process import Process
 from tools.workflow.state import Decision, Kind, Task
 
 WHERE_CHOICES = (
@@ -84,7 +84,7 @@ async def prepare_decide(use: Use, args: DecideTask) -> Plan:
 
 async def _decides(use: Use, task: Task) -> bool:
     """Nobody puts words into somebody else's mouth."""
-    return use.caller.id in (task.assignee, *await use.desk.engine.deputies(task.assignee, use.now))
+    return use.caller.id in (task.assignee, *await use.desk.engine.stand_ins(task.id, use.now))
 
 
 async def plan_of(use: Use, task: str) -> Plan:
@@ -123,11 +123,10 @@ async def _more_facts(use: Use, assigned: Assigned) -> list[Fact]:
         commands = [e.command for e in await use.desk.engine.events(assigned.request.id)]
         reasons = [c.reason for c in commands if isinstance(c, Withdraw)]
         facts += [Fact(label="withdraw_reason", value=reason) for reason in reasons[-1:] if reason]
-    deputies = () if task.kind is Kind.REVISE else await use.desk.engine.deputies(task.assignee, use.now)
-    if free := [p for p in deputies if p != assigned.request.initiator]:
+    if stand_ins := await use.desk.engine.stand_ins(task.id, use.now):
         params = {
             "name": await name_of(use.desk.directory, task.assignee),
-            "names": await names_of(use.desk.directory, free),
+            "names": await names_of(use.desk.directory, stand_ins),
         }
         facts.append(Fact(label="stand_in", value=Note(key="fact.stand_in", params=params)))
     return facts
@@ -193,7 +192,6 @@ async def _steps_back(use: Use, process: Process, assigned: Assigned) -> tuple[t
 
 async def _listed(use: Use, person: Person, assigned: Assigned) -> dict[str, Any]:
     task, request = assigned.task, assigned.request
-    process = await use.desk.engine.process_of(request)
     stands_in = {"for": await name_of(use.desk.directory, task.assignee)} if task.assignee != person.id else {}
     return {
         "task": task.id,
@@ -201,7 +199,7 @@ async def _listed(use: Use, person: Person, assigned: Assigned) -> dict[str, Any
         "process": request.process,
         "kind": task.kind.value,
         "requester": await name_of(use.desk.directory, request.initiator),
-        "summary": summary_of(process, request.filled, "en"),
+        "summary": await summarised(use, request),
         "since": task.since.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
         **stands_in,
     }

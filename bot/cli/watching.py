@@ -22,6 +22,7 @@ from bot.settings import read
 from bot.store.approvals import Approvals
 from bot.store.journal import Journal, Record, age_ms
 from bot.store.runs import Runs
+from bot.texts import say
 
 app = typer.Typer()
 
@@ -54,7 +55,7 @@ def tail(
 
     async def told(journal: Journal) -> None:
         records = journal.follow(
-            since=since, follow=follow, kinds=tuple(kind or ()), run=run_id, channel=channel, person=person
+            since=since, follow=follow, kinds=tuple(kind or ()), run=run_id, channel=channel, person=person, waits=_away
         )
         async for record in records:
             _line(record, as_json)
@@ -126,6 +127,10 @@ def doctor() -> None:
             sys.exit(1)
 
     console.run(work())
+
+
+def _away() -> None:
+    typer.echo(say("tail.away", console.language()), err=True)
 
 
 def _line(record: Record, as_json: bool) -> None:

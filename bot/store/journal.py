@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from redis.asyncio import Redis, RedisCluster
 
+from bot.errors import StoreDown
 from bot.logs import redact
 from bot.store.connect import reaching
 from bot.store.keys import Keys
@@ -24,6 +25,8 @@ KEPT_MS = 90 * 24 * 3_600_000
 SCHEMA = "1"
 _PAGE = 500
 _BLOCK_MS = 2_000
+AWAY_S = 0.5
+"""Between two looks whether a store that is away is there again."""
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 Stamp = tuple[int, int]
@@ -98,12 +101,13 @@ class Journal:
 
     async def follow(
         self, *, since: int | str | None = None, follow: bool = False, kinds: Collection[str] = (),
-        run: str = "", channel: str = "", person: str = "",
+        run: str = "", channel: str = "", person: str = "", waits: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Record]:  # fmt: skip
         """Records of all partitions in the order of their ids; with `follow`, then those that come.
 
         `since`: epoch ms, or an age like `90s`, `15m`, `1h`, `7d`; None: everything, or with `follow` from now
-        on. Raises StoreDown, and ValueError for an odd age.
+        on. While it follows, a store that is away is waited for, and `waits` is called once each time. Raises
+        StoreDown, and ValueError for an odd age.
         """
         wanted = Wanted(frozenset(kinds), run, channel, person)
         seen = dict.fromkeys(range(self.keys.partitions), (await self._start(since, follow) - 1, 2**63))
@@ -111,9 +115,20 @@ class Journal:
             if wanted(record):
                 yield record
         while follow:
-            for record in await self._news(seen):
+            for record in await self._sooner_or_later(seen, waits):
                 if wanted(record):
                     yield record
+
+    async def _sooner_or_later(self, seen: dict[int, Stamp], waits: Callable[[], None]) -> list[Record]:
+        away = False
+        while True:
+            try:
+                return await self._news(seen)
+            except StoreDown:
+                if not away:
+                    waits()
+                away = True
+                await asyncio.sleep(AWAY_S)
 
     def _key(self, partition: int) -> str:
         return self.keys.key(partition, "j")

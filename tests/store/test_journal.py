@@ -99,6 +99,25 @@ async def test_followed_it_goes_on_with_what_comes(redis: Redis, keys: Keys, sta
     assert seen == [str(number) for number in range(6)]
 
 
+async def test_followed_it_waits_for_a_store_that_is_away(
+    redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, waited, away = Journal(redis, keys), list[str](), [ConnectionError("gone")] * 2
+    await journal.add("before", "x", text="before")
+    xread = redis.xread
+
+    async def gone(*args: object, **options: object) -> object:
+        if away:
+            raise away.pop()
+        await journal.add("after", "x", text="after it came back")
+        return await xread(*args, **options)  # type: ignore[arg-type]
+
+    told = journal.follow(since="1h", follow=True, waits=lambda: waited.append("waits"))
+    assert (await anext(told)).text == "before"
+    monkeypatch.setattr(redis, "xread", gone)
+    assert (await anext(told)).text == "after it came back" and waited == ["waits"], "said once"
+
+
 async def test_old_entries_go(either: Redis, keys: Keys) -> None:
     journal = Journal(either, keys, kept_ms=1000)
     name = keys.key(keys.partition("D1"), "j")

@@ -134,7 +134,8 @@ async def test_who_stands_in_decides_and_the_english_author_is_told_by_whom(desk
     await away(desk, "王五", "王五")
     await started(desk, *EN)
     await desk.press(WANG, await desk.card(desk.dm(WANG), "L-0001"), "approve")
-    await desk.until(lambda: "Your request L-0001 is approved. Decided by 王五." in desk.said(desk.dm(ZHAO)))
+    told = "Your request L-0001 is approved. Decided by 王五, standing in for 李四."
+    await desk.until(lambda: told in desk.said(desk.dm(ZHAO)))
     await desk.quiet()
     assert await voices(desk) == [(WANG, "approve", LI)]
 

@@ -121,6 +121,14 @@ async def test_the_deputy_reads_what_waits_for_who_is_away_and_hands_it_on(there
     assert (await there.engine.request("L-0001")).waits_for == (ZHAO.id,)
 
 
+async def test_what_is_the_authors_own_is_not_their_deputys(there: Office) -> None:
+    await away(there, ZHANG)
+    assert (await refused(there.look(LIN, "request_status", request_id="L-0001"))).code == "no_request"
+    await there.decide(LI, "L-0001-1", "reject", {"opinion": "请先补病历"})
+    assert (await refused(there.look(LIN, "request_status", request_id="L-0001"))).code == "no_request"
+    assert (await refused(there.look(LIN, "show_process", name="L-0001"))).code == "no_request"
+
+
 async def test_nobody_decides_their_own_request_as_a_deputy(there: Office) -> None:
     await away(there, deputy="张三")
     card = await there.card("L-0001-1")

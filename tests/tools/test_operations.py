@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from bot.texts import literal
 from tests.tools.office import (
     LI,
     LIN,
@@ -197,6 +200,56 @@ async def test_whoever_does_not_agree_keeps_it_approved(there: Office) -> None:
     assert (await refused(there.decide(ZHANG, "E-0001-2", "approve"))).code == "own_request"
     outcome = await there.decide(LI, "E-0001-2", "reject", {"opinion": "已经付款"})
     assert (outcome.data["status"], receipt(outcome)) == ("approved", "没有同意撤回申请 E-0001")
+
+
+async def test_asking_again_after_a_refusal_is_limited(there: Office) -> None:
+    await there.start(TAXI, "expense")
+    await there.decide(LI, "E-0001-1", "approve")
+    for n in range(2, 7):
+        await there.do(ZHANG, "withdraw_request", request_id="E-0001")
+        await there.decide(LI, f"E-0001-{n}", "reject", {"opinion": "已经付款"})
+        if n == 2:
+            error = await refused(there.plan(ZHANG, "withdraw_request", request_id="E-0001"))
+            assert error.code == "kept_lately"
+            assert literal(error.note, "zh") == "撤回刚刚没有得到同意，2026-11-20 14:00 以后可以再申请"
+        there.now += timedelta(hours=4)
+    error = await refused(there.plan(ZHANG, "withdraw_request", request_id="E-0001"))
+    assert (error.code, literal(error.note, "zh")) == ("kept_enough", "撤回已经有 5 次没有得到同意，不能再申请了")
+    assert (await there.engine.request("E-0001")).status == "approved"
+
+
+async def test_when_who_has_to_agree_has_left_somebody_else_is_asked() -> None:
+    there = office()
+    request = await there.start(SICK)
+    await there.decide(LI, f"{request}-1", "approve")
+    await there.do(ZHANG, "withdraw_request", request_id=request)
+    assert (await refused(there.plan(ZHANG, "withdraw_request", request_id=request))).code == "withdrawing"
+    there.people.known[1] = LI.model_copy(update={"active": False})
+    outcome = await there.do(ZHANG, "withdraw_request", request_id=request)
+    assert (outcome.data["status"], outcome.data["waits_for"]) == ("revoking", "王五"), "who is above"
+    assert (await refused(there.card(f"{request}-2"))).code == "task_closed"
+    await there.decide(WANG, f"{request}-3", "approve")
+    assert (await there.engine.request(request)).status == "withdrawn"
+
+
+async def test_who_agreed_to_another_form_does_not_have_to_agree(there: Office) -> None:
+    await there.decide(LI, "L-0001-1", "approve")
+    await there.decide(WANG, "L-0001-2", "reject", OPINION)
+    await there.decide(ZHANG, "L-0001-3", "resubmit", {"field_end_date": "2026-11-24", "field_approver": LIN.id})
+    await there.decide(LIN, "L-0001-4", "approve")
+    plan = await there.plan(ZHANG, "withdraw_request", request_id="L-0001")
+    assert ("需要同意", "申请已经通过，要 李四光 同意才能撤回") in facts(plan), "of this round"
+
+
+async def test_who_agreed_before_a_step_was_taken_again_does_not_have_to_agree(there: Office) -> None:
+    await there.decide(LI, "L-0001-1", "approve")
+    await there.do(WANG, "add_sign", task_id="L-0001-2", people="李四光", where="after")
+    await there.decide(LIN, "L-0001-3", "return", {"to": "first_level", **OPINION})
+    await there.decide(LI, "L-0001-4", "approve")
+    await there.do(WANG, "transfer_task", task_id="L-0001-5", person="赵六")
+    await there.decide(ZHAO, "L-0001-6", "approve")
+    plan = await there.plan(ZHANG, "withdraw_request", request_id="L-0001")
+    assert ("需要同意", "申请已经通过，要 赵六 同意才能撤回") in facts(plan), "since it was returned"
 
 
 async def test_what_a_rule_approved_is_withdrawn_by_the_manager() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from bot.texts import label, literal, say
-from tests.tools.office import LI, LONG, SHORT, SICK, TAXI, WANG, ZHANG, known, office, refused
+from tests.tools.office import LI, LIN, LONG, SHORT, SICK, TAXI, WANG, ZHANG, known, office, refused
 from tools.spec import Plan
 
 
@@ -133,6 +133,31 @@ async def test_withdrawing() -> None:
     assert (await refused(there.plan(LI, "withdraw_request", request_id=request))).code == "not_yours"
     assert (await refused(there.plan(LI, "withdraw_request", request_id="L-9"))).code == "no_request"
     assert (await refused(there.plan(ZHANG, "withdraw_request", request_id=request, because="x" * 501))).code
+
+
+async def test_what_passes_by_rule_when_it_is_handed_in_again_says_so() -> None:
+    there = office()
+    request = await there.start(SICK)
+    await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
+    plan = await there.plan(ZHANG, "resubmit_request", request_id=request, form=SHORT)
+    outcome = await there.press(ZHANG, "resubmit_request", plan, "confirm")
+    assert (outcome.data["status"], outcome.note.key) == ("approved", "result.passed")
+
+
+async def test_from_its_card_too_it_says_that_it_passed_by_rule() -> None:
+    there = office()
+    request = await there.start(SICK)
+    await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
+    form = {f"field_{name}": text for name, text in {**SICK, **SHORT}.items()}
+    outcome = await there.decide(ZHANG, f"{request}-2", "resubmit", form)
+    assert (outcome.data["status"], outcome.note.key) == ("approved", "result.passed")
+
+
+async def test_a_strangers_request_is_as_if_it_were_not_there() -> None:
+    there = office()
+    request = await there.start(SICK)
+    for tool in ("withdraw_request", "resubmit_request"):
+        assert (await refused(there.plan(LIN, tool, request_id=request))).code == "no_request"
 
 
 async def test_resubmitting_what_came_back() -> None:

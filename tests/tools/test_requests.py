@@ -8,12 +8,29 @@ from datetime import timedelta
 import pytest
 
 from bot.texts import literal
-from tests.tools.office import LI, LIN, LONG, NOW, SHORT, SICK, WANG, ZHANG, ZHAO, Office, known, office, refused
+from tests.tools.office import (
+    LI,
+    LIN,
+    LONG,
+    NOW,
+    SHORT,
+    SICK,
+    TAXI,
+    WANG,
+    ZHANG,
+    ZHAO,
+    Office,
+    known,
+    office,
+    refused,
+)  # fmt: skip
 from tools.nodes import node_words
-from tools.requests import ShowProcess, run_show_process
+from tools.requests import UNREADABLE, ShowProcess, run_show_process
 from tools.spec import Person, Picture
 from tools.timeline import MOST
+from tools.workflow.embedded import EmbeddedEngine
 from tools.workflow.graph import Alarm, Node, Timer
+from tools.workflow.memory_store import MemoryStore
 from tools.workflow.process import Process, shipped
 
 
@@ -141,6 +158,20 @@ async def test_a_long_record_is_cut_at_its_beginning(there: Office) -> None:
     steps = await timeline(there)
     assert (steps[0], len(steps)) == ("（更早 2 步）", 1 + MOST + 2)
     assert all(len(step) < 120 for step in steps)
+
+
+async def test_one_that_cannot_be_read_hides_no_other() -> None:
+    leave, expense = shipped()
+    gone = leave.definition.model_copy(update={"version": "0" * 64})
+    store = MemoryStore()
+    before = office(store, [replace(leave, definition=gone, bpmn=b"<bpmn/>"), expense])
+    await before.start(SICK)
+    await before.start(TAXI, "expense")
+    there = replace(before, engine=EmbeddedEngine(store, [expense], before.people))
+    for person, tool, many in ((ZHANG, "my_requests", "requests"), (LI, "query_todo_tasks", "tasks")):
+        listed = {one["request"]: one["summary"] for one in (await there.look(person, tool))[many]}
+        assert listed.keys() == {"L-0001", "E-0001"}
+        assert listed["L-0001"] == UNREADABLE and "86.5" in listed["E-0001"]
 
 
 async def test_only_whom_it_concerns_and_administrators_learn_of_it(there: Office) -> None:

@@ -110,5 +110,16 @@ async def test_who_is_told_may_read_and_decides_nothing(there: Office) -> None:
     assert (await refused(there.plan(ZHANG, "cc_request", **again))).code == "told_already"
 
 
+async def test_who_only_may_read_is_told_that_they_do_not_speak(there: Office) -> None:
+    admin = ZHAO.model_copy(update={"roles": frozenset({"admin"})})
+    await there.do(LI, "set_absence", first_day="2026-11-20", last_day="2026-11-22", deputy="李四光")
+    for reader in (admin, LIN):
+        await there.look(reader, "request_status", request_id="L-0001")
+        for tool, what in (("comment_request", {"text": "快一点"}), ("cc_request", {"people": "王五"})):
+            error = await refused(there.plan(reader, tool, request_id="L-0001", **what))
+            assert error.code == "not_concerned"
+            assert literal(error.note, "zh") == "您可以查看申请 L-0001，但只有和它有关的人才能评论或抄送"
+
+
 async def test_a_stranger_tells_nobody(there: Office) -> None:
     assert (await refused(there.plan(WANG, "cc_request", request_id="L-0001", people="王五"))).code == "no_request"

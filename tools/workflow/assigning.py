@@ -11,10 +11,11 @@ from typing import NoReturn
 
 from tools.names import described, the_one
 from tools.spec import Person, ToolError
+from tools.workflow.authority import MOST_ADDED
 from tools.workflow.expressions import Value
 from tools.workflow.forms import PERSONS, FieldKind, Form, FormField, Level, refuse_missing
-from tools.workflow.graph import Definition, Node, NodeKind, Topic
-from tools.workflow.paths import happy_path
+from tools.workflow.graph import Definition, Node, Topic
+from tools.workflow.paths import asked, happy_paths, twice
 from tools.workflow.policy import Company, Row, Selector
 from tools.workflow.state import Filled
 
@@ -38,7 +39,7 @@ def with_people(
     persons = (f for f in form.fields if f.kind in PERSONS)
     values = {f.name: _ids(f, filled.values[f.name], people, author, f.name in decides) for f in persons}
     filled = filled.model_copy(update={"values": {**filled.values, **values}})
-    seats = _Seats(form, filled, Company(people, author), (*rows, *form.policy), happy_path(definition, filled))
+    seats = _Seats(form, filled, Company(people, author), (*rows, *form.policy), happy_paths(definition, filled))
     seats.refuse_missing()
     seats.choose()
     seats.refuse_twice()
@@ -49,7 +50,11 @@ def with_people(
 def _ids(field: FormField, text: str, people: Sequence[Person], author: Person, decides: bool) -> str:
     """The persons that a text names, as ids with commas between."""
     parts = SEVERAL.split(text) if field.kind is FieldKind.PEOPLE else [text]
-    found = [the_one(people, part, field=field.name).id for part in parts if part.strip()]
+    named = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    if len(named) > MOST_ADDED:
+        message = f"{field.name}: {len(named)} people are named, at most {MOST_ADDED}; ask for fewer"
+        raise ToolError("too_many", message, ask=True, field=field.name, label=field.label.both, most=MOST_ADDED)
+    found = [the_one(people, part, field=field.name).id for part in named]
     if author.id in found and decides:
         message = f"{field.name}: nobody approves their own request; ask for somebody else"
         raise ToolError("own_approver", message, ask=True, field=field.name)
@@ -63,11 +68,16 @@ class _Seats:
     """Everybody's place in one request, filled step by step."""
 
     def __init__(
-        self, form: Form, filled: Filled, company: Company, rows: tuple[Row, ...], path: Iterable[Node]
+        self,
+        form: Form,
+        filled: Filled,
+        company: Company,
+        rows: tuple[Row, ...],
+        paths: tuple[tuple[Node, ...], ...],
     ) -> None:
         self._form, self._filled, self._company, self._rows = form, filled, company, rows
-        self._asked = [node for node in path if node.kind is NodeKind.USER]
-        self._names = {name: node for node in self._asked for name in node.who}
+        self._paths = paths
+        self._names = {name: node for node in asked(paths) for name in node.who}
         self._values: Mapping[str, Value] = {**filled.values, **filled.numbers}
         self.chosen: dict[str, tuple[str, ...]] = {}
 
@@ -91,14 +101,11 @@ class _Seats:
                 self.chosen[name] = _ids_of(holders) or _nobody(name, {"zh": node.name, "en": node.name})
 
     def refuse_twice(self) -> None:
-        """Nobody decides at two nodes."""
-        seen: dict[str, str] = {}
-        for node in self._asked:
-            for name in node.who:
-                if any(seen.setdefault(person, node.id) != node.id for person in self.held(name)):
-                    field = name if self._form.field(name) else ""
-                    message = f"{name}: the same person would decide two levels; ask for somebody else"
-                    raise ToolError("own_level", message, ask=True, field=field)
+        """Nobody decides at two nodes of one way."""
+        if name := next(filter(None, (twice(path, self.held) for path in self._paths)), ""):
+            field = name if self._form.field(name) else ""
+            message = f"{name}: the same person would decide two levels; ask for somebody else"
+            raise ToolError("own_level", message, ask=True, field=field)
 
     def tell(self, definition: Definition) -> None:
         """Who gets copies and mails, wherever the request may go."""

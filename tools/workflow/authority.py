@@ -11,15 +11,17 @@ from datetime import datetime, timedelta
 
 from tools.spec import ToolError
 from tools.workflow.ballots import everybody, seat_of
-from tools.workflow.commands import Decide, TaskCommand, Urge
+from tools.workflow.commands import Decide, TaskCommand, Urge, Withdraw
 from tools.workflow.graph import Definition, NodeKind
-from tools.workflow.state import ALLOWED, Decision, Delegation, Kind, Request, Status, Task, Visit
+from tools.workflow.state import ALLOWED, REVOKING, Decision, Delegation, Filled, Kind, Request, Status, Task, Visit
 
 URGE_EVERY = timedelta(hours=4)
 URGES = 5
 """Of one task, in all."""
+ASK_EVERY, ASKS = timedelta(hours=4), 5
+"""After a withdrawal was not agreed to; and how often that may happen."""
 MOST_ADDED = 20
-"""People that one add sign, or one cc, may name."""
+"""People that one add sign, one cc, or one field of a form, may name."""
 
 
 def task_of(request: Request, task_id: str) -> Task:
@@ -86,7 +88,7 @@ def target(definition: Definition, request: Request, task: Task, to: str) -> str
 def targets(definition: Definition, request: Request, task: Task) -> tuple[str, ...]:
     """Where a request may be returned to from a task: the author, then the steps before it whose approval counts.
     Not into a parallel part, whose other half would never be asked."""
-    author = [n.id for n in definition.nodes.values() if n.revises and n.id in definition.alone]
+    author = [n for n in definition.revising if n in definition.alone]
     if len(request.visits) > 1 or request.arrived:
         return tuple(author)  # what others said beside it would be lost
     approved = [node for node, decision in request.decisions.items() if decision == Decision.APPROVE]
@@ -105,6 +107,15 @@ def refuse_people(definition: Definition, request: Request, task: Task, people: 
             raise ToolError("asked_already", "this person is asked already", field=field)
         if person in elsewhere:
             raise ToolError("own_level", "this person decides another part of the request", field=field)
+
+
+def may_be_asked(definition: Definition, request: Request, task: Task, person: str) -> bool:
+    """As `refuse_people` has it."""
+    try:
+        refuse_people(definition, request, task, [person], "")
+    except ToolError:
+        return False
+    return True
 
 
 def visit_of(request: Request, task: Task) -> Visit:
@@ -145,18 +156,47 @@ def _too_soon(code: str, why: str, at: datetime, now: datetime) -> ToolError:
     return ToolError(code, f"{why}; it works again at {when}", at=when)
 
 
-def refuse_reader(request: Request, actor: str) -> None:
-    """Raises `no_request` for whom it does not concern, as if it were not there."""
+def refuse_onlooker(request: Request, actor: str) -> None:
+    """Whom a request does not concern neither speaks about it nor tells others, even where they may read it. Whether
+    they may is asked before, where roles and deputies are known: `tools.requests.may_read`."""
     if actor not in request.participants:
-        raise ToolError("no_request", f"there is no request {request.id!r}", request=request.id)
+        message = f"only those whom {request.id} concerns comment on it or tell others"
+        raise ToolError("not_concerned", message, request=request.id)
 
 
-def refuse_withdrawal(request: Request, actor: str) -> None:
-    refuse_stranger(request, actor)
-    if request.status is Status.REVOKING:
+def refuse_withdrawal(request: Request, command: Withdraw, now: datetime) -> None:
+    """The moment it works again is told in the zone of `now`."""
+    refuse_stranger(request, command.actor)
+    if request.status is Status.REVOKING and not command.agree:
         raise ToolError("withdrawing", f"the withdrawal of {request.id} waits for agreement", request=request.id)
-    if request.status is not Status.APPROVED:
+    if request.status is Status.APPROVED:
+        _refuse_asking_again(request, now)
+    else:
         refuse_ended(request)
+
+
+def _refuse_asking_again(request: Request, now: datetime) -> None:
+    refused = [o.at for o in request.opinions if o.node == REVOKING and o.decision == Decision.REJECT]
+    if len(refused) >= ASKS:
+        raise ToolError("kept_enough", f"{ASKS} times nobody agreed to withdraw {request.id}", most=ASKS)
+    if refused and refused[-1] + ASK_EVERY > now:
+        message = "its withdrawal was not agreed to less than 4 hours ago"
+        raise _too_soon("kept_lately", message, refused[-1] + ASK_EVERY, now)
+
+
+def last_approvers(request: Request) -> tuple[str, ...]:
+    """Who approved at the node that was decided last, in this round and since the last return to an earlier step."""
+    said = [o for o in request.opinions if o.round == request.round]
+    returns = [n for n, o in enumerate(said, 1) if o.decision == Decision.RETURN]
+    counting = [o for o in said[max(returns, default=0) :] if o.node in request.decisions]
+    approvals = [o for o in counting if o.decision == Decision.APPROVE]
+    return tuple(dict.fromkeys(o.on_behalf or o.by for o in approvals if o.node == approvals[-1].node))
+
+
+def refuse_unseen(filled: Filled, seen: str) -> None:
+    """`seen`: `Filled.sha` of what was confirmed; empty for what shows no form."""
+    if seen and filled.sha != seen:
+        raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")
 
 
 def refuse_delegation(delegation: Delegation, known: Iterable[Delegation], now: datetime) -> None:

@@ -83,7 +83,7 @@ class Withdraw(Ordered):
     actor: str
     reason: str = ""
     agree: tuple[str, ...] = ()
-    """Set by the engine, of an approved request: who has to agree."""
+    """Set by the engine, of an approved request: who has to agree; empty while those who were asked are here."""
 
 
 class Urge(Ordered):

@@ -12,14 +12,14 @@ from typing import Protocol
 
 from tools.ports import Directory
 from tools.spec import Person, ToolError
-from tools.workflow.authority import refuse_people
+from tools.workflow import authority
 from tools.workflow.calendar import Calendar
 from tools.workflow.commands import AddSign, Cc, Comment, Decide, Fire, Transfer, Urge, Withdraw
 from tools.workflow.engine import Act
 from tools.workflow.graph import Definition
 from tools.workflow.policy import Row
 from tools.workflow.process import Process, fill
-from tools.workflow.state import Decision, Delegation, Filled, Request, Status, Task
+from tools.workflow.state import Decision, Delegation, Filled, Request, Status
 
 CLIMB = 10
 """How far up the managers are followed."""
@@ -81,11 +81,18 @@ class Completing:
         return await self._lists.load_all(known)
 
     async def act(
-        self, process: Process, request: Request, command: Act, now: datetime, form: Mapping[str, str] | None
+        self,
+        process: Process,
+        request: Request,
+        command: Act,
+        now: datetime,
+        form: Mapping[str, str] | None,
+        own: Sequence[str] | None = None,
     ) -> Act:
+        """`own`: as for `form`."""
         match command:
             case Decide():
-                filled = await self._again(process, request, command, now, form)
+                filled = await self._again(process, request, command, now, form, own)
                 return await self._standing(request, command.model_copy(update={"filled": filled}), now)
             case Transfer(person=person):
                 await self._known([person], "person")
@@ -104,23 +111,30 @@ class Completing:
                 return command
 
     async def fire(self, definition: Definition, request: Request, command: Fire) -> Fire:
-        """With who gets the task that waited too long."""
+        """With who gets the task that waited too long: nobody who had it already."""
         task = request.task(command.task)
         if task is None or not task.open:
             return command
+        had = {t.assignee for t in request.tasks if t.seat == task.seat}
         async for person in self._above(task.assignee):
-            if _eligible(definition, request, task, person):
+            if person not in had and authority.may_be_asked(definition, request, task, person):
                 return command.model_copy(update={"manager": person})
         return command
 
     async def _again(
-        self, process: Process, request: Request, command: Decide, now: datetime, form: Mapping[str, str] | None
+        self,
+        process: Process,
+        request: Request,
+        command: Decide,
+        now: datetime,
+        form: Mapping[str, str] | None,
+        own: Sequence[str] | None,
     ) -> Filled | None:
         """The form of a resubmission."""
         if command.decision is not Decision.RESUBMIT or command.actor != request.initiator:
             return None
         changed = {**request.filled.values, **(form or {})}
-        return await self.form(process, changed, request.initiator, now, besides=request.id)
+        return await self.form(process, changed, request.initiator, now, besides=request.id, own=own)
 
     async def _standing(self, request: Request, command: Act, now: datetime) -> Act:
         """With the delegation by which somebody else than the assignee acts, if there is one."""
@@ -139,13 +153,12 @@ class Completing:
                 raise ToolError("unknown_person", message, ask=True, field=field, name=person[:60])
 
     async def _who_agrees(self, request: Request) -> tuple[str, ...]:
-        """To the withdrawal of what is approved: who approved it last, else who is above its author."""
-        if request.status is not Status.APPROVED:
+        """To the withdrawal of what is approved: who approved it last, else who is above its author. Nobody is asked
+        while all who were asked before are here."""
+        asked = [await self._here(p) for p in request.waits_for]
+        if request.status not in (Status.APPROVED, Status.REVOKING) or (asked and all(asked)):
             return ()
-        approvals = [o for o in request.opinions if o.decision == Decision.APPROVE and o.node in request.decisions]
-        last = dict.fromkeys(o.on_behalf or o.by for o in approvals if o.node == approvals[-1].node)
-        here = [p for p in last if await self._here(p)]
-        if here:
+        if here := [p for p in authority.last_approvers(request) if await self._here(p)]:
             return tuple(here)
         above = [p async for p in self._above(request.initiator) if p != request.initiator]
         return tuple(above[:1])
@@ -178,11 +191,3 @@ def _author(people: Sequence[Person], initiator: str) -> Person:
     if found is None:
         raise ToolError("unknown_person", f"the author {initiator!r} is not in the directory", name=initiator)
     return found
-
-
-def _eligible(definition: Definition, request: Request, task: Task, person: str) -> bool:
-    try:
-        refuse_people(definition, request, task, [person], "manager")
-    except ToolError:
-        return False
-    return True

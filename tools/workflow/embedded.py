@@ -7,17 +7,17 @@ the machine's verdict; everything kept in one step, or, if somebody else was fas
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tools.names import name_of
 from tools.ports import Directory
 from tools.spec import ToolError
-from tools.workflow.authority import refuse_delegation
+from tools.workflow.authority import may_be_asked, refuse_delegation, refuse_unseen
 from tools.workflow.calendar import Calendar
 from tools.workflow.commands import (
     Cc,
@@ -39,9 +39,10 @@ from tools.workflow.machine import apply
 from tools.workflow.migration import refuse_migration
 from tools.workflow.moving import Applied
 from tools.workflow.policy import Row
-from tools.workflow.process import Process, compile_process
-from tools.workflow.state import SYSTEM, Delegation, Filled, Kind, Request
-from tools.workflow.store import Change, Conflict, OutboxEvent, Store
+from tools.workflow.process import Process
+from tools.workflow.state import SYSTEM, Decision, Delegation, Filled, Kind, Request
+from tools.workflow.store import Change, Conflict, OutboxEvent, Own, Store, milliseconds
+from tools.workflow.versions import Versions
 
 T = TypeVar("T")
 
@@ -49,6 +50,18 @@ TRIES = 100
 """How often a command is tried against other writers; each round at least one of them gets through."""
 DUE = 100
 """Timers that go off in one round."""
+LATER = timedelta(hours=1)
+"""How long a timer is put off whose request cannot be read: it neither stands before the others nor is lost."""
+
+log = logging.getLogger(__name__)
+
+
+class Ready(NamedTuple):
+    """A command with all that it needs from outside."""
+
+    command: Command
+    forms: int | None = None
+    """As `Change.forms`."""
 
 
 class EmbeddedEngine:
@@ -66,21 +79,19 @@ class EmbeddedEngine:
     ) -> None:
         self._store, self._directory = store, directory
         self._completing = Completing(store, directory, calendar or Calendar(), numbers or {}, policy)
-        self._shipped = tuple(processes)
-        self._versions = {p.version: p for p in processes}
-        self._kept: set[str] = set()
+        self._versions = Versions(store, processes)
 
     # Processes
 
     async def processes(self) -> tuple[Process, ...]:
-        return await self._current(await self._store.deployed())
+        return await self._versions.current(await self._store.deployed())
 
     async def process_of(self, request: Request) -> Process:
-        return await self._version(request.id, (request.definition, request.form))
+        return await self._versions.of(request.id, (request.definition, request.form))
 
     async def deploy(self, process: Process) -> None:
         """Requests started from here on use this version; running ones keep theirs."""
-        await self._keep(process)
+        await self._versions.keep(process)
         await self._store.deploy(process.key, *process.version)
 
     async def fill(
@@ -97,11 +108,11 @@ class EmbeddedEngine:
             found = await self._store.opening(_sure(key), initiator)
             if found.answer is not None:
                 return Moved.model_validate_json(found.answer)
-            used = _named(process, await self._current(found.deployed))
-            await self._keep(used)
+            used = _named(process, await self._versions.current(found.deployed))
+            await self._versions.keep(used)
             try:
-                filled = await self._completing.form(used, form, initiator, now, own=found.own)
-                _refuse_unseen(filled, seen)
+                filled = await self._completing.form(used, form, initiator, now, own=found.own.requests)
+                refuse_unseen(filled, seen)
             except ToolError:  # it may have been started meanwhile, by this very command
                 if (answer := (await self._store.opening(key, initiator)).answer) is None:
                     raise
@@ -114,18 +125,21 @@ class EmbeddedEngine:
                 initiator=initiator,
                 filled=filled,
             )
-            return await self._kept_as(key, None, used.definition, apply(used.definition, None, command, now))
+            applied = apply(used.definition, None, command, now)
+            forms = found.own.forms if used.form.days else None
+            return await self._kept_as(key, None, used.definition, applied, forms)
 
         return await self._again(attempt)
 
     async def act(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
     ) -> Moved:
-        async def complete(process: Process, request: Request) -> Act:
-            complete = await self._completing.act(process, request, command, now, form)
-            if isinstance(complete, Decide):
-                _refuse_unseen(complete.filled or request.filled, seen)
-            return complete
+        async def complete(process: Process, request: Request) -> Ready:
+            own = await self._own(process, request, command)
+            complete = await self._completing.act(process, request, command, now, form, own.requests if own else None)
+            resubmitted = complete.filled if isinstance(complete, Decide) else None
+            refuse_unseen(resubmitted or request.filled, seen)
+            return Ready(complete, own.forms if own else None)
 
         return await self._carried_out(_request_of(command), key, now, complete, _absent(command))
 
@@ -140,28 +154,35 @@ class EmbeddedEngine:
     async def migrate(self, request_id: str, process: Process, actor: str, key: str, now: datetime) -> Moved:
         """A running request goes on in another version of its process. Raises `ToolError` `not_movable` or
         `not_ready`."""
-        await self._keep(process)
+        await self._versions.keep(process)
 
-        async def complete(before: Process, request: Request) -> Migrate:
+        async def complete(before: Process, request: Request) -> Ready:
             refuse_migration(before, process, request, await self.events(request.id))
             new = process.definition.version
-            return Migrate(request=request.id, actor=actor, definition=new, form=process.form_version)
+            return Ready(Migrate(request=request.id, actor=actor, definition=new, form=process.form_version))
 
         return await self._carried_out(request_id, key, now, complete)
 
     async def tick(self, now: datetime) -> int:
-        due = await self._store.due(int(now.timestamp() * 1000), DUE)
+        due = await self._store.due(milliseconds(now), DUE)
         for member in due:
-            what, _, rest = member.partition("|")
-            if what == "away":
-                await self._away_begins(member, *rest.split("|"))
-            else:
-                await self._fire(member, Fire(task=what, timer=rest), now)
+            try:
+                await self._goes_off(member, now)
+            except (ValueError, LookupError) as error:  # a request, or its version, that cannot be read any more
+                log.error("timer %s is put off: %s", member, error)
+                await self._store.put_off(member, milliseconds(now + LATER))
         return len(due)
 
+    async def _goes_off(self, member: str, now: datetime) -> None:
+        what, _, rest = member.partition("|")
+        if what == "away":
+            await self._away_begins(member, *rest.split("|"))
+        else:
+            await self._fire(member, Fire(task=what, timer=rest), now)
+
     async def _fire(self, member: str, command: Fire, now: datetime) -> None:
-        async def complete(process: Process, request: Request) -> Fire:
-            return await self._completing.fire(process.definition, request, command)
+        async def complete(process: Process, request: Request) -> Ready:
+            return Ready(await self._completing.fire(process.definition, request, command))
 
         try:
             await self._carried_out(_request_of(command), f"timer:{member}", now, complete)
@@ -174,7 +195,7 @@ class EmbeddedEngine:
         request_id: str,
         key: str,
         now: datetime,
-        complete: Callable[[Process, Request], Awaitable[Command]],
+        complete: Callable[[Process, Request], Awaitable[Ready]],
         absent: ToolError | None = None,
     ) -> Moved:
         """`absent`: what is raised when there is no such request."""
@@ -186,39 +207,69 @@ class EmbeddedEngine:
             if request is None:
                 raise absent or _no_request(request_id)
             process = await self.process_of(request)
-            applied = apply(process.definition, request, await complete(process, request), now)
-            return await self._kept_as(key, request, process.definition, applied)
+            ready = await complete(process, request)
+            applied = apply(process.definition, request, ready.command, now)
+            return await self._kept_as(key, request, process.definition, applied, ready.forms)
 
         return await self._again(attempt)
 
-    async def _kept_as(self, key: str, before: Request | None, definition: Definition, applied: Applied) -> Moved:
+    async def _own(self, process: Process, request: Request, command: Act) -> Own | None:
+        """The author's requests, where a form is handed in again that depends on them."""
+        again = isinstance(command, Decide) and command.decision is Decision.RESUBMIT
+        return await self._store.own(request.initiator) if again and process.form.days else None
+
+    async def _kept_as(
+        self, key: str, before: Request | None, definition: Definition, applied: Applied, forms: int | None
+    ) -> Moved:
         notices = tuple([await self._named_notice(n) for n in applied.notices])
         applied = Applied(applied.request, notices, applied.event)
         moved = _moved(applied)
         answer = moved.model_dump_json()
-        kept = await self._store.save(Change(before, applied, definition, key, answer))
+        kept = await self._store.save(Change(before, applied, definition, key, answer, forms))
         return moved if kept == answer else Moved.model_validate_json(kept)
 
     async def _named_notice(self, notice: Notice) -> Notice:
-        """With the name of who did it, as it was then; empty for the system."""
-        by = notice.data.get("by", "")
-        name = await name_of(self._directory, by) if by and not by.startswith(SYSTEM) else ""
-        return notice.model_copy(update={"data": {**notice.data, "by_name": name}})
+        """With the names of who did it, and for whom, as they were then; empty for the system."""
+        names = {"by_name": await self._name(notice.data.get("by", ""))}
+        if behalf := notice.data.get("behalf"):
+            names["for_name"] = await self._name(behalf)
+        return notice.model_copy(update={"data": {**notice.data, **names}})
+
+    async def _name(self, person: str) -> str:
+        return await name_of(self._directory, person) if person and not person.startswith(SYSTEM) else ""
 
     # Standing in
 
     async def deputies(self, person: str, now: datetime) -> tuple[str, ...]:
         return tuple(dict.fromkeys(d.deputy for d in await self._store.away(person) if d.covers(now)))
 
+    async def stand_ins(self, task_id: str, now: datetime) -> tuple[str, ...]:
+        assigned = await self.task(task_id)
+        deputies = await self.deputies(assigned.task.assignee, now)
+        return tuple([person for person in deputies if await self._may_stand_in(assigned, person)])
+
+    async def _may_stand_in(self, assigned: Assigned, person: str) -> bool:
+        task, request = assigned.task, assigned.request
+        if not task.open or task.kind is Kind.REVISE:
+            return False
+        try:
+            definition = (await self.process_of(request)).definition
+        except DefinitionRefused:  # nobody can decide it
+            return False
+        return may_be_asked(definition, request, task, person)
+
     async def delegate(self, delegation: Delegation, now: datetime) -> None:
-        known = await self._store.away(delegation.person)
-        if delegation in known:
-            return
-        deputy = await self._directory.get(delegation.deputy)
-        if deputy is None or not deputy.active:
-            raise ToolError("bad_deputy", "somebody who is here has to stand in", field="deputy")
-        refuse_delegation(delegation, known, now)
-        await self._store.put_delegation(delegation)
+        async def attempt() -> None:
+            known = await self._store.away(delegation.person)
+            if delegation in known:
+                return
+            deputy = await self._directory.get(delegation.deputy)
+            if deputy is None or not deputy.active:
+                raise ToolError("bad_deputy", "somebody who is here has to stand in", field="deputy")
+            refuse_delegation(delegation, known, now)
+            await self._store.put_delegation(delegation, known)
+
+        await self._again(attempt)
 
     async def undelegate(self, person: str, delegation_id: str, now: datetime) -> Delegation:
         found = next((d for d in await self.delegations(person, now) if d.id == delegation_id), None)
@@ -249,8 +300,8 @@ class EmbeddedEngine:
             members += [(score, member) for member, score in await self._store.listed("todo", one, most)]
             total += await self._store.counted("todo", one)
         tasks = await self._assigned([member for _, member in sorted(members)[:most]])
-        mine = tuple(t for t in tasks if t.task.assignee == person or _can_stand_in(t, person))
-        return Todo(mine, total - (len(tasks) - len(mine)))
+        mine = [t for t in tasks if t.task.assignee == person or await self._may_stand_in(t, person)]
+        return Todo(tuple(mine), total - (len(tasks) - len(mine)))
 
     async def done(self, person: str) -> tuple[Assigned, ...]:
         return await self._assigned([member for member, _ in await self._store.listed("done", person)])
@@ -280,28 +331,6 @@ class EmbeddedEngine:
         requests = {r.id: r for r in await self._store.load_all(list(dict.fromkeys(map(_of_task, ids))))}
         return tuple(_assigned(requests[_of_task(i)], i) for i in ids if _of_task(i) in requests)
 
-    async def _current(self, deployed: Mapping[str, tuple[str, str]]) -> tuple[Process, ...]:
-        known = {p.key: p for p in self._shipped}
-        for key, version in deployed.items():
-            with suppress(DefinitionRefused):  # a stricter compiler: nothing starts in it, the others go on
-                known[key] = await self._version(key, version)
-        return tuple(known.values())
-
-    async def _version(self, owner: str, version: tuple[str, str]) -> Process:
-        if version not in self._versions:
-            bpmn, toml = await self._store.file(version[0]), await self._store.file(version[1])
-            if bpmn is None or toml is None:
-                raise DefinitionRefused(owner, f"the files of its version {version[0][:12]} are gone")
-            self._versions[version] = compile_process(bpmn, toml)
-        return self._versions[version]
-
-    async def _keep(self, process: Process) -> None:
-        """The process files, so that requests started from them keep them when the files change."""
-        for version, content in zip(process.version, (process.bpmn, process.toml), strict=True):
-            if version not in self._kept:
-                await self._store.keep_file(version, content)
-                self._kept.add(version)
-
     async def _again(self, attempt: Callable[[], Awaitable[T]]) -> T:
         for _ in range(TRIES):
             try:
@@ -323,11 +352,6 @@ def _sure(key: str) -> str:
     if not key:
         raise ValueError("a command needs an idempotency key")
     return key
-
-
-def _refuse_unseen(filled: Filled, seen: str) -> None:
-    if seen and filled.sha != seen:
-        raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")
 
 
 def _request_of(command: Act | Fire) -> str:
@@ -363,10 +387,6 @@ def _assigned(request: Request | None, task_id: str) -> Assigned:
     if request is None or task is None:
         raise _no_task(task_id)
     return Assigned(task, request)
-
-
-def _can_stand_in(assigned: Assigned, person: str) -> bool:
-    return assigned.task.kind is not Kind.REVISE and assigned.request.initiator != person
 
 
 def _moved(applied: Applied) -> Moved:

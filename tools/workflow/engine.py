@@ -104,6 +104,9 @@ class Engine(Protocol):
     async def deputies(self, person: str, now: datetime) -> tuple[str, ...]:
         """Who stands in for this person now."""
 
+    async def stand_ins(self, task_id: str, now: datetime) -> tuple[str, ...]:
+        """Who may decide this task now in place of its assignee: nobody who has a say of their own in the request."""
+
     async def delegate(self, delegation: Delegation, now: datetime) -> None:
         """Somebody will be away. The same delegation twice is one."""
 

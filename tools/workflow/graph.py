@@ -117,6 +117,11 @@ class Definition(Frozen):
     """User tasks that can be the only thing going on: not inside a parallel part. A request can be returned there."""
 
     @cached_property
+    def revising(self) -> tuple[str, ...]:
+        """The author's own tasks."""
+        return tuple(node.id for node in self.nodes.values() if node.revises)
+
+    @cached_property
     def undecided(self) -> Mapping[str, str]:
         """What conditions see of decisions before there are any."""
         return {decision_of(node): "" for node in self.nodes}

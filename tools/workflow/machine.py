@@ -52,7 +52,7 @@ def apply(definition: Definition, request: Request | None, command: Command, now
         case AddSign():
             _add_sign(move, command, authority.check_task(definition, request, command, now))
         case Withdraw():
-            _withdraw(move, command)
+            _withdraw(move, command, now)
         case Urge():
             _urge(move, authority.check_urge(request, command, now))
         case Comment():
@@ -125,9 +125,11 @@ def _add_sign(move: Move, command: AddSign, task: Task) -> None:
     if task.kind is not Kind.APPROVE or not command.people or len(command.people) > authority.MOST_ADDED:
         raise ToolError("bad_decision", f"nobody, or too many people, to ask at task {task.id}")
     authority.refuse_people(move.definition, move.request, task, command.people, "people")
+    if command.actor in command.people:  # a deputy, who has a say here already
+        raise ToolError("asked_already", "nobody asks themselves to decide as well", field="people")
     seat = seat_of(authority.visit_of(move.request, task).ballot, task.seat)
-    if seat and command.where is Where.BESIDE and seat.beside:
-        raise ToolError("asked_already", "somebody is asked beside this person already")
+    if seat and getattr(seat, command.where):  # what was said there would be lost
+        raise ToolError("asked_already", f"somebody was asked {command.where} this person already", field="where")
     added = move.ballot(command.mode, command.people)
     if command.where is not Where.AFTER:
         move.speak(task, command, "add_sign", command.opinion)
@@ -138,13 +140,15 @@ def _add_sign(move: Move, command: AddSign, task: Task) -> None:
     move.seat(task, vote=Decision.APPROVE.value, after=added)
 
 
-def _withdraw(move: Move, command: Withdraw) -> None:
-    authority.refuse_withdrawal(move.request, command.actor)
-    if move.request.status is not Status.APPROVED:
+def _withdraw(move: Move, command: Withdraw, now: datetime) -> None:
+    """What is approved needs agreement; whoever was asked for it before has left."""
+    authority.refuse_withdrawal(move.request, command, now)
+    if move.request.status not in (Status.APPROVED, Status.REVOKING):
         move.finish(Status.WITHDRAWN, text=command.reason)
         return
     if not command.agree or command.actor in command.agree:
         raise ToolError("no_level", "nobody can agree to the withdrawal", label={"zh": "撤回", "en": "the withdrawal"})
+    move.close_all("settled")
     move.visit(REVOKING, Kind.REVOKE, Mode.ALL, command.agree, Status.REVOKING)
 
 
@@ -154,7 +158,7 @@ def _urge(move: Move, task: Task) -> None:
 
 
 def _comment(move: Move, command: Comment) -> None:
-    authority.refuse_reader(move.request, command.actor)
+    authority.refuse_onlooker(move.request, command.actor)
     if not command.text.strip():
         raise ToolError("missing_field", "the comment is empty", ask=True, field="text", label=COMMENT)
     said = Opinion(task="", node="", by=command.actor, at=move.now, decision="comment", text=command.text.strip())
@@ -165,7 +169,7 @@ def _comment(move: Move, command: Comment) -> None:
 
 
 def _cc(move: Move, command: Cc) -> None:
-    authority.refuse_reader(move.request, command.actor)
+    authority.refuse_onlooker(move.request, command.actor)
     if len(command.people) > authority.MOST_ADDED or not move.inform(command.people, command.actor):
         raise ToolError("told_already", "everybody named knows of it already")
 

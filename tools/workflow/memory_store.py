@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tools.workflow.state import Delegation, Request
@@ -12,6 +12,7 @@ from tools.workflow.store import (
     Listing,
     Opening,
     OutboxEvent,
+    Own,
     Recalled,
     away_timer,
     milliseconds,
@@ -29,11 +30,14 @@ class MemoryStore:
     announced: dict[str, OutboxEvent] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     versions: dict[str, tuple[str, str]] = field(default_factory=dict)
+    forms: dict[str, int] = field(default_factory=dict)
     delegations: dict[str, Delegation] = field(default_factory=dict)
 
     async def opening(self, key: str, person: str) -> Opening:
-        own = tuple(member for member, _ in await self.listed("mine", person))
-        return Opening(self.answers.get(key), dict(self.versions), dict(self.last), own)
+        return Opening(self.answers.get(key), dict(self.versions), dict(self.last), await self.own(person))
+
+    async def own(self, person: str) -> Own:
+        return Own(self.forms.get(person, 0), tuple(member for member, _ in await self.listed("mine", person)))
 
     async def recall(self, key: str, request_id: str) -> Recalled:
         return Recalled(self.answers.get(key), await self.load(request_id))
@@ -50,8 +54,13 @@ class MemoryStore:
             return self.answers[change.key]
         if len(self.records.get(change.after.id, ())) != change.known:
             raise Conflict(change.after.id)
+        author = change.after.initiator
+        if change.forms not in (None, self.forms.get(author, 0)):
+            raise Conflict(change.after.id)
         if change.before is None:
             self._take_number(change.after.id)
+        if change.forms is not None:
+            self.forms[author] = change.forms + 1
         self.requests[change.after.id] = change.after.model_dump_json()
         self.records.setdefault(change.after.id, []).append(change.applied.event.model_dump_json())
         for listing in change.listings:
@@ -91,6 +100,11 @@ class MemoryStore:
     async def forget_timer(self, member: str) -> None:
         self.lists.get(("timers", ""), {}).pop(member, None)
 
+    async def put_off(self, member: str, until_ms: int) -> None:
+        timers = self.lists.get(("timers", ""), {})
+        if member in timers:
+            timers[member] = until_ms
+
     async def numbers(self) -> Mapping[str, int]:
         return dict(self.last)
 
@@ -106,7 +120,9 @@ class MemoryStore:
     async def deployed(self) -> Mapping[str, tuple[str, str]]:
         return dict(self.versions)
 
-    async def put_delegation(self, delegation: Delegation) -> None:
+    async def put_delegation(self, delegation: Delegation, known: Collection[Delegation]) -> None:
+        if {d.id for d in known} != {d.id for d in await self.away(delegation.person)}:
+            raise Conflict(delegation.id)
         self.delegations[delegation.id] = delegation
         self._list(Listing("timers", "", away_timer(delegation), milliseconds(delegation.start)))
 

@@ -125,9 +125,9 @@ class Move:
             self._tell_end("kept" if kept else status.value, by, text)
 
     def _tell_end(self, status: str, by: str, text: str) -> None:
-        said = [o.text for o in self.request.opinions if o.by == by]
-        opinion = text or (said[-1] if said else "")
-        self.tell("ended", person=self.request.initiator, status=status, by=by, opinion=opinion, rule=self.request.rule)
+        said = next((o for o in reversed(self.request.opinions) if o.by == by), None)
+        data = {"opinion": text or (said.text if said else ""), "behalf": said.on_behalf if said else ""}
+        self.tell("ended", person=self.request.initiator, status=status, by=by, rule=self.request.rule, **data)
 
     def forget(self, nodes: Set[str]) -> None:
         """What was decided there counts no longer."""

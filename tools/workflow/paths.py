@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tools.workflow.expressions import Value, holds, parse
 from tools.workflow.graph import DECISION, Definition, Node, NodeKind, Route, Timer, decision_of
@@ -17,18 +17,45 @@ def values_of(
     return {**filled.values, **filled.numbers, **definition.undecided, **past, DECISION: decision}
 
 
-def happy_path(definition: Definition, filled: Filled) -> tuple[Node, ...]:
-    """The user tasks and service tasks this form would go through, each once, if everybody agreed."""
-    agreed = {n.id: Decision.APPROVE.value for n in definition.nodes.values() if n.kind is NodeKind.USER}
-    values = values_of(definition, filled, Decision.APPROVE, agreed)
+def happy_path(definition: Definition, filled: Filled, origin: str = "") -> tuple[Node, ...]:
+    """The user tasks and service tasks this form would go through, each once, if everybody agreed and its author
+    resubmitted it; from the node `origin` on, or from the start."""
+    agreed = {n.id: _agreeing(n) for n in definition.nodes.values() if n.kind is NodeKind.USER}
     path: dict[str, Node] = {}
-    todo = [definition.nodes[definition.start]]
+    todo = [(definition.nodes[origin or definition.start], Decision.APPROVE.value)]
     while todo:
-        node = todo.pop()
+        node, decision = todo.pop()
         if node.id not in path:
             path[node.id] = node
-            todo += [definition.nodes[r.to] for r in reversed(choose(node, values))]
+            decision = agreed.get(node.id, decision)
+            values = values_of(definition, filled, decision, agreed)
+            todo += [(definition.nodes[r.to], decision) for r in reversed(choose(node, values))]
     return tuple(n for n in path.values() if n.kind in (NodeKind.USER, NodeKind.SERVICE))
+
+
+def happy_paths(definition: Definition, filled: Filled) -> tuple[tuple[Node, ...], ...]:
+    """From the start, and from each of the author's own tasks: a resubmission may lead elsewhere."""
+    return tuple(happy_path(definition, filled, n) for n in ("", *definition.revising))
+
+
+def asked(paths: Iterable[Iterable[Node]]) -> tuple[Node, ...]:
+    """The user tasks of others on some ways, each once."""
+    found = {node.id: node for path in paths for node in path if node.kind is NodeKind.USER and not node.revises}
+    return tuple(found.values())
+
+
+def twice(path: Iterable[Node], held: Callable[[str], Iterable[str]]) -> str:
+    """A name that stands for somebody who decides at another node of the way as well; empty if there is none."""
+    seen: dict[str, str] = {}
+    for node in asked([path]):
+        for name in node.who:
+            if any(seen.setdefault(person, node.id) != node.id for person in held(name)):
+                return name
+    return ""
+
+
+def _agreeing(node: Node) -> str:
+    return Decision.RESUBMIT.value if node.revises else Decision.APPROVE.value
 
 
 def choose(node: Node, values: Mapping[str, Value]) -> tuple[Route, ...]:

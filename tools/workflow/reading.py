@@ -65,6 +65,8 @@ def length_of(form: Form, values: Mapping[str, str], calendar: Calendar) -> Leng
     length = calendar.length(date.fromisoformat(start), start_half, date.fromisoformat(end), end_half)
     if length.days <= 0:
         message = f"{start} to {end} has no working day: weekend or holiday"
+        if length.estimated:
+            raise ToolError("zero_days_estimated", message, field=last, start=start, end=end)
         raise ToolError("zero_days", message, field=last, start=start, end=end)
     return length
 
@@ -173,9 +175,13 @@ def _read_money(
 def _amount(field: FormField, number: str, decimals: int, currency: str) -> str:
     amount = Decimal(number.replace(",", ""))
     exponent = amount.normalize().as_tuple().exponent
-    if amount <= 0 or amount.adjusted() >= MAX_DIGITS:
-        message = f"{field.name} must be more than 0 and below 10^{MAX_DIGITS}"
+    if amount <= 0:
+        message = f"{field.name} must be more than 0"
         raise ToolError("bad_amount", message, ask=True, field=field.name, label=field.label.both)
+    if amount.adjusted() >= MAX_DIGITS:
+        message = f"{field.name} must be below 10^{MAX_DIGITS}"
+        label = field.label.both
+        raise ToolError("big_amount", message, ask=True, field=field.name, label=label, digits=MAX_DIGITS)
     if isinstance(exponent, int) and -exponent > decimals:
         message = f"{field.name}: {currency} has at most {decimals} decimals"
         raise ToolError(

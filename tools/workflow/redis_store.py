@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from importlib import resources
 from typing import Any, cast
 
 from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
 from redis.client import NEVER_DECODE
 
 from tools.workflow.state import Delegation, Lean, Request
@@ -17,6 +18,7 @@ from tools.workflow.store import (
     Conflict,
     Opening,
     OutboxEvent,
+    Own,
     Recalled,
     away_timer,
     milliseconds,
@@ -36,6 +38,7 @@ class RedisStore:
         folder = resources.files("tools.workflow")
         self._save = redis.register_script(folder.joinpath("save.lua").read_text(encoding="utf-8"))
         self._announce = redis.register_script(folder.joinpath("announce.lua").read_text(encoding="utf-8"))
+        self._delegate = redis.register_script(folder.joinpath("delegate.lua").read_text(encoding="utf-8"))
 
     def _key(self, *parts: str) -> str:
         return ":".join((self._prefix, "{wf}", *filter(None, parts)))
@@ -45,9 +48,20 @@ class RedisStore:
             pipe.get(self._key("answer", key))
             pipe.hgetall(self._key("processes"))
             pipe.hgetall(self._key("numbers"))
-            pipe.zrange(self._key("mine", person), 0, -1)
-            answer, processes, numbers, own = await pipe.execute()
-        return Opening(answer, _versions(processes), _numbers(numbers), tuple(own))
+            self._ask_own(pipe, person)
+            answer, processes, numbers, forms, own = await pipe.execute()
+        return Opening(answer, _versions(processes), _numbers(numbers), Own(int(forms or 0), tuple(own)))
+
+    async def own(self, person: str) -> Own:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            self._ask_own(pipe, person)
+            forms, own = await pipe.execute()
+        return Own(int(forms or 0), tuple(own))
+
+    def _ask_own(self, pipe: Pipeline, person: str) -> None:
+        """The count first: whatever is handed in after it is noticed."""
+        pipe.hget(self._key("forms"), person)
+        pipe.zrange(self._key("mine", person), 0, -1)
 
     async def recall(self, key: str, request_id: str) -> Recalled:
         answer, body = await self._raw("MGET", self._key("answer", key), self._key("request", request_id))
@@ -83,7 +97,7 @@ class RedisStore:
         """The script's keys, and what it has to do with them."""
         request = change.after.id
         keys = [self._key("request", request), self._key("answer", change.key), self._key("events", request)]
-        keys += [self._key("numbers"), self._key("outbox"), self._key("bodies")]
+        keys += [self._key("numbers"), self._key("outbox"), self._key("bodies"), self._key("forms")]
         lists: list[dict[str, Any]] = []
         for listing in change.listings:
             keys.append(self._key(listing.name, listing.person))
@@ -94,6 +108,8 @@ class RedisStore:
         if change.before is None:
             prefix, number = split_number(request)
             rest["number"] = {"prefix": prefix, "last": str(number - 1), "next": str(number)}
+        if change.forms is not None:
+            rest["forms"] = {"author": change.after.initiator, "known": str(change.forms)}
         return keys, rest
 
     async def events(self, request_id: str) -> tuple[str, ...]:
@@ -118,6 +134,9 @@ class RedisStore:
     async def forget_timer(self, member: str) -> None:
         await self._fetch(self._redis.zrem(self._key("timers"), member))
 
+    async def put_off(self, member: str, until_ms: int) -> None:
+        await self._fetch(self._redis.zadd(self._key("timers"), {member: until_ms}, xx=True))
+
     async def numbers(self) -> Mapping[str, int]:
         return _numbers(await self._fetch(self._redis.hgetall(self._key("numbers"))))
 
@@ -134,13 +153,12 @@ class RedisStore:
     async def deployed(self) -> Mapping[str, tuple[str, str]]:
         return _versions(await self._fetch(self._redis.hgetall(self._key("processes"))))
 
-    async def put_delegation(self, delegation: Delegation) -> None:
-        body = delegation.model_dump_json()
-        async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hset(self._key("away", delegation.person), delegation.id, body)
-            pipe.hset(self._key("deputy", delegation.deputy), delegation.id, body)
-            pipe.zadd(self._key("timers"), {away_timer(delegation): milliseconds(delegation.start)})
-            await pipe.execute()
+    async def put_delegation(self, delegation: Delegation, known: Collection[Delegation]) -> None:
+        keys = [self._key("away", delegation.person), self._key("deputy", delegation.deputy), self._key("timers")]
+        args = [delegation.id, delegation.model_dump_json(), away_timer(delegation)]
+        args += [str(milliseconds(delegation.start)), *(d.id for d in known)]
+        if not await self._fetch(self._delegate(keys=keys, args=args)):
+            raise Conflict(delegation.id)
 
     async def end_delegation(self, delegation: Delegation) -> None:
         async with self._redis.pipeline(transaction=True) as pipe:

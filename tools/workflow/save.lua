@@ -1,16 +1,19 @@
 -- One change of one request, all or nothing: compare-and-set, idempotency, numbering, record, lists and outbox.
--- KEYS: 1 request, 2 answer, 3 events, 4 numbers, 5 outbox order, 6 outbox bodies, 7… the lists that change
+-- KEYS: 1 request, 2 answer, 3 events, 4 numbers, 5 outbox order, 6 outbox bodies, 7 forms, 8… the lists that change
 -- ARGV: 1 expected length of the record, 2 request, 3 answer, 4 life of the answer (ms), 5 event, 6 the rest (JSON)
 -- Gives {'kept', answer} (this one, or the one this key had before) or {'conflict', what}.
 local had = redis.call('GET', KEYS[2])
 if had then return {'kept', had} end
 if redis.call('LLEN', KEYS[3]) ~= tonumber(ARGV[1]) then return {'conflict', 'record'} end
 local change = cjson.decode(ARGV[6])
+local forms = change.forms
+if forms and (redis.call('HGET', KEYS[7], forms.author) or '0') ~= forms.known then return {'conflict', 'forms'} end
 local number = change.number
 if number then
   if (redis.call('HGET', KEYS[4], number.prefix) or '0') ~= number.last then return {'conflict', 'number'} end
   redis.call('HSET', KEYS[4], number.prefix, number.next)
 end
+if forms then redis.call('HINCRBY', KEYS[7], forms.author, 1) end
 redis.call('SET', KEYS[1], ARGV[2])
 redis.call('RPUSH', KEYS[3], ARGV[5])
 for _, listed in ipairs(change.lists) do

@@ -10,6 +10,8 @@ All keys share the hash tag `{wf}`:
 `cs:{wf}:todo:<person>`         sorted set: open task → since (ms)
 `cs:{wf}:done:<person>`         sorted set: decided task → when (ms)
 `cs:{wf}:mine:<person>`         sorted set: request → started (ms)
+`cs:{wf}:forms`                 hash: person → how often a form of theirs was handed in; one that depends on their
+                                others is kept only if this is as it was when they were read
 `cs:{wf}:told:<person>`         sorted set: request they were told about (cc) → when (ms)
 `cs:{wf}:timers`                sorted set: `task|timer` or `away|person|delegation` → due (ms)
 `cs:{wf}:away:<person>`         hash: delegation → JSON, of who is away
@@ -26,7 +28,7 @@ The errors of the client (`redis.RedisError`) pass through; every call may be re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -39,7 +41,7 @@ from tools.workflow.state import SPEAKING, Delegation, Request, Task
 
 
 class Conflict(Exception):
-    """Somebody else changed the request, or took the number, first: read again and retry."""
+    """Somebody else changed what was read, or took the number, first: read again and retry."""
 
 
 class OutboxEvent(Frozen):
@@ -60,6 +62,8 @@ class Change:
     key: str
     """Idempotency key of the command."""
     answer: str
+    forms: int | None = None
+    """`Own.forms` when the form was filled in; None if it does not depend on the author's other requests."""
 
     @property
     def after(self) -> Request:
@@ -126,6 +130,15 @@ class Recalled(NamedTuple):
     request: Request | None
 
 
+class Own(NamedTuple):
+    """A person's requests."""
+
+    forms: int
+    """How often they have handed in a form."""
+    requests: tuple[str, ...]
+    """Oldest first."""
+
+
 class Opening(NamedTuple):
     """What is there when somebody starts a request."""
 
@@ -134,12 +147,14 @@ class Opening(NamedTuple):
     deployed: Mapping[str, tuple[str, str]]
     last: Mapping[str, int]
     """Prefix → last number given out."""
-    own: tuple[str, ...]
-    """The person's requests, oldest first."""
+    own: Own
+    """The person's requests."""
 
 
 class Store(Protocol):
     async def opening(self, key: str, person: str) -> Opening: ...
+
+    async def own(self, person: str) -> Own: ...
 
     async def recall(self, key: str, request_id: str) -> Recalled: ...
 
@@ -168,6 +183,9 @@ class Store(Protocol):
 
     async def forget_timer(self, member: str) -> None: ...
 
+    async def put_off(self, member: str, until_ms: int) -> None:
+        """A timer, if it is still there."""
+
     async def numbers(self) -> Mapping[str, int]:
         """Prefix → last request number."""
 
@@ -180,8 +198,8 @@ class Store(Protocol):
     async def deployed(self) -> Mapping[str, tuple[str, str]]:
         """Process → versions of its two files."""
 
-    async def put_delegation(self, delegation: Delegation) -> None:
-        """With a timer for its beginning."""
+    async def put_delegation(self, delegation: Delegation, known: Collection[Delegation]) -> None:
+        """With a timer for its beginning. `known`: the person's, as they were read. Raises `Conflict`."""
 
     async def end_delegation(self, delegation: Delegation) -> None: ...
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from bot.chat.slack.text import chunks, escape, fenced, formats, plain, prose, shortened, visible
+from bot.chat.slack.text import bracketless, chunks, escape, fenced, formats, plain, prose, shortened, visible
 from bot.events import Button, Card, Post
 
 Block: TypeAlias = dict[str, Any]
@@ -40,7 +40,8 @@ class Part:
 def parts(post: Post) -> tuple[Part, ...]:
     """The messages that show this post, in order; the last one carries the buttons."""
     if post.card is None:
-        return _parts(post.text, "", [*_prose(post.text), *context(post.receipt)], [])
+        said = _plain(post.text) if post.plain else _prose(post.text)
+        return _parts(post.text, "", [*said, *context(post.receipt)], [])
     card, text = post.card, post.text or post.card.title
     pieces = [*_full_title(card.title), *content(card), *context(post.receipt)]
     return _parts(text, card.title, pieces, actions(card.buttons))
@@ -76,7 +77,7 @@ def heading(title: str, number: int = 1, total: int = 1) -> list[Block]:
         return []
     count = f" ({number}/{total})" if total > 1 else ""
     text = plain(title, HEADER - len(count)) + count
-    return [{"type": "header", "text": {"type": "plain_text", "text": text, "emoji": False}}]
+    return [{"type": "header", "text": plain_text(text)}]
 
 
 def _full_title(title: str) -> Iterator[Block]:
@@ -141,7 +142,17 @@ def context(text: str) -> Iterator[Block]:
     """Small print, in full."""
     for chunk in chunks(visible(text), CONTEXT):
         if chunk.strip():
-            yield {"type": "context", "elements": [mrkdwn(escape(chunk))]}
+            yield {"type": "context", "elements": [plain_text(bracketless(chunk))]}
+
+
+def plain_text(text: str) -> Block:
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+def _plain(text: str) -> Iterator[Block]:
+    for chunk in chunks(visible(text), SECTION):
+        if chunk.strip():
+            yield {"type": "section", "text": plain_text(bracketless(chunk)), "expand": True}
 
 
 def _prose(text: str) -> Iterator[Block]:

@@ -90,8 +90,13 @@ def units(text: str) -> int:
 
 
 def plain(text: str, length: int) -> str:
-    """A label: angle brackets replaced by look-alikes, as labels have no escapes."""
-    return shortened(" ".join(visible(text).split()).replace("<", "‹").replace(">", "›"), length)
+    """A label."""
+    return shortened(bracketless(" ".join(visible(text).split())), length)
+
+
+def bracketless(text: str) -> str:
+    """Angle brackets replaced by look-alikes: plain text has no escapes."""
+    return text.replace("<", "‹").replace(">", "›")
 
 
 def chunks(text: str, limit: int) -> Iterator[str]:

@@ -166,6 +166,6 @@ def language_of(texts: Sequence[str], otherwise: str) -> str:
     for text in texts:
         words = IDENTIFIER.sub(" ", text)
         chinese, latin = len(CJK.findall(words)), len(LATIN_WORD.findall(words))
-        if chinese or latin:
-            return "zh" if chinese >= latin else "en"
+        if chinese != latin:
+            return "zh" if chinese > latin else "en"
     return otherwise

@@ -56,7 +56,7 @@ NAME_NOISE = either(
     r"(?:吧|审批|please|谢谢|thanks|[。.!！,，\s])+$",
 )
 REASON = either(r"(?:原因|理由|事由)\s*(?:是|为|[:：])?\s*(.+)", r"\breason(?:\s+is)?\s*:?\s+(.+)")
-CLAUSE = either(r"[，,。;；！!\n]", r"\.(?:\s|$)", r"\s+(?:and|because)\s+", "因为", "由于")
+CLAUSE = either(r"(?<!\d)[，,]|[，,](?!\d)|[。;；！!\n]", r"\.(?:\s|$)", r"\s+(?:and|because)\s+", "因为", "由于")
 THANKS = r"^\s*(?:谢谢|多谢|麻烦|你好|您好|thanks?|thank you|please|hi|hello|hey)\W*\w*\W*$"
 
 FIGURE = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
@@ -174,7 +174,7 @@ ADD_WHO = re.compile(
     rf"(?i:\b(?:add[- ]sign|co-?sign(?:er)?|ask|add|have))\s+({NAMES})"
 )
 CC_WHO = re.compile(
-    rf"抄送给?\s*([^\s，,。;；]{{1,40}}?){UNTIL}|(?i:\bcc|\bkeep|\bto)\s+({NAMES})"
+    rf"抄送给?\s*([^\s，,。;；]{{1,40}}?){UNTIL}|(?i:\bcc|\bkeep|\bto)\s+({NAMES}|[\u4e00-\u9fff]{{2,4}})"
 )
 DEPUTY = re.compile(
     r"(?:由|请|让|找|委托给?|代理人(?:是|为|[:：])?)\s*([^\s，,。;；我]{1,12}?)\s*(?=来|代|替|负责|审批|处理|[\s，,。;；]|$)|"

@@ -47,7 +47,8 @@ async def keep(engine: EmbeddedEngine, number: int, author: str, filled: Filled)
         initiator=author,
         filled=filled,
     )
-    await engine._kept_as(f"start {number:08d}", None, LEAVE.definition, apply(LEAVE.definition, None, start, NOW))
+    applied = apply(LEAVE.definition, None, start, NOW)
+    await engine._kept_as(f"start {number:08d}", None, LEAVE.definition, applied, None)
 
 
 async def decide(engine: EmbeddedEngine, number: int, level: int, actor: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.company import LONG, NOW, SICK
-from tests.tools.office import Office, decide, office, refused
+from tests.tools.office import Office, decide, office, refused, withdraw
 from tests.tools.workflow.history import LEAVE, NO, YES, lived, on, other
 from tools.workflow.administration import (
     NOBODY,
@@ -20,7 +20,7 @@ from tools.workflow.administration import (
     versions,
 )
 from tools.workflow.audit import Verification
-from tools.workflow.commands import Migrate
+from tools.workflow.commands import Migrate, Transfer
 from tools.workflow.embedded import EmbeddedEngine
 from tools.workflow.graph import DefinitionRefused
 from tools.workflow.memory_store import MemoryStore
@@ -37,6 +37,19 @@ TRIP = {
     "administration": "李四光",
 }
 ROOT = "system:admin:root"
+HARSH = """
+    <bpmn:exclusiveGateway id="harsh" default="harsh_no">
+      <bpmn:incoming>first_no</bpmn:incoming>
+      <bpmn:outgoing>harsh_no</bpmn:outgoing>
+      <bpmn:outgoing>harsh_yes</bpmn:outgoing>
+    </bpmn:exclusiveGateway>
+    <bpmn:sequenceFlow id="harsh_no" sourceRef="harsh" targetRef="revise" />
+    <bpmn:sequenceFlow id="harsh_yes" sourceRef="harsh" targetRef="leave_rejected">
+      <bpmn:conditionExpression>${days &gt; longest}</bpmn:conditionExpression>
+    </bpmn:sequenceFlow>
+    <bpmn:endEvent id="leave_rejected"><bpmn:incoming>harsh_yes</bpmn:incoming></bpmn:endEvent>
+"""
+"""What is rejected at the first level ends, or is revised, by a number that the form did not have."""
 
 
 def brought() -> Process:
@@ -204,6 +217,60 @@ async def test_a_form_that_lacks_what_the_version_asks_for_keeps_the_request_bac
     fewer = rewritten(earlier, 'name = "reason"', 'name = "why"', form=True)
     error = await refused(raising(await moved(store, fewer, "L-0001")))
     assert (error.code, error.params["what"]) == ("not_ready", "reason"), "it could not be resubmitted"
+
+
+async def test_what_a_rejection_would_look_at_has_to_be_there(store: MemoryStore, there: Office) -> None:
+    """Else whoever rejects it could not."""
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    bpmn, toml = LEAVE.bpmn.decode(), LEAVE.toml.decode().replace("[numbers]", '[numbers]\nlongest = "30"')
+    bpmn = bpmn.replace("<bpmn:incoming>first_no</bpmn:incoming>", "<bpmn:incoming>harsh_no</bpmn:incoming>")
+    answered = 'sourceRef="first_answer" targetRef='
+    bpmn = bpmn.replace(f'{answered}"revise" />', f'{answered}"harsh" />{HARSH}')
+    error = await refused(raising(await moved(store, compile_process(bpmn.encode(), toml.encode()), "L-0001")))
+    assert (error.code, error.params["what"]) == ("not_ready", "longest")
+
+
+async def test_what_is_compared_has_to_be_of_the_right_type(store: MemoryStore, there: Office) -> None:
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    numbered = rewritten(LEAVE, 'name = "reason"\nkind = "text"', 'name = "reason"\nkind = "number"', form=True)
+    error = await refused(raising(await moved(store, rewritten(numbered, "days &gt; 3}", "reason &gt; 3}"), "L-0001")))
+    assert (error.code, error.params["what"]) == ("not_ready", "${reason > 3}: > needs number, not text")
+
+
+async def test_whoever_agrees_to_a_withdrawal_keeps_no_request_back(store: MemoryStore, there: Office) -> None:
+    await there.engine.start("leave", SICK, "U1", "a", NOW)
+    await decide(there.engine, "L-0001-1", "U2", YES)
+    await withdraw(there.engine, "L-0001", "U1")
+    assert await outcome(store, rewritten(LEAVE, 'name="二级审批', 'name="第二级审批'), "L-0001") == ["moved"]
+    assert (await decide(there.engine, "L-0001-2", "U2", YES)).status is Status.WITHDRAWN
+
+
+async def test_nobody_would_decide_two_levels_of_the_version(store: MemoryStore, there: Office) -> None:
+    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    error = await refused(raising(await moved(store, rewritten(LEAVE, "${second_approver}", "${approver}"), "L-0001")))
+    assert (error.code, error.params["what"]) == ("not_ready", "approver")
+    assert (await decide(there.engine, "L-0001-1", "U2", YES)).waits_for == ("U3",)
+
+
+async def test_nobody_who_is_asked_now_would_be_asked_again_in_the_version(store: MemoryStore, there: Office) -> None:
+    await there.engine.start("leave", {**LONG, "handover": "U5"}, "U1", "a", NOW)
+    await there.engine.act(Transfer(task="L-0001-1", actor="U2", person="U5"), "b", NOW)
+    error = await refused(raising(await moved(store, rewritten(LEAVE, "${second_approver}", "${handover}"), "L-0001")))
+    assert (error.code, error.params["what"]) == ("not_ready", "handover")
+
+
+async def test_a_way_that_only_a_resubmission_takes_has_its_people(store: MemoryStore, there: Office) -> None:
+    """They are chosen and shown when the form is filled in; else whoever resubmits it could not."""
+    bpmn, flow = LEAVE.bpmn.decode(), "<bpmn:incoming>resubmitted</bpmn:incoming>"
+    bpmn = bpmn.replace('sourceRef="again" targetRef="length"', 'sourceRef="again" targetRef="second_level"')
+    bpmn = bpmn.replace(flow, "")
+    element = bpmn.index("<bpmn:incoming>", bpmn.index('<bpmn:userTask id="second_level"'))
+    detour = compile_process(f"{bpmn[:element]}{flow}{bpmn[element:]}".encode(), LEAVE.toml)
+    await there.engine.deploy(detour)
+    await there.engine.start("leave", SICK, "U1", "a", NOW)
+    assert (await there.engine.request("L-0001")).filled.people["second_approver"] == ("U3",)
+    await decide(there.engine, "L-0001-1", "U2", NO, "太忙")
+    assert (await decide(there.engine, "L-0001-2", "U1", Decision.RESUBMIT)).waits_for == ("U3",)
 
 
 async def raising(moving: list[Moving]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.tools.company import LIN, PEOPLE, WANG, ZHANG, ZHAO, filled, refused
 from tests.tools.workflow.trip import FORM, MAIL, TELL, TOLD, line, trip, user
 from tools.spec import Person, ToolError
+from tools.workflow.authority import MOST_ADDED
 from tools.workflow.checks import check_nodes
 from tools.workflow.graph import DefinitionRefused, Node
 from tools.workflow.policy import read_policy
@@ -66,6 +67,14 @@ def test_several_persons_are_read_as_people_write_them() -> None:
         found = filled(CHOSEN, {**LED, "reviewers": text})
         assert found.values["reviewers"] == "U5,U4"
         assert found.holders("reviewers") == ("U5", "U4")
+
+
+def test_a_field_names_so_many_people_and_no_more() -> None:
+    crowd = tuple(Person(id=f"V{n}", name=f"员工{n}") for n in range(MOST_ADDED + 1))
+    most = ",".join(p.id for p in crowd[:-1])
+    assert filled(COPIES, {**LED, "cc": f"{most},V0"}, people=(*PEOPLE, *crowd)).values["cc"] == most
+    error = refused(COPIES, {**LED, "cc": ",".join(p.id for p in crowd)}, people=(*PEOPLE, *crowd))
+    assert (error.code, error.field, error.params["most"]) == ("too_many", "cc", 20)
 
 
 @pytest.mark.parametrize(

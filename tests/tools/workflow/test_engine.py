@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -25,12 +27,12 @@ from tests.tools.office import (
 )
 from tools.spec import ToolError
 from tools.workflow.commands import AddSign, Cc, Comment, Decide, Transfer, Urge, Where, Withdraw
-from tools.workflow.embedded import EmbeddedEngine
+from tools.workflow.embedded import DUE, LATER, EmbeddedEngine
 from tools.workflow.engine import Act
 from tools.workflow.memory_store import MemoryStore
 from tools.workflow.process import Process, compile_process, shipped
 from tools.workflow.redis_store import RedisStore
-from tools.workflow.state import Decision, Request, Status
+from tools.workflow.state import Decision, Delegation, Request, Status
 from tools.workflow.store import Store
 
 
@@ -150,6 +152,28 @@ async def test_s14_a_timer_that_is_found_twice_goes_off_once(store: Store) -> No
     assert await engine.tick(NOW + timedelta(days=4)) == 0
 
 
+def unreadable(process: Process) -> Process:
+    """A version that is kept, and that no compiler reads again."""
+    return replace(process, bpmn=b"<bpmn/>", definition=process.definition.model_copy(update={"version": "0" * 64}))
+
+
+async def test_what_cannot_be_read_stops_no_clock(store: Store) -> None:
+    leave, expense = shipped()
+    before = EmbeddedEngine(store, [leave, unreadable(expense)], People())
+    for n in range(DUE + 1):
+        await before.start("expense", TAXI, "U1", f"{n}", NOW)
+    await before.start("leave", SICK, "U1", "later", NOW + timedelta(minutes=1))
+    engine = EmbeddedEngine(store, [leave], People())
+    later = NOW + timedelta(days=4)
+    while await engine.tick(later):
+        pass
+    told = [(e.kind, e.data["request"]) for e in await engine.outbox(1000) if e.kind in ("reminded", "escalated")]
+    assert told == [("reminded", "L-0001"), ("escalated", "L-0001")], "nothing stood before it"
+    assert await engine.tick(later + timedelta(minutes=59)) == 0
+    await EmbeddedEngine(store, [leave, unreadable(expense)], People()).tick(later + LATER)
+    assert (await engine.request("E-0001")).tasks[0].fired, "and nothing is lost"
+
+
 @pytest.mark.parametrize("most", [20, None])
 async def test_a_to_do_list_costs_the_same_however_many_requests_there_are(redis: Redis, most: int | None) -> None:
     """Counted at the server, not timed."""
@@ -252,6 +276,61 @@ async def test_numbers_have_no_gaps_and_no_doubles(store: Store) -> None:
     assert (await engine.start("leave", SICK, "U1", "other", NOW)).request == "L-0001"
 
 
+WEEK = {**LONG, "start_date": "2026-12-21", "end_date": "2026-12-25"}
+"""Five days, which two leaves of one person cannot both have."""
+
+
+async def either(*work: Any) -> list[str]:
+    """Of several at once: the status, or the refusal's code."""
+    found = await asyncio.gather(*work, return_exceptions=True)
+    return sorted(str(getattr(one, "code", "") or getattr(one, "status", one)) for one in found)
+
+
+async def test_two_leaves_handed_in_again_at_once_do_not_overlap(store: Store) -> None:
+    before = office(store).engine
+    for n, form in enumerate((SICK, {**LONG, "start_date": "2026-12-07", "end_date": "2026-12-11"}), 1):
+        await before.start("leave", form, "U1", f"start {n}", NOW)
+        await decide(before, f"L-000{n}-1", "U2", Decision.REJECT, "不行", None, f"no {n}")
+    engine = office(Crowd(store, "own", 2)).engine
+    again = (decide(engine, f"L-000{n}-2", "U1", Decision.RESUBMIT, "", WEEK, f"again {n}") for n in (1, 2))
+    assert await either(*again) == ["overlap", "waiting"]
+
+
+async def test_a_leave_that_starts_while_another_changes_does_not_overlap(store: Store) -> None:
+    before = office(store).engine
+    await before.start("leave", SICK, "U1", "start", NOW)
+    await decide(before, "L-0001-1", "U2", Decision.REJECT, "不行", None, "no")
+    engine = office(Crowd(store, "load_all", 2)).engine
+    again = decide(engine, "L-0001-2", "U1", Decision.RESUBMIT, "", WEEK, "again")
+    assert await either(again, engine.start("leave", WEEK, "U1", "second", NOW)) == ["overlap", "waiting"]
+
+
+async def test_a_balance_is_not_spent_twice_at_once(store: Store) -> None:
+    before = office(store).engine
+    for n, (first, last) in enumerate((("07", "11"), ("14", "18")), 1):
+        form = {**LONG, "start_date": f"2026-12-{first}", "end_date": f"2026-12-{last}"}
+        await before.start("leave", form, "U1", f"{n}", NOW)
+        await decide(before, f"L-000{n}-1", "U2", Decision.REJECT, "不行", None, f"no {n}")
+    engine = EmbeddedEngine(Crowd(store, "own", 2), shipped(), People(), numbers={"annual_days": Decimal(5)})
+    more = {"leave_type": "annual"}
+    again = (decide(engine, f"L-000{n}-2", "U1", Decision.RESUBMIT, "", more, f"again {n}") for n in (1, 2))
+    assert await either(*again) == ["no_balance", "waiting"]
+
+
+async def test_two_deputies_at_once_are_one(store: Store) -> None:
+    engine, end = office(Crowd(store, "away", 2)).engine, NOW + timedelta(days=2)
+    away = [Delegation(id=f"d{n}", person="U2", deputy=p, start=NOW, end=end) for n, p in enumerate(("U3", "U5"))]
+    assert await either(*(engine.delegate(one, NOW) for one in away)) == ["None", "overlapping"]
+    assert len(await engine.deputies("U2", NOW)) == 1
+    (kept,) = await engine.delegations("U2", NOW)
+    assert [d.id for d in await store.deputising(kept.deputy)] == [kept.id]
+    assert [m for m, _ in await store.listed("timers")] == [f"away|U2|{kept.id}"]
+    await engine.delegate(kept, NOW)
+    await engine.undelegate("U2", kept.id, NOW)
+    await engine.delegate(away[0], NOW)
+    assert await engine.deputies("U2", NOW) == ("U3",)
+
+
 async def test_authority_is_checked_whoever_calls(engine: EmbeddedEngine) -> None:
     await engine.start("leave", SICK, "U1", "start", NOW)
     yes, no = Decision.APPROVE, Decision.REJECT
@@ -290,6 +369,14 @@ async def test_what_was_confirmed_is_what_starts(engine: EmbeddedEngine) -> None
     other = (await engine.fill(process, SICK, "U1", NOW)).sha
     assert await refusal(engine.start("leave", LONG, "U1", "a", NOW, other)) == "request_changed"
     assert (await engine.start("leave", LONG, "U1", "b", NOW, seen)).status is Status.WAITING
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_whatever_is_done_is_done_to_what_was_seen(engine: EmbeddedEngine, command: str) -> None:
+    await engine.start("leave", LONG, "U1", "start", NOW)
+    seen = (await engine.request("L-0001")).filled.sha
+    assert await refusal(engine.act(COMMANDS[command], "a", NOW, seen="another form")) == "request_changed"
+    assert (await engine.act(COMMANDS[command], "b", NOW, seen=seen)).request == "L-0001"
 
 
 async def test_nothing_is_announced_to_those_who_did_it_themselves(engine: EmbeddedEngine) -> None:

@@ -100,7 +100,7 @@ BROKEN: Mapping[str, tuple[object, str, object, str]] = {
     "anybody can be asked": (authority, "refuse_people", anything, "I3|I5|S4|S9|S17"),
     "who decided is forgotten": (authority, "deciders", lambda *_: frozenset(), "I5"),
     "everybody is the author": (authority, "refuse_stranger", anything, "I3|I8"),
-    "everybody reads": (authority, "refuse_reader", anything, "I8"),
+    "everybody speaks": (authority, "refuse_onlooker", anything, "I8"),
     "the version drifts": (moving.Move, "done", drifting, "S2"),
     "what was decided stays": (moving.Move, "_ask", remembered, "S3|I5"),
     "opinions change the form": (moving.Move, "speak", rewriting, "S5"),

@@ -89,6 +89,28 @@ def test_nobody_is_added_to_two_parallel_parts() -> None:
     assert refusal(BESIDE, asked, again) == "own_level", "else one of the two would wait for ever"
 
 
+@pytest.mark.parametrize("where", [Where.BEFORE, Where.BESIDE])
+def test_nobody_is_asked_twice_in_the_same_place(where: Where) -> None:
+    """Else what the first one said would be lost, and they could be asked again."""
+    flow = drawn([ONE])
+    (task,) = tasks(flow)
+    asked = does(flow, started(flow, **{task: ("B",)}), AddSign(task="L-1-1", actor="B", where=where, people=("C",)))
+    said = does(flow, asked, approve("L-1-2", "C"))
+    mine = next(t.id for t in said.open_tasks if t.assignee == "B")
+    assert refusal(flow, said, AddSign(task=mine, actor="B", where=where, people=("D",))) == "asked_already"
+    assert refusal(flow, said, Transfer(task=mine, actor="B", person="C")) == "asked_already"
+    assert does(flow, said, approve(mine, "B")).status is Status.APPROVED
+
+
+@pytest.mark.parametrize("where", Where)
+def test_a_deputy_does_not_ask_themselves(where: Where) -> None:
+    flow = drawn([ONE])
+    (task,) = tasks(flow)
+    request = started(flow, **{task: ("B",)})
+    command = AddSign(task="L-1-1", actor="C", standing=away("B", "C"), where=where, people=("D", "C"))
+    assert refusal(flow, request, command) == "asked_already", "else nobody could decide it any more"
+
+
 def test_a_round_begins_without_the_decisions_of_the_one_before() -> None:
     left, right = tasks(BESIDE)
     request = started(BESIDE, **{left: ("B",), right: ("C",)})

@@ -166,6 +166,17 @@ async def test_what_a_caller_says_about_the_outside_does_not_count() -> None:
     assert fire.manager == "U3"
 
 
+async def test_what_waits_too_long_goes_to_nobody_twice() -> None:
+    people = company(("U2", "U3", "U2", None, None, None, None), admins=frozenset({"U6", "U7"}))
+    engine, _ = await asked(people)
+    waits = []
+    for times in range(1, 7):
+        await engine.tick(NOW + times * timedelta(hours=73))
+        waits += (await engine.request("L-0001")).waits_for
+    assert waits == ["U3", "U6", "U7", "U7", "U7", "U7"], "S9: it stays with the last one"
+    assert "unattended" in [e.kind for e in await engine.outbox(100)]
+
+
 async def test_a_level_that_would_decide_twice_is_passed_over_on_the_way_up() -> None:
     people = company(("U2", "U3", "U4", None, None, None, None))
     people.known[2] = people.known[2].model_copy(update={"roles": frozenset({"director"})})

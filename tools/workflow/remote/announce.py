@@ -7,18 +7,21 @@ may find the same; what they announce has the same id and is told once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tools.names import name_of
 from tools.ports import Directory
+from tools.spec import Frozen, ToolError
 from tools.workflow.commands import Notice, Withdraw
 from tools.workflow.remote.api import Api
 from tools.workflow.remote.common import Found
 from tools.workflow.remote.marks import Marks
 from tools.workflow.remote.records import decide_of
-from tools.workflow.remote.starting import RUNNING
+from tools.workflow.remote.rest import Refused
+from tools.workflow.remote.starting import RUNNING, TRIED_MS
 from tools.workflow.state import RULE, SYSTEM, Decision, Request, Status, Task
 from tools.workflow.store import OutboxEvent
 
@@ -28,8 +31,16 @@ ANNOUNCED = "announced"
 LOOKED = "looked"
 """Table: request → its open tasks when nothing was left to tell."""
 NOTICES = "notices"
-"""Table: what no look at tasks would find."""
+"""Table: what no look at tasks would find, as `Queued`."""
 Load: TypeAlias = Callable[[str], Awaitable[Found | None]]
+
+log = logging.getLogger(__name__)
+
+
+class Queued(Frozen):
+    event: OutboxEvent
+    key: str = ""
+    """Of the command that is told of. It may not have happened: the request's record says. Empty: it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +88,15 @@ class Announcer:
             if (change := self._waiting.pop(name, None)) is not None:
                 await self._enter(change)
 
-    async def queue(self, request: str, key: str, notices: Iterable[Notice]) -> None:
-        """What no look at tasks would find. The same `key` twice is told once."""
+    async def queue(self, request: str, key: str, notices: Sequence[Notice], *, when_recorded: bool = False) -> None:
+        """What no look at tasks would find. The same `key` twice is told once. `when_recorded`: as soon as the request
+        has the record of the command with this key, and never if it does not come."""
+        if notices and when_recorded:
+            await self.marks.put(f"tried:{key}", "1", TRIED_MS)
         for n, notice in enumerate(notices):
             event = OutboxEvent(id=f"remote:{request}:{key}:{n}", kind=notice.kind, data=await self._named(notice.data))
-            await self.marks.enter(NOTICES, event.id, event.model_dump_json())
+            queued = Queued(event=event, key=key if when_recorded else "")
+            await self.marks.enter(NOTICES, event.id, queued.model_dump_json())
             for person in {notice.data["person"]} if notice.kind == "told" else ():
                 await self.marks.enter(f"told:{person}", request, "")
 
@@ -92,25 +107,38 @@ class Announcer:
             await self.marks.enter(change.table, change.row, change.value)
 
     async def _changes(self, load: Load) -> AsyncIterator[Change]:
-        for name, text in (await self.marks.table(NOTICES)).items():
-            yield Change(OutboxEvent.model_validate_json(text), NOTICES, name)
-        looked, announced = await self.marks.table(LOOKED), await self.marks.table(ANNOUNCED)
         tasks = await self._tasks()
+        for row, text in (await self.marks.table(NOTICES)).items():
+            for change in await _alone(row, self._notice(row, text, load)):
+                yield change
+        looked, announced = await self.marks.table(LOOKED), await self.marks.table(ANNOUNCED)
         for request, instance in (await self.marks.table(RUNNING)).items():
             now = tasks.get(instance, "")
             if now and now == looked.get(request):
                 continue
-            found = await load(request)
-            if found is None:
-                yield Change(None, RUNNING, request)
-                continue
             told = {task: person for task, person in announced.items() if task.startswith(f"{request}-")}
-            changes = [c async for c in self._of(found, told)]
-            for change in changes:
+            for change in await _alone(request, self._news(request, now, told, load)):
                 yield change
-            if found.request.running and not changes:
-                yield Change(None, LOOKED, request, now)
-                yield Change(None, RUNNING, request, found.instance.id)
+
+    async def _notice(self, row: str, text: str, load: Load) -> list[Change]:
+        queued = Queued.model_validate_json(text)
+        if not queued.key:
+            return [Change(queued.event, NOTICES, row)]
+        tried = await self.marks.get(f"tried:{queued.key}")
+        found = await load(queued.event.data["request"])
+        if found and any(record.key == queued.key for record in found.log):
+            return [Change(queued.event, NOTICES, row)]
+        return [] if tried else [Change(None, NOTICES, row)]
+
+    async def _news(self, request: str, now: str, told: Mapping[str, str], load: Load) -> list[Change]:
+        """Of one request, whose open tasks are `now`. One that is not there yet is waited for."""
+        tried = await self.marks.get(f"tried:{request}")
+        if (found := await load(request)) is None:
+            return [] if tried else [Change(None, RUNNING, request)]
+        changes = [c async for c in self._of(found, told)]
+        if found.request.running and not changes:
+            return [Change(None, LOOKED, request, now), Change(None, RUNNING, request, found.instance.id)]
+        return changes
 
     async def _tasks(self) -> dict[str, str]:
         """Instance → its open tasks, as one text that changes when they do."""
@@ -154,6 +182,15 @@ class Announcer:
         by = data.get("by", "")
         name = await name_of(self.directory, by) if by and not by.startswith(SYSTEM) else ""
         return {**data, "by_name": name}
+
+
+async def _alone(name: str, work: Awaitable[list[Change]]) -> list[Change]:
+    """What is new of one request; nothing of one that cannot be read, for the others are told all the same."""
+    try:
+        return await work
+    except (ValueError, Refused, ToolError) as wrong:
+        log.warning("nothing can be announced of %s: %r", name, wrong)
+        return []
 
 
 def ended_by(found: Found) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from tools.spec import ToolError
 from tools.workflow.commands import Cc, Command, Comment, Decide, Event, Start, Transfer, Urge, Withdraw
-from tools.workflow.graph import INITIATOR, Definition, Mode, Node, NodeKind
+from tools.workflow.graph import DECISION, INITIATOR, Definition, Mode, Node, NodeKind, after, decision_of
 from tools.workflow.process import Process
 from tools.workflow.remote.api import Instance, Item, Passed, Value
 from tools.workflow.remote.records import Record, decide_of, decided, started
@@ -29,7 +29,6 @@ from tools.workflow.state import (
     Visit,
 )
 
-DECISION = "decision"
 TASK = re.compile(r"(?P<request>[A-Z]{1,3}-\d{1,12})-(?P<item>[A-Za-z0-9][A-Za-z0-9-]{0,63})(?:\.\d{1,4})?")
 """`L-0012-<the engine's id>`, and `.1`, `.2` … after it has been transferred: a task never changes hands, it is closed
 and another one opens."""
@@ -44,6 +43,7 @@ class Found:
 
     process: Process
     instance: Instance
+    variables: Mapping[str, object]
     items: tuple[Item, ...]
     records: Mapping[str, Record]
     """Item → how it was decided."""
@@ -126,14 +126,27 @@ def people_of(process: Process, filled: Filled) -> frozenset[str]:
     return frozenset(p for node in users_of(process.definition) for name in node.who for p in filled.holders(name))
 
 
-def undecided(definition: Definition, nodes: Iterable[str] | None = None) -> dict[str, Value]:
-    """`decision`, and `decision_<task>` of these nodes, or of all: as if nobody had decided."""
-    names = [n.id for n in users_of(definition) if nodes is None or n.id in nodes]
-    return {DECISION: "", **{f"{DECISION}_{name}": "" for name in names}}
+def undecided(definition: Definition) -> dict[str, Value]:
+    """`decision`, and `decision_<task>` of all: as if nobody had decided."""
+    return {DECISION: "", **{decision_of(node.id): "" for node in users_of(definition)}}
 
 
 def decision_at(node: str, decision: Decision) -> dict[str, Value]:
-    return {DECISION: decision.value, f"{DECISION}_{node}": decision.value}
+    return {DECISION: decision.value, decision_of(node): decision.value}
+
+
+def corrected(found: Found) -> dict[str, Value]:
+    """Decisions that the engine still has otherwise than they count. They are written with the next one: so a return,
+    which forgets some, takes no write that would stand when it is refused. What is right already is left alone, for
+    others may be deciding beside this."""
+    counts = undecided(found.process.definition)
+    counts |= {decision_of(node): decision for node, decision in found.request.decisions.items()}
+    return {name: value for name, value in counts.items() if (found.variables.get(name) or "") != value}
+
+
+def returned_to(definition: Definition, command: Decide) -> str:
+    """The node that a return leads to: the author's, unless another one is named."""
+    return command.to or next(n.id for n in definition.nodes.values() if n.revises and n.id in definition.alone)
 
 
 def not_remote(what: Mapping[str, str]) -> ToolError:
@@ -151,7 +164,7 @@ def rebuilt(
 ) -> Found:
     """`people`: engine user → person. `passed` is needed of ended instances only."""
     start = _start(variables)
-    records = {i.id: r for i in items if i.ended and (r := decided(variables, i.id))}
+    records = _decided(process.definition, variables, items)
     acts = _carried_out(acts_of(variables), instance, items, people)
     resubmitted = sorted((r for r in records.values() if decide_of(r).filled), key=lambda r: r.at)
     filled = (decide_of(resubmitted[-1]).filled if resubmitted else None) or start.filled
@@ -171,14 +184,14 @@ def rebuilt(
         round=1 + len(rounds),
         seats=len(items),
         visits=tuple(_visit(t) for t in tasks if t.open),
-        decisions={t.node: t.outcome for t in tasks if t.outcome in tuple(Decision)},
+        decisions=_counting(process.definition, items, records),
         rule=_rule(process.definition, items, passed),
         tasks=tasks,
         opinions=tuple(_opinions(tasks, records, acts)),
         cc=tuple(dict.fromkeys(p for r in acts if isinstance(r.command, Cc) for p in r.command.people)),
         events=1 + len(records) + len(acts),
     )
-    return Found(process, instance, tuple(items), records, acts, request)
+    return Found(process, instance, variables, tuple(items), records, acts, request)
 
 
 def _start(variables: Mapping[str, object]) -> Start:
@@ -186,6 +199,38 @@ def _start(variables: Mapping[str, object]) -> Start:
     if record is None or not isinstance(record.command, Start):
         raise ValueError("not started by us")
     return record.command
+
+
+def _decided(definition: Definition, variables: Mapping[str, object], items: Sequence[Item]) -> dict[str, Record]:
+    """Item → how it was decided. The record of a return is written before it is made: it was if its target was asked
+    after it."""
+    found = {i.id: (i, r) for i in items if i.ended and (r := decided(variables, i.id))}
+    return {name: r for name, (item, r) in found.items() if _returned(definition, item, decide_of(r), items)}
+
+
+def _returned(definition: Definition, item: Item, decide: Decide, items: Sequence[Item]) -> bool:
+    if decide.decision is not Decision.RETURN:
+        return True
+    to = returned_to(definition, decide)
+    return any(i.node == to and i.since >= item.since for i in items)
+
+
+def _counting(definition: Definition, items: Sequence[Item], records: Mapping[str, Record]) -> dict[str, str]:
+    """`Request.decisions`, as the machine keeps them: who is asked again has not decided, a return forgets its target
+    and what comes after it, a resubmission everything."""
+    counts: dict[str, str] = {}
+    for item in sorted(items, key=lambda i: (i.ended is None, i.ended or i.since)):
+        counts.pop(item.node, None)
+        decide = decide_of(records[item.id]) if item.id in records else None
+        match decide:
+            case Decide(decision=Decision.RETURN):
+                forgotten = set(after(definition, returned_to(definition, decide)))
+                counts = {node: decision for node, decision in counts.items() if node not in forgotten}
+            case Decide(decision=Decision.RESUBMIT):
+                counts = {item.node: decide.decision.value}
+            case Decide():
+                counts[item.node] = decide.decision.value
+    return counts
 
 
 def _tasks(

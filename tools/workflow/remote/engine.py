@@ -19,16 +19,16 @@ from typing import TypeVar
 
 from tools.ports import Directory
 from tools.spec import EffectUnknown, ToolError
+from tools.workflow.authority import refuse_unseen
 from tools.workflow.commands import AddSign, Cc, Comment, Decide, Event, Notice, Transfer, Urge, Withdraw
 from tools.workflow.completing import Completing, Lists
 from tools.workflow.engine import Act, Assigned, Moved, Todo
-from tools.workflow.graph import after
 from tools.workflow.machine import apply
 from tools.workflow.moving import Applied
 from tools.workflow.process import Process
 from tools.workflow.remote.announce import EVERY_S, Announcer
 from tools.workflow.remote.api import Api, Value
-from tools.workflow.remote.common import Found, decision_at, events_of, happened, not_remote, undecided
+from tools.workflow.remote.common import Found, corrected, decision_at, events_of, happened, not_remote, returned_to
 from tools.workflow.remote.marks import ANSWER_MS, Marks, alone
 from tools.workflow.remote.reading import Reader, request_of
 from tools.workflow.remote.records import Record, written
@@ -103,7 +103,7 @@ class RemoteEngine:
             begun = await self._starter.begun(key)
             if begun is None:
                 filled = await self.fill(used, form, initiator, now)
-                _refuse_unseen(filled, seen)
+                refuse_unseen(filled, seen)
                 begun = await self._starter.begin(used, filled, initiator, key, now)
             return await self._done(key, await self._settled(self._reader.again(begun)))
 
@@ -118,10 +118,10 @@ class RemoteEngine:
             if not happened(found, command, key):
                 command, applied = await self._allowed(found, command, now, form)
                 filled = command.filled if isinstance(command, Decide) else None
-                _refuse_unseen(filled or found.request.filled, seen)
+                refuse_unseen(filled or found.request.filled, seen)
                 record = Record(key=key, at=now, command=command, round=found.request.round)
+                await self._announcer.queue(found.request.id, key, _unseen(command, applied), when_recorded=True)
                 await self._sure(self._told(found, command, record), found, record)
-                await self._announcer.queue(found.request.id, key, _unseen(command, applied))
             return await self._done(key, await self._settled(self._reader.again(found.instance)), command)
 
     async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> Moved:
@@ -146,8 +146,9 @@ class RemoteEngine:
         return tuple(await self._reader.mine(person))
 
     async def told(self, person: str) -> tuple[Request, ...]:
-        found = [await self._load(name) for name in sorted(await self._marks.table(f"told:{person}"))]
-        return tuple(f.request for f in found if f and person in f.request.cc)
+        names = await self._marks.table(f"told:{person}")
+        found = await self._reader.listed({name: self._load(name) for name in names})
+        return tuple(f.request for f in found if person in f.request.cc)
 
     async def events(self, request_id: str) -> tuple[Event, ...]:
         """What was done through us: who, what and when. Which way the request took, and what others did to it, is in
@@ -156,6 +157,9 @@ class RemoteEngine:
 
     async def deputies(self, person: str, now: datetime) -> tuple[str, ...]:
         """Nobody: standing in is for the embedded engine only."""
+        return ()
+
+    async def stand_ins(self, task_id: str, now: datetime) -> tuple[str, ...]:
         return ()
 
     async def delegate(self, delegation: Delegation, now: datetime) -> None:
@@ -205,13 +209,12 @@ class RemoteEngine:
         item = found.item(command.task) if isinstance(command, Decide | Transfer) else None
         match command:
             case Decide(decision=Decision.RETURN) if item:
-                definition, to = found.process.definition, command.to or _author(found.process)
-                forgotten = undecided(definition, {to, *after(definition, to)})
-                await self._api.put(found.instance.id, {**forgotten, **written(record, item.id)})
-                await self._api.move(item, to)
+                await self._api.put(found.instance.id, written(record, item.id))
+                await self._api.move(item, returned_to(found.process.definition, command))
             case Decide() if item:
                 decided = {**decision_at(item.node, command.decision), **written(record, item.id)}
-                await self._api.complete(item, {**await self._resubmitted(found, command), **decided})
+                changed = {**corrected(found), **await self._resubmitted(found, command)}
+                await self._api.complete(item, {**changed, **decided})
             case Transfer() if item:
                 user = await self._users.user(command.person)
                 await self._api.put(found.instance.id, written(record))
@@ -335,12 +338,3 @@ def _from_parallel(found: Found, command: Decide) -> bool:
     if command.decision is not Decision.RETURN or task is None or not task.open:
         return False
     return task.node not in found.process.definition.alone
-
-
-def _author(process: Process) -> str:
-    return next(n.id for n in process.definition.nodes.values() if n.revises)
-
-
-def _refuse_unseen(filled: Filled, seen: str) -> None:
-    if seen and filled.sha != seen:
-        raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")

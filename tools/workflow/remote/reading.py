@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+import logging
+from collections.abc import Awaitable, Iterable, Mapping
 
 from tools.spec import ToolError
 from tools.workflow.commands import Start
@@ -17,6 +18,7 @@ from tools.workflow.state import SPEAKING, Request
 
 AT_ONCE = 8
 """Requests that are read at the same time."""
+log = logging.getLogger(__name__)
 
 
 class Reader:
@@ -74,7 +76,7 @@ class Reader:
     async def mine(self, person: str) -> list[Request]:
         user = await self._users.known(person)
         instances = await self._api.begun_by(user) if user else []
-        found = await self._all([self._ours(i) for i in instances])
+        found = await self.listed({i.id: self._ours(i) for i in instances})
         return [f.request for f in found if f.request.initiator == person]
 
     async def _ours(self, instance: Instance) -> Found | None:
@@ -89,19 +91,24 @@ class Reader:
         people = {user: await self._users.person(user) for user in {i.user for i in items if i.user}}
         return rebuilt(process, instance, variables, items, people, passed)
 
-    async def _all(self, readings: Iterable[Awaitable[Found | None]]) -> list[Found]:
-        """Those that are ours, oldest first."""
+    async def listed(self, readings: Mapping[str, Awaitable[Found | None]]) -> list[Found]:
+        """Those that are ours, oldest first. `readings`: by request or instance. One that cannot be read is logged and
+        left out: it must not hide the others."""
         few = asyncio.Semaphore(AT_ONCE)
 
-        async def one(reading: Awaitable[Found | None]) -> Found | None:
+        async def one(name: str, reading: Awaitable[Found | None]) -> Found | None:
             async with few:
-                return await reading
+                try:
+                    return await reading
+                except ValueError as wrong:  # DefinitionRefused, or what pydantic says
+                    log.warning("%s cannot be read, and is not listed: %r", name, wrong)
+                    return None
 
-        found = [f for f in await asyncio.gather(*map(one, readings)) if f]
+        found = [f for f in await asyncio.gather(*(one(*item) for item in readings.items())) if f]
         return sorted(found, key=lambda f: (f.request.started, f.request.id))
 
     async def _assigned(self, items: Iterable[Item]) -> list[Assigned]:
-        found = await self._all([self.of_instance(name) for name in {i.instance for i in items}])
+        found = await self.listed({name: self.of_instance(name) for name in {i.instance for i in items}})
         return [Assigned(task, f.request) for f in found for task in f.request.tasks]
 
 

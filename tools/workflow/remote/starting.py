@@ -20,7 +20,8 @@ from tools.workflow.remote.versions import Versions
 from tools.workflow.state import Filled
 
 TRIED_MS = 300_000
-"""For how long a start that nobody answered may still come true in the engine."""
+"""For how long a write that nobody answered may still come true in the engine. The mark `tried:<request>` stands as
+long for its start, `tried:<key>` for any other command."""
 LOOKS_S = (0.0, 0.2, 1.0, 2.0)
 """When to look whether a write that was not answered was done."""
 RUNNING = "running"
@@ -42,9 +43,11 @@ class Starter:
 
     async def begun(self, key: str) -> Instance | None:
         """What an earlier try with this key made. Raises `EffectUnknown` while that may still come true."""
-        number = await self._marks.get(f"number:{key}")
-        found = await self._begun(number, key) if number else None
-        if found is None and await self._marks.get(f"tried:{key}"):
+        if (number := await self._marks.get(f"number:{key}")) is None:
+            return None
+        tried = await self._marks.get(f"tried:{number}")
+        found = await self._begun(number, key)
+        if found is None and tried:
             raise _unknown()
         return found
 
@@ -62,7 +65,6 @@ class Starter:
         apply(process.definition, None, command, now)
         variables = await self.variables(process, filled, initiator)
         variables |= written(Record(key=key, at=now, command=command))
-        await self._marks.enter(RUNNING, command.request, "")
         return await self._begin(definition, command.request, variables, key)
 
     async def variables(self, process: Process, filled: Filled, initiator: str) -> dict[str, Value]:
@@ -71,8 +73,9 @@ class Starter:
         return variables_of(process, filled, users, initiator)
 
     async def _begin(self, definition: str, request: str, variables: Mapping[str, Value], key: str) -> Instance:
-        tried = f"tried:{key}"
+        tried = f"tried:{request}"
         await self._marks.put(tried, "1", TRIED_MS)
+        await self._marks.enter(RUNNING, request, "")
         try:
             await self._api.start(definition, request, variables)
         except ToolError:  # it was never taken

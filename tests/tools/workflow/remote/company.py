@@ -24,12 +24,13 @@ from tools.workflow.calendar import Calendar
 from tools.workflow.commands import Decide
 from tools.workflow.completing import Completing
 from tools.workflow.engine import Moved
-from tools.workflow.process import compile_process, shipped
+from tools.workflow.process import Process, compile_process, shipped
 from tools.workflow.remote.api import PAGE
 from tools.workflow.remote.camunda import Camunda
 from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.flowable import Flowable, deployable
 from tools.workflow.remote.marks import MemoryMarks
+from tools.workflow.remote.records import started, written
 from tools.workflow.remote.rest import Rest
 from tools.workflow.state import Decision
 from tools.workflow.store import Store
@@ -40,6 +41,8 @@ NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
 ZHANG = Person(id="U1", name="张三", email="zhangsan@example.com", locale="zh-CN", manager="U2")
 LI = Person(id="U2", name="李四", email="lisi@example.com", locale="zh-CN", manager="U3")
 WANG = Person(id="U3", name="王五", email="wangwu@example.com", roles=frozenset({"director"}))
+BOSS = Person(id="U9", name="周九", email="zhoujiu@example.com", roles=frozenset({"director"}))
+"""Not among `PEOPLE`: whoever needs a third level invites her."""
 ZHAO = Person(id="ou_4", name="赵六", email="zhaoliu@example.com", roles=frozenset({"finance"}))
 """With an id that Camunda does not accept."""
 PEOPLE = (ZHANG, LI, WANG, ZHAO)
@@ -50,6 +53,8 @@ SICK = {"leave_type": "sick", "start_date": "2026-11-23", "end_date": "2026-11-2
 """Two working days: one level."""
 LONG = {**SICK, "end_date": "2026-11-27"}
 """Five: two levels."""
+VERY_LONG = {**SICK, "end_date": "2026-12-11"}
+"""Fifteen: three levels."""
 SHORT = {"leave_type": "personal", "start_date": "2026-11-23", "end_date": "2026-11-23", "reason": "搬家"}
 """One: passes by rule."""
 DESK = {"amount": "86.5", "approver": "U2"}
@@ -58,15 +63,20 @@ SOFA = {"amount": "1,200.50", "approver": "U2"}
 """Also goes to finance."""
 HERE = Path(__file__).parent
 SPEND = compile_process((HERE / "spend.bpmn").read_bytes(), (HERE / "spend.toml").read_bytes())
-FORM = (
-    (HERE / "spend.toml")
-    .read_bytes()
-    .replace(b'key = "spend"', b'key = "pair"')
-    .replace(b'number = "S"', b'number = "P"')
-)
-PAIR = compile_process((HERE / "pair.bpmn").read_bytes(), FORM)
+
+
+def _alike(key: str, number: str) -> Process:
+    """A process with the form of `spend`."""
+    form = (HERE / "spend.toml").read_text(encoding="utf-8").replace('key = "spend"', f'key = "{key}"')
+    form = form.replace('number = "S"', f'number = "{number}"')
+    return compile_process((HERE / f"{key}.bpmn").read_bytes(), form.encode())
+
+
+PAIR = _alike("pair", "P")
 """Two decide at the same time."""
-PROCESSES = (*shipped(), SPEND, PAIR)
+TURN = _alike("turn", "T")
+"""Two decide one after the other, and the last way is open only if both agreed."""
+PROCESSES = (*shipped(), SPEND, PAIR, TURN)
 
 ENGINES = {"flowable": (FlowableFace, Flowable), "camunda": (CamundaFace, Camunda)}
 
@@ -131,6 +141,14 @@ class World:
         """The one open task of a request."""
         (task,) = (await self.engine.request(request)).open_tasks
         return task.id
+
+    def spoil(self, request: str) -> None:
+        """The version that it was started with cannot be had any more."""
+        (run,) = (r for r in self.face.runner.state.runs.values() if r.business_key == request)
+        record = started(run.variables)
+        assert record
+        gone = record.command.model_copy(update={"definition": "0" * 64})
+        run.variables |= written(record.model_copy(update={"command": gone}))
 
     async def decide(
         self, task: str, actor: Person, decision: str, opinion: str = "", *, key: str = "", **more: Any

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from tests.tools.workflow.remote.company import DESK, LI, LONG, NOW, SHORT, SICK, WANG, ZHANG, World
-from tools.workflow.commands import Comment, Transfer, Urge, Withdraw
-from tools.workflow.remote.marks import MemoryMarks
+import pytest
 
+from tests.tools.workflow.remote.company import DESK, LI, LONG, NOW, SHORT, SICK, WANG, ZHANG, ZHAO, World, refused
+from tests.tools.workflow.remote.face import Fault
+from tools.spec import EffectUnknown
+from tools.workflow.commands import Cc, Comment, Transfer, Urge, Withdraw
+from tools.workflow.remote.announce import NOTICES
+from tools.workflow.remote.marks import MemoryMarks
+from tools.workflow.remote.starting import RUNNING
+
+START = {"flowable": "/runtime/process-instances", "camunda": "start"}
 LUNCH = NOW.replace(hour=18)
 """When it is ten in the zone of 李四, who has none and so lives by UTC."""
 
@@ -110,3 +117,72 @@ async def test_words_to_people_are_told_once_however_often_they_are_sent(world: 
         await world.engine.act(Comment(request="L-0001", actor=ZHANG.id, text="急"), "c", NOW)
     assert sorted(await told(world)) == [("commented", "U2", ""), ("urged", "U2", "")]
     assert len((await world.engine.task(await world.task("L-0001"))).task.urged) == 1
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+async def test_words_whose_answer_was_late_are_told_once_they_are_there(world: World, repeated: bool) -> None:
+    await world.start(SICK)
+    await told(world)
+    task = await world.task("L-0001")
+    cc = Cc(request="L-0001", actor=ZHANG.id, people=(ZHAO.id,))
+    words = [Urge(task=task, actor=ZHANG.id), Comment(request="L-0001", actor=ZHANG.id, text="急"), cc]
+    world.face.faults += [("/variables", Fault.LATE)] * len(words) * (2 if world.kind == "flowable" else 1)
+    for n, command in enumerate(words):
+        with pytest.raises(EffectUnknown):
+            await world.engine.act(command, f"w{n}", LUNCH)
+    world.engine._announcer.look()
+    assert await told(world) == [], "it may not happen"
+    await world.face.come_true()
+    for n, command in enumerate(words * repeated):
+        await world.engine.act(command, f"w{n}", LUNCH)
+    world.seconds += 11
+    assert sorted(await told(world)) == [("commented", "U2", ""), ("told", "ou_4", ""), ("urged", "U2", "")]
+    assert [r.id for r in await world.engine.told(ZHAO.id)] == ["L-0001"]
+
+
+async def test_words_that_the_engine_refused_are_never_told(world: World) -> None:
+    await world.start(SICK)
+    await told(world)
+    comment = Comment(request="L-0001", actor=ZHANG.id, text="急")
+    world.face.faults.append(("/variables", Fault.REFUSED))
+    assert (await refused(world.engine.act(comment, "c", NOW))).code == "engine_failed"
+    for _ in range(2):
+        world.seconds += 301
+        assert await told(world) == []
+    assert not world.marks.tables[NOTICES], "nothing is kept of what did not happen"
+    await world.engine.act(comment, "c", NOW)
+    assert await told(world) == [("commented", "U2", "")]
+
+
+async def test_a_start_that_comes_true_late_is_announced(world: World) -> None:
+    world.face.faults.append((START[world.kind], Fault.LATE))
+    with pytest.raises(EffectUnknown):
+        await world.start(SICK)
+    world.engine._announcer.look()
+    assert await told(world) == []
+    await world.face.come_true()
+    world.seconds += 11
+    assert await told(world) == [("assigned", "U2", "")]
+
+
+async def test_a_start_that_never_comes_true_is_not_looked_for_for_ever(world: World) -> None:
+    world.face.faults.append((START[world.kind], Fault.SWALLOWED))
+    with pytest.raises(EffectUnknown):
+        await world.start(SICK)
+    world.seconds += 301
+    assert await told(world) == [] and not world.marks.tables[RUNNING]
+
+
+async def test_a_request_that_cannot_be_read_lets_the_others_be_told(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.start(SICK)
+    await world.engine.act(Comment(request="L-0001", actor=ZHANG.id, text="急"), "c", NOW)
+    await world.start(DESK, "spend")
+    (run, _) = world.face.runner.state.runs.values()
+    before = dict(run.variables)
+    world.spoil("L-0001")
+    assert await told(world) == [("assigned", "U2", "")] and "L-0001" in caplog.text
+    run.variables = before
+    world.seconds += 11
+    assert sorted(await told(world)) == [("assigned", "U2", ""), ("commented", "U2", "")], "it can be read again"

@@ -164,6 +164,6 @@ async def test_instances_that_others_started_are_not_ours(world: World) -> None:
 
 
 async def test_a_process_in_which_several_decide_one_step_is_not_offered_and_not_started(world: World) -> None:
-    assert [p.key for p in await world.engine.processes()] == ["leave", "spend", "pair"]
+    assert [p.key for p in await world.engine.processes()] == ["leave", "spend", "pair", "turn"]
     error = await refused(world.start({"amount": "5", "approver": "U2"}, "expense"))
     assert error.code == "not_remote" and not world.face.runner.state.runs

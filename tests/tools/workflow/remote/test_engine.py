@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tools.workflow.remote.company import (
+    BOSS,
     DESK,
     LI,
     LONG,
@@ -12,15 +13,40 @@ from tests.tools.workflow.remote.company import (
     SHORT,
     SICK,
     SOFA,
+    VERY_LONG,
     WANG,
     ZHANG,
     ZHAO,
     World,
     refused,
 )
-from tools.workflow.commands import AddSign, Cc, Comment, Transfer, Where, Withdraw
+from tests.tools.workflow.remote.face import Fault
+from tools.spec import EffectUnknown, ToolError
+from tools.workflow.commands import AddSign, Cc, Comment, Decide, Transfer, Where, Withdraw
+from tools.workflow.embedded import EmbeddedEngine
 from tools.workflow.graph import Mode
-from tools.workflow.state import Delegation, Status
+from tools.workflow.memory_store import MemoryStore
+from tools.workflow.process import shipped
+from tools.workflow.state import Decision, Delegation, Status
+
+MOVE = {"flowable": "/change-state", "camunda": "/modification"}
+ROUNDS = (
+    (LI, "approve", ""),
+    (WANG, "return", "first_level"),
+    (LI, "approve", ""),
+    (WANG, "approve", ""),
+    (BOSS, "reject", ""),
+    (ZHANG, "resubmit", ""),
+    (LI, "approve", ""),
+    (WANG, "approve", ""),
+    (BOSS, "return", "second_level"),
+    (WANG, "return", ""),
+    (ZHANG, "resubmit", ""),
+    (LI, "approve", ""),
+    (WANG, "approve", ""),
+    (BOSS, "approve", ""),
+)
+"""Who decides what in turn on a very long leave, and where a return leads."""
 
 
 async def test_three_people_take_a_long_leave_through_both_levels(world: World) -> None:
@@ -115,6 +141,64 @@ async def test_the_second_level_returns_it_to_the_author_or_to_the_first(world: 
     assert (await refused(world.decide(await world.task("L-0001"), ZHANG, "approve"))).code == "bad_decision"
 
 
+async def test_the_same_decisions_count_as_in_the_embedded_engine(world: World) -> None:
+    """Also through a rejection, a resubmission and returns; and nothing can be returned onwards."""
+    world.people.known.append(BOSS)
+    store = MemoryStore()
+    embedded = EmbeddedEngine(store, shipped(), world.people)
+    await world.start(VERY_LONG)
+    await embedded.start("leave", VERY_LONG, ZHANG.id, "s", NOW)
+    for n, (actor, decision, to) in enumerate(ROUNDS):
+        await world.decide(await world.task("L-0001"), actor, decision, "看过了", to=to)
+        (task,) = (await embedded.request("L-0001")).open_tasks
+        command = Decide(task=task.id, actor=actor.id, decision=Decision(decision), opinion="看过了", to=to)
+        await embedded.act(command, f"e{n}", NOW)
+        here, there = await world.engine.request("L-0001"), await embedded.request("L-0001")
+        assert (here.decisions, here.waits_for, here.status) == (there.decisions, there.waits_for, there.status)
+        if here.round == 2 and here.waits_for == (LI.id,):
+            onwards = world.decide(await world.task("L-0001"), LI, "return", "直接给二级", to="second_level")
+            assert (await refused(onwards)).code == "bad_target"
+    assert here.status is Status.APPROVED
+
+
+async def test_what_a_return_forgets_the_engine_s_conditions_do_not_see(world: World) -> None:
+    world.people.known.append(BOSS)
+    await world.start(VERY_LONG)
+    await world.decide(await world.task("L-0001"), LI, "approve")
+    await world.decide(await world.task("L-0001"), WANG, "approve")
+    await world.decide(await world.task("L-0001"), BOSS, "return", "从头再看", to="first_level")
+    await world.decide(await world.task("L-0001"), LI, "approve")
+    (run,) = world.face.runner.state.runs.values()
+    assert (run.variables["decision_first_level"], run.variables["decision_second_level"]) == ("approve", "")
+
+
+@pytest.mark.parametrize(("fault", "told"), [(Fault.REFUSED, ToolError), (Fault.SWALLOWED, EffectUnknown)])
+async def test_a_return_that_the_engine_does_not_make_changes_nothing(
+    world: World, fault: Fault, told: type[Exception]
+) -> None:
+    await world.start(DESK, "turn")
+    await world.decide(await world.task("T-0001"), LI, "approve")
+    world.face.faults.append((MOVE[world.kind], fault))
+    task = await world.task("T-0001")
+    with pytest.raises(told):
+        await world.decide(task, ZHAO, "return", "再看", to="one")
+    assert (await world.engine.request("T-0001")).decisions == {"one": "approve"}
+    assert (await world.decide(task, ZHAO, "approve")).status is Status.APPROVED
+
+
+async def test_a_return_that_was_refused_is_not_told_as_made_when_the_request_ends(world: World) -> None:
+    await world.start(DESK, "turn")
+    await world.decide(await world.task("T-0001"), LI, "approve")
+    world.face.faults.append((MOVE[world.kind], Fault.REFUSED))
+    task = await world.task("T-0001")
+    await refused(world.decide(task, ZHAO, "return", "再看", to="one"))
+    await world.engine.act(Withdraw(request="T-0001", actor=ZHANG.id), "w", NOW)
+    request = await world.engine.request("T-0001")
+    last = request.task(task)
+    assert last and (last.outcome, last.by) == ("settled", "")
+    assert [o.decision for o in request.opinions] == ["approve"]
+
+
 async def test_a_transferred_task_is_closed_and_another_one_is_open(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
@@ -174,6 +258,18 @@ async def test_lists_longer_than_any_page_are_whole(world: World) -> None:
     for page in (5, 12, 13):
         engine = world.another(world.marks, page=page)
         assert len(await engine.mine(ZHANG.id)) == (await engine.todo(LI.id, NOW)).total == 12
+
+
+async def test_a_request_that_cannot_be_read_hides_no_other_one(world: World) -> None:
+    await world.start(SICK)
+    await world.start(DESK, "spend")
+    for name in ("L-0001", "S-0001"):
+        await world.engine.act(Cc(request=name, actor=ZHANG.id, people=(ZHAO.id,)), f"cc {name}", NOW)
+    world.spoil("L-0001")
+    assert [r.id for r in await world.engine.told(ZHAO.id)] == ["S-0001"]
+    assert [a.request.id for a in (await world.engine.todo(LI.id, NOW)).tasks] == ["S-0001"]
+    assert [r.id for r in await world.engine.mine(ZHANG.id)] == ["S-0001"]
+    assert (await world.start({**SICK, "start_date": "2026-12-01", "end_date": "2026-12-02"})).request == "L-0002"
 
 
 async def test_the_record_names_who_did_what(world: World) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from tests.tools.workflow.remote.company import LI, SICK, World
+import pytest
+
+from tests.tools.workflow.remote.company import DESK, LI, SHORT, SICK, World
 from tests.tools.workflow.remote.face import Fault
 from tests.tools.workflow.remote.runner import Job
 from tools.workflow.graph import Alarm, Node, NodeKind, Route, Topic
 from tools.workflow.remote.serving import Servant
+from tools.workflow.state import Status
 
 JOBS = {"flowable": "/acquire/jobs", "camunda": "/fetchAndLock"}
 
@@ -53,6 +56,47 @@ async def test_what_could_not_be_finished_is_told_once(world: World) -> None:
     world.face.runner.state.jobs["j1"].worker = ""
     assert await servant.serve() == 1
     assert await told(world) == [("told", "U2")]
+
+
+async def test_whom_the_process_names_still_know_of_it_when_it_could_not_be_finished(world: World) -> None:
+    servant = await waiting(world, Topic.CC)
+    world.face.faults.append(("/complete", Fault.REFUSED))
+    await servant.serve()
+    world.face.runner.state.jobs["j1"].worker = ""
+    await servant.serve()
+    assert (await world.engine.request("L-0001")).cc == ("U2",)
+    assert [r.id for r in await world.engine.told(LI.id)] == ["L-0001"]
+
+
+async def test_whom_the_process_names_is_told_although_we_died_when_it_was_recorded(world: World) -> None:
+    servant = await waiting(world, Topic.CC)
+    world.face.faults += [("/variables", Fault.LOST)] * (2 if world.kind == "flowable" else 1)
+    assert await servant.serve() == 0 and (await world.engine.request("L-0001")).cc == ("U2",)
+    world.face.runner.state.jobs["j1"].worker = ""
+    assert await servant.serve() == 1
+    assert await told(world) == [("told", "U2")]
+    assert [r.id for r in await world.engine.told(LI.id)] == ["L-0001"]
+
+
+async def test_a_request_that_cannot_be_read_stops_no_other_s_service_task(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    servant = await waiting(world, Topic.CC)
+    await world.start(DESK, "spend")
+    jobs, (_, second) = world.face.runner.state.jobs, world.face.runner.state.runs.values()
+    node = jobs["j1"].node.model_copy(update={"routes": (Route(flow="f", to="spend_approved"),)})
+    jobs["j2"] = Job("j2", second, node)
+    world.spoil("L-0001")
+    assert await servant.serve() == 1
+    assert list(world.face.runner.state.jobs) == ["j1"] and "service task j1" in caplog.text
+    assert (await world.engine.request("S-0001")).cc == ("U2",)
+
+
+async def test_a_service_task_that_cannot_be_done_fails_nobody_s_command(world: World) -> None:
+    await waiting(world, Topic.CC)
+    world.spoil("L-0001")
+    assert (await world.start(SHORT)).status is Status.APPROVED
+    assert list(world.face.runner.state.jobs) == ["j1"]
 
 
 async def test_an_engine_that_is_away_is_asked_again_later(world: World) -> None:
