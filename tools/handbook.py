@@ -16,7 +16,7 @@ from tools.tool import Tool, Use
 
 FOUND = 5
 """Sections of one page."""
-EXCERPT, LOOKED = 200, 20_000
+EXCERPT, LOOKED = 200, 8_000
 """Characters of an excerpt, and of a section in which it is looked for."""
 READ = 2_400
 """Characters of one page of a section: JSON at worst doubles them."""
