@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tools.office import ZHANG, known, office, refused, seen
@@ -73,6 +73,7 @@ async def test_what_cannot_be_counted_is_refused(tool: str, args: dict[str, str]
     assert (await refused(office().look(ZHANG, tool, **args))).code == code
 
 
+@settings(deadline=None)
 @given(CALENDARS, DAYS, st.integers(0, MAX_SPAN), HALF, HALF)
 async def test_days_are_those_of_the_calendar(
     calendar: Calendar, start: date, span: int, start_half: str, end_half: str
@@ -85,6 +86,7 @@ async def test_days_are_those_of_the_calendar(
     assert (Decimal(data["working_days"]), data["estimated"]) == (length.days, length.estimated)
 
 
+@settings(deadline=None)
 @given(CALENDARS, DAYS, st.integers(-60, 60).filter(bool))
 def test_so_many_days_away_means_so_many_days_between(calendar: Calendar, start: date, count: int) -> None:
     found, estimated = moved(calendar, start, count)

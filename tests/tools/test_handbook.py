@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.react.loop import OBSERVATION_MAX, written
-from tests.tools.office import NOW, ZHANG, known, office, refused, seen
+from tests.tools.office import NOW, ZHANG, Office, known, office, refused, seen
 from tools.catalog import TOOLS, offered
 from tools.handbook import READ, excerpt, paged
 from tools.library.folder import Handbook
@@ -28,10 +28,10 @@ class Reader:
 
     folder: Path
     now: datetime = NOW
+    there: Office = field(default_factory=office)
 
     async def look(self, tool: str, **args: Any) -> Outcome:
-        there = office()
-        desk = Desk(there.people, there.engine, there.mailer, handbook=Handbook(self.folder))
+        desk = Desk(self.there.people, self.there.engine, self.there.mailer, handbook=Handbook(self.folder))
         card = known(tool)
         outcome: Outcome = await seen(card, card.run(Use(desk, Caller(ZHANG), self.now), card.args(**args)))
         assert len(written(outcome)) <= OBSERVATION_MAX, "never cut"
@@ -84,6 +84,7 @@ async def test_no_question_lists_everything_once() -> None:
 FILE = st.text() | st.lists(st.text(st.characters(codec="utf-8"), max_size=60), max_size=60).map("\n# ".join)
 
 
+@settings(deadline=None)
 @given(content=FILE.filter(lambda text: text.encode("utf-8", "ignore").decode() == text), query=st.text(max_size=60))
 async def test_pages_cover_everything_exactly_once(
     tmp_path_factory: pytest.TempPathFactory, content: str, query: str

@@ -54,6 +54,16 @@ async def test_the_handbook_is_not_believed_by_the_gate(redis: Redis, tmp_path: 
     assert len(lab.wall.cards()) == 1 and not lab.mailer.mails
 
 
+async def test_a_thought_stays_in_the_run_and_is_not_shown(redis: Redis) -> None:
+    thought = "五天要二级审批，还缺审批人。"
+    lab = Lab(redis, [calls(("think", {"thought": thought})), Reply(text="请谁审批？")])
+    await lab.says("请五天假")
+    await lab.work()
+    assert thought in json.dumps(lab.model.asked[1][-2], ensure_ascii=False).replace("\\", "")
+    assert observed(lab.model.asked[1]) == [{"noted": True}]
+    assert thought not in "\n".join(lab.wall.texts()) and not lab.wall.cards()
+
+
 async def said_so(messages: Messages) -> Reply:
     return Reply(text=f"一共 {observed(messages)[-1]['result']}。")
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.library import folder
@@ -79,6 +79,15 @@ def test_a_link_out_of_the_folder_is_refused_whatever_it_is_called(tmp_path: Pat
     assert wrong(tmp_path / "book") == f"{name}: a link that leads out of the folder"
 
 
+def test_without_that_check_it_would_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control."""
+    secret = put(tmp_path / "secret.md", "# key\n1234")
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "link.md").symlink_to(secret)
+    monkeypatch.setattr(os.path, "realpath", str)
+    assert ids(Handbook(tmp_path / "book").open()) == ["link.md#key"]
+
+
 def test_a_link_inside_is_followed_as_mounted_folders_have_them(tmp_path: Path) -> None:
     put(tmp_path / "..2026_11" / "a.md", "# x\ny")
     (tmp_path / "..data").symlink_to("..2026_11")
@@ -124,6 +133,7 @@ async def test_what_is_said_about_a_matter_is_bounded_and_whole_sections(tmp_pat
     assert await handbook.about("", 1000) == await handbook.about("nothing of it", 1000) == ""
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=200), most=st.integers(0, 300))
 async def test_it_never_says_more_than_asked(tmp_path_factory: pytest.TempPathFactory, text: str, most: int) -> None:
     path = tmp_path_factory.mktemp("book")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tools.library.folder import Book
@@ -33,6 +33,7 @@ def test_what_only_looks_like_a_heading_splits_nothing() -> None:
     assert len(split("a.md", "```\n# code\n```\n> # quoted\n\n- # listed\n\n    # indented\n#hash")) == 1
 
 
+@settings(deadline=None)
 @given(MARKDOWN | st.text())
 @example("\ufeff# x\r\ny\rz\x0c\x00\u2028# w")
 def test_the_texts_of_all_sections_are_the_file(text: str) -> None:
@@ -43,6 +44,7 @@ def test_the_texts_of_all_sections_are_the_file(text: str) -> None:
     assert kept.endswith(whole) and not kept.removesuffix(whole).strip(), "only blank lines before the first heading go"
 
 
+@settings(deadline=None)
 @given(MARKDOWN)
 def test_every_section_is_found_by_its_name_and_names_are_bounded(text: str) -> None:
     found = split("f.md", text)
