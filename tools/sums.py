@@ -4,7 +4,7 @@
     product  = signed { ("*" | "/") signed }
     signed   = { "+" | "-" } share
     share    = value { "%" }                          15% is 0.15
-    value    = [currency] number [currency] | name "(" sum { "," sum } ")" | "(" sum ")"
+    value    = ( [currency] number | name "(" sum { "," sum } ")" | "(" sum ")" ) [currency]
 
 Names: `add sub mul div min max` take two values or more, `round(value, decimals)` rounds halves away from zero,
 `percent(15, 200)` is 15 % of 200. Amounts of different currencies are never put together.
@@ -151,30 +151,32 @@ class _Parser:
         return amount
 
     def value(self) -> Amount:
-        token = self.token
-        if token.kind == "name":
-            return self.called()
-        if self.took("("):
-            return self.bracketed(self.sum)
-        before = CURRENCIES.get(token.text, "")
-        if before:
-            self.next += 1
-        if self.token.kind != "number":
-            raise self.wrong("a number is missing here")
-        number = self.number()
-        after = CURRENCIES.get(self.token.text, "")
-        if after:
-            self.next += 1
-        if before and after and before != after:
-            raise _mixed(before, after)
-        return Amount(number, before or after)
+        if self.token.kind == "name":
+            amount = self.called()
+        elif self.took("("):
+            amount = self.bracketed(self.sum)
+        else:
+            before = self.currency()
+            amount = Amount(self.number(), before)
+        after = self.currency()
+        if after and amount.currency not in ("", after):
+            raise _mixed(amount.currency, after)
+        return replace(amount, currency=amount.currency or after)
+
+    def currency(self) -> str:
+        """The currency that comes next, if one does; it is passed then."""
+        code = CURRENCIES.get(self.token.text, "")
+        self.next += bool(code)
+        return code
 
     def number(self) -> Fraction:
-        text = self.token.text
-        if len(text) > DIGITS:
+        token = self.token
+        if token.kind != "number":
+            raise self.wrong("a number is missing here")
+        if len(token.text) > DIGITS:
             raise _too_long()
         self.next += 1
-        return Fraction(text)
+        return Fraction(token.text)
 
     def called(self) -> Amount:
         token = self.token
