@@ -8,13 +8,11 @@ from pathlib import Path
 
 from bot.errors import SettingsWrong
 from bot.settings import Settings
+from tools.library.folder import Handbook, HandbookWrong
 from tools.workflow.calendar import Calendar, read_calendar
 from tools.workflow.checks import check_policy
 from tools.workflow.forms import Form
 from tools.workflow.policy import Row, read_policy
-
-HANDBOOK = 20_000
-"""Characters of the handbook: all of it goes with every suggestion that is asked for."""
 
 
 def calendar_of(settings: Settings) -> Calendar:
@@ -46,12 +44,14 @@ def numbers_of(settings: Settings) -> dict[str, Decimal]:
     }
 
 
-def handbook_of(settings: Settings) -> str:
-    """Raises SettingsWrong."""
-    text = _text(settings.handbook_file).strip()
-    if len(text) > HANDBOOK:
-        raise SettingsWrong(f"HANDBOOK_FILE: {len(text)} characters, at most {HANDBOOK}")
-    return text
+def handbook_of(folder: Path | None) -> Handbook:
+    """Read once here, so that a file that cannot be used is known at the start. Raises SettingsWrong naming it."""
+    handbook = Handbook(folder)
+    try:
+        handbook.open()
+    except HandbookWrong as wrong:
+        raise SettingsWrong(f"HANDBOOK_DIR: {wrong}") from wrong
+    return handbook
 
 
 def _text(path: Path | None) -> str:

@@ -27,7 +27,7 @@ from bot.chat.slack.directory import SlackDirectory, read_facts
 from bot.chat.slack.inbound import Me
 from bot.chat.slack.outbound import SlackChannel
 from bot.commands import Commands
-from bot.company import handbook_of
+from bot.company import calendar_of, handbook_of
 from bot.dispatch import Dispatch
 from bot.door import Door
 from bot.ends import Ends
@@ -58,7 +58,7 @@ from bot.store.runs import Runs
 from bot.texts import literal
 from bot.turn import Turns
 from bot.worker import Worker
-from tools.catalog import TOOLS
+from tools.catalog import TOOLS, offered
 from tools.mail import SmtpMailer
 from tools.tool import Desk
 
@@ -141,7 +141,8 @@ async def assembled(
         engine = await stack.enter_async_context(engine_of(settings, stores.redis, directory))
         mailer = SmtpMailer(outside.smtp_url, settings.mail_from)
         cards = OpenCards(stores.lanes, stores.approvals, tuning.now)
-        desk = Desk(directory, engine, mailer, cards, words=literal)
+        handbook = handbook_of(outside.handbook_dir)
+        desk = Desk(directory, engine, mailer, cards, literal, calendar_of(settings), handbook)
         ends = Ends(Board(chat, directory, _stand_ins(desk, tuning)), stores.approvals, stores.journal, tuning.now)
         gates = _gates(settings, tuning, stores, platform, desk, ends)
         turns = _turns(settings, tuning, stores, platform, desk, model, door)
@@ -149,7 +150,7 @@ async def assembled(
         timers = Timers(desk, tuning.today, tuning.tick_s)
         worker = Worker(
             stores.lanes,
-            _dispatch(tuning, stores, platform, model, turns, gates, outbox, handbook_of(settings)),
+            _dispatch(tuning, stores, platform, model, turns, gates, outbox),
             concurrency=settings.concurrency,
             sweep_s=tuning.sweep_s,
             grace_s=tuning.grace_s,
@@ -225,9 +226,9 @@ def _dispatch(
     turns: Turns,
     gates: Gates,
     outbox: Outbox,
-    handbook: str,
 ) -> Dispatch:
-    advising = Advising(Adviser(model, handbook), gates.ends, platform.directory) if gates.openings.advice else None
+    adviser = Adviser(model, gates.desk.handbook)
+    advising = Advising(adviser, gates.ends, platform.directory) if gates.openings.advice else None
     chat, directory = platform.chat, platform.directory
     return Dispatch(
         turns,
@@ -247,6 +248,7 @@ def _dispatch(
 def _turns(
     settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, model: Model, door: Door
 ) -> Turns:
+    tools = offered(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on")
     return Turns(
         chat=platform.chat,
         directory=platform.directory,
@@ -255,7 +257,7 @@ def _turns(
         runs=stores.runs,
         history=stores.history,
         journal=stores.journal,
-        loop=Loop(model, TOOLS, LoopLimits(active_s=settings.run_seconds, reply_s=tuning.reply_s)),
+        loop=Loop(model, tools, LoopLimits(active_s=settings.run_seconds, reply_s=tuning.reply_s)),
         commands=Commands(desk, stores.history, settings.shown, tuning.today),
         steps=Steps(platform.chat, settings.steps),
         today=tuning.today,

@@ -41,6 +41,7 @@ class Outside:
     app_token: str = ""
     signing_secret: str = ""
     directory_file: Path | None = None
+    handbook_dir: Path | None = None
     page: str = ""
     standins: tuple[str, ...] = ()
     upkeep: tuple[Job, ...] = ()
@@ -113,6 +114,7 @@ def _outside(settings: Settings, redis_url: str, local: dict[str, str], standins
         model_name="rehearsal" if model else settings.openai_model,
         smtp_url=local.get("smtp_url", "") if "mail" in standins else secret(settings.smtp_url),
         directory_file=settings.directory_file or (_demo("directory.toml") if workspace else None),
+        handbook_dir=settings.handbook_dir or (_demo("handbook") if workspace else None),
         page=local.get("page", ""),
         standins=standins,
     )

@@ -88,8 +88,11 @@ class Settings(BaseSettings):
     advice: Literal["off", "on"] = "off"
     """`on`: the model drafts a suggestion with reasons for whoever decides on a request. It is labelled as such, shown
     to them only, and decides nothing."""
-    handbook_file: Path | None = None
-    """The company's rules as a text (UTF-8): what a suggestion weighs a request against. At most 20,000 characters."""
+    handbook_dir: Path | None = None
+    """Folder of Markdown files (`.md`, UTF-8; at most 200 of 256 KiB): the company's rules. The model searches and
+    reads them, and a suggestion weighs a request against them. The local workspace has one of its own."""
+    think_tool: Literal["off", "on"] = "off"
+    """`on`: the model has a tool to write a thought down with, which has no effect; it stays in the run's record."""
     approval_ttl_hours: float = Field(default=72, gt=0)
     """How long a card waits; people are reminded at half time (hours)."""
     steps: Literal["replies", "plan", "quiet"] = "replies"

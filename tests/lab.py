@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
@@ -40,6 +41,7 @@ from bot.turn import Turns
 from bot.worker import GIVE_UP_TRIES
 from tests.tools.office import PEOPLE, People
 from tools.catalog import TOOLS
+from tools.library.folder import Handbook
 from tools.mail import MemoryMailer
 from tools.spec import Caller
 from tools.tool import Desk, Tool
@@ -192,6 +194,7 @@ class Lab:
         tools: Sequence[Tool] = TOOLS,
         display: Display = "replies",
         advice: Sequence[Scripted] | None = None,
+        handbook: Path | None = None,
     ) -> None:
         """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked."""
         self.keys, self.redis, self.edges = Keys(partitions=2), redis, Edges()
@@ -204,7 +207,7 @@ class Lab:
         self.store = MemoryStore()
         self.engine = EmbeddedEngine(self.store, shipped(), self.staff)
         cards = OpenCards(self.lanes, self.approvals, self.now)
-        self.desk = Desk(self.staff, self.engine, self.mailer, cards, words=literal)
+        self.desk = Desk(self.staff, self.engine, self.mailer, cards, words=literal, handbook=Handbook(handbook))
         self.model = ScriptedModel(list(script))
         board = Board(self.wall, self.staff, lambda task: self.engine.stand_ins(task, self.today()))
         self.ends = Ends(board, self.approvals, self.journal, self.now)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.company import HANDBOOK, calendar_of, handbook_of, numbers_of, policy_of
+from bot.company import calendar_of, handbook_of, numbers_of, policy_of
 from bot.engine import engine_of
 from bot.errors import SettingsWrong
 from bot.settings import Settings, read
@@ -101,11 +101,12 @@ def test_an_odd_allowance_is_refused(monkeypatch: pytest.MonkeyPatch, days: str)
         read()
 
 
-def test_the_handbook_is_read_whole_or_refused(tmp_path: Path) -> None:
-    assert handbook_of(settings()) == ""
-    path = file(tmp_path, "  月底不休假。\n")
-    assert handbook_of(settings(handbook_file=path)) == "月底不休假。"
-    with pytest.raises(SettingsWrong, match=f"HANDBOOK_FILE: {HANDBOOK + 1} characters"):
-        handbook_of(settings(handbook_file=file(tmp_path, "x" * (HANDBOOK + 1))))
-    with pytest.raises(SettingsWrong, match="cannot be read"):
-        handbook_of(settings(handbook_file=tmp_path / "none.md"))
+def test_the_handbook_is_read_at_the_start_or_refused_by_file(tmp_path: Path) -> None:
+    assert handbook_of(None).folder is None
+    (tmp_path / "leave.md").write_text("# 月底\n不休假。", encoding="utf-8")
+    assert [one.id for one in handbook_of(tmp_path).open().find("月底")] == ["leave.md#月底"]
+    (tmp_path / "odd.md").write_bytes(b"\xff")
+    with pytest.raises(SettingsWrong, match=r"HANDBOOK_DIR: odd\.md: is not UTF-8"):
+        handbook_of(tmp_path)
+    with pytest.raises(SettingsWrong, match="HANDBOOK_DIR: none: No such file"):
+        handbook_of(tmp_path / "none")

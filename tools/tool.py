@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
 
+from tools.library.folder import Handbook
 from tools.ports import Cards, Directory, Mailer, Words
 from tools.spec import Caller, Gate, Note, Outcome, Plan
+from tools.workflow.calendar import Calendar
 from tools.workflow.engine import Engine
 
 
@@ -28,6 +30,9 @@ class Desk:
     mailer: Mailer
     cards: Cards | None = None
     words: Words = unsaid
+    calendar: Calendar = field(default_factory=Calendar)
+    """The company's: the one that the engine counts by."""
+    handbook: Handbook = field(default_factory=Handbook)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from bot import logs
 from bot.errors import ModelDown, ModelRefused
 from bot.react.model import Model, Reply
 from bot.react.prompt import fenced, quoted
+from tools.library.folder import Handbook, HandbookWrong
 
 log = logs.get(__name__)
 
@@ -36,6 +37,8 @@ Answer with one JSON object and nothing else:
 The reasons are in {language}.
 """
 HANDBOOK = "From the handbook of the company:\n"
+RELEVANT = 20_000
+"""Characters of the handbook that are sent: whole sections, those that have most to do with the request."""
 
 
 class Recommendation(StrEnum):
@@ -64,22 +67,27 @@ class Advice(BaseModel):
 @dataclass(frozen=True, slots=True)
 class Adviser:
     model: Model
-    handbook: str = ""
+    handbook: Handbook = field(default_factory=Handbook)
     timeout_s: float = 20.0
 
     async def draft(self, facts: Sequence[tuple[str, str]], author: str, language: str) -> Advice | None:
         """What the model thinks of a request, given as (label, value) pairs. None: nothing usable in time."""
         try:
             async with asyncio.timeout(self.timeout_s):
-                reply = await self.model.reply(self._asked(facts, author, language), "", timeout_s=self.timeout_s)
+                rules = await self.handbook.about("\n".join(value for _, value in facts), RELEVANT)
+                asked = self._asked(facts, author, language, rules)
+                reply = await self.model.reply(asked, "", timeout_s=self.timeout_s)
+        except HandbookWrong as wrong:
+            log.warning("advice.none", error=str(wrong))
+            return None
         except (ModelDown, ModelRefused, TimeoutError) as error:
             log.info("advice.none", error=type(error).__name__)
             return None
         return read(reply)
 
-    def _asked(self, facts: Sequence[tuple[str, str]], author: str, language: str) -> list[str]:
+    def _asked(self, facts: Sequence[tuple[str, str]], author: str, language: str, handbook: str) -> list[str]:
         rules = RULES.format(most=REASONS, language=LANGUAGES[language])
-        system = rules + (HANDBOOK + self.handbook if self.handbook else "")
+        system = rules + (HANDBOOK + handbook if handbook else "")
         told = "\n".join(f"{label}: {value}" for label, value in facts)[:ASKED]
         content = f'<message from="{quoted(author)}">\n{fenced(told)}\n</message>'
         return [_json({"role": "system", "content": system}), _json({"role": "user", "content": content})]

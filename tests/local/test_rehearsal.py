@@ -24,7 +24,7 @@ from bot.texts import sentences
 NAMES = (
     "list_processes list_people start_process query_todo_tasks decide_task resubmit_request withdraw_request "
     "send_email my_requests cancel_card transfer_task add_sign urge_task comment_request cc_request request_status "
-    "show_process set_absence end_absence list_absences"
+    "show_process set_absence end_absence list_absences search_handbook read_handbook calculate working_days"
 )
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in NAMES.split()]
 PROCESSES = {"processes": [{"key": "leave", "name": "Leave", "fields": [{"name": "approver", "required": True}]}]}
@@ -402,6 +402,79 @@ def test_what_only_the_person_can_say_is_asked() -> None:
 )  # fmt: skip
 def test_what_is_done_beside_deciding(text: str, tool: str, args: dict[str, Any]) -> None:
     assert called(Talk().say(text)) == (tool, args)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["年假可以结转吗", "住宿标准", "请假要提前几天申请？", "报销期限是多久", "我一年有几天年假",
+     "how many days notice do I have to give", "can I carry over annual leave?",
+     "what is the hotel limit in Shanghai", "expense policy", "hotel limits"],
+)  # fmt: skip
+def test_a_rule_is_searched_read_and_told_with_its_source(text: str) -> None:
+    talk = Talk()
+    assert called(talk.say(text)) == ("search_handbook", {"query": text})
+    hits = [{"section": f"leave.md#{n}", "file": "leave.md", "heading": f"{n}", "excerpt": "…"} for n in ("a", "b")]
+    assert called(talk.observe({"results": hits, "more": None})) == ("read_handbook", {"section": "leave.md#a"})
+    told = talk.observe({"file": "leave.md", "heading": "假 › a", "text": "## a\n\n十天。\n"})
+    assert told.content.startswith("十天。\n"), "the heading is in the source line"
+    assert "leave.md" in told.content and "假 › a" in told.content and not asks(told.content)
+
+
+def test_what_the_handbook_does_not_say_is_not_made_up() -> None:
+    talk = Talk("en")
+    talk.say("what is the policy on parrots?")
+    assert "found nothing" in talk.observe({"results": [], "more": None}).content
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("750*12+0.5*8 是多少", "750*12+0.5*8"),
+        ("帮我算一下 (600 + 450) × 3", "(600 + 450) × 3"),
+        ("how much is 100 / 8?", "100 / 8"),
+        ("750*12 + 0.5*8*12*7", "750*12 + 0.5*8*12*7"),
+        ("what is 100 - 30", "100 - 30"),
+    ],
+)
+def test_a_sum_is_computed_by_the_tool(text: str, expression: str) -> None:
+    talk = Talk()
+    assert called(talk.say(text)) == ("calculate", {"expression": expression})
+    assert talk.observe({"result": "9336", "exact": True}).content == f"{expression} = 9336"
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("十月有几个工作日", "2026-10-01", "2026-10-31"),
+        ("2027年2月有多少个工作日？", "2027-02-01", "2027-02-28"),
+        ("这个月有几个工作日", "2026-11-01", "2026-11-30"),
+        ("下个月有几个工作日", "2026-12-01", "2026-12-31"),
+        ("how many working days are there in October 2027?", "2027-10-01", "2027-10-31"),
+        ("2026-12-07 到 2026-12-18 有几个工作日", "2026-12-07", "2026-12-18"),
+    ],
+)
+def test_working_days_are_counted_by_the_tool(text: str, start: str, end: str) -> None:
+    talk = Talk()
+    assert called(talk.say(text)) == ("working_days", {"start": start, "end": end})
+    days = {"working_days": "18", "estimated": True, "start": {"day": start}, "end": {"day": end}}
+    told = talk.observe(days).content
+    assert "18" in told and ("预估" in told or "stimated" in told)
+
+
+REQUESTS = ["我能请两天假吗？", "2026-12-01", "明天起请 3 天年假，审批人李四", "L-0003 等谁审批？"]
+
+
+@pytest.mark.parametrize("text", REQUESTS)
+def test_nothing_else_is_taken_for_a_question_about_rules_or_a_sum(text: str) -> None:
+    tools = {call.tool for call in Talk().say(text).calls}
+    assert not tools & {"search_handbook", "calculate", "working_days"}
+
+
+def test_a_bare_date_still_answers_a_question() -> None:
+    talk = Talk()
+    talk.say("我想请假，审批人李四，原因：看父母")
+    talk.say("2026-12-01")
+    assert form(talk.say("3 天"))["start_date"] == "2026-12-01"
 
 
 @pytest.mark.parametrize("text", ["退回 L-0001", "send L-0001 back"])

@@ -91,6 +91,7 @@ class Office:
             model_name="rehearsal",
             smtp_url=self.smtp_url,
             directory_file=DEMO,
+            handbook_dir=DEMO.parent / "handbook",
         )
 
     @contextlib.asynccontextmanager

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bot.local.rehearsal import desk, operations, reading, requests, tell
+from bot.local.rehearsal import desk, looking, operations, reading, requests, tell
 from bot.local.rehearsal.reply import Call, Frame, Reply, one
 from bot.local.rehearsal.scene import Scene, Turn, language_of, read
 from bot.local.rehearsal.words import INTENTS
@@ -59,7 +59,7 @@ def drop(scene: Scene, frame: Frame) -> Reply:
     return tell.words(scene, "dropped")
 
 
-def looking(tool: str, why: str) -> Handler:
+def looking_with(tool: str, why: str) -> Handler:
     """Looks with one tool and tells what it gave."""
 
     def look(scene: Scene, frame: Frame) -> Reply:
@@ -73,7 +73,7 @@ HANDLERS: Mapping[str, Handler] = {
     "mail": desk.mail,
     "absence": operations.absence,
     "end_absence": operations.end_absence,
-    "absences": looking("list_absences", "absences"),
+    "absences": looking_with("list_absences", "absences"),
     "transfer": operations.transfer,
     "add_sign": operations.add_sign,
     "urge": operations.urge,
@@ -85,11 +85,14 @@ HANDLERS: Mapping[str, Handler] = {
     "resubmit": requests.resubmit,
     "todo": desk.todo,
     "decide": desk.decide,
-    "mine": looking("my_requests", "mine"),
+    "mine": looking_with("my_requests", "mine"),
+    "calculate": looking.calculate,
+    "working_days": looking.working_days,
+    "handbook": looking.handbook,
     "expense": requests.expense,
     "leave": requests.leave,
-    "processes": looking("list_processes", "processes"),
-    "people": looking("list_people", "people"),
+    "processes": looking_with("list_processes", "processes"),
+    "people": looking_with("list_people", "people"),
     "dinner": lambda scene, frame: tell.words(scene, "dinner"),
     "help": lambda scene, frame: tell.words(scene, "help"),
     "unknown": lambda scene, frame: tell.words(scene, "unknown"),

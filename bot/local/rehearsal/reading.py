@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -65,6 +66,21 @@ def named(year: str | None, month: int, day: int, today: date) -> date:
         return date(int(year), month, day)
     this = date(today.year, month, day)
     return this if this >= today else date(today.year + 1, month, day)
+
+
+def month(text: str, today: date) -> tuple[date, date]:
+    """First and last day of the month that is named, of this year if no other is; else of this month."""
+    found = words.MONTH.search(text)
+    year, index = today.year, today.month
+    if found and found["next"]:
+        year, index = today.year + today.month // 12, today.month % 12 + 1
+    elif found and found["en"]:
+        index = words.ENGLISH_MONTHS.index(found["en"].lower()) + 1
+    elif found and 1 <= (named := int(number(found["zh"]))) <= 12:
+        index = named
+    stated = found and (found["zh_year"] or found["en_year"])
+    first = date(int(stated) if stated else year, index, 1)
+    return first, first.replace(day=calendar.monthrange(first.year, index)[1])
 
 
 def weekday(match: re.Match[str], today: date) -> date:

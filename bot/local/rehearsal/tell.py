@@ -11,6 +11,9 @@ from bot.local.rehearsal.reply import Reply
 from bot.local.rehearsal.scene import Scene
 from bot.texts import say, sentences
 
+TOLD = 800
+"""Characters of a section of the handbook that are told."""
+HEADING = re.compile(r"^#+ .*\n")
 LISTED = 8
 """Rows of a list that are said; more are only counted."""
 CANDIDATE = re.compile(r"[:;]\s*([^;:]+?) = \w+")
@@ -169,6 +172,24 @@ def people(scene: Scene, data: Mapping[str, Any]) -> str:
     return said(scene, "people", names=some(scene, names, LISTED)) + more
 
 
+def rule(scene: Scene, data: Mapping[str, Any]) -> str:
+    """A section of the handbook, its beginning if it is long, and where it stands."""
+    text = HEADING.sub("", str(data.get("text", ""))).strip()
+    text = text if len(text) <= TOLD else text[: TOLD - 1] + "…"
+    return said(scene, "rule", text=text, file=data.get("file", ""), heading=data.get("heading", ""))
+
+
+def computed(scene: Scene, data: Mapping[str, Any]) -> str:
+    expression = scene.last.args.get("expression", "") if scene.last else ""
+    return said(scene, "sum" if data.get("exact") else "sum_rounded", sum=expression, result=data.get("result", ""))
+
+
+def counted(scene: Scene, data: Mapping[str, Any]) -> str:
+    first, last = (data.get(name, {}).get("day", "") for name in ("start", "end"))
+    text = said(scene, "working_days", first=first, last=last, days=data.get("working_days", ""))
+    return text + (said(scene, "estimated") if data.get("estimated") else "")
+
+
 def lines(told: Iterable[str]) -> str:
     return "".join(f"\n• {line}" for line in list(told)[:LISTED])
 
@@ -204,4 +225,7 @@ TELLERS = {
     "my_requests": mine,
     "list_processes": processes,
     "list_people": people,
+    "read_handbook": rule,
+    "calculate": computed,
+    "working_days": counted,
 }

@@ -9,6 +9,10 @@ ENGLISH = {"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six
 ENGLISH |= {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "a": 1, "an": 1}
 ENGLISH_WEEKDAYS = ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun")
 CHINESE_WEEKDAYS = "一二三四五六日天"
+ENGLISH_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
 
 
 def either(*patterns: str) -> re.Pattern[str]:
@@ -40,6 +44,11 @@ WEEKDAY = re.compile(
     rf"(?P<next>下个?|\bnext )?(?:(?:周|星期|礼拜)(?P<zh>[{CHINESE_WEEKDAYS}])"
     rf"|\b(?P<en>{'|'.join(ENGLISH_WEEKDAYS)})day\b)",
     re.I,
+)
+MONTH = either(
+    r"(?P<next>下个?月|\bnext month\b)",
+    r"(?:(?P<zh_year>20\d\d)\s*年\s*)?(?P<zh>(?<!\d)\d{1,2}|[一二三四五六七八九十]{1,2})\s*月",
+    rf"\b(?:in|of|during)\s+(?P<en>{'|'.join(ENGLISH_MONTHS)})\b(?:\s+(?P<en_year>20\d\d)\b)?",
 )
 SPAN = either("到", "至", r"\b(?:to|until|till|through)\b", "[–—~]", r"\s-\s")
 AFTERNOON = either("下午", "afternoon", r"\bpm\b")
@@ -192,6 +201,21 @@ MODES = {
 }
 PROCESS_KINDS = {"leave": either("请假|休假", r"\bleave\b"), "expense": either("报销|费用", r"\bexpenses?\b")}
 
+SUM = re.compile(r"[(\d][\d.\s()+\-*/×÷%]{1,200}[\d)%]")
+OPERATOR = r"[\d)%]\s*(?:[+*/×÷]|(?<=\s)-(?=\s))\s*[(\d.]"
+"""Between two numbers; a minus stands alone, or it parts a date."""
+RULE = (
+    "结转|标准|规定|制度|手册|病假条|证明|发票|期限|截止|限额|上限|额度|汇率|补贴|餐补|提前(?:几|多少|多久)|谁来?审?批"
+    "|年假.{0,6}(?:几|多少)天|(?:几|多少)天年假|报销.{0,8}(?:多久|什么时候|最晚|到账)"
+    r"|\b(?:carry|carried)[- ]?over\b|\bhandbook\b|\bpolic(?:y|ies)\b|\bnotice\b|\ballowance\b|\breceipts?\b"
+    r"|\b(?:sick|doctor'?s) note\b|\bdeadline\b|\blimits?\b|\brules\b|\bexchange rate\b|\bbusiness class\b"
+)
+ASKED = (
+    "[?？]|吗|几|多少|多久|什么|怎么|谁|哪|能不能|可不可以|^.{0,10}(?:标准|规定|制度|手册|期限|上限|额度|汇率|补贴|餐补)$"
+    r"|^(?:and\s+)?(?:how|what|which|when|who|can|may|do|does|is|are)\b"
+    r"|^.{0,24}\b(?:limits?|rules|polic(?:y|ies)|deadline|allowance)$"
+)
+
 INTENTS = {
     "drop": either(r"^\s*(?:算了|不用了|取消|never ?mind|forget it|cancel)(?:吧|了|\W|$)"),
     "mail": either(
@@ -236,6 +260,12 @@ INTENTS = {
         r"\b(?:approve|reject)\b|\bsend\b.{0,20}\bback\b|\breturn [a-z]-?\d",
     ),
     "mine": either("我的.{0,6}申请|申请.{0,4}(?:进度|状态)", r"\bmy requests?\b|\bstatus of my\b"),
+    "working_days": either("(?:几|多少)个?工作日", r"\bhow many (?:working|business) days\b"),
+    "calculate": re.compile(
+        rf"^(?=.*(?:是多少|等于|得多少|[=＝]|算|\b(?:calculate|compute|how much|what)\b)).*{OPERATOR}"
+        rf"|^(?=.*[+*×÷])(?=.*{OPERATOR}){SUM.pattern}\W*$", re.S | re.I,
+    ),
+    "handbook": re.compile(rf"^(?!.*[A-Z]-?\d{{3}})(?!.*(?:报销|请)\s*\d)(?=.*(?:{ASKED})).*(?:{RULE})", re.S | re.I),
     "expense": either(*EXPENSE_WORDS),
     "leave": either(*LEAVE_WORDS, HALF.pattern, r"\bdays?\b.{0,12}\bfrom\b"),
     "processes": either("有哪些流程|什么流程|流程列表", r"\bprocesses\b|list_processes"),

@@ -1,0 +1,46 @@
+"""Exact arithmetic: the tool `calculate`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from tools.advice import advice
+from tools.spec import Frozen, Note, Outcome
+from tools.sums import LONGEST, SHOWN, compute
+from tools.tool import Tool, Use
+
+SAID = 120
+"""Characters of a sum that people are shown."""
+
+
+class Calculate(Frozen):
+    expression: str = Field(
+        max_length=LONGEST,
+        description="Numbers without thousands separators, + - * / ( ), `15%` for 15 of a hundred, amounts like "
+        "`750 CNY`; also add, sub, mul, div, min, max of two values or more, round(value, decimals), "
+        "percent(15, 200).",
+    )
+
+
+async def run_calculate(use: Use, args: Calculate) -> Outcome:
+    result = compute(args.expression)
+    rounding = {} if result.exact else {"rounding": f"half up, to {SHOWN} significant digits"}
+    data: dict[str, Any] = {"result": result.text, "exact": result.exact, **rounding}
+    said = " ".join(args.expression.split())
+    params = {"sum": said if len(said) <= SAID else said[: SAID - 1] + "…", "result": result.text}
+    return Outcome(data=data, note=Note(key="result.sum" if result.exact else "result.sum_rounded", params=params))
+
+
+CALCULATE = Tool(
+    name="calculate",
+    purpose="Compute exactly: several operations in one expression.",
+    use_when="Anything has to be added, multiplied, shared or compared: totals, rates, allowances. Never in your head.",
+    avoid_when="Working days have to be counted: that is working_days.",
+    args=Calculate,
+    returns='{"result": text, "exact": false if it has no end and was rounded, "rounding"?}',
+    errors=advice("bad_sum", "mixed_currencies", "zero_divisor", "sum_too_long"),
+    example={"expression": "750*12 + 0.5*8*12*7"},
+    run=run_calculate,
+)

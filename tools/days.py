@@ -1,0 +1,125 @@
+"""Days by the company's calendar: how many are worked, which one is so many working days away, and weekdays."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tools.advice import advice
+from tools.spec import Frozen, Note, Outcome, ToolError
+from tools.tool import Tool, Use
+from tools.workflow.calendar import DAY, MAX_SPAN, Calendar
+from tools.workflow.state import plain
+
+FIRST, LAST = 2000, 2100
+"""Years in which days are counted."""
+WEEKDAYS = {
+    "zh": tuple(f"星期{day}" for day in "一二三四五六日"),
+    "en": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+}
+Half = Literal["am", "pm"]
+
+
+class WorkingDays(Frozen):
+    start: str = Field(max_length=40, description="First day, YYYY-MM-DD or `today`.")
+    end: str = Field("", max_length=40, description="Last day, included, YYYY-MM-DD; empty: the first day alone.")
+    start_half: Half = Field("am", description="`pm`: the first day counts from noon.")
+    end_half: Half = Field("pm", description="`am`: the last day counts until noon.")
+
+
+class AddWorkingDays(Frozen):
+    day: str = Field("today", max_length=40, description="YYYY-MM-DD or `today`; not counted itself.")
+    count: int = Field(ge=-MAX_SPAN, le=MAX_SPAN, description="Working days after that day; below 0: before it.")
+
+
+async def run_working_days(use: Use, args: WorkingDays) -> Outcome:
+    first = _day(use, args.start, "start")
+    last = _day(use, args.end, "end") if args.end.strip() else first
+    _refuse_span(first, last)
+    calendar = use.desk.calendar
+    length = calendar.length(first, args.start_half, last, args.end_half)
+    days = plain(length.days)
+    data = {
+        "working_days": days, "estimated": length.estimated,
+        "start": _described(calendar, first), "end": _described(calendar, last),
+    }  # fmt: skip
+    key = "result.working_days_estimated" if length.estimated else "result.working_days"
+    return Outcome(data=data, note=Note(key=key, params={"first": str(first), "last": str(last), "days": days}))
+
+
+async def run_add_working_days(use: Use, args: AddWorkingDays) -> Outcome:
+    start, calendar = _day(use, args.day, "day"), use.desk.calendar
+    found, estimated = moved(calendar, start, args.count)
+    _refuse_year(found)
+    weekday = {language: names[found.weekday()] for language, names in WEEKDAYS.items()}
+    params: dict[str, Any] = {"day": str(found), "weekday": weekday}
+    key = "result.day_estimated" if estimated else "result.day"
+    return Outcome(data={**_described(calendar, found), "estimated": estimated}, note=Note(key=key, params=params))
+
+
+def moved(calendar: Calendar, start: date, count: int) -> tuple[date, bool]:
+    """The day that is `count` working days after `start` (before it, below 0), and whether any day on the way is an
+    estimate. 0: the day itself, or the next one that is worked."""
+    day, step, left = (start - DAY, DAY, 1) if count == 0 else (start, DAY if count > 0 else -DAY, abs(count))
+    estimated = False
+    while left:
+        day += step
+        worked, guessed = calendar.works(day)
+        left, estimated = left - worked, estimated or guessed
+    return day, estimated
+
+
+def _described(calendar: Calendar, day: date) -> dict[str, Any]:
+    return {"day": str(day), "weekday": WEEKDAYS["en"][day.weekday()], "worked": calendar.works(day)[0]}
+
+
+def _day(use: Use, text: str, field: str) -> date:
+    if text.strip().lower() == "today":
+        return use.now.date()
+    try:
+        day = date.fromisoformat(text.strip())
+    except ValueError:
+        raise ToolError("no_such_day", f"{field} should be a day like 2026-11-23", field=field, day=text[:40]) from None
+    _refuse_year(day)
+    return day
+
+
+def _refuse_year(day: date) -> None:
+    if not FIRST <= day.year <= LAST:
+        message = f"the calendar is for the years {FIRST} to {LAST}"
+        raise ToolError("no_calendar", message, first=FIRST, last=LAST)
+
+
+def _refuse_span(first: date, last: date) -> None:
+    if last < first:
+        message = f"the last day ({last}) is before the first ({first})"
+        raise ToolError("end_before_start", message, field="end", start=str(first), end=str(last))
+    if last - first > timedelta(days=MAX_SPAN):
+        raise ToolError("span_too_long", f"at most {MAX_SPAN} days", field="end", days=MAX_SPAN)
+
+
+WORKING_DAYS = Tool(
+    name="working_days",
+    purpose="Count the working days of a stretch of time by the company's calendar, and tell weekdays.",
+    use_when="The person asks how many working days there are, which weekday a day is, or whether it is worked.",
+    avoid_when="They ask for leave: start_process counts by itself.",
+    args=WorkingDays,
+    returns='{"working_days": text, halves possible, "estimated": true while holidays of that year are not published, '
+    '"start", "end": {"day", "weekday", "worked"}}. Say so if it is estimated.',
+    errors=advice("no_such_day", "no_calendar", "end_before_start", "span_too_long"),
+    example={"start": "2026-10-01", "end": "2026-10-31"},
+    run=run_working_days,
+)
+ADD_WORKING_DAYS = Tool(
+    name="add_working_days",
+    purpose="Find the day that is so many working days after or before another, by the company's calendar.",
+    use_when="A deadline or notice period is given in working days.",
+    avoid_when="Both days are known: that is working_days.",
+    args=AddWorkingDays,
+    returns='{"day", "weekday", "worked", "estimated": true while holidays of that year are not published}',
+    errors=advice("no_such_day", "no_calendar"),
+    example={"day": "2026-12-07", "count": -5},
+    run=run_add_working_days,
+)

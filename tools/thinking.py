@@ -1,0 +1,29 @@
+"""A place to think: no effect but that the thought stays in the run's trace."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from tools.spec import Frozen, Note, Outcome
+from tools.tool import Tool, Use
+
+
+class Think(Frozen):
+    thought: str = Field(max_length=2_000, description="What is known, which rules apply, what is still missing.")
+
+
+async def run_think(use: Use, args: Think) -> Outcome:
+    return Outcome(data={"noted": True}, note=Note(key="result.thought"))
+
+
+THINK = Tool(
+    name="think",
+    purpose="Write a thought down before going on. It changes nothing and looks nothing up.",
+    use_when="Several results have to be weighed against rules, or a chain of calls has to be planned.",
+    avoid_when="The next step is clear, or something can be looked up or computed with another tool.",
+    args=Think,
+    returns='{"noted": true}',
+    errors={},
+    example={"thought": "Five days need a second approver; the approver is still missing, so ask."},
+    run=run_think,
+)
