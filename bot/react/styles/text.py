@@ -165,7 +165,8 @@ def _called(written: str, given: str | None, thought: str, tools: Sequence[Tool]
     if inner.startswith("{"):
         end = extent(inner)
         payload = read(inner[:end])
-        return decided(payload.value, tools, repaired=payload.repaired or around, reason=thought)
+        value = {"type": "tool_call", **payload.value} if isinstance(payload.value, dict) else payload.value
+        return decided(value, tools, repaired=payload.repaired or around, reason=thought)
     call = _CALL.match(inner)
     if call is None:
         return _named(_name(inner), given, thought, tools)
