@@ -139,9 +139,9 @@ class Loop:
                 raise Halt(Reason.FILTERED)
             if not isinstance(decision, Malformed):
                 return decision
-            trace.malformed += 1
             if wrong and decision.prose:  # told once how to answer, and words again: they are the answer
                 return Answer(decision.prose)
+            trace.malformed += 1
             told = f"[system] Your last reply could not be used: {decision.problem}"
             wrong = [json.dumps({"role": "user", "content": told}, ensure_ascii=False)]
         raise Halt(Reason.MALFORMED)

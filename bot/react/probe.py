@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import asdict, dataclass
 from typing import Literal, Protocol
@@ -79,8 +78,7 @@ async def _remembered(model: Model, memory: Memory, name: str) -> Able:
 
 async def ask(model: Model) -> Able:
     """Raises `ModelDown`."""
-    tools, mode = await asyncio.gather(calls_tools(model), _writes_objects(model))
-    return Able(tools, mode)
+    return Able(tools=await calls_tools(model), json=await _writes_objects(model))
 
 
 async def calls_tools(model: Model) -> bool:

@@ -1,7 +1,7 @@
 """JSON as models write it: single quotes, trailing commas, comments, Python's True and None, line breaks in strings.
 
 Reading on is safe only while nothing is made up. So a payload that does not end is refused, never completed; and what
-was mended must consist of the very words that were written, in their order: mending may change punctuation only.
+was mended must consist of the very words and strings that were written: mending may change what is around them only.
 Whatever Python's own reader does not take is called `repaired`, and what has consequences is not done by it.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,9 +21,14 @@ DEPTH, REPAIRABLE = 32, 20_000
 _STRING = r'"(?:\\.|[^"\\])*"' + r"|'(?:\\.|[^'\\])*'"
 _COMMENT = r"//[^\n]*|#[^\n]*|/\*.*?\*/"
 _TOKEN = re.compile(rf"(?P<text>{_STRING})|{_COMMENT}|(?P<bracket>[{{}}\[\]()])|(?P<open>[\"'])", re.DOTALL)
-_OUTSIDE = re.compile(rf"(?P<text>{_STRING})|(?P<comment>{_COMMENT})|(?P<wide>[：，])", re.DOTALL)
+_OUTSIDE = re.compile(
+    rf"(?P<text>{_STRING})|(?P<comment>{_COMMENT})|(?P<wide>[：，])|(?P<never>\b(?:NaN|Infinity)\b)", re.DOTALL
+)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([bfnrt])|(.))", re.DOTALL)
 _WORD = re.compile(r"-?\d+\.\d+|-?\w+")
+_BLANKS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_PYTHONS = "UNx01234567"
+"""Begin escapes that JSON does not have, and nobody here spells out."""
 _PAIRS = {"}": "{", "]": "[", ")": "("}
 _SAME = {"none": "null"}
 """Python's word for it, and JSON's."""
@@ -107,13 +113,41 @@ def _mended(text: str) -> Any:
         value = _whole(json_repair.loads(plain, skip_json_loads=True, strict=True))
     except (ValueError, RecursionError, IndexError) as error:
         raise Unreadable("it is not valid JSON") from error
-    if _words(plain) != _words(json.dumps(value, ensure_ascii=False)):
+    if not _faithful(value, plain):
         raise Unreadable("it is not valid JSON")
     return value
 
 
+def _faithful(value: Any, text: str) -> bool:
+    """Its words are those of the text, in their order, and its strings stand in there as they are."""
+    if any(plain and plain in _PYTHONS for _, _, plain in _ESCAPE.findall(text)):
+        return False
+    meant = _ESCAPE.sub(_unescaped, text)
+    bare = _OUTSIDE.sub(" ", text)
+    strings = all(one in bare or _quoted(one, text) or _quoted(one, meant) for one in _strings(value))
+    return strings and _words(text) == _words(json.dumps(value, ensure_ascii=False))
+
+
+def _quoted(string: str, text: str) -> bool:
+    return any(f"{quote}{string}{quote}" in text for quote in "\"'")
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield name
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
+
+
 def _plain(found: re.Match[str]) -> str:
     """Without comments, and with the punctuation of JSON outside its strings."""
+    if found["never"]:
+        _no_number(found["never"])
     if found["wide"]:
         return {"：": ":", "，": ","}[found["wide"]]
     return found["text"] or " "
@@ -126,4 +160,4 @@ def _words(text: str) -> list[str]:
 
 def _unescaped(found: re.Match[str]) -> str:
     code, blank, plain = found.groups()
-    return chr(int(code, 16)) if code else " " if blank else plain
+    return chr(int(code, 16)) if code else _BLANKS[blank] if blank else plain
