@@ -16,7 +16,7 @@ from tools.tool import Tool
 NAME_MAX = 64
 _NOTHING = re.compile(
     r"(none|null|nil|n/?a|nothing|not applicable|无|没有|不需要|无需\w*|暂无)[.。!！]?"
-    r"|(none|no (action|tool)s?)( (is|are))?( needed| required| necessary)?[.。]?",
+    r"|(none|no (further |more )?(action|tool|input|argument)s?)\b[^\n\[\](){}]*",
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"\s*(?:```|~~~)[\w-]*[ \t]*\n?(.*?)(?:```|~~~)[ \t]*", re.DOTALL)
@@ -65,6 +65,8 @@ def arguments(tool: Tool | None, text: str) -> Input:
     if pairs := _pairs(body):
         payload = read(pairs)
         return Input(dict(payload.value), payload.repaired or around)
+    if tool is not None and re.match(r"(\w+)\s*[:：]", body) and body.partition("\n")[1]:
+        raise Unreadable("its arguments are not one JSON object")
     return _single(tool, body, around)
 
 
@@ -119,6 +121,12 @@ def fitted(tool: Tool | None, value: Any, repaired: bool) -> Input:
 def _single(tool: Tool | None, body: str, around: bool) -> Input:
     """One value without a name. It is a guess unless the tool has, or needs, just that."""
     plain, (name, sole) = unquoted(body), _first(tool)
+    if not plain or (tool is not None and not tool.args.model_fields):
+        return Input({}, repaired=True)
+    if plain == body and body[0] in "\"'" and body[-1] == body[0] and "," in body:
+        return fitted(tool, read(f"[{body}]").value, repaired=True)
+    if plain.count('"') == 1:  # the other one was forgotten, or cut off
+        plain, around = plain.strip('" '), True
     return Input({name: plain}, around or not sole or "\n" in plain)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 WORDS = {
-    "input": r"action[ _-]?inputs?|action[ _-]?arguments?|(?:行动|动作|操作|工具|行動)的?(?:输入|参数|輸入)",
+    "input": r"action[ _-]?(?:\d+[ _-]?)?(?:inputs?|arguments?)|(?:行动|动作|操作|工具|行動)的?(?:输入|参数|輸入)",
     "final": r"final[ _-]?answer|answer|最[终后終](?:的)?(?:答案|回答|答复)|答案|回答",
     "observation": r"observations?|观察(?:结果)?|觀察",
     "thought": r"thoughts?|thinking|思考|思路|想法",

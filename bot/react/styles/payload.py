@@ -124,8 +124,13 @@ def _faithful(value: Any, text: str) -> bool:
         return False
     meant = _ESCAPE.sub(_unescaped, text)
     bare = _OUTSIDE.sub(" ", text)
-    strings = all(one in bare or _quoted(one, text) or _quoted(one, meant) for one in _strings(value))
+    strings = all(_written(one, bare) or _quoted(one, text) or _quoted(one, meant) for one in _strings(value))
     return strings and _words(text) == _words(json.dumps(value, ensure_ascii=False))
+
+
+def _written(string: str, bare: str) -> bool:
+    """Without quotes around it."""
+    return bool(string.strip()) and re.search(rf"(?<!\w){re.escape(string)}(?!\w)", bare) is not None
 
 
 def _quoted(string: str, text: str) -> bool:

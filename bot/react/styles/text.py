@@ -16,7 +16,7 @@ from bot.react.decision import Act, Answer, Decision, Malformed
 from bot.react.model import Reply
 from bot.react.styles.calls import NAME_MAX, Input, arguments, known, none_at_all, proposed, unfenced, unquoted
 from bot.react.styles.cards import cards
-from bot.react.styles.labels import OBSERVED, Part, parts
+from bot.react.styles.labels import LABEL, OBSERVED, Part, parts
 from bot.react.styles.objects import decided
 from bot.react.styles.payload import Unreadable, extent, read
 from bot.react.styles.whole import EMPTY, UNCLOSED, sentence, unthought, unusable
@@ -25,13 +25,18 @@ from tools.tool import Tool
 STOPS = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
 """Where the model has said enough; endpoints take at most four."""
 _BRACKETS = re.compile(r"\s*(?:(?:```|~~~)[\w-]*\s*)?(?=[{\[])")
-_CALL = re.compile(r"""["'`*]*(?P<name>[^\W\d][\w-]*)[`*]*[ \t]*(?P<bracket>[\[(（])""")
-_CLOSES = {"[": "]", "(": ")", "（": "）"}
+_CALL = re.compile(r"""["'`*]*(?P<name>[^\W\d][\w-]*)[`*]*(?P<gap>[ \t]*)(?P<bracket>[\[(（])""")
 _FINISH = re.compile(r"finish|final[ _-]?answer|完成|结束", re.IGNORECASE)
+_BESIDE = re.compile(
+    rf"(?:{_FINISH.pattern})(?=[ \t]*[:：]\s*\S)|[*_`]*[^\W\d][\w-]*[*_`]*[:：]?\s*(?={{)", re.IGNORECASE
+)
+"""A name with its input right behind it."""
+_CLOSES = {"[": "]", "(": ")", "（": "）"}
 NO_LABEL = Malformed("There was neither an Action nor a Final Answer in it. Begin your lines with these labels.")
 NO_TOOL = Malformed("No tool was named after Action. Name one of the tools, or write Final Answer: and the answer.")
 NO_INPUT = Malformed("There was no Action Input. Write it after the Action: one JSON object, {} if there are none.")
 NO_ANSWER = Malformed("The answer was empty.")
+EXAMPLE = Malformed("The Action stood in a fence, after words of yours, as an example would. Write it by itself.")
 TWO = Malformed("After your Final Answer came an Action of another question. Write one of them.")
 MANUAL = """\
 You have no other way to call a tool than this. Reply in exactly one of two forms, with labels that begin their lines:
@@ -78,7 +83,7 @@ class Text:
         if not text:
             return UNCLOSED if text is None else EMPTY
         try:
-            return _decision(text, tools)
+            return _decision(_opened(text), tools)
         except Unreadable as error:
             return Malformed(f"The input of your Action cannot be used: {error}. Write it as one JSON object.")
 
@@ -94,6 +99,12 @@ class Text:
 
     def observed(self, model_id: str, observation: str) -> dict[str, Any]:
         return {"role": "user", "content": f"Observation: {observation}"}
+
+
+def _opened(text: str) -> str:
+    """A reply that is in a fence as a whole, without it."""
+    inner, around = unfenced(text)
+    return inner if text.startswith(("```", "~~~")) and not around and LABEL.search(inner) else text
 
 
 def _line(text: str) -> str:
@@ -113,6 +124,8 @@ def _decision(text: str, tools: Sequence[Tool]) -> Decision:
     action = next((n for n, part in enumerate(found) if part.kind == "action" and not _none(part)), None)
     final = kinds.index("final") if "final" in kinds else len(kinds)
     if action is not None:
+        if found[0].start == 0 and text.count("```", 0, found[action].label) % 2:
+            return EXAMPLE
         return TWO if "question" in kinds[final:action] else _action(found[: action + 2], tools)
     if final < len(kinds):
         return _answer(text, found[final:])
@@ -146,8 +159,17 @@ def _unlabelled(text: str, only: Part, tools: Sequence[Tool]) -> Decision:
 
 def _finished(text: str, call: re.Match[str]) -> Decision:
     close = text.rfind(_CLOSES[call["bracket"]])
-    answer = unquoted(text[call.end() : close]) if close >= call.end() else ""
-    return Answer(answer) if answer else NO_ANSWER
+    return _said(text[call.end() : close] if close >= call.end() else "")
+
+
+def _said(text: str) -> Decision:
+    """An answer, out of its quotes or of an object with just that in it. Raises `Unreadable`."""
+    inner = unquoted(unfenced(text)[0])
+    if inner[:1] == "{" and extent(inner) == len(inner):
+        value = read(inner).value
+        inner = next((one for one in value.values() if isinstance(one, str)), "") if len(value) == 1 else inner
+    inner = unquoted(inner.removeprefix("answer="))
+    return Answer(inner) if inner.strip() else NO_ANSWER
 
 
 def _action(found: Sequence[Part], tools: Sequence[Tool]) -> Decision:
@@ -162,41 +184,64 @@ def _action(found: Sequence[Part], tools: Sequence[Tool]) -> Decision:
 def _called(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
     """`tool`, `tool[input]`, `tool(name="value")`, or an object that holds the name and the input."""
     inner, around = unfenced(written)
-    if inner.startswith("{"):
-        end = extent(inner)
-        payload = read(inner[:end])
-        value = {"type": "tool_call", **payload.value} if isinstance(payload.value, dict) else payload.value
-        return decided(value, tools, repaired=payload.repaired or around, reason=thought)
+    if inner.startswith(("{", "[{")):
+        return _object(inner, around, thought, tools)
     call = _CALL.match(inner)
     if call is None:
-        return _named(_name(inner), given, thought, tools)
+        return _named(inner, given, thought, tools)
     tool, _ = known(tools, call["name"])
     if tool is None and _FINISH.fullmatch(call["name"]):
         return _finished(inner, call)
     inside, rest = _inside(inner, call)
-    if not inside.strip() and given is not None:
-        return _named(call["name"], given, thought, tools)
-    doubt = around or bool(rest.strip("`*\"'.。; \n")) or bool(given and not none_at_all(given))
+    if given is not None and not none_at_all(given):
+        return _twice(call["name"], inside, given, thought, tools)
+    doubt = around or bool(call["gap"]) or bool(rest.strip("`*\"'.。; \n"))
     return Act((proposed(1, call["name"], tools, arguments(tool, inside).unsure(doubt), thought),))
 
 
-def _named(name: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
+def _object(text: str, around: bool, thought: str, tools: Sequence[Tool]) -> Decision:
+    """The first object, if there are several."""
+    payload = read(text[: extent(text)])
+    several = isinstance(payload.value, list) and bool(payload.value)
+    value = payload.value[0] if several else payload.value
+    value = {"type": "tool_call", **value} if isinstance(value, dict) else value  # that is what Action says
+    return decided(value, tools, repaired=payload.repaired or around or several, reason=thought)
+
+
+def _twice(name: str, inside: str, given: str, thought: str, tools: Sequence[Tool]) -> Decision:
+    """Brackets and an Action Input: an object in the latter is what counts, beside `tool(names of arguments)`."""
+    if inside.strip() and not unfenced(given)[0].startswith("{"):
+        raise Unreadable("there are two of them")
+    found = arguments(known(tools, name)[0], given)
+    return Act((proposed(1, name, tools, found.unsure(bool(inside.strip())), thought),))
+
+
+def _named(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
+    name, more = _split(written.strip())
     tool, _ = known(tools, name)
     if tool is None and _FINISH.fullmatch(name):
-        answer = unquoted(unfenced(given or "")[0])
-        return Answer(answer) if answer else NO_ANSWER
-    if not name or "\n" in name or len(name) > NAME_MAX or (tool is None and given is None):
+        return _said(given or more)
+    if not name or len(name) > NAME_MAX or (tool is None and (more or given is None)):
         return NO_TOOL
+    if given is None and more.startswith(("{", "```")):
+        given = more
     if given is not None:
-        return Act((proposed(1, name, tools, arguments(tool, given), thought),))
+        return Act((proposed(1, name, tools, arguments(tool, given).unsure(bool(more)), thought),))
     if tool is None or any(field.is_required() for field in tool.args.model_fields.values()):
         return NO_INPUT
     return Act((proposed(1, name, tools, Input({}, repaired=True), thought),))
 
 
+def _split(written: str) -> tuple[str, str]:
+    """The name, and what stands with it."""
+    beside = _BESIDE.match(written)
+    line = beside[0] if beside else written.partition("\n")[0]
+    return _name(line), written[len(line) :].lstrip(":： \t\n")
+
+
 def _name(written: str) -> str:
     """Without the quotes, brackets and marks that stand around a name."""
-    return written.strip("*_`\"'[]<>「」.。 \n\t")
+    return written.strip("*_`\"'[]<>「」.。:： \n\t")
 
 
 def _inside(written: str, call: re.Match[str]) -> tuple[str, str]:

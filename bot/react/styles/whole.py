@@ -13,6 +13,8 @@ _TAGS = "think|thinking|thought|reasoning"
 _CLOSED = re.compile(rf"^([^{{\[\"\n]*)<({_TAGS})>.*?</\2>", re.DOTALL | re.IGNORECASE | re.MULTILINE)
 """Behind a bracket or a quote it may be part of a payload, and nothing is taken out of these."""
 _OPENED, _CLOSING = re.compile(rf"<(?:{_TAGS})>", re.IGNORECASE), re.compile(rf"</(?:{_TAGS})>", re.IGNORECASE)
+_LAST = re.compile(r"(?:\s*(?:<\|[\w▁-]+\|>|</s>))+\s*$")
+"""What ends a model's turn, if its server leaves it there."""
 _END = re.compile(r"(?<=[。！？!?])|(?<=\.)\s|\n")
 EMPTY = Malformed("Your reply was empty.")
 UNCLOSED = Malformed("Your thinking was not closed. Answer again, without it.")
@@ -32,7 +34,7 @@ def unusable(reply: Reply) -> Decision | None:
 def unthought(text: str, ends: re.Pattern[str] | None = None) -> str | None:
     """A reply without what its model thought in tags of its own; None if nobody can say where that ends. From `ends`
     on nothing is read; whether it belongs to thinking is clear only if this is both opened and closed."""
-    text = _CLOSED.sub(r"\1", text)
+    text = _CLOSED.sub(r"\1", _LAST.sub("", text))
     if ends is not None and (end := ends.search(text)) is not None:
         text, after = text[: end.start()], text[end.start() :]
         if _CLOSING.search(after):
