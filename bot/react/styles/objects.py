@@ -83,14 +83,16 @@ class Json:
 
 
 def _payloads(text: str) -> Iterator[Payload]:
-    """What is written in objects and arrays that begin a line. Raises `Unreadable`."""
+    """What is written in objects and arrays that begin a line. With words behind it may be an example, so that what
+    it asks for is not certain. Raises `Unreadable`."""
     at = 0
     while (found := _BEGIN.search(text, at)) is not None:
         length = extent(text[found.end() :])
         if length is None:
             raise Unreadable("it is cut off, or a bracket or a quote in it is not closed")
         at = found.end() + length
-        yield read(text[found.end() : at])
+        payload = read(text[found.end() : at])
+        yield replace(payload, repaired=payload.repaired or bool(text[at:].strip("`~,. \n\t")))
 
 
 def _first(payloads: Sequence[Payload], text: str, tools: Sequence[Tool], most: int) -> Decision:
@@ -102,7 +104,7 @@ def _first(payloads: Sequence[Payload], text: str, tools: Sequence[Tool], most: 
     if len(found) == 1:
         return found[0]
     if isinstance(found[0], Act):
-        return Act(tuple(replace(call, repaired=True) for call in found[0].proposed))
+        return found[0]
     return Malformed(f"There were {len(found)} objects in your reply. {FORM}")
 
 
@@ -112,7 +114,7 @@ def decided(value: Any, tools: Sequence[Tool], *, most: int = 1, repaired: bool 
         return _together(value, tools, most, repaired)
     if not isinstance(value, dict):
         raise Unreadable("it is no object")
-    said, tool, answer = str(value.get("type") or "").strip().casefold(), _text(value, TOOL), _text(value, ANSWER)
+    said, tool, answer = str(value.get("type") or "").strip().casefold(), _text(value, TOOL), _answer(value)
     tool = "" if none_at_all(tool) else tool
     if _FINISH.fullmatch(tool) and known(tools, tool)[0] is None:
         said, tool, answer = "final", "", answer or _text(value, ARGS)
@@ -163,6 +165,12 @@ def _given(tool: Tool | None, value: Mapping[str, Any]) -> Input:
     if isinstance(args, dict | list):
         return fitted(tool, args, repaired=False)
     return arguments(tool, args if isinstance(args, str) else json.dumps(args))
+
+
+def _answer(value: Mapping[str, Any]) -> str:
+    found = value.get("answer")
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return str(found) if is_number else _text(value, ANSWER)
 
 
 def _text(value: Mapping[str, Any], names: Sequence[str]) -> str:

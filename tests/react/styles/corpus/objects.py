@@ -25,8 +25,11 @@ CASES: dict[str, tuple[str, Expected]] = {
     "fenced without language": (f"```\n{LOOK}\n```", LI),
     "fenced on one line": (f"```{LOOK}```", LI),
     "words before": (f"Here it is:\n\n{LOOK}", LI),
-    "words behind": (f"{LOOK}\nI wait.", LI),
-    "words before a fence": (f"Sure!\n```json\n{LOOK}\n```\nThat is all.", LI),
+    "words behind": (f"{LOOK}\nI wait.", guess("look", name="Li")),
+    "words behind, gated": (f"For example:\n```json\n{PAY}\n```\nDo you want that?", guess("pay", amount=5)),
+    "answer a number": ('{"type": "final", "answer": 5}', answer("5")),
+    "answer an object": ('{"type": "final", "answer": {"a": 5}}', MALFORMED),
+    "words before a fence": (f"Sure!\n```json\n{LOOK}\n```\nThat is all.", guess("look", name="Li")),
     "unknown tool": ('{"type": "tool_call", "tool": "fly", "args": {"to": "moon"}}', act("fly", to="moon")),
     "reason of several sentences": (
         '{"type": "tool_call", "tool": "now", "args": {}, "reason_summary": "I look. Then I pay."}',
