@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from redis.asyncio import Redis
@@ -15,6 +15,7 @@ from bot.chat.slack.calls import call
 from bot.errors import ChatFailed, CountersignError, ModelDown, ModelRefused, StoreDown
 from bot.logs import redact
 from bot.outside import Outside
+from bot.react.probe import Wish, ask, calls_tools, chosen
 from bot.store.check import Severity, check, servers
 from bot.store.cluster import Cluster
 from bot.store.connect import connect, reaching
@@ -33,14 +34,6 @@ SCOPES = frozenset(
     }
 )
 """What the manifest asks for and the bot cannot do without."""
-ECHO = {
-    "type": "function",
-    "function": {
-        "name": "echo",
-        "description": "Repeats a word.",
-        "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +45,10 @@ class Finding:
     text: str
 
 
-async def examine(outside: Outside) -> AsyncIterator[Finding]:
+async def examine(outside: Outside, style: Wish) -> AsyncIterator[Finding]:
     """Findings as they come: Slack, Redis, model, mail. A stand-in needs no examination, only to be named."""
-    for name, look in (("workspace", _slack), ("", _redis), ("model", _model), ("mail", _mail)):
+    model = partial(_model, style)
+    for name, look in (("workspace", _slack), ("", _redis), ("model", model), ("mail", _mail)):
         if name and name in outside.standins:
             yield Finding("ok", name, "a local stand-in is used; see the README for connecting the real service")
             continue
@@ -143,19 +137,29 @@ async def _kind(redis: Redis) -> str:
     return "one server"
 
 
-async def _model(outside: Outside) -> AsyncIterator[Finding]:
-    """One tool call: an endpoint that only chats cannot drive the bot."""
+async def _model(wish: Wish, outside: Outside) -> AsyncIterator[Finding]:
+    """What the model can do, and which style is used for it."""
     from bot.react.endpoint import open_model  # takes as long to import as all the rest
 
     async with open_model(outside.model_url, outside.model_key, outside.model_name, retries=0) as model:
-        asked = {"role": "user", "content": "Call the tool echo with the word hello."}
-        reply = await model.reply([json.dumps(asked)], f'"tools":{json.dumps([ECHO])}', timeout_s=30)
-    if any(one.name == "echo" for one in reply.calls):
-        yield Finding("ok", "model", f"{outside.model_name} answers and calls tools")
-    else:
-        yield Finding(
-            "fail", "model", f"{outside.model_name} answers but does not call tools; choose a model that does"
-        )
+        if wish == "native":
+            yield _calling(outside.model_name, await calls_tools(model))
+            return
+        able = await ask(model)
+    can = f"tool calls: {_yes(able.tools)}, JSON mode: {_yes(able.json)}"
+    yield Finding("ok", "model", f"{outside.model_name} answers; {can}; style: {chosen(wish, able)}")
+
+
+def _calling(name: str, calls: bool) -> Finding:
+    """An endpoint that only chats cannot drive the bot by tool calls."""
+    if calls:
+        return Finding("ok", "model", f"{name} answers and calls tools; style: native")
+    cure = "choose a model that does, or set REACT_STYLE=auto"
+    return Finding("fail", "model", f"{name} answers but does not call tools; {cure}")
+
+
+def _yes(able: bool) -> str:
+    return "yes" if able else "no"
 
 
 async def _mail(outside: Outside) -> AsyncIterator[Finding]:

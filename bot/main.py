@@ -44,6 +44,8 @@ from bot.react.advice import Adviser
 from bot.react.guards import Limits as LoopLimits
 from bot.react.loop import Loop
 from bot.react.model import Model
+from bot.react.probe import styles_of
+from bot.react.style import Style
 from bot.settings import Settings
 from bot.show import Steps
 from bot.store.approvals import Approvals
@@ -54,6 +56,7 @@ from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Lanes
 from bot.store.limits import Limits
+from bot.store.remembered import Remembered
 from bot.store.runs import Runs
 from bot.texts import literal
 from bot.turn import Turns
@@ -145,7 +148,8 @@ async def assembled(
         desk = Desk(directory, engine, mailer, cards, literal, calendar_of(settings), handbook)
         ends = Ends(Board(chat, directory, _stand_ins(desk, tuning)), stores.approvals, stores.journal, tuning.now)
         gates = _gates(settings, tuning, stores, platform, desk, ends)
-        turns = _turns(settings, tuning, stores, platform, desk, model, door)
+        styles = await _styles(settings, outside, stores, model)
+        turns = _turns(settings, tuning, stores, platform, desk, model, styles, door)
         outbox = Outbox(desk, directory, stores.lanes, stores.keys, tuning.today)
         timers = Timers(desk, tuning.today, tuning.tick_s)
         worker = Worker(
@@ -245,8 +249,22 @@ def _dispatch(
     )
 
 
+async def _styles(settings: Settings, outside: Outside, stores: Stores, model: Model) -> Sequence[Style]:
+    """How the model speaks ReAct; the rehearsal knows one way."""
+    wish = "native" if "model" in outside.standins else settings.react_style
+    memory = Remembered(stores.redis, stores.keys)
+    return await styles_of(wish, model, memory, f"{outside.model_url} {outside.model_name}")
+
+
 def _turns(
-    settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, model: Model, door: Door
+    settings: Settings,
+    tuning: Tuning,
+    stores: Stores,
+    platform: Slack,
+    desk: Desk,
+    model: Model,
+    styles: Sequence[Style],
+    door: Door,
 ) -> Turns:
     tools = offered(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on")
     return Turns(
@@ -257,7 +275,7 @@ def _turns(
         runs=stores.runs,
         history=stores.history,
         journal=stores.journal,
-        loop=Loop(model, tools, LoopLimits(active_s=settings.run_seconds, reply_s=tuning.reply_s)),
+        loop=Loop(model, tools, LoopLimits(active_s=settings.run_seconds, reply_s=tuning.reply_s), styles=styles),
         commands=Commands(desk, stores.history, settings.shown, tuning.today),
         steps=Steps(platform.chat, settings.steps),
         today=tuning.today,

@@ -54,6 +54,9 @@ class Settings(BaseSettings):
     openai_api_key: SecretStr | None = None
     """Without key and base URL the local rehearsal model answers: rules, not a model."""
     openai_model: str = "gpt-5-mini"
+    react_style: Literal["auto", "native", "text", "json"] = "native"
+    """How the model calls tools: by its endpoint's tool calls, as text (Thought / Action), or as one JSON object.
+    `auto`: asks the model what it can do, and takes the first of native, json and text that works."""
 
     smtp_url: SecretStr | None = None
     """`smtp://user:password@host:587` (STARTTLS where offered) or `smtps://…:465`. Without it: a local mailbox."""

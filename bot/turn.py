@@ -203,8 +203,8 @@ class Turns:
         piece, because that is what every step sends."""
         run, caller, recalled = passage.run, passage.caller, passage.recalled
         cards = [(one.approval, one.tool) for one in recalled.waiting if one.run != run.id]
-        manual = self.loop.style(run.trace).manual(self.loop.tools)
-        rules = json.dumps(prompt.system(caller, self._local(caller), cards, manual), ensure_ascii=False)
+        system = prompt.system(caller, self._local(caller), cards, self.loop.manual(run.trace))
+        rules = json.dumps(system, ensure_ascii=False)
         return [",".join([rules, *recalled.history.sent(without=run.id)])]
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:

@@ -225,6 +225,12 @@ async def test_doctor_says_that_a_model_only_chats(empty: Office, tmp_path: Path
     assert end.code == 1 and "does not call tools" in end.out
 
 
+async def test_doctor_says_which_style_is_used_for_a_model(empty: Office, tmp_path: Path) -> None:
+    async with endpoint([said("Hello!"), said('{"word": "hello"}')]) as model:
+        end = await command(empty, tmp_path, "doctor", OPENAI_BASE_URL=model.url, REACT_STYLE="auto")
+    assert end.code == 0 and "tool calls: no, JSON mode: yes; style: json" in end.out, end
+
+
 async def test_doctor_on_a_bare_machine_names_the_stand_ins(tmp_path: Path) -> None:
     end = await ran("doctor", cwd=tmp_path, env={"DATA_DIR": str(tmp_path)})
     assert end.code == 0 and end.out.count("stand-in") == 3, end

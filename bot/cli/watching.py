@@ -119,7 +119,7 @@ def doctor() -> None:
     async def work() -> None:
         settings, failed = read(), False
         async with outside_of(settings, start=False) as outside:
-            async for finding in examine(outside):
+            async for finding in examine(outside, settings.react_style):
                 mark, colour = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow")}.get(finding.level, ("FAIL", "red"))
                 typer.secho(f"{mark} {finding.what}: {finding.text}", fg=colour)
                 failed = failed or finding.level == "fail"

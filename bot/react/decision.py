@@ -15,7 +15,7 @@ class Proposed:
     args: dict[str, Any]
     reason: str
     repaired: bool = False
-    """The arguments were not written properly, and read as what they most likely mean. Enough to look something up."""
+    """The call was not written properly, and read as what it most likely means. Enough to look something up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,14 @@ class Malformed:
     """A reply that cannot be used, and what the model is told about it."""
 
     problem: str
+    prose: str = ""
+    """What it says, if it is nothing but words: whoever is told how to answer and says such a thing again, means it
+    as the answer."""
 
 
-Decision = Act | Answer | Malformed
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """The endpoint's content filter kept the reply back. Asking again gets no other one."""
+
+
+Decision = Act | Answer | Malformed | Withheld

@@ -128,6 +128,7 @@ def _read(answer: Any) -> Reply:
         text=_string(_field(message, "content")),
         calls=tuple(map(_call, _list(_field(message, "tool_calls")))),
         finish=_string(_field(first, "finish_reason")) or "stop",
+        refusal=_string(_field(message, "refusal")),
         tokens_in=_count(_field(usage, "prompt_tokens")),
         tokens_out=_count(_field(usage, "completion_tokens")),
     )

@@ -22,6 +22,7 @@ class Reason(StrEnum):
     FAILURES = "failures"
     MALFORMED = "malformed"
     REFUSED = "refused"
+    FILTERED = "filtered"
     USER = "user"
 
 

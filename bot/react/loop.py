@@ -15,7 +15,7 @@ from typing import Any
 
 from bot.cancel import Stop
 from bot.errors import ModelDown, ModelRefused
-from bot.react.decision import Act, Answer, Malformed, Proposed
+from bot.react.decision import Act, Answer, Decision, Malformed, Proposed, Withheld
 from bot.react.guards import Halt, Limits, Reason
 from bot.react.model import Model
 from bot.react.style import Style
@@ -26,6 +26,10 @@ from tools.tool import Tool, Use
 
 OBSERVATION_MAX = 6_000
 """Characters of one observation in the prompt; tools page well below this."""
+GUESSED = (
+    "The call of {tool}, which has consequences, was not written as it should be. Write it again: "
+    "the tool's exact name, its arguments as one valid JSON object, and nothing behind it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +81,20 @@ class Loop:
     """The first is that of fresh runs; the others are known for runs that were begun in them."""
     extras: Mapping[str, str] = field(init=False, repr=False)
     """By style, what every request of every run has besides its messages."""
+    manuals: Mapping[str, str] = field(init=False, repr=False)
+    """By style, what the system message says about replies."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "extras", {style.name: style.body(self.tools) for style in self.styles})
+        object.__setattr__(self, "manuals", {style.name: style.manual(self.tools) for style in self.styles})
 
     def style(self, trace: Trace) -> Style:
         """The style of a run: it ends in the one that it was begun in."""
         return next((style for style in self.styles if style.name == trace.style), self.styles[0])
+
+    def manual(self, trace: Trace) -> str:
+        """How a run's model is to reply."""
+        return self.manuals[self.style(trace).name]
 
     async def run(
         self, run_id: str, head: Sequence[str], trace: Trace, use: Use, stopped: Stop
@@ -124,21 +135,33 @@ class Loop:
         wrong: list[str] = []
         for _ in range(self.limits.format_retries + 1):
             decision = await self._ask([*head, *trace.messages, *wrong], trace)
+            if isinstance(decision, Withheld):
+                raise Halt(Reason.FILTERED)
             if not isinstance(decision, Malformed):
                 return decision
+            if wrong and decision.prose:  # told once how to answer, and words again: they are the answer
+                return Answer(decision.prose)
             trace.malformed += 1
             told = f"[system] Your last reply could not be used: {decision.problem}"
             wrong = [json.dumps({"role": "user", "content": told}, ensure_ascii=False)]
         raise Halt(Reason.MALFORMED)
 
-    async def _ask(self, messages: Sequence[str], trace: Trace) -> Act | Answer | Malformed:
+    async def _ask(self, messages: Sequence[str], trace: Trace) -> Decision:
         left = min(self.limits.reply_s, self.limits.left_s(trace))
         style = self.style(trace)
         reply = await self.model.reply(messages, self.extras[style.name], timeout_s=max(left, 1.0))
         trace.tokens_in += reply.tokens_in
         trace.tokens_out += reply.tokens_out
         trace.style = style.name
-        return style.decide(reply, most=self.limits.calls_per_reply)
+        return self._sure(style.decide(reply, self.tools, most=self.limits.calls_per_reply))
+
+    def _sure(self, decision: Decision) -> Decision:
+        """What had to be guessed may look things up; nobody is asked to confirm it."""
+        if isinstance(decision, Act):
+            for call in decision.proposed:
+                if call.repaired and self._gated(call.tool):
+                    return Malformed(GUESSED.format(tool=call.tool))
+        return decision
 
     async def _act(self, run_id: str, trace: Trace, act: Act, use: Use) -> Event:
         """Runs what only reads, all at once; holds the first gated call for its button; refuses further ones."""

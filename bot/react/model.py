@@ -28,6 +28,8 @@ class Reply:
     calls: tuple[RawCall, ...] = ()
     finish: str = "stop"
     """`stop`, `tool_calls`, `length` (cut off: never executed), `content_filter`."""
+    refusal: str = ""
+    """What the model says instead of an answer, where the endpoint keeps that apart."""
     tokens_in: int = 0
     tokens_out: int = 0
 

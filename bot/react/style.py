@@ -24,8 +24,9 @@ class Style(Protocol):
         """What the system message says about replies, and about tools where the endpoint is not given them. The same
         for every run, so that providers cache it."""
 
-    def decide(self, reply: Reply, *, most: int) -> Decision:
-        """What a reply asks for; `most`: calls of one reply."""
+    def decide(self, reply: Reply, tools: Sequence[Tool], *, most: int) -> Decision:
+        """What a reply asks for; `most`: calls of one reply. `tools` are those it may ask for: an input without a name
+        is meant for the one argument that a tool needs. Whether there is such a tool is for the loop to say."""
 
     def asked(self, act: Act) -> dict[str, Any]:
         """The assistant's message of an action, as it goes back to the model."""

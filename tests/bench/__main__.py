@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import chat, cpu, flow, kept, lanes, many, report
+from tests.bench import chat, cpu, flow, kept, lanes, many, report, styles
 from tests.bench.bench import Bench, Options, opened
 from tests.bench.figures import FIGURES, GROUPS, Reading
 from tests.bench.machine import machine
@@ -31,6 +31,7 @@ MEASURES: dict[str, Callable[[Bench], list[Reading]]] = {
     "todo": flow.todo,
     "ack": chat.ack,
     "first": chat.first,
+    "styles": styles.styles,
     "start": chat.start,
     "lanes": lanes.lanes,
 }

@@ -79,6 +79,9 @@ FIGURES = (
     Figure("flow-whole", "flow", "Start a request, whole", "ms"),
     Figure("todo", "todo", "To-do list of one person, 10,000 open requests, at the server", "ms", most=2),
     Figure("todo-growth", "todo", "Commands of such a list, 10,000 open requests ÷ 100", "×", most=1),
+    Figure("style-native", "styles", "Reply read and request put together, a step, native, 8k tokens", "ms", most=1),
+    Figure("style-text", "styles", "The same, text", "ms", most=1),
+    Figure("style-json", "styles", "The same, json", "ms", most=1),
     Figure("start", "start", "Cold start, process to first socket open", "s"),
     Figure("import", "start", "Import of bot.main", "s", most=0.6),
     Figure(

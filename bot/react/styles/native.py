@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bot.react.decision import Act, Answer, Decision, Malformed, Proposed
-from bot.react.model import Reply
+from bot.react.model import RawCall, Reply
+from bot.react.styles.labels import LABEL
+from bot.react.styles.payload import Payload, Unreadable, read
+from bot.react.styles.whole import EMPTY, UNCLOSED, unthought, unusable
 from tools.tool import Tool
 
 REASON = {
@@ -20,6 +23,10 @@ REASON = {
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What endpoints accept as a tool's name when the conversation is sent back to them."""
+ID_MAX = 64
+"""Characters of a call's id that endpoints take back."""
+WRITTEN = re.compile(r"<tool_call>|<function[=_]|<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]")
+"""How models write a call that their server did not recognize as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +41,12 @@ class Native:
     def manual(self, tools: Sequence[Tool]) -> str:
         return ""
 
-    def decide(self, reply: Reply, *, most: int) -> Decision:
-        """What the reply asks for. A reply that was cut off is never acted on."""
-        if reply.finish == "length":
-            return Malformed("Your reply was cut off by its length. Answer again, shorter.")
+    def decide(self, reply: Reply, tools: Sequence[Tool], *, most: int) -> Decision:
+        if (decision := unusable(reply)) is not None:
+            return decision
         if len(reply.calls) > most:
             return Malformed(f"You asked for {len(reply.calls)} tool calls at once; at most {most} are taken.")
-        if reply.calls:
-            return _act(reply)
-        text = reply.text.strip()
-        return Answer(text) if text else Malformed("Your reply was empty. Call a tool or answer the person.")
+        return _act(reply.calls) if reply.calls else _answer(reply.text)
 
     def asked(self, act: Act) -> dict[str, Any]:
         """The assistant message of an action, as it goes back to the model."""
@@ -83,26 +86,42 @@ def schema(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _act(reply: Reply) -> Decision:
+def _answer(text: str) -> Decision:
+    """Words for the person. A call that was only written down is not done, and not shown as an answer."""
+    plain = unthought(text)
+    if not plain:
+        return UNCLOSED if plain is None else EMPTY
+    if WRITTEN.search(plain) or any(label["input"] for label in LABEL.finditer(plain)):
+        return Malformed("You wrote a tool call as text. Call the tool itself.")
+    return Answer(plain)
+
+
+def _act(calls: Sequence[RawCall]) -> Decision:
     proposed: list[Proposed] = []
-    for index, call in enumerate(reply.calls):
+    for index, call in enumerate(calls):
         if not NAME.fullmatch(call.name):
             return Malformed(f"{call.name[:60]!r} is not the name of a tool.")
         try:
-            args = _parsed(call.arguments or "{}")
-        except (ValueError, RecursionError):
-            return Malformed(f"The arguments of {call.name[:60]!r} were not valid JSON.")
-        if not isinstance(args, dict):
-            return Malformed(f"The arguments of {call.name[:60]!r} must be a JSON object.")
-        reason = args.pop("reason", "")
-        id_ = call.id or f"call_{index}"
-        if id_ in {one.model_id for one in proposed}:
-            id_ = f"{id_}_{index}"
-        proposed.append(Proposed(id_, call.name, args, str(reason).strip()[:280]))
+            payload = _arguments(call.arguments)
+        except Unreadable as error:
+            return Malformed(f"The arguments of {call.name!r} cannot be used: {error}. Write them as one JSON object.")
+        reason = str(payload.value.pop("reason", "")).strip()[:280]
+        taken = {one.model_id for one in proposed}
+        proposed.append(Proposed(_id(call.id, index, taken), call.name, payload.value, reason, payload.repaired))
     return Act(tuple(proposed))
 
 
-def _parsed(text: str) -> Any:
-    """JSON, with halves of surrogate pairs replaced: its escapes can spell them, and no wire or store carries them."""
-    written = json.dumps(json.loads(text), ensure_ascii=False)
-    return json.loads(written.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+def _arguments(text: str) -> Payload:
+    """An object; some servers write it as a text in a text. Raises `Unreadable`."""
+    payload = read(text.strip() or "{}")
+    if isinstance(payload.value, str):
+        payload = read(payload.value.strip() or "{}")
+    if not isinstance(payload.value, dict):
+        raise Unreadable("they are no object")
+    return payload
+
+
+def _id(written: str, index: int, taken: Collection[str]) -> str:
+    """The model's id of a call, or one in its place: no two of a reply are alike."""
+    known = written.strip()[:ID_MAX] or f"call_{index}"
+    return f"{known[: ID_MAX - 8]}_{index}" if known in taken else known

@@ -1,0 +1,104 @@
+"""What a model can do, asked once: endpoints and their models differ, and none of them says so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal, Protocol
+
+from bot import logs
+from bot.errors import ModelDown, ModelRefused
+from bot.react.model import Model, Reply
+from bot.react.style import Style
+from bot.react.styles.native import Native
+from bot.react.styles.objects import Json
+from bot.react.styles.text import Text
+
+log = logs.get(__name__)
+
+Wish = Literal["auto", "native", "text", "json"]
+WEEK_MS = 7 * 24 * 3_600_000
+"""How long an answer is remembered."""
+ASKED_S = 30.0
+ECHO = {
+    "type": "function",
+    "function": {
+        "name": "echo",
+        "description": "Repeats a word.",
+        "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+    },
+}
+WORD = "Call the tool echo with the word hello."
+OBJECT = 'Answer with this JSON object and nothing else: {"word": "hello"}'
+
+
+class Memory(Protocol):
+    """Where answers are kept (`bot.store.remembered`)."""
+
+    async def recall(self, name: str) -> str | None: ...
+
+    async def remember(self, name: str, text: str, ms: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Able:
+    """What works. Endpoints refuse what they do not know, or pass over it."""
+
+    tools: bool
+    json: bool
+
+
+async def styles_of(wish: Wish, model: Model, memory: Memory, name: str) -> tuple[Style, ...]:
+    """Every style, that for fresh runs first. `name`: endpoint and model, under which the answer is remembered."""
+    able = await _remembered(model, memory, name) if wish in ("auto", "json") else Able(tools=True, json=False)
+    first = chosen(wish, able)
+    log.info("model.style", style=first, wish=wish)
+    known: tuple[Style, ...] = (Native(), Json(mode=able.json), Text())
+    return tuple(sorted(known, key=lambda style: style.name != first))
+
+
+def chosen(wish: Wish, able: Able) -> str:
+    if wish != "auto":
+        return wish
+    return "native" if able.tools else "json" if able.json else "text"
+
+
+async def _remembered(model: Model, memory: Memory, name: str) -> Able:
+    """A model that is away is taken for one that calls tools, until the next start."""
+    if (text := await memory.recall(name)) is not None:
+        return Able(**json.loads(text))
+    try:
+        able = await ask(model)
+    except ModelDown as down:
+        log.warning("the model cannot be asked what it can do", error=str(down))
+        return Able(tools=True, json=False)
+    await memory.remember(name, json.dumps(asdict(able)), WEEK_MS)
+    return able
+
+
+async def ask(model: Model) -> Able:
+    """Raises `ModelDown`."""
+    return Able(tools=await calls_tools(model), json=await _writes_objects(model))
+
+
+async def calls_tools(model: Model) -> bool:
+    """Raises `ModelDown`."""
+    reply = await _asked(model, WORD, f'"tools":{json.dumps([ECHO])}')
+    return any(call.name == "echo" for call in reply.calls)
+
+
+async def _writes_objects(model: Model) -> bool:
+    reply = await _asked(model, OBJECT, Json(mode=True).body(()))
+    try:
+        return isinstance(json.loads(reply.text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+async def _asked(model: Model, question: str, extra: str) -> Reply:
+    """What it replies; nothing if it refuses to."""
+    asked = json.dumps({"role": "user", "content": question})
+    try:
+        return await model.reply([asked], extra, timeout_s=ASKED_S)
+    except ModelRefused:
+        return Reply(finish="empty")

@@ -1,0 +1,155 @@
+"""From the name and the input that a model wrote to a call of a tool."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.react.decision import Proposed
+from bot.react.styles.payload import Unreadable, extent, read
+from bot.react.styles.whole import sentence
+from tools.tool import Tool
+
+NAME_MAX = 64
+_NOTHING = re.compile(
+    r"(none|null|nil|n/?a|nothing|not applicable|无|没有|不需要|无需\w*|暂无)[.。!！]?"
+    r"|(none|no (further |more )?(action|tool|input|argument)s?)\b[^\n\[\](){}]*",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"\s*(?:```|~~~)[\w-]*[ \t]*\n?(.*?)(?:```|~~~)[ \t]*", re.DOTALL)
+_KEYWORD = re.compile(r"""(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(?P<name>\b[A-Za-z_]\w*)\s*=(?!=)""", re.DOTALL)
+_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "「": "」"}
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Arguments as they were read."""
+
+    args: dict[str, Any]
+    repaired: bool = False
+
+    def unsure(self, doubt: bool = True) -> Input:
+        """The same, a guess if there is a doubt."""
+        return Input(self.args, self.repaired or doubt)
+
+
+def none_at_all(text: str) -> bool:
+    """A tool's name or an input that says there is none."""
+    return _NOTHING.fullmatch(text.strip()) is not None
+
+
+def known(tools: Sequence[Tool], name: str) -> tuple[Tool | None, bool]:
+    """The tool of this name, and whether it is spelled otherwise."""
+    exact = next((tool for tool in tools if tool.name == name), None)
+    alike = [tool for tool in tools if _spelling(tool.name) == _spelling(name)]
+    return exact or (alike[0] if len(alike) == 1 else None), exact is None
+
+
+def _spelling(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name).casefold()
+
+
+def arguments(tool: Tool | None, text: str) -> Input:
+    """The arguments in an input: an object, `name="value"` pairs, or one value for the only or first argument that
+    the tool needs. Raises `Unreadable`."""
+    body, around = unfenced(text)
+    if not body or none_at_all(body):
+        return Input({}, repaired=body != "")
+    if body[0] in "{[":
+        end = extent(body)
+        payload, more = read(body[:end]), _rest(body[end:]) if end else ""
+        return fitted(tool, payload.value, payload.repaired or around or bool(more))
+    if pairs := _pairs(body):
+        payload = read(pairs)
+        return Input(dict(payload.value), payload.repaired or around)
+    if tool is not None and re.match(r"(\w+)\s*[:：]", body) and body.partition("\n")[1]:
+        raise Unreadable("its arguments are not one JSON object")
+    return _single(tool, body, around)
+
+
+def unfenced(text: str) -> tuple[str, bool]:
+    """What stands in a fence or in back-ticks, and whether there was anything else."""
+    text = text.strip()
+    if (found := _FENCE.match(text)) is not None:
+        return found[1].strip(), bool(_rest(text[found.end() :]))
+    text = re.sub(r"^(```|~~~)[\w-]*[ \t]*\n|\n\s*(```|~~~)\s*$", "", text).strip()
+    if len(text) > 1 and text[0] == text[-1] == "`":
+        text = text.strip("`").strip()
+    return text, False
+
+
+def _rest(text: str) -> str:
+    """What follows a payload, other than the end of a fence or of emphasis."""
+    return text.strip(" \t\n\r`*~")
+
+
+def _pairs(body: str) -> str:
+    """`a="x", b=2` as an object; empty if it is nothing of the kind."""
+    first = _KEYWORD.match(body)
+    if first is None or not first["name"]:
+        return ""
+    return "{" + _KEYWORD.sub(lambda one: one["text"] or f'"{one["name"]}": ', body) + "}"
+
+
+def proposed(number: int, name: str, tools: Sequence[Tool], given: Input, reason: str) -> Proposed:
+    """A call; a `reason` among the arguments of a tool that has none is what it says."""
+    tool, misspelled = known(tools, name)
+    args = dict(given.args)
+    if "reason" in args and tool is not None and "reason" not in tool.args.model_fields:
+        said = sentence(str(args.pop("reason")))
+        reason = reason or said
+    repaired = given.repaired or (tool is not None and misspelled)
+    return Proposed(str(number), tool.name if tool else name, args, reason, repaired)
+
+
+def fitted(tool: Tool | None, value: Any, repaired: bool) -> Input:
+    """An array is the list that the tool's argument is, or holds the one object that was meant."""
+    if isinstance(value, dict):
+        return Input(value, repaired)
+    if isinstance(value, list):
+        name, sole = _first(tool)
+        if tool is not None and _kind(tool, name) == "array":
+            return Input({name: value}, repaired or not sole)
+        if len(value) == 1 and isinstance(value[0], dict):
+            return Input(value[0], repaired=True)
+    raise Unreadable("it must be one JSON object")
+
+
+def _single(tool: Tool | None, body: str, around: bool) -> Input:
+    """One value without a name. It is a guess unless the tool has, or needs, just that."""
+    plain, (name, sole) = unquoted(body), _first(tool)
+    if not plain or (tool is not None and not tool.args.model_fields):
+        return Input({}, repaired=True)
+    if plain == body and body[0] in "\"'" and body[-1] == body[0] and "," in body:
+        return fitted(tool, read(f"[{body}]").value, repaired=True)
+    if plain.count('"') == 1:  # the other one was forgotten, or cut off
+        plain, around = plain.strip('" '), True
+    return Input({name: plain}, around or not sole or "\n" in plain)
+
+
+def unquoted(text: str) -> str:
+    """Without the quotes around the whole of it."""
+    text = text.strip()
+    if len(text) < 2 or _QUOTES.get(text[0]) != text[-1] or text[0] in text[1:-1].replace("\\" + text[0], ""):
+        return text
+    try:
+        return str(json.loads(text)) if text[0] == '"' else text[1:-1]
+    except ValueError:
+        return text[1:-1]
+
+
+def _first(tool: Tool | None) -> tuple[str, bool]:
+    """The argument that a lone value is for, and whether there can be no doubt."""
+    if tool is None:
+        return "input", False
+    fields = tool.args.model_fields
+    needed = [name for name, field in fields.items() if field.is_required()]
+    return next(iter(needed or fields), "input"), len(fields) == 1 or len(needed) == 1
+
+
+def _kind(tool: Tool, name: str) -> str:
+    schema: dict[str, Any] = tool.args.model_json_schema().get("properties", {}).get(name, {})
+    return str(schema.get("type", ""))

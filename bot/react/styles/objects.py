@@ -1,0 +1,178 @@
+"""ReAct as one JSON object in a reply, for models that write JSON better than anything else."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bot.react.decision import Act, Answer, Decision, Malformed, Proposed
+from bot.react.model import Reply
+from bot.react.styles.calls import NAME_MAX, Input, arguments, fitted, known, none_at_all, proposed
+from bot.react.styles.cards import cards
+from bot.react.styles.labels import LABEL, OBSERVED
+from bot.react.styles.payload import Payload, Unreadable, extent, read
+from bot.react.styles.whole import EMPTY, UNCLOSED, sentence, unthought, unusable
+from tools.tool import Tool
+
+CALL, FINAL = ("tool_call", "tool", "action", "function", "call"), ("final", "final_answer", "answer")
+TOOL = ("tool", "action", "tool_name", "name")
+ARGS = ("args", "arguments", "action_input", "tool_input", "parameters", "input")
+ANSWER = ("answer", "final_answer")
+REASON = ("reason_summary", "reason", "thought", "thoughts")
+_FINISH = re.compile(r"finish|final[ _-]?answer", re.IGNORECASE)
+_BEGIN = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*[ \t]*)?(?=[{\[])", re.MULTILINE)
+FORM = "Reply with exactly one JSON object, of the form you were shown."
+EITHER = "It was both a tool call and a final answer. " + FORM
+MANUAL = """\
+You have no other way to call a tool than this. Reply with exactly one JSON object and nothing around it, either
+
+{"type": "tool_call", "tool": "NAME", "args": INPUT, "reason_summary": "…"}
+
+or, when you can answer or have to ask the person something:
+
+{"type": "final", "answer": "…", "reason_summary": "…"}
+
+`reason_summary` is one short sentence in the person's language: why this, now. People read it; it is the `reason`.
+One call in a reply; only calls that just read and do not need one another may go together, as an array of such objects.
+The next messages bring what came of them after "Observation:". Never write an observation yourself.
+
+The tools:
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """Implements `Style`: any model that can write an object. `mode`: the endpoint can be asked to see to that."""
+
+    mode: bool = False
+    name: str = "json"
+
+    def body(self, tools: Sequence[Tool]) -> str:
+        return '"response_format":{"type":"json_object"}' if self.mode else ""
+
+    def manual(self, tools: Sequence[Tool]) -> str:
+        name, example = next(((tool.name, tool.example) for tool in tools if tool.example), ("…", {}))
+        form = MANUAL.replace("NAME", name).replace("INPUT", json.dumps(dict(example), ensure_ascii=False))
+        return form + cards(tools)
+
+    def decide(self, reply: Reply, tools: Sequence[Tool], *, most: int) -> Decision:
+        if (decision := unusable(reply)) is not None:
+            return decision
+        text = unthought(reply.text, OBSERVED)
+        if not text:
+            return UNCLOSED if text is None else EMPTY
+        try:
+            return _first(list(_payloads(text)), text, tools, most)
+        except Unreadable as error:
+            return Malformed(f"Your reply cannot be used: {error}. {FORM}")
+
+    def asked(self, act: Act) -> dict[str, Any]:
+        written = [
+            {"type": "tool_call", "tool": call.tool, "args": call.args, "reason_summary": call.reason}
+            for call in act.proposed
+        ]
+        content = json.dumps(written[0] if len(written) == 1 else written, ensure_ascii=False)
+        return {"role": "assistant", "content": content}
+
+    def observed(self, model_id: str, observation: str) -> dict[str, Any]:
+        return {"role": "user", "content": f"Observation {model_id}: {observation}"}
+
+
+def _payloads(text: str) -> Iterator[Payload]:
+    """What is written in objects and arrays that begin a line. With words behind it may be an example, so that what
+    it asks for is not certain. Raises `Unreadable`."""
+    at = 0
+    while (found := _BEGIN.search(text, at)) is not None:
+        length = extent(text[found.end() :])
+        if length is None:
+            raise Unreadable("it is cut off, or a bracket or a quote in it is not closed")
+        at = found.end() + length
+        payload = read(text[found.end() : at])
+        yield replace(payload, repaired=payload.repaired or bool(text[at:].strip("`~,. \n\t")))
+
+
+def _first(payloads: Sequence[Payload], text: str, tools: Sequence[Tool], most: int) -> Decision:
+    """The first call counts; what is said beside one is not believed."""
+    if not payloads:
+        plain = "{" not in text and "```" not in text and LABEL.search(text) is None
+        return Malformed(f"There was no object in your reply. {FORM}", prose=text if plain else "")
+    found = [decided(one.value, tools, most=most, repaired=one.repaired) for one in payloads]
+    if len(found) == 1:
+        return found[0]
+    if isinstance(found[0], Act):
+        return found[0]
+    return Malformed(f"There were {len(found)} objects in your reply. {FORM}")
+
+
+def decided(value: Any, tools: Sequence[Tool], *, most: int = 1, repaired: bool = False, reason: str = "") -> Decision:
+    """What one object says, or an array of calls. `reason`: what was said before it. Raises `Unreadable`."""
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        return _together(value, tools, most, repaired)
+    if not isinstance(value, dict):
+        raise Unreadable("it is no object")
+    said, tool, answer = str(value.get("type") or "").strip().casefold(), _text(value, TOOL), _answer(value)
+    tool = "" if none_at_all(tool) else tool
+    if _FINISH.fullmatch(tool) and known(tools, tool)[0] is None:
+        said, tool, answer = "final", "", answer or _text(value, ARGS)
+    if said in FINAL or (not said and not tool):
+        return _final(answer, tool)
+    if said and said not in CALL:
+        raise Unreadable('its "type" is neither "tool_call" nor "final"')
+    return Act((_call(1, value, tool, tools, repaired or not said or bool(answer), reason),))
+
+
+def _final(answer: str, tool: str) -> Decision:
+    if tool:
+        return Malformed(EITHER)
+    return Answer(answer) if answer else Malformed(f'"answer" was missing or empty. {FORM}')
+
+
+def _together(values: Sequence[Mapping[str, Any]], tools: Sequence[Tool], most: int, repaired: bool) -> Decision:
+    if len(values) > most:
+        return Malformed(f"You asked for {len(values)} tool calls at once; at most {most} are taken.")
+    calls = [decided(one, tools, repaired=repaired) for one in values]
+    if len(calls) == 1:
+        return calls[0]
+    acts = [call for one in calls if isinstance(one, Act) for call in one.proposed]
+    if len(acts) < len(calls):
+        return Malformed("An array may hold nothing but tool calls.")
+    return Act(tuple(replace(call, model_id=str(n)) for n, call in enumerate(acts, 1)))
+
+
+def _call(
+    number: int, value: Mapping[str, Any], name: str, tools: Sequence[Tool], repaired: bool, before: str
+) -> Proposed:
+    if not name or "\n" in name or len(name) > NAME_MAX:
+        raise Unreadable('"tool" does not name a tool')
+    tool, _ = known(tools, name)
+    reason = before or sentence(_text(value, REASON))
+    return proposed(number, name, tools, _given(tool, value).unsure(repaired), reason)
+
+
+def _given(tool: Tool | None, value: Mapping[str, Any]) -> Input:
+    key = next((key for key in ARGS if key in value), None)
+    if key is None:
+        if value.keys() - {"type", *TOOL, *ANSWER, *REASON}:
+            raise Unreadable('its arguments are not in "args"')
+        return Input({}, repaired=True)
+    args = value[key]
+    if args is None:
+        return Input({})
+    if isinstance(args, dict | list):
+        return fitted(tool, args, repaired=False)
+    return arguments(tool, args if isinstance(args, str) else json.dumps(args))
+
+
+def _answer(value: Mapping[str, Any]) -> str:
+    found = value.get("answer")
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return str(found) if is_number else _text(value, ANSWER)
+
+
+def _text(value: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The first of these that is a text."""
+    return next((text.strip() for name in names if isinstance(text := value.get(name), str) and text.strip()), "")

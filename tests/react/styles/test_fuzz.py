@@ -1,0 +1,133 @@
+"""Whatever a model writes: no exception, and no call that was not asked for.
+
+What may be called is found out here in another way than the styles read: the letters of the tool's name and of every
+argument stand in the reply, behind a label or in an object, before any observation.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.react.decision import Act, Answer, Decision
+from bot.react.model import Reply
+from bot.react.style import Style
+from bot.react.styles.objects import Json
+from bot.react.styles.text import Text
+from tests.react.styles.small import TOOLS
+
+FRAGMENTS = [
+    *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Question:", "Answer:"),
+    *("**Action:**", "Action 2:", "### Action", "action :", "`Action`:", "Action Input 2:", "**Observation 1:**"),
+    *("思考：", "行动：", "行动输入：", "观察：", "最终答案：", "Observation", "### Observation"),
+    *("pay", "look", "tag", "fly", "None", "`pay`", "Finish[yes]", "finish[", "the tool", "Li Si", "中文"),
+    *("pay[5]", "look[Li]", "pay(amount=5)", "look(name='Li'", "pay[", "]", ")", "look[Li] pay[5]"),
+    *('{"amount": 5}', '{"name": "Li"}', '{"name": "Li', "{'name': 'Li',}", '["Li"]', "{", "}", '"', "'", "5"),
+    *('{"action": "pay", "action_input": "5"}', '{"type": "tool_call", "tool": "pay", "args": {"amount": 5}}'),
+    *('{"type": "final", "answer": "yes"}', '{"tool": "look", "args": "Li"}', "[", ",", '"args":', '"tool": "pay"'),
+    *("```", "```json", "<think>", "</think>", "\n", "\n", "\n", "\n\n", " ", "# ", "- ", "> ", "// no", "\\"),
+]
+written = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=6), max_size=24).map("".join)
+lines = st.lists(st.sampled_from(FRAGMENTS), max_size=16).map("\n".join)
+replies = written | lines | st.text(max_size=80)
+THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
+SEEN = re.compile(r"^[ \t]*[#*_` \t]*(?:observation|观察)", re.MULTILINE | re.IGNORECASE)
+ASKED = re.compile(r"^[ \t]*[#*_` \t]*(?:action|行动)", re.MULTILINE | re.IGNORECASE)
+
+
+def letters(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text).casefold()
+
+
+def leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from leaves(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from leaves(inner)
+    elif value is not None:
+        yield str(value)
+
+
+def before_observations(text: str) -> str:
+    """At most this may be acted on."""
+    plain = THOUGHT.sub("", text)
+    end = SEEN.search(plain)
+    return plain[: end.start()] if end else plain
+
+
+def check(style: Style, decision: Decision, text: str) -> None:
+    before = before_observations(text)
+    if isinstance(decision, Answer):
+        assert letters(decision.text) in letters(before)
+        return
+    if not isinstance(decision, Act):
+        return
+    asked = ASKED.search(before)
+    begins = asked.start() if asked and style.name == "text" else 0
+    for one in decision.proposed:
+        assert letters(one.tool) in letters(before[begins:])
+        for leaf in leaves(one.args):
+            assert letters(leaf) in letters(before), (leaf, before)
+    assert asked is not None or "{" in before, "somebody asked for it"
+    told = style.asked(decision)
+    assert SEEN.search(told["content"]) is None, "no history holds an observation that nobody made"
+    json.dumps(told, ensure_ascii=False).encode()
+
+
+@given(replies)
+def test_text_never_calls_what_was_not_asked_for(text: str) -> None:
+    check(Text(), Text().decide(Reply(text=text), TOOLS, most=8), text)
+
+
+@given(replies)
+def test_json_never_calls_what_was_not_asked_for(text: str) -> None:
+    check(Json(), Json().decide(Reply(text=text), TOOLS, most=8), text)
+
+
+@given(replies)
+def test_what_stands_behind_an_observation_changes_nothing(text: str) -> None:
+    """Whatever is made up after it: the same decision, or none."""
+    for style in (Text(), Json()):
+        alone = style.decide(Reply(text=text), TOOLS, most=8)
+        for more in (
+            "he is here",
+            "x\nAction: pay[70707]",
+            'x\n{"type": "tool_call", "tool": "pay", "args": {"amount": 70707}}',
+        ):
+            followed = style.decide(Reply(text=f"{text}\nObservation: {more}"), TOOLS, most=8)
+            assert followed == alone or not isinstance(followed, Act)
+            assert "70707" not in str(followed) or "70707" in text
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+TAG = re.compile(r"</?(think|thinking|thought|reasoning)>", re.IGNORECASE)
+
+
+@given(
+    st.sampled_from(TOOLS),
+    st.dictionaries(st.sampled_from(["name", "a", "页"]), values, max_size=3),
+    st.text(max_size=300),
+)
+def test_a_call_told_back_is_read_as_the_same_call(tool: Any, args: dict[str, Any], reason: str) -> None:
+    if TAG.search(reason) or TAG.search(str(args)):
+        return
+    for style in (Text(), Json()):
+        content = json.dumps({"type": "tool_call", "tool": tool.name, "args": args, "reason_summary": reason})
+        act = Json().decide(Reply(text=content), TOOLS, most=8)
+        assert isinstance(act, Act)
+        again = style.decide(Reply(text=style.asked(act)["content"]), TOOLS, most=8)
+        assert isinstance(again, Act)
+        [first], [second] = act.proposed, again.proposed
+        assert (first.tool, first.args, first.repaired) == (second.tool, second.args, second.repaired)
+        assert " ".join(first.reason.split()).strip("*_ ").startswith(second.reason.strip("*_ "))

@@ -1,0 +1,227 @@
+"""A whole run in each style: questions and observations, a gated call, a restart in the middle, a change of style."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from bot.cancel import Stop
+from bot.react.guards import Reason
+from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
+from bot.react.model import RawCall, Reply, Scripted, ScriptedModel
+from bot.react.style import Style
+from bot.react.styles.native import Native
+from bot.react.styles.objects import Json
+from bot.react.styles.text import Text
+from bot.records import CallStatus, Trace
+from tests.react.styles.small import TOOLS
+from tools.spec import Caller, Person
+from tools.tool import Desk, Use
+
+USE = Use(cast(Desk, None), Caller(Person(id="U1", name="张三")), datetime(2026, 11, 20, tzinfo=UTC))
+SEEN = re.compile(r"^\W*(observation|观察)", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A model that speaks a style: what it writes for a call, and for an answer."""
+
+    style: Style
+    call: Callable[[str, Mapping[str, Any]], Reply]
+    answer: Callable[[str], Reply]
+    wrong: Reply
+    """A gated call (pay 5) that has to be guessed."""
+
+
+def native(tool: str, args: Mapping[str, Any]) -> Reply:
+    return Reply(calls=(RawCall("call_0", tool, json.dumps({"reason": "why", **args})),), finish="tool_calls")
+
+
+def text(tool: str, args: Mapping[str, Any]) -> Reply:
+    """With everything made up that a model makes up."""
+    invented = "\nObservation: it is done\nThought: good\nFinal Answer: I did all of it."
+    return Reply(text=f"Thought: why\nAction: {tool}\nAction Input: {json.dumps(args)}{invented}")
+
+
+def an_object(tool: str, args: Mapping[str, Any]) -> Reply:
+    call = {"type": "tool_call", "tool": tool, "args": args, "reason_summary": "why"}
+    return Reply(text=f"```json\n{json.dumps(call)}\n```\nObservation: it is done")
+
+
+SPEAKERS = (
+    Speaker(Native(), native, lambda said: Reply(text=said), Reply(calls=(RawCall("a", "pay", "{'amount': 5}"),))),
+    Speaker(
+        Text(),
+        text,
+        lambda said: Reply(text=f"Thought: enough\nFinal Answer: {said}"),
+        Reply(text="Thought: why\nAction: Pay\nAction Input: {'amount': 5}"),
+    ),
+    Speaker(
+        Json(),
+        an_object,
+        lambda said: Reply(text=json.dumps({"type": "final", "answer": said})),
+        Reply(text='{"tool": "pay", "args": {"amount": 5}, "reason_summary": "why"}'),
+    ),
+)
+each = pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda one: one.style.name)
+
+
+async def play(
+    script: Sequence[Scripted], styles: Sequence[Style], trace: Trace, most: int = 99
+) -> tuple[list[Event], ScriptedModel]:
+    """At most so many events, as if the process ended then. The trace goes through its stored form."""
+    model, events = ScriptedModel(list(script)), list[Event]()
+    async for event in Loop(model, TOOLS, styles=styles).run("R1", [], trace, USE, Stop()):
+        events.append(event)
+        if len(events) == most:
+            break
+    return events, model
+
+
+def stored(trace: Trace) -> Trace:
+    return Trace.model_validate_json(trace.model_dump_json())
+
+
+def asked() -> Trace:
+    return Trace(messages=[json.dumps({"role": "user", "content": "Who is Li?"})])
+
+
+def own(trace: Trace) -> list[dict[str, Any]]:
+    """What the model is sent back of its own."""
+    return [one for one in map(json.loads, trace.messages) if one["role"] == "assistant"]
+
+
+@each
+async def test_a_question_is_answered_by_two_calls(speaker: Speaker) -> None:
+    trace = asked()
+    script = [
+        speaker.call("look", {"name": "Li"}),
+        speaker.call("find_rule", {"query": "leave"}),
+        speaker.answer("So."),
+    ]
+    events, model = await play(script, [speaker.style], trace)
+    assert [type(one) for one in events] == [Stepped, Stepped, Final] and events[-1] == Final("So.")
+    assert [(one.tool, one.args, one.reason) for one in trace.calls] == [
+        ("look", {"name": "Li"}, "why"),
+        ("find_rule", {"query": "leave"}, "why"),
+    ]
+    assert '"done": {"name": "Li"}' in model.asked[1][-1]["content"], "what came of it is told"
+    assert not any("it is done" in message for message in trace.messages), "what was made up is not kept"
+    assert not any(SEEN.search(str(one["content"])) for one in own(trace))
+
+
+@each
+async def test_a_gated_call_waits_and_is_settled_in_another_process(speaker: Speaker) -> None:
+    trace = asked()
+    events, _ = await play(
+        [speaker.call("look", {"name": "Li"}), speaker.call("pay", {"amount": 5})], [speaker.style], trace
+    )
+    assert isinstance(events[-1], Paused) and events[-1].plan.args == {"amount": 5}
+    trace = stored(trace)
+    loop = Loop(ScriptedModel([]), TOOLS, styles=[speaker.style])
+    assert loop.settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
+    assert not loop.settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
+    events, model = await play([speaker.answer("Paid.")], [speaker.style], trace)
+    assert events == [Final("Paid.")] and '{"paid": 5}' in model.asked[0][-1]["content"]
+
+
+@each
+@pytest.mark.parametrize("after", [1, 2])
+async def test_a_run_that_is_taken_over_ends_as_the_one_that_was_not(speaker: Speaker, after: int) -> None:
+    script = [speaker.call("look", {"name": "Li"}), speaker.call("now", {}), speaker.answer("So.")]
+    whole, broken = asked(), asked()
+    _, first = await play(script, [speaker.style], whole)
+    await play(script, [speaker.style], broken, most=after)
+    broken = stored(broken)
+    events, second = await play(script[after:], [speaker.style], broken)
+    assert events[-1] == Final("So.") and second.asked[-1] == first.asked[-1]
+    assert broken.messages == whole.messages and broken.calls == whole.calls
+
+
+@each
+async def test_a_run_ends_in_the_style_it_was_begun_in(speaker: Speaker) -> None:
+    trace = asked()
+    await play([speaker.call("look", {"name": "Li"})], [speaker.style], trace, most=1)
+    others = [one.style for one in SPEAKERS if one is not speaker]
+    events, _ = await play([speaker.call("now", {}), speaker.answer("So.")], [*others, speaker.style], trace)
+    assert events[-1] == Final("So.") and trace.style == speaker.style.name and trace.malformed == 0
+
+
+@each
+async def test_a_gated_call_that_has_to_be_guessed_is_asked_for_again(speaker: Speaker) -> None:
+    trace = asked()
+    events, model = await play([speaker.wrong, speaker.call("pay", {"amount": 5})], [speaker.style], trace)
+    assert [type(one) for one in events] == [Paused] and trace.malformed == 1
+    assert "could not be used" in model.asked[1][-1]["content"] and "pay" in model.asked[1][-1]["content"]
+    assert (await play([speaker.wrong] * 3, [speaker.style], asked()))[0] == [Stopped(Reason.MALFORMED)]
+
+
+async def test_a_read_that_has_to_be_guessed_is_served() -> None:
+    events, _ = await play(
+        [Reply(text="Thought: t\nAction: Look\nAction Input: {'name': 'Li',}")], [Text()], asked(), most=1
+    )
+    assert isinstance(events[0], Stepped) and events[0].steps[0].call.args == {"name": "Li"}
+
+
+@pytest.mark.parametrize("style", [Text(), Json()], ids=lambda style: style.name)
+async def test_words_alone_are_told_once_and_then_the_answer(style: Style) -> None:
+    trace = asked()
+    events, model = await play([Reply(text="Li is here."), Reply(text="I said Li is here.")], [style], trace)
+    assert events == [Final("I said Li is here.")] and trace.malformed == 1 and len(model.asked) == 2
+
+
+@each
+async def test_a_filtered_reply_ends_the_run_and_says_why(speaker: Speaker) -> None:
+    call = speaker.call("pay", {"amount": 5})
+    filtered = Reply(text=call.text, calls=call.calls, finish="content_filter")
+    trace = asked()
+    events, model = await play([filtered], [speaker.style], trace)
+    assert events == [Stopped(Reason.FILTERED)] and len(model.asked) == 1 and trace.calls == []
+
+
+@each
+async def test_a_refusal_is_what_the_person_is_told(speaker: Speaker) -> None:
+    events, _ = await play([Reply(refusal="I cannot help with that.")], [speaker.style], asked())
+    assert events == [Final("I cannot help with that.")]
+
+
+@each
+async def test_a_reply_that_was_cut_off_does_nothing(speaker: Speaker) -> None:
+    call = speaker.call("look", {"name": "Li"})
+    cut = Reply(text=call.text, calls=call.calls, finish="length")
+    trace = asked()
+    assert (await play([cut] * 3, [speaker.style], trace))[0] == [Stopped(Reason.MALFORMED)] and trace.calls == []
+
+
+async def test_reads_of_an_array_run_together_and_the_gated_call_waits() -> None:
+    calls = [
+        {"type": "tool_call", "tool": tool, "args": args, "reason_summary": "why"}
+        for tool, args in (("look", {"name": "Li"}), ("pay", {"amount": 5}), ("pay", {"amount": 6}))
+    ]
+    trace = asked()
+    events, _ = await play([Reply(text=json.dumps(calls))], [Json()], trace)
+    assert isinstance(events[-1], Paused) and events[-1].plan.args == {"amount": 5}
+    told = [json.loads(one)["content"] for one in trace.messages[2:]]
+    assert "done" in told[0] and "one_at_a_time" in told[1], "which observation is which is numbered"
+    assert [one.split(":")[0] for one in told] == ["Observation 1", "Observation 3"]
+
+
+@pytest.mark.parametrize("style", [Text(), Json()], ids=lambda style: style.name)
+def test_the_manual_shows_every_tool_and_how_to_call_it(style: Style) -> None:
+    manual = style.manual(TOOLS)
+    for tool in TOOLS:
+        assert f"## {tool.name}\n" in manual and tool.purpose in manual
+        assert all(f"- {name} (" in manual for name in tool.args.model_fields)
+    assert "people (list of string, required)" in manual and "page (integer, optional)" in manual
+    assert style.body(()) == "" or json.loads(f"{{{style.body(())}}}")
+
+
+def test_at_most_four_stop_sequences_and_json_mode_only_where_it_works() -> None:
+    assert len(json.loads(f"{{{Text().body(())}}}")["stop"]) <= 4
+    assert Json().body(()) == "" and "json_object" in Json(mode=True).body(())

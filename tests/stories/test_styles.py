@@ -1,0 +1,88 @@
+"""The same conversation with models that speak ReAct in other styles, over a real endpoint, through a restart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.stories.endpoint import Endpoint, Raw, called, said
+from tests.stories.office import ZHANG, Office
+from tests.stories.script import MAIL
+
+Speaks = Callable[[str, Mapping[str, Any]], Raw]
+WHO = {"name": "李四"}
+
+
+def as_text(tool: str, args: Mapping[str, Any]) -> Raw:
+    written = json.dumps(args, ensure_ascii=False)
+    return said(
+        f"思考：先看看李四是谁。再说别的。\n行动：{tool}\n行动输入：{written}\n观察：邮件已发出\n最终答案：发好了"
+    )
+
+
+def as_object(tool: str, args: Mapping[str, Any]) -> Raw:
+    call = {"type": "tool_call", "tool": tool, "args": args, "reason_summary": "先看看李四是谁。"}
+    return said(f"```json\n{json.dumps(call, ensure_ascii=False)}\n```\n观察：邮件已发出")
+
+
+STYLES: dict[str, tuple[Speaks, Raw, list[Raw]]] = {
+    "text": (as_text, said("最终答案：已发给李四。"), []),
+    "json": (as_object, said('{"type": "final", "answer": "已发给李四。"}'), [said("Hello!"), said("Hello!")]),
+    "auto": (
+        as_object,
+        said('{"type": "final", "answer": "已发给李四。"}'),
+        [Raw(status=400), said('{"word": "hello"}')],
+    ),
+}
+"""Style → how a call is written, how the answer, and what the model says to what it is asked at the start."""
+
+
+@pytest.mark.parametrize("style", STYLES)
+async def test_a_mail_is_looked_up_shown_and_sent_in_every_style(empty: Office, model: Endpoint, style: str) -> None:
+    speaks, answer, probed = STYLES[style]
+    model.then(*probed, speaks("list_people", WHO), speaks("send_email", MAIL))
+    channel = empty.dm(ZHANG)
+    async with empty.opened(react_style=style):
+        await empty.says(ZHANG, "给李四发封邮件，问问进度")
+        card = await empty.card(channel, "项目进度")
+        await empty.quiet()
+    assert not empty.mails, "nobody has pressed yet"
+    model.then(answer)
+    async with empty.opened(react_style=style):
+        await empty.press(ZHANG, card, "send")
+        await empty.until(lambda: "已发给李四。" in empty.said(channel))
+        await empty.quiet()
+    assert len(empty.mails) == 1 and "没有做任何改动" not in empty.finals(channel)[-1]
+    asked = model.asked[len(probed) :]
+    assert len(asked) == 3 and not any("tools" in body for body in asked)
+    assert all("stop" in body for body in asked) == (style == "text")
+    assert all("response_format" in body for body in asked) == (style == "auto"), "JSON mode only where it works"
+    assert "## send_email" in asked[0]["messages"][0]["content"]
+    told = "\n".join(str(one["content"]) for body in asked for one in body["messages"])
+    assert "邮件已发出" not in told, "what the model made up is never told back to it"
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+async def test_a_mail_that_was_not_properly_written_is_asked_for_again(
+    empty: Office, model: Endpoint, style: str
+) -> None:
+    speaks, answer, probed = STYLES[style]
+    broken = speaks("send_email", MAIL).body["choices"][0]["message"]["content"].replace('"to"', "'to'")
+    model.then(*probed, said(broken), speaks("send_email", MAIL), answer)
+    async with empty.opened(react_style=style):
+        await empty.says(ZHANG, "给李四发封邮件，问问进度")
+        card = await empty.card(empty.dm(ZHANG), "项目进度")
+        await empty.press(ZHANG, card, "send")
+        await empty.until(lambda: "已发给李四。" in empty.said(empty.dm(ZHANG)))
+        await empty.quiet()
+    assert len(empty.mails) == 1 and "send_email" in model.problems[0]
+
+
+async def test_a_filtered_reply_is_said_to_be_one(empty: Office, model: Endpoint) -> None:
+    model.then(called(("send_email", json.dumps({**MAIL, "reason": "x"})), finish="content_filter"))
+    async with empty.opened():
+        told = await empty.answer(ZHANG, "给李四发封邮件")
+    assert "内容过滤" in told and "没有做任何改动" in told and not empty.mails
