@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from bot.errors import SettingsWrong
+from bot.react.prompt import PERSONA
 from bot.settings import Settings
 from tools.workflow.calendar import Calendar, read_calendar
 from tools.workflow.checks import check_policy
@@ -51,6 +52,14 @@ def handbook_of(settings: Settings) -> str:
     text = _text(settings.handbook_file).strip()
     if len(text) > HANDBOOK:
         raise SettingsWrong(f"HANDBOOK_FILE: {len(text)} characters, at most {HANDBOOK}")
+    return text
+
+
+def persona_of(settings: Settings) -> str:
+    """The tone that the company wishes. Raises SettingsWrong."""
+    text = _text(settings.persona_file).strip()
+    if len(text) > PERSONA:
+        raise SettingsWrong(f"PERSONA_FILE: {len(text)} characters, at most {PERSONA}")
     return text
 
 

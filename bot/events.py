@@ -96,6 +96,8 @@ class Post:
     card: Card | None = None
     receipt: str = ""
     """Written by code under an answer: what this run changed."""
+    buttons: tuple[Button, ...] = ()
+    """Under an answer without a card."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -27,12 +28,12 @@ from bot.chat.slack.directory import SlackDirectory, read_facts
 from bot.chat.slack.inbound import Me
 from bot.chat.slack.outbound import SlackChannel
 from bot.commands import Commands
-from bot.company import handbook_of
+from bot.company import handbook_of, persona_of, policy_of
 from bot.dispatch import Dispatch
 from bot.door import Door
 from bot.ends import Ends
 from bot.engine import engine_of
-from bot.errors import SettingsWrong
+from bot.errors import CountersignError, SettingsWrong
 from bot.gate import Gates
 from bot.home import Homes
 from bot.intake import LaneIntake, OpenCards
@@ -40,10 +41,12 @@ from bot.openings import Openings
 from bot.outbox import Outbox, Timers
 from bot.outside import Outside, banner, outside_of
 from bot.pictures import Pictures
+from bot.react import prompt
 from bot.react.advice import Adviser
 from bot.react.guards import Limits as LoopLimits
 from bot.react.loop import Loop
 from bot.react.model import Model
+from bot.react.policies import policies
 from bot.settings import Settings
 from bot.show import Steps
 from bot.store.approvals import Approvals
@@ -61,6 +64,7 @@ from bot.worker import Worker
 from tools.catalog import TOOLS
 from tools.mail import SmtpMailer
 from tools.tool import Desk
+from tools.workflow.engine import Engine
 
 log = logs.get(__name__)
 
@@ -144,7 +148,8 @@ async def assembled(
         desk = Desk(directory, engine, mailer, cards, words=literal)
         ends = Ends(Board(chat, directory, _deputies(desk, tuning)), stores.approvals, stores.journal, tuning.now)
         gates = _gates(settings, tuning, stores, platform, desk, ends)
-        turns = _turns(settings, tuning, stores, platform, desk, model, door)
+        house = await _house(settings, engine)
+        turns = _turns(settings, tuning, stores, platform, desk, _loop(settings, tuning, model), house, door)
         outbox = Outbox(desk, directory, stores.lanes, stores.keys, tuning.today)
         timers = Timers(desk, tuning.today, tuning.tick_s)
         worker = Worker(
@@ -245,7 +250,7 @@ def _dispatch(
 
 
 def _turns(
-    settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, model: Model, door: Door
+    settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, loop: Loop, house: str, door: Door
 ) -> Turns:
     return Turns(
         chat=platform.chat,
@@ -255,14 +260,26 @@ def _turns(
         runs=stores.runs,
         history=stores.history,
         journal=stores.journal,
-        loop=Loop(model, TOOLS, LoopLimits(active_s=settings.run_seconds, reply_s=tuning.reply_s)),
+        loop=loop,
         commands=Commands(desk, stores.history, settings.shown, tuning.today),
         steps=Steps(platform.chat, settings.steps),
         today=tuning.today,
         now=tuning.now,
+        house=house,
         door=door,
         down_ms=int(tuning.down_s * 1000),
     )
+
+
+def _loop(settings: Settings, tuning: Tuning, model: Model) -> Loop:
+    limits = LoopLimits(active_s=settings.run_seconds, tokens=settings.run_tokens, reply_s=tuning.reply_s)
+    return Loop(model, TOOLS, limits, passing=(CountersignError, RedisError))
+
+
+async def _house(settings: Settings, engine: Engine) -> str:
+    """As of the start: who approves what may change with a deployed process. The engine always knows."""
+    forms = [process.form for process in await engine.processes()]
+    return prompt.house(persona_of(settings), policies(forms, policy_of(settings, forms)))
 
 
 async def serve(settings: Settings) -> None:

@@ -129,6 +129,7 @@ def _read(answer: Any) -> Reply:
         calls=tuple(map(_call, _list(_field(message, "tool_calls")))),
         finish=_string(_field(first, "finish_reason")) or "stop",
         tokens_in=_count(_field(usage, "prompt_tokens")),
+        tokens_cached=_count(_field(_field(usage, "prompt_tokens_details"), "cached_tokens")),
         tokens_out=_count(_field(usage, "completion_tokens")),
     )
 

@@ -29,6 +29,8 @@ class Reply:
     finish: str = "stop"
     """`stop`, `tool_calls`, `length` (cut off: never executed), `content_filter`."""
     tokens_in: int = 0
+    tokens_cached: int = 0
+    """Of `tokens_in`, those that the endpoint has kept from an earlier request."""
     tokens_out: int = 0
 
 

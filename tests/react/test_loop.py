@@ -177,7 +177,8 @@ async def test_errors_are_observations_and_no_person_is_asked(wrong: RawCall, co
 async def test_the_same_call_with_the_same_result_is_told_then_stopped() -> None:
     same = acts(call("look", name="Li"))
     events, bench, trace, _ = await play([same, same, same, same])
-    assert events[-1] == Stopped(Reason.REPETITION) and len(bench.ran) == 3
+    assert events[-1] == Stopped(Reason.REPETITION) and len(trace.calls) == 3
+    assert bench.ran == ["look Li"], "what is known is not looked up again"
     assert any("before" in m["content"] for m in own(trace) if m["role"] == "tool")
 
 

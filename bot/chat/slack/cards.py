@@ -40,7 +40,7 @@ class Part:
 def parts(post: Post) -> tuple[Part, ...]:
     """The messages that show this post, in order; the last one carries the buttons."""
     if post.card is None:
-        return _parts(post.text, "", [*_prose(post.text), *context(post.receipt)], [])
+        return _parts(post.text, "", [*_prose(post.text), *context(post.receipt)], actions(post.buttons))
     card, text = post.card, post.text or post.card.title
     pieces = [*_full_title(card.title), *content(card), *context(post.receipt)]
     return _parts(text, card.title, pieces, actions(card.buttons))
