@@ -42,6 +42,8 @@ from tools.tool import Desk, Use
 
 TEXT_MAX = 12_000
 """Characters of one message that are read."""
+ENDING_MS = 500
+"""A stop that is pressed before its end is written waits so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Turns:
     async def anew(self, lease: Lease, click: Click) -> Sequence[Write]:
         """*Try again* on a stop: its message once more, as a run of its own, once."""
         run = await self.runs.get(click.approval)
+        if run is not None and run.status is RunStatus.RUNNING and run.last is not None:
+            raise Later(ENDING_MS, "the stop is said and not yet written")
         caller = await self.directory.caller(click.person)
         refusal = may_begin_anew(run, click.person, await self._latest(run)) if caller else Refusal(code="stranger")
         if run is None or refusal is not None:
@@ -234,8 +238,8 @@ class Turns:
         raise AssertionError("the loop ends with a final, a pause or a stop")
 
     async def _head(self, passage: Passage) -> tuple[list[str], Grounds]:
-        """Rules, day and person, then the conversation so far, without this run's own part of it: as JSON, in one
-        piece, because that is what every step sends. And what of it an answer may rest on."""
+        """Rules, day and person, then the conversation so far, without this run's own part of it: as JSON, in few
+        pieces, because that is what every step sends. And what of it an answer may rest on."""
         run, caller, recalled, now = passage.run, passage.caller, passage.recalled, self._local(passage.caller)
         cards = [(one.approval, one.tool) for one in recalled.waiting if one.run != run.id]
         manual = self.loop.style(run.trace).manual(self.loop.tools)
@@ -243,8 +247,8 @@ class Turns:
         facts, history = prompt.facts(caller.person, manager), recalled.history.sent(without=run.id)
         rules = prompt.system(caller, now, cards, manual, self.house)
         told = [self.house, *prompt.today(caller, now, cards), facts["content"]]
-        head = ",".join([*(json.dumps(one, ensure_ascii=False) for one in (rules, facts)), *history])
-        return [head], Grounds(told, history, self.directory.everyone)
+        head = [json.dumps(one, ensure_ascii=False) for one in (rules, facts)]
+        return [*head, *([",".join(history)] if history else [])], Grounds(told, history, self.directory.everyone)
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
         """Kept before it is shown: after a crash in between nobody is asked, and nothing looked up, once more."""

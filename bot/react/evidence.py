@@ -77,8 +77,8 @@ _NEAR = re.compile(
 )
 _OPEN = re.compile(
     r"[没未不尚等待]|(?<!申)请(?!假)|如果|要是|可以|可能|或|[再将会要吗呢?]|"
-    r"\b(?:not|never|no|if|once|when|until|unless|before|after|will|would|can|could|may|might|should|shall|please|"
-    r"again|waits?|waiting|needs?|want|let|do you|or)\b|n't\b",
+    r"\b(?:not|never|no|if|once|when|until|unless|(?<!day )(?:before|after)|will|would|can|could|may|"
+    r"might|should|shall|please|again|waits?|waiting|needs?|want|let|do you|or)\b|n't\b",
     re.I,
 )
 _CLAUSE = re.compile(r"(?<=[，,。;；!！?？\n])|(?<=\.)(?=\s)")
@@ -273,7 +273,9 @@ def _full(name: str) -> bool:
 
 def _stands(name: str, text: str) -> bool:
     """As words of their own, where words have ends."""
-    return name in text and (not name.isascii() or re.search(rf"(?<![a-z]){re.escape(name)}(?![a-z])", text) is not None)
+    if not name.isascii() or name not in text:
+        return name in text
+    return re.search(rf"(?<![a-z]){re.escape(name)}(?![a-z])", text) is not None
 
 
 def _who(names: Spellings) -> str:

@@ -77,16 +77,16 @@ class Limits:
     def left_s(self, trace: Trace) -> float:
         return self.active_s - trace.active_ms / 1000
 
-    def repeated(self, trace: Trace, fingerprint: str) -> bool:
-        """Counts a call with its result. True: tell the model that this was seen before. Raises `Halt` at the limit."""
-        trace.seen[fingerprint] = count = trace.seen.get(fingerprint, 0) + 1
-        if count >= self.same:
+    def count(self, trace: Trace, made: str) -> None:
+        """Counts a call with its result, as their fingerprint. Raises `Halt` at the limit."""
+        trace.seen[made] = trace.seen.get(made, 0) + 1
+        if trace.seen[made] >= self.same:
             raise Halt(Reason.REPETITION)
-        return count == self.same - 1
 
     def circling(self, trace: Trace, reply: str) -> None:
-        """Counts a reply, as the fingerprint of all its calls and results. Raises `Halt` after the second turn."""
-        trace.path = [*trace.path, reply][-2 * self.cycles :]
+        """Counts a reply, as the fingerprints of its calls and results; without any, it waits for a button and is news.
+        Raises `Halt` after the second turn."""
+        trace.path = [*trace.path, reply][-2 * self.cycles :] if reply else []
         for turn in range(2, self.cycles + 1):
             last = trace.path[-turn:]
             if len(set(last)) > 1 and trace.path[-2 * turn : -turn] == last:

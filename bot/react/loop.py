@@ -31,6 +31,7 @@ log = logs.get(__name__)
 
 OBSERVATION_MAX = 6_000
 """Characters of one observation in the prompt; tools page well below this."""
+AGAIN = "\n[system] You made this same call before, with this same result. Do something else or answer."
 DOUBT = (
     "Nothing seen in this conversation supports what follows; the person has not got your answer yet. Look it up, or "
     "answer again without it, or say plainly that you do not know. Not supported: "
@@ -228,7 +229,7 @@ class Loop:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
         trace.add(self.style(trace).asked(act))
         steps = tuple(_step(call, one, caller) for call, one in results)
-        paused, halt = list[Paused](), list[Halt]()
+        paused, halt, made = list[Paused](), list[Halt](), list[str]()
         for call, result in results:
             trace.called += 1
             trace.calls.append(call)
@@ -236,8 +237,10 @@ class Loop:
             if isinstance(result, Plan) and tool is not None:
                 paused.append(Paused(call, result, tool.gate, steps))
             elif not isinstance(result, Plan):
-                halt += self._observe(trace, call, result)
-        halt += self._circling(trace, results)
+                observation = written(result)
+                made.append(fingerprint(call.tool, {"args": call.args, "result": observation})[:16])
+                halt += self._observe(trace, call, result, observation, made[-1])
+        halt += _halted(lambda: self.limits.circling(trace, "" if paused else " ".join(made)))
         if halt:
             for one in paused:
                 self.settle(trace, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
@@ -304,33 +307,16 @@ class Loop:
             raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
         return await tool.prepare(use, args)
 
-    def _observe(self, trace: Trace, call: Call, result: Outcome | ToolError) -> list[Halt]:
-        """Writes the observation down and counts failures and repetition; what ends the run is given back."""
-        observation = written(result)
+    def _observe(
+        self, trace: Trace, call: Call, result: Outcome | ToolError, observation: str, made: str
+    ) -> list[Halt]:
+        """Writes the observation down and counts failures and repetition; what ends the run is given back. `made`:
+        fingerprint of call and result."""
         trace.failures = trace.failures + 1 if isinstance(result, ToolError) else 0
-        again = fingerprint(call.tool, {"args": call.args, "result": observation})[:16]
-        try:
-            if self.limits.repeated(trace, again):
-                observation += (
-                    "\n[system] You made this same call before, with this same result. Do something else or answer."
-                )
-        except Halt as halt:
-            return [halt]
-        finally:
-            trace.add(self.style(trace).observed(call.model_id, observation))
-        return []
-
-    def _circling(self, trace: Trace, results: Sequence[tuple[Call, Outcome | Plan | ToolError]]) -> list[Halt]:
-        """The same for replies that take turns. One that waits for a button is news."""
-        if any(isinstance(result, Plan) for _, result in results):
-            trace.path = []
-            return []
-        made = [{"tool": c.tool, "args": c.args, "result": written(r)} for c, r in results if not isinstance(r, Plan)]
-        try:
-            self.limits.circling(trace, fingerprint("", {"calls": made})[:12])
-        except Halt as halt:
-            return [halt]
-        return []
+        halt = _halted(lambda: self.limits.count(trace, made))
+        again = not halt and trace.seen[made] == self.limits.same - 1
+        trace.add(self.style(trace).observed(call.model_id, observation + (AGAIN if again else "")))
+        return halt
 
     def settle(self, trace: Trace, uid: str, status: CallStatus, observation: dict[str, Any]) -> bool:
         """Writes down how a gated call ended; False if it does not wait (any more)."""
@@ -341,6 +327,15 @@ class Loop:
                 trace.failures = 0
                 return True
         return False
+
+
+def _halted(check: Callable[[], None]) -> list[Halt]:
+    """What a check ends the run for: everything that the reply brought is written down first."""
+    try:
+        check()
+    except Halt as halt:
+        return [halt]
+    return []
 
 
 def _told(text: str) -> str:
