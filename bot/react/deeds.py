@@ -33,7 +33,7 @@ class Deed:
 DEEDS = (
     Deed(frozenset({"send_email"}), "发送|发出|发给|寄出|寄给|发了", "sent|e?-?mailed"),
     Deed(frozenset({"start_process", "resubmit_request"}), "提交|发起|递交", "submitted|resubmitted|started|filed"),
-    Deed(frozenset({"decide_task", "start_process"}), "批准|通过|同意", "approved|passed"),
+    Deed(frozenset({"decide_task", "start_process", "withdraw_request"}), "批准|通过|同意", "approved|passed"),
     Deed(frozenset({"decide_task"}), "驳回|拒绝|退回", "rejected|declined|returned"),
     Deed(frozenset({"withdraw_request"}), "撤回|撤销", "withdrawn|withdrew|revoking"),
     Deed(frozenset({"cancel_card", "withdraw_request", "end_absence"}), "取消", "cancell?ed"),

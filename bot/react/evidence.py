@@ -81,6 +81,10 @@ _OPEN = re.compile(
     r"might|should|shall|please|again|waits?|waiting|needs?|want|let|do you|or)\b|n't\b",
     re.I,
 )
+_EXAMPLES = re.compile(
+    r"(?:例如|比如|譬如|这样说|\bfor example\b|\bfor instance\b|\be\.g\.|\byou can say\b).*?(?=\n\s*\n|\Z)", re.I | re.S
+)
+"""What people could say is no claim, to the end of its paragraph."""
 _CLAUSE = re.compile(r"(?<=[，,。;；!！?？\n])|(?<=\.)(?=\s)")
 
 
@@ -118,7 +122,7 @@ def check(answer: str, sources: Iterable[str], today: date, people: Sequence[Spe
 
 def claimed(answer: str, today: date, people: Sequence[Spellings] = ()) -> Iterator[Claim]:
     """What an answer claims, each thing once."""
-    text, seen = _plain(answer), set[frozenset[str]]()
+    text, seen = _EXAMPLES.sub(";", _plain(answer)), set[frozenset[str]]()
     rest, exact = _cut(text)
     dated = (*_days(rest, today), *_near(text, today))
     for one in (*exact, *dated, *_amounts(_DAY.sub(" ", rest)), *_people(text, people)):

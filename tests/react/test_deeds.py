@@ -57,6 +57,7 @@ def test_questions_conditions_refusals_and_plans_claim_nothing(answer: str) -> N
         ("Your request was submitted.", "", "start_process"),
         ("L-0012 has been approved.", "request L-0012\nstatus approved", ""),
         ("L-0012 已通过。", "status approved", ""),
+        ("L-0001 was approved; its withdrawal waits for agreement.", "", "withdraw_request"),
         ("邮件已发送。", "系统记录：给 李四 发了邮件]", ""),
     ],
 )

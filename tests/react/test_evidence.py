@@ -60,6 +60,7 @@ def test_a_source_supports_a_claim_in_any_spelling(answer: str, source: str) -> 
         ("到 2026-12-04 为止", "从 2026-11-23 起", ("2026-12-04",)),
         ("It starts tomorrow", "on 2026-11-23", ("tomorrow",)),
         ("下周二开始", "下周一开始", ("下周二",)),
+        ("例如「报销 1500 元」。\n\n您的 L-0013 已提交", "", ("L-0013",)),
         ("L-0012, ¥5, Wang Wu and 2026-01-01", "", ("L-0012", "2026-01-01", "¥5", "Wang Wu")),
     ],
 )
@@ -80,6 +81,8 @@ def test_negative_control_what_no_source_has_is_named(answer: str, source: str, 
         "超过三天要二级审批，我们一块去吧。",
         "按 ISO-9001 和 GB-2312",
         "2027元旦放假吗",
+        "您可以这样说：\n• 报销 1500 元，审批人李四\n• 撤回 L-0003",
+        "Tell me what you need, for example: “expense 500 CNY, approver Li Si, on 2026-11-23”.",
         "Decision 5, Marks 3, may 5 people come?",
         "好的。",
         "",
@@ -92,7 +95,7 @@ def test_counts_ordinals_advice_and_questions_claim_nothing(answer: str) -> None
 PIECES = st.sampled_from(
     ["L-0012", "L-0012-1", "500", "元", "¥", "1,500.50", "三", "万", "十", "百", " ", "，", "-", "年", "月", "日",
      "2026", "11", "31", "02", "/", "明天", "下周", "一", "next ", "Monday", "Nov", " 3rd", "李四", "光", "Li ", "Si",
-     "k", ".", "\u200b", "０", "@", "a.b", "今天", "上个", "星期日"]
+     "例如", "\n\n", "k", ".", "\u200b", "０", "@", "a.b", "今天", "上个", "星期日"]
 )  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=80), st.lists(PIECES, max_size=14).map("".join))
 DAYS = st.dates()
