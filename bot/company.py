@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from bot.errors import SettingsWrong
+from bot.react.prompt import PERSONA
 from bot.settings import Settings
 from tools.library.folder import Handbook, HandbookWrong
 from tools.workflow.calendar import Calendar, read_calendar
@@ -52,6 +53,14 @@ def handbook_of(folder: Path | None) -> Handbook:
     except HandbookWrong as wrong:
         raise SettingsWrong(f"HANDBOOK_DIR: {wrong}") from wrong
     return handbook
+
+
+def persona_of(settings: Settings) -> str:
+    """The tone that the company wishes. Raises SettingsWrong."""
+    text = _text(settings.persona_file).strip()
+    if len(text) > PERSONA:
+        raise SettingsWrong(f"PERSONA_FILE: {len(text)} characters, at most {PERSONA}")
+    return text
 
 
 def _text(path: Path | None) -> str:

@@ -16,6 +16,7 @@ from bot.events import Channel, Click, Directory, Post
 from bot.gate import Gates
 from bot.outbox import Outbox
 from bot.pictures import Pictures
+from bot.policy import ANEW
 from bot.records import (
     WORK,
     Advise,
@@ -107,6 +108,8 @@ class Dispatch:
                 return await self.turns.message(lease, message)
             case Resume() as resume:
                 return await self.turns.resume(lease, resume)
+            case Pressed(click=click) if click.choice == ANEW:
+                return await self.turns.anew(lease, click)
             case Pressed(click=click):
                 return await self.gates.press(lease, click)
             case Notice() as notice:

@@ -98,6 +98,8 @@ class Post:
     """Written by code under an answer: what this run changed."""
     plain: bool = False
     """Nothing in the text is formatting: somebody's own words are in it."""
+    buttons: tuple[Button, ...] = ()
+    """Under an answer without a card."""
 
 
 @dataclass(frozen=True, slots=True)

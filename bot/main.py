@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -27,12 +28,12 @@ from bot.chat.slack.directory import SlackDirectory, read_facts
 from bot.chat.slack.inbound import Me
 from bot.chat.slack.outbound import SlackChannel
 from bot.commands import Commands
-from bot.company import calendar_of, handbook_of
+from bot.company import calendar_of, handbook_of, persona_of, policy_of
 from bot.dispatch import Dispatch
 from bot.door import Door
 from bot.ends import Ends
 from bot.engine import engine_of
-from bot.errors import SettingsWrong
+from bot.errors import CountersignError, SettingsWrong
 from bot.gate import Gates
 from bot.home import Homes
 from bot.intake import LaneIntake, OpenCards
@@ -40,10 +41,12 @@ from bot.openings import Openings
 from bot.outbox import Outbox, Timers
 from bot.outside import Outside, banner, outside_of
 from bot.pictures import Pictures
+from bot.react import prompt
 from bot.react.advice import Adviser
 from bot.react.guards import Limits as LoopLimits
 from bot.react.loop import Loop
 from bot.react.model import Model
+from bot.react.policies import policies
 from bot.react.probe import styles_of
 from bot.react.style import Style
 from bot.settings import Settings
@@ -64,6 +67,7 @@ from bot.worker import Worker
 from tools.catalog import TOOLS, offered
 from tools.mail import SmtpMailer
 from tools.tool import Desk
+from tools.workflow.engine import Engine
 
 log = logs.get(__name__)
 
@@ -149,7 +153,8 @@ async def assembled(
         ends = Ends(Board(chat, directory, _stand_ins(desk, tuning)), stores.approvals, stores.journal, tuning.now)
         gates = _gates(settings, tuning, stores, platform, desk, ends)
         styles = await _styles(settings, outside, stores, model)
-        turns = _turns(settings, tuning, stores, platform, desk, model, styles, door)
+        loop, house = _loop(settings, tuning, model, desk, styles), await _house(settings, engine)
+        turns = _turns(settings, tuning, stores, platform, desk, loop, house, door)
         outbox = Outbox(desk, directory, stores.lanes, stores.keys, tuning.today)
         timers = Timers(desk, tuning.today, tuning.tick_s)
         worker = Worker(
@@ -257,16 +262,8 @@ async def _styles(settings: Settings, outside: Outside, stores: Stores, model: M
 
 
 def _turns(
-    settings: Settings,
-    tuning: Tuning,
-    stores: Stores,
-    platform: Slack,
-    desk: Desk,
-    model: Model,
-    styles: Sequence[Style],
-    door: Door,
+    settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, loop: Loop, house: str, door: Door
 ) -> Turns:
-    tools = offered(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on")
     return Turns(
         chat=platform.chat,
         directory=platform.directory,
@@ -275,14 +272,27 @@ def _turns(
         runs=stores.runs,
         history=stores.history,
         journal=stores.journal,
-        loop=Loop(model, tools, LoopLimits(active_s=settings.run_seconds, reply_s=tuning.reply_s), styles=styles),
+        loop=loop,
         commands=Commands(desk, stores.history, settings.shown, tuning.today),
         steps=Steps(platform.chat, settings.steps),
         today=tuning.today,
         now=tuning.now,
+        house=house,
         door=door,
         down_ms=int(tuning.down_s * 1000),
     )
+
+
+def _loop(settings: Settings, tuning: Tuning, model: Model, desk: Desk, styles: Sequence[Style]) -> Loop:
+    tools = offered(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on")
+    limits = LoopLimits(active_s=settings.run_seconds, tokens=settings.run_tokens, reply_s=tuning.reply_s)
+    return Loop(model, tools, limits, styles=styles, passing=(CountersignError, RedisError))
+
+
+async def _house(settings: Settings, engine: Engine) -> str:
+    """As of the start: who approves what may change with a deployed process. The engine always knows."""
+    forms = [process.form for process in await engine.processes()]
+    return prompt.house(persona_of(settings), policies(forms, policy_of(settings, forms)))
 
 
 async def serve(settings: Settings) -> None:

@@ -6,7 +6,7 @@ whatever else they are; only then does it matter who the card is for.
 
 from __future__ import annotations
 
-from bot.records import Approval, ApprovalState, EffectState
+from bot.records import Approval, ApprovalState, EffectState, Run, RunStatus
 from tools.spec import Frozen, Gate
 
 RENEWALS = frozenset({"again"})
@@ -15,6 +15,9 @@ LOOKS = frozenset({"show"})
 """Presses that decide nothing: see the process."""
 RECOVERIES = frozenset({"retry", "redo", "happened"})
 """Presses on a card whose effect failed or is unknown."""
+
+ANEW = "anew"
+"""The press on a stop: the same message, begun anew."""
 
 
 class Refusal(Frozen):
@@ -36,6 +39,18 @@ def may_press(
     if choice in RECOVERIES:
         return _recovery(approval, person, choice, version)
     return _time(approval, choice, version, now_ms) or _authority(approval, person, standing)
+
+
+def may_begin_anew(run: Run | None, person: str, latest: str) -> Refusal | None:
+    """None if this person may have the message of this run tried again. `latest`: the run that the conversation has
+    ended with. Who has written something since, by another way, does not want it twice."""
+    if run is None or run.status is not RunStatus.STOPPED:
+        return Refusal(code="gone")
+    if run.anew:
+        return Refusal(code="anew_already")
+    if latest != run.id:
+        return Refusal(code="anew_stale")
+    return None if person == run.message.person else Refusal(code="not_writer")
 
 
 def _time(approval: Approval, choice: str, version: int, now_ms: int) -> Refusal | None:

@@ -96,7 +96,22 @@ class Trace(BaseModel):
     active_ms: int = 0
     """Running time; waiting for people does not count."""
     tokens_in: int = 0
+    tokens_cached: int = 0
+    """Of `tokens_in`, those that the endpoint knew from an earlier request."""
     tokens_out: int = 0
+    path: list[str] = []
+    """Fingerprints of the latest replies: the calls of each, with their results."""
+    doubted: bool = False
+    """The model was told what of its answer nothing supports."""
+    claimed: int = 0
+    """What the answer claims (`bot.react.evidence`): so many things,"""
+    supported: int = 0
+    """and of them so many that rest on something."""
+
+    @property
+    def evidence(self) -> float | None:
+        """Evidence accuracy: supported ÷ claimed; None for an answer that claims nothing."""
+        return self.supported / self.claimed if self.claimed else None
 
     def add(self, message: Mapping[str, Any]) -> None:
         self.messages.append(json.dumps(message, ensure_ascii=False))
@@ -114,6 +129,10 @@ class Last(Frozen):
 
     text: str
     stopped: str = ""
+    unverified: tuple[str, ...] = ()
+    """What of it nothing supports, as it says it."""
+    overclaims: bool = False
+    """It says that something was done which no result speaks of."""
 
 
 class Waiter(Frozen):
@@ -185,6 +204,8 @@ class Run(BaseModel):
     """The person knows that the model cannot be reached."""
     last: Last | None = None
     """How it ends, from before that is said."""
+    anew: str = ""
+    """Id of the press that had its message tried again."""
     stored: int = Field(default=0, exclude=True)
     """How many of its messages Redis has in a list beside the record."""
 

@@ -96,6 +96,9 @@ class Settings(BaseSettings):
     reads them, and a suggestion weighs a request against them. The local workspace has one of its own."""
     think_tool: Literal["off", "on"] = "off"
     """`on`: the model has a tool to write a thought down with, which has no effect; it stays in the run's record."""
+    persona_file: Path | None = None
+    """In which tone and language the bot answers, as a text (UTF-8), at most 2,000 characters. It changes no rule, and
+    nothing of what needs a button."""
     approval_ttl_hours: float = Field(default=72, gt=0)
     """How long a card waits; people are reminded at half time (hours)."""
     steps: Literal["replies", "plan", "quiet"] = "replies"
@@ -106,6 +109,8 @@ class Settings(BaseSettings):
     """How long a silent conversation is remembered (days)."""
     run_seconds: float = Field(default=180, gt=0)
     """Running time of one message; waiting for people does not count (s)."""
+    run_tokens: int = Field(default=200_000, ge=1_000)
+    """What one message may cost, in and out, as the model's endpoint counts (tokens)."""
     lease_seconds: float = Field(default=20, ge=0.5)
     """How soon another process takes over what a dead one was doing (s)."""
     concurrency: int = Field(default=64, ge=1)

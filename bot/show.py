@@ -96,10 +96,6 @@ def _subject(args: dict[str, Any]) -> str:
 
 def receipt(run: Run) -> str:
     """What this run changed, written by code from what happened: it contradicts a model that claims more."""
-    if not run.effects:
-        return say("receipt.nothing", run.language)
-    return say(
-        "receipt.changed",
-        run.language,
-        effects=" · ".join(literal(e.note, run.language) for e in run.effects),
-    )
+    effects = " · ".join(literal(one.note, run.language) for one in run.effects)
+    more = "_though" if run.last is not None and run.last.overclaims else ""
+    return say(f"receipt.{'changed' if effects else 'nothing'}{more}", run.language, effects=effects)

@@ -20,11 +20,13 @@ from bot import pictures
 from bot.commands import Commands
 from bot.door import Door
 from bot.errors import ChatFailed, ModelDown
-from bot.events import Channel, Directory, Message, Post, Slot
+from bot.events import Button, Channel, Click, Directory, Message, Post, Slot
 from bot.logs import bind
+from bot.policy import ANEW, Refusal, may_begin_anew
 from bot.react import prompt
+from bot.react.grounds import UNVERIFIED, Grounds
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
-from bot.records import Draw, Last, Resume, Run, RunStatus
+from bot.records import Draw, Last, Resume, Run, RunStatus, Wrote
 from bot.show import Steps, receipt
 from bot.store.approvals import ask_for
 from bot.store.history import Entry, History
@@ -40,6 +42,8 @@ from tools.tool import Desk, Use
 
 TEXT_MAX = 12_000
 """Characters of one message that are read."""
+ENDING_MS = 500
+"""A stop that is pressed before its end is written waits so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class Turns:
     """Aware UTC: the day that people mean."""
     now: Callable[[], datetime]
     """Aware UTC."""
+    house: str = ""
+    """What the company adds to the rules (`prompt.house`)."""
     door: Door = field(default_factory=Door)
     down_ms: int = 5_000
     """How long a message waits before an unreachable model is tried again."""
@@ -91,6 +97,36 @@ class Turns:
         if fresh:
             await self._checkpoint(passage, f"resume:{resume.uid}")
         return await self._through(passage)
+
+    async def anew(self, lease: Lease, click: Click) -> Sequence[Write]:
+        """*Try again* on a stop: its message once more, as a run of its own, once."""
+        run = await self.runs.get(click.approval)
+        if run is not None and run.status is RunStatus.RUNNING and run.last is not None:
+            raise Later(ENDING_MS, "the stop is said and not yet written")
+        caller = await self.directory.caller(click.person)
+        refusal = may_begin_anew(run, click.person, await self._latest(run)) if caller else Refusal(code="stranger")
+        if run is None or refusal is not None:
+            return await self._refused(click, refusal or Refusal(code="gone"))
+        if click.card is not None and run.last is not None:
+            with contextlib.suppress(ChatFailed):
+                text = f"{run.last.text}\n{say('stopped.anew', run.language)}"
+                await self.chat.edit(click.card, Post(text, receipt=receipt(run)))
+        run.anew = click.id
+        again = run.message.model_copy(update={"id": f"anew:{run.id}"})
+        put = Put(again.place.conversation, again.id, Wrote(message=again).model_dump_json())
+        return [*self.runs.saved(run), put, self._noted(again, "run.anew", run=run.id)]
+
+    async def _latest(self, run: Run | None) -> str:
+        """The run that the conversation has ended with."""
+        entries = (await self.history.load(run.message.place.conversation)).entries if run else []
+        return entries[-1].run if entries else ""
+
+    async def _refused(self, click: Click, refusal: Refusal) -> Sequence[Write]:
+        """Never silent: the person is told privately why."""
+        text = say(f"refused.{refusal.code}", await language_of(self.directory, click.person))
+        await self.chat.whisper(click.place, click.person, text)
+        who = {"person": click.person, "channel": click.place.channel}
+        return [self.journal.entry(click.approval, "run.refused", run=click.approval, text=refusal.code, **who)]
 
     async def give_up(self, item: Item, message: Message) -> Sequence[Write]:
         """A message that failed every time. A card that was proposed is still brought; otherwise its writer is told."""
@@ -179,33 +215,39 @@ class Turns:
         if run.last is not None:
             return await self._ended(passage, run.last, None)
         use = Use(self.desk, passage.caller, self._local(passage.caller))
-        head = self._head(passage)
+        head, grounds = await self._head(passage)
+        running = self.loop.run(run.id, head, run.trace, use, lease.stopped, grounds)
         try:
-            async with contextlib.aclosing(self.loop.run(run.id, head, run.trace, use, lease.stopped)) as events:
+            async with contextlib.aclosing(running) as events:
                 async for event in events:
                     match event:
                         case Stepped(steps):
                             await self._step(passage, steps)
                         case Paused():
                             return await self._pause(passage, event)
-                        case Final(text):
-                            return await self._end(passage, Last(text=text))
+                        case Final(text, unverified, overclaims):
+                            last = Last(text=text, unverified=unverified, overclaims=overclaims)
+                            return await self._end(passage, last)
                         case Stopped(reason):
-                            text = say(f"stopped.{reason.value}", run.language)
+                            undone = say("stopped.undone", run.language)
+                            text = say(f"stopped.{reason.value}", run.language, undone=undone)
                             return await self._end(passage, Last(text=text, stopped=reason.value))
         except ModelDown as down:
             await self._down(passage)
             raise Later(self.down_ms, str(down)) from down
         raise AssertionError("the loop ends with a final, a pause or a stop")
 
-    def _head(self, passage: Passage) -> list[str]:
-        """Rules, day and person, then the conversation so far, without this run's own part of it: as JSON, in one
-        piece, because that is what every step sends."""
-        run, caller, recalled = passage.run, passage.caller, passage.recalled
+    async def _head(self, passage: Passage) -> tuple[list[str], Grounds]:
+        """Rules, day and person, then the conversation so far, without this run's own part of it: as JSON, in few
+        pieces, because that is what every step sends. And what of it an answer may rest on."""
+        run, caller, recalled, now = passage.run, passage.caller, passage.recalled, self._local(passage.caller)
         cards = [(one.approval, one.tool) for one in recalled.waiting if one.run != run.id]
-        system = prompt.system(caller, self._local(caller), cards, self.loop.manual(run.trace))
-        rules = json.dumps(system, ensure_ascii=False)
-        return [",".join([rules, *recalled.history.sent(without=run.id)])]
+        manager = await self.directory.get(caller.person.manager) if caller.person.manager else None
+        facts, history = prompt.facts(caller.person, manager), recalled.history.sent(without=run.id)
+        rules = prompt.system(caller, now, cards, self.loop.manual(run.trace), self.house)
+        told = [self.house, *prompt.today(caller, now, cards), facts["content"]]
+        head = [json.dumps(one, ensure_ascii=False) for one in (rules, facts)]
+        return [*head, *([",".join(history)] if history else [])], Grounds(told, history, self.directory.everyone)
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
         """Kept before it is shown: after a crash in between nobody is asked, and nothing looked up, once more."""
@@ -247,19 +289,21 @@ class Turns:
     async def _ended(self, passage: Passage, last: Last, wait_ms: int | None) -> Sequence[Write]:
         run = passage.run
         await self.steps.flush(run, again=passage.again)
-        post, key = Post(last.text, receipt=receipt(run)), f"{run.id}:final"
-        await self.chat.post(run.message.place, post, key=key, again=passage.again, wait_ms=wait_ms)
+        key = f"{run.id}:final"
+        await self.chat.post(run.message.place, _last(run, last), key=key, again=passage.again, wait_ms=wait_ms)
         run.status = RunStatus.STOPPED if last.stopped else RunStatus.DONE
         spent = {
             "steps": run.trace.steps,
             "ms": run.trace.active_ms,
             "tokens_in": run.trace.tokens_in,
+            "cached": run.trace.tokens_cached,
             "tokens_out": run.trace.tokens_out,
             "malformed": run.trace.malformed,
+            **({"claimed": run.trace.claimed, "supported": run.trace.supported} if run.trace.claimed else {}),
         }
         return [
             *self.runs.saved(run),
-            self._remembered(run, last.text),
+            self._remembered(run, last.text + _unverified(last)),
             self._noted(
                 run.message,
                 "run.stopped" if last.stopped else "run.finished",
@@ -347,3 +391,17 @@ def _going(run: Run | None) -> Run | None:
 def _asked(run: Run) -> Entry:
     """What the person wrote, and how a model reads it."""
     return Entry(run.trace.messages[0], run.id, run.message.text)
+
+
+def _last(run: Run, last: Last) -> Post:
+    """The last word as people see it: what nothing supports is marked, and a stop can be tried again."""
+    text = last.text
+    if last.unverified:
+        text += "\n\n" + say("evidence.unverified", run.language, what=" · ".join(last.unverified))
+    anew = (Button(say("choice.retry", run.language), ANEW, run.id, 1),) if last.stopped else ()
+    return Post(text, receipt=receipt(run), buttons=anew)
+
+
+def _unverified(last: Last) -> str:
+    """The mark that a remembered answer keeps."""
+    return f"\n{UNVERIFIED}{' · '.join(last.unverified)}]" if last.unverified else ""

@@ -17,7 +17,7 @@ from bot.commands import Commands
 from bot.dispatch import Dispatch
 from bot.ends import Ends
 from bot.errors import ChatFailed
-from bot.events import Card, Click, Message, Place, Post, Ref
+from bot.events import Button, Card, Click, Message, Place, Post, Ref
 from bot.gate import Gates
 from bot.intake import OpenCards
 from bot.openings import Openings
@@ -146,6 +146,10 @@ class Wall:
     def keys(self, channel: str = DM.channel) -> list[str]:
         return [one.key for one in self.said if one.place.channel == channel]
 
+    def stops(self, channel: str = DM.channel) -> list[Button]:
+        """*Try again* on stops, oldest first."""
+        return [button for one in self.said if one.place.channel == channel for button in one.post.buttons]
+
     def cards(self, channel: str = DM.channel) -> list[Card]:
         """Cards that can be pressed now."""
         here = [one.post.card for one in self.said if one.place.channel == channel]
@@ -195,8 +199,10 @@ class Lab:
         display: Display = "replies",
         advice: Sequence[Scripted] | None = None,
         handbook: Path | None = None,
+        house: str = "",
     ) -> None:
-        """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked."""
+        """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
+        what the company adds to the rules."""
         self.keys, self.redis, self.edges = Keys(partitions=2), redis, Edges()
         self.wall, self.staff, self.mailer = Wall(self.edges), Staff(list(PEOPLE)), MemoryMailer()
         self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
@@ -219,7 +225,7 @@ class Lab:
             chat=self.wall, directory=self.staff, desk=self.desk, loop=Loop(self.model, tools),
             commands=Commands(self.desk, self.history, dict, self.today), steps=Steps(self.wall, display),
             keys=self.keys, runs=self.runs, history=self.history, journal=self.journal,
-            today=self.today, now=self.now, down_ms=0,
+            today=self.today, now=self.now, house=house, down_ms=0,
         )  # fmt: skip
         self.opinions = ScriptedModel(list(advice or ()))
         advising = Advising(Adviser(self.opinions), self.ends, self.staff)
@@ -253,6 +259,16 @@ class Lab:
         click = Click(
             id=id or f"{button.approval}.{button.version}.{choice}", approval=button.approval, version=button.version,
             choice=choice, person=person, place=DM, form=form, card=at,
+        )  # fmt: skip
+        await self.lanes.put(click.approval, click.id, Pressed(click=click).model_dump_json())
+
+    async def tries_again(self, button: Button, person: str = "U1", id: str = "again", place: Place = DM) -> None:
+        """A press on *Try again* of a stop."""
+        shown = [n for n, one in enumerate(self.wall.said) if button in one.post.buttons]
+        at = Ref(channel=place.channel, ts=str(shown[0])) if shown else None
+        click = Click(
+            id=id, approval=button.approval, version=button.version, choice=button.choice, person=person, place=place,
+            card=at,
         )  # fmt: skip
         await self.lanes.put(click.approval, click.id, Pressed(click=click).model_dump_json())
 

@@ -134,7 +134,8 @@ async def test_show_prints_a_whole_run(busy: Office, tmp_path: Path) -> None:
     assert end.code == 0, end
     head = end.out.splitlines()[0]
     assert run in head and "done" in head and ZHANG in head
-    told = ("报销 500 元", "start_process", "succeeded", "照您说的做", '"amount"', "card: A", "tokens", "effect.done")
+    told = ("报销 500 元", "start_process", "succeeded", "照您说的做", '"amount"', "card: A", "effect.done")
+    assert "tokens, 0 cached" in end.out
     for word in told:
         assert word in end.out, word
     other = await command(busy, tmp_path, "show", await run_of(busy, WANG))

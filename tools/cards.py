@@ -31,4 +31,5 @@ CANCEL_CARD = Tool(
     errors=advice("no_card"),
     example={"card": "A03k2j5d8f1g0h2"},
     run=run_cancel_card,
+    cached=False,
 )

@@ -75,3 +75,6 @@ class Tool:
     repeatable: bool = True
     """True: `run` with the same `Use.key` has one effect however often it is called. False: begun twice may be done
     twice."""
+    cached: bool = True
+    """Of a tool that only reads: asked the same again in the same run, before anything was changed, it would give the
+    same, so it is not asked. False: it does something, or what it gives does not keep for a run."""

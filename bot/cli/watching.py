@@ -84,7 +84,9 @@ def show(run_id: str) -> None:
                 typer.echo(harmless(f"  {call.uid}  {call.tool}  {call.status.value}  {args}"))
                 card = f"  card: {call.approval}" if call.approval else ""
                 typer.echo(harmless(f"      reason: {call.reason}{card}"))
-            typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {spent.tokens_in}+{spent.tokens_out} tokens")
+            tokens = f"{spent.tokens_in}+{spent.tokens_out} tokens, {spent.tokens_cached} cached"
+            supported = f", {spent.supported} of {spent.claimed} claims supported" if spent.claimed else ""
+            typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {tokens}{supported}")
             async for record in Journal(redis, keys).follow(since=found.created_ms - 60_000, run=run_id):
                 _line(record, as_json=False)
 

@@ -130,6 +130,7 @@ def _read(answer: Any) -> Reply:
         finish=_string(_field(first, "finish_reason")) or "stop",
         refusal=_string(_field(message, "refusal")),
         tokens_in=_count(_field(usage, "prompt_tokens")),
+        tokens_cached=_count(_field(_field(usage, "prompt_tokens_details"), "cached_tokens")),
         tokens_out=_count(_field(usage, "completion_tokens")),
     )
 

@@ -18,6 +18,7 @@ class Reason(StrEnum):
     STEPS = "steps"
     CALLS = "calls"
     TIME = "time"
+    TOKENS = "tokens"
     REPETITION = "repetition"
     FAILURES = "failures"
     MALFORMED = "malformed"
@@ -41,6 +42,8 @@ class Limits:
     calls: int = 20
     """Tool calls."""
     calls_per_reply: int = 8
+    tokens: int = 200_000
+    """In and out, of all replies of a run, as the endpoint counts them; one that counts none is held by the steps."""
     active_s: float = 180.0
     """Running time of a turn; waiting for people does not count."""
     reply_s: float = 60.0
@@ -49,6 +52,9 @@ class Limits:
     """Malformed replies answered with what was wrong, per step; one more ends the run."""
     same: int = 3
     """The same call with the same result, this often, ends the run; one time before, the model is told."""
+    cycles: int = 3
+    """Replies in turns (A B A B, A B C A B C: the same calls with the same results), at most so many to a turn, end the
+    run once the second turn is over; at its first repeated call the model was told."""
     failures: int = 5
     """Failed calls in a row."""
 
@@ -62,13 +68,27 @@ class Limits:
             raise Halt(Reason.FAILURES)
         if self.left_s(trace) <= 0:
             raise Halt(Reason.TIME)
+        self.check_tokens(trace)
+
+    def check_tokens(self, trace: Trace) -> None:
+        """Raises `Halt` when no further reply may be asked for."""
+        if trace.tokens_in + trace.tokens_out >= self.tokens:
+            raise Halt(Reason.TOKENS)
 
     def left_s(self, trace: Trace) -> float:
         return self.active_s - trace.active_ms / 1000
 
-    def repeated(self, trace: Trace, fingerprint: str) -> bool:
-        """Counts a call with its result. True: tell the model that this was seen before. Raises `Halt` at the limit."""
-        trace.seen[fingerprint] = count = trace.seen.get(fingerprint, 0) + 1
-        if count >= self.same:
+    def count(self, trace: Trace, made: str) -> None:
+        """Counts a call with its result, as their fingerprint. Raises `Halt` at the limit."""
+        trace.seen[made] = trace.seen.get(made, 0) + 1
+        if trace.seen[made] >= self.same:
             raise Halt(Reason.REPETITION)
-        return count == self.same - 1
+
+    def circling(self, trace: Trace, reply: str) -> None:
+        """Counts a reply, as the fingerprints of its calls and results; without any, it waits for a button and is news.
+        Raises `Halt` after the second turn."""
+        trace.path = [*trace.path, reply][-2 * self.cycles :] if reply else []
+        for turn in range(2, self.cycles + 1):
+            last = trace.path[-turn:]
+            if len(set(last)) > 1 and trace.path[-2 * turn : -turn] == last:
+                raise Halt(Reason.REPETITION)

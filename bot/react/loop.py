@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bot import logs
 from bot.cancel import Stop
-from bot.errors import ModelDown, ModelRefused
+from bot.errors import CountersignError, ModelDown, ModelRefused
 from bot.react.decision import Act, Answer, Decision, Malformed, Proposed, Withheld
+from bot.react.grounds import Grounds, shown
 from bot.react.guards import Halt, Limits, Reason
 from bot.react.model import Model
 from bot.react.style import Style
@@ -24,11 +27,18 @@ from bot.records import Call, CallStatus, Trace, fingerprint, fit
 from tools.spec import Gate, Note, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
 
+log = logs.get(__name__)
+
 OBSERVATION_MAX = 6_000
 """Characters of one observation in the prompt; tools page well below this."""
 GUESSED = (
     "The call of {tool}, which has consequences, was not written as it should be. Write it again: "
     "the tool's exact name, its arguments as one valid JSON object, and nothing behind it."
+)
+AGAIN = "\n[system] You made this same call before, with this same result. Do something else or answer."
+DOUBT = (
+    "Nothing seen in this conversation supports what follows; the person has not got your answer yet. Look it up, or "
+    "answer again without it, or say plainly that you do not know. Not supported: "
 )
 
 
@@ -50,6 +60,10 @@ class Stepped:
 @dataclass(frozen=True, slots=True)
 class Final:
     text: str
+    unverified: tuple[str, ...] = ()
+    """What of it nothing supports, although the model was told so."""
+    overclaims: bool = False
+    """It says that something was done which no result speaks of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,36 @@ class Stopped:
 Event = Stepped | Final | Paused | Stopped
 
 
+@dataclass(slots=True)
+class Reads:
+    """What was read since the run began, or went on after a button: asked the same, nothing is looked up again."""
+
+    known: dict[str, Outcome | Plan] = field(default_factory=dict)
+    locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """Of several calls in one reply that are the same, one looks it up."""
+
+    async def once(self, key: str, look: Callable[[], Awaitable[Outcome | Plan]]) -> Outcome | Plan:
+        """Raises what `look` raises; that is not kept."""
+        async with self.locks[key]:
+            if key not in self.known:
+                self.known[key] = await look()
+            return self.known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What a run goes through the loop with."""
+
+    run: str
+    """Its id."""
+    head: Sequence[str]
+    """Rules and history, as JSON: they precede the run's own messages."""
+    trace: Trace
+    use: Use
+    grounds: Grounds
+    reads: Reads = field(default_factory=Reads)
+
+
 @dataclass(frozen=True, slots=True)
 class Loop:
     model: Model
@@ -79,6 +123,8 @@ class Loop:
     """Seconds, monotonic."""
     styles: Sequence[Style] = (Native(),)
     """The first is that of fresh runs; the others are known for runs that were begun in them."""
+    passing: tuple[type[Exception], ...] = (CountersignError,)
+    """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
     extras: Mapping[str, str] = field(init=False, repr=False)
     """By style, what every request of every run has besides its messages."""
     manuals: Mapping[str, str] = field(init=False, repr=False)
@@ -97,13 +143,14 @@ class Loop:
         return self.manuals[self.style(trace).name]
 
     async def run(
-        self, run_id: str, head: Sequence[str], trace: Trace, use: Use, stopped: Stop
+        self, run_id: str, head: Sequence[str], trace: Trace, use: Use, stopped: Stop, grounds: Grounds | None = None
     ) -> AsyncGenerator[Event, None]:
-        """Goes on from `trace`; `head` (rules, history: as JSON) precedes the run's own messages.
-        `ModelDown` passes through."""
+        """Goes on from `trace`; `head` (rules, history: as JSON) precedes the run's own messages; `grounds`: what an
+        answer may rest on besides these. `ModelDown` passes through."""
+        way = Way(run_id, head, trace, use, grounds or Grounds())
         try:
             while True:
-                event = await self._step(run_id, head, trace, use, stopped)
+                event = await self._step(way, stopped)
                 yield event
                 if not isinstance(event, Stepped):
                     return
@@ -112,45 +159,66 @@ class Loop:
         except ModelRefused:
             yield Stopped(Reason.REFUSED)
 
-    async def _step(self, run_id: str, head: Sequence[str], trace: Trace, use: Use, stopped: Stop) -> Event:
+    async def _step(self, way: Way, stopped: Stop) -> Event:
+        trace = way.trace
         if stopped.is_set():
             raise Halt(Reason.USER)
         self.limits.check(trace)
         began, left = self.clock(), self.limits.left_s(trace)
         try:
             async with _unless(stopped, left):
-                decision = await self._think(head, trace)
-                if isinstance(decision, Act):
-                    return await self._act(run_id, trace, decision, use)
-            trace.add({"role": "assistant", "content": decision.text})
-            return Final(decision.text)
+                decision = await self._think(way)
+                grounded = decision if isinstance(decision, Act) else await self._grounded(way, decision)
+                if isinstance(grounded, Act):
+                    return await self._act(way, grounded)
+            trace.add({"role": "assistant", "content": grounded.text})
+            return grounded
         except ModelDown:
             began = self.clock()  # waiting for an endpoint that is away is not running time
             raise
         finally:
             trace.active_ms += int((self.clock() - began) * 1000)
 
-    async def _think(self, head: Sequence[str], trace: Trace) -> Act | Answer:
-        """One usable decision. What was wrong with a malformed reply is told in this request only, never stored."""
+    async def _think(self, way: Way, *more: str) -> Act | Answer:
+        """One usable decision. What was wrong with a malformed reply is told in this request only, never stored; so is
+        `more`."""
         wrong: list[str] = []
         for _ in range(self.limits.format_retries + 1):
-            decision = await self._ask([*head, *trace.messages, *wrong], trace)
+            decision = await self._ask([*way.head, *way.trace.messages, *more, *wrong], way.trace)
             if isinstance(decision, Withheld):
                 raise Halt(Reason.FILTERED)
             if not isinstance(decision, Malformed):
                 return decision
             if wrong and decision.prose:  # told once how to answer, and words again: they are the answer
                 return Answer(decision.prose)
-            trace.malformed += 1
-            told = f"[system] Your last reply could not be used: {decision.problem}"
-            wrong = [json.dumps({"role": "user", "content": told}, ensure_ascii=False)]
+            way.trace.malformed += 1
+            wrong = [_told(f"Your last reply could not be used: {decision.problem}")]
         raise Halt(Reason.MALFORMED)
+
+    async def _grounded(self, way: Way, answer: Answer) -> Act | Final:
+        """An answer, once it was seen what it rests on. The model is told once a run what rests on nothing; what it
+        then still says goes out marked. If it can say no more, its first answer does."""
+        trace, today = way.trace, way.use.now.date()
+        checked = await way.grounds.check(answer.text, trace, today)
+        if checked.unsupported and not trace.doubted:
+            trace.doubted = True
+            said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
+            with suppress(Halt, ModelRefused):
+                better = await self._think(way, said, _told(DOUBT + "; ".join(shown(checked.unsupported))))
+                if isinstance(better, Act):
+                    return better
+                answer, checked = better, await way.grounds.check(better.text, trace, today)
+        trace.claimed, trace.supported = checked.claimed, checked.claimed - len(checked.unsupported)
+        overclaims = way.grounds.overclaims(answer.text, trace)
+        return Final(answer.text, tuple(shown(checked.unsupported)), overclaims)
 
     async def _ask(self, messages: Sequence[str], trace: Trace) -> Decision:
         left = min(self.limits.reply_s, self.limits.left_s(trace))
         style = self.style(trace)
+        self.limits.check_tokens(trace)
         reply = await self.model.reply(messages, self.extras[style.name], timeout_s=max(left, 1.0))
         trace.tokens_in += reply.tokens_in
+        trace.tokens_cached += reply.tokens_cached
         trace.tokens_out += reply.tokens_out
         trace.style = style.name
         return self._sure(style.decide(reply, self.tools, most=self.limits.calls_per_reply))
@@ -163,19 +231,20 @@ class Loop:
                     return Malformed(GUESSED.format(tool=call.tool))
         return decision
 
-    async def _act(self, run_id: str, trace: Trace, act: Act, use: Use) -> Event:
+    async def _act(self, way: Way, act: Act) -> Event:
         """Runs what only reads, all at once; holds the first gated call for its button; refuses further ones."""
+        trace = way.trace
         if trace.called + len(act.proposed) > self.limits.calls:
             raise Halt(Reason.CALLS)
         trace.steps += 1
-        uids = [f"{run_id}:{trace.steps}:{index}" for index in range(len(act.proposed))]
+        uids = [f"{way.run}:{trace.steps}:{index}" for index in range(len(act.proposed))]
         gated = next((i for i, one in enumerate(act.proposed) if self._gated(one.tool)), None)
         calls = [
-            self._one(uid, one, use, held=gated is not None and i != gated)
+            self._one(way, uid, one, held=gated is not None and i != gated)
             for i, (uid, one) in enumerate(zip(uids, act.proposed, strict=True))
         ]
         results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
-        return self._observed(trace, act, results, use.caller.id)
+        return self._observed(trace, act, results, way.use.caller.id)
 
     def _observed(
         self, trace: Trace, act: Act, results: Sequence[tuple[Call, Outcome | Plan | ToolError]], caller: str
@@ -183,7 +252,7 @@ class Loop:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
         trace.add(self.style(trace).asked(act))
         steps = tuple(_step(call, one, caller) for call, one in results)
-        paused, halt = list[Paused](), list[Halt]()
+        paused, halt, made = list[Paused](), list[Halt](), list[str]()
         for call, result in results:
             trace.called += 1
             trace.calls.append(call)
@@ -191,7 +260,10 @@ class Loop:
             if isinstance(result, Plan) and tool is not None:
                 paused.append(Paused(call, result, tool.gate, steps))
             elif not isinstance(result, Plan):
-                halt += self._observe(trace, call, result)
+                observation = written(result)
+                made.append(fingerprint(call.tool, {"args": call.args, "result": observation})[:16])
+                halt += self._observe(trace, call, result, observation, made[-1])
+        halt += _halted(lambda: self.limits.circling(trace, "" if paused else " ".join(made)))
         if halt:
             for one in paused:
                 self.settle(trace, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
@@ -206,13 +278,21 @@ class Loop:
         return next((tool for tool in self.tools if tool.name == name), None)
 
     async def _one(
-        self, uid: str, proposed: Proposed, use: Use, *, held: bool
+        self, way: Way, uid: str, proposed: Proposed, *, held: bool
     ) -> tuple[Call, Outcome | Plan | ToolError]:
-        """One call: run if it reads, planned if it is gated. Errors are results."""
+        """One call: run if it reads, planned if it is gated. Errors are results, also those that no tool should have;
+        only `passing` passes."""
+        result: Outcome | Plan | ToolError
         try:
-            result = await self._run(proposed, use, held=held)
+            result = await self._read(way, proposed, held=held)
         except ToolError as error:
             result = error
+        except self.passing:
+            raise
+        except Exception as error:
+            # A tool's mistake is one observation, not the end of the run.
+            log.exception("tool.broken", tool=proposed.tool[:60], uid=uid)
+            result = ToolError("tool_failed", f"{proposed.tool[:60]} did not work ({type(error).__name__}).")
         status = CallStatus.AWAITING if isinstance(result, Plan) else CallStatus.SUCCEEDED
         status = CallStatus.FAILED if isinstance(result, ToolError) else status
         args = result.args if isinstance(result, Plan) else proposed.args
@@ -225,7 +305,18 @@ class Loop:
             model_id=proposed.model_id,
         ), result
 
-    async def _run(self, proposed: Proposed, use: Use, *, held: bool) -> Outcome | Plan | ToolError:
+    async def _read(self, way: Way, proposed: Proposed, *, held: bool) -> Outcome | Plan:
+        """The call, or what the same call gave in this run before anything could change. A tool that is not kept may
+        change what others read."""
+        tool = self._tool(proposed.tool)
+        if tool is not None and not tool.cached:
+            way.reads.known.clear()
+        if tool is None or tool.gate is not Gate.NONE or not tool.cached or not proposed.reason:
+            return await self._run(proposed, way.use, held=held)
+        key = fingerprint(proposed.tool, proposed.args)
+        return await way.reads.once(key, lambda: self._run(proposed, way.use, held=held))
+
+    async def _run(self, proposed: Proposed, use: Use, *, held: bool) -> Outcome | Plan:
         tool = self._tool(proposed.tool)
         if tool is None:
             names = ", ".join(tool.name for tool in self.tools)
@@ -239,21 +330,16 @@ class Loop:
             raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
         return await tool.prepare(use, args)
 
-    def _observe(self, trace: Trace, call: Call, result: Outcome | ToolError) -> list[Halt]:
-        """Writes the observation down and counts failures and repetition; what ends the run is given back."""
-        observation = written(result)
+    def _observe(
+        self, trace: Trace, call: Call, result: Outcome | ToolError, observation: str, made: str
+    ) -> list[Halt]:
+        """Writes the observation down and counts failures and repetition; what ends the run is given back. `made`:
+        fingerprint of call and result."""
         trace.failures = trace.failures + 1 if isinstance(result, ToolError) else 0
-        again = fingerprint(call.tool, {"args": call.args, "result": observation})[:16]
-        try:
-            if self.limits.repeated(trace, again):
-                observation += (
-                    "\n[system] You made this same call before, with this same result. Do something else or answer."
-                )
-        except Halt as halt:
-            return [halt]
-        finally:
-            trace.add(self.style(trace).observed(call.model_id, observation))
-        return []
+        halt = _halted(lambda: self.limits.count(trace, made))
+        again = not halt and trace.seen[made] == self.limits.same - 1
+        trace.add(self.style(trace).observed(call.model_id, observation + (AGAIN if again else "")))
+        return halt
 
     def settle(self, trace: Trace, uid: str, status: CallStatus, observation: dict[str, Any]) -> bool:
         """Writes down how a gated call ended; False if it does not wait (any more)."""
@@ -264,6 +350,20 @@ class Loop:
                 trace.failures = 0
                 return True
         return False
+
+
+def _halted(check: Callable[[], None]) -> list[Halt]:
+    """What a check ends the run for: everything that the reply brought is written down first."""
+    try:
+        check()
+    except Halt as halt:
+        return [halt]
+    return []
+
+
+def _told(text: str) -> str:
+    """A message of the loop itself, which nothing stores."""
+    return json.dumps({"role": "user", "content": f"[system] {text}"}, ensure_ascii=False)
 
 
 def written(result: Outcome | ToolError) -> str:

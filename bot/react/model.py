@@ -31,6 +31,8 @@ class Reply:
     refusal: str = ""
     """What the model says instead of an answer, where the endpoint keeps that apart."""
     tokens_in: int = 0
+    tokens_cached: int = 0
+    """Of `tokens_in`, those that the endpoint has kept from an earlier request."""
     tokens_out: int = 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
+from bot.policy import ANEW
 from bot.records import Approval, ApprovalState, CallStatus, EffectState, Run, RunStatus
 from tests.chaos.facts import Facts, Posted, lane_of
 from tests.chaos.people import Spoken
@@ -214,7 +215,7 @@ def cards(facts: Facts) -> Findings:
     approvals = {one.id: one for one in facts.approvals}
     shown: set[str] = set()
     for post in facts.posts:
-        for button in post.buttons[:1]:
+        for button in (one for one in post.buttons[:1] if one.choice != ANEW):
             one = approvals.get(button.approval)
             if one is None or not _waits(one):
                 yield f"a card with buttons is over: {_about(post, one)}"

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from bot.cancel import Stop
-from bot.errors import ModelDown, ModelRefused
+from bot.errors import ModelDown, ModelRefused, StoreDown
+from bot.react.grounds import Grounds
 from bot.react.guards import Limits, Reason
 from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
 from bot.react.model import RawCall, Reply, Scripted, ScriptedModel
@@ -34,7 +35,7 @@ class Pay(BaseModel):
 
 
 class Bench:
-    """Two reading tools and one gated, and a count of what really ran."""
+    """Two reading tools (of one nothing is kept) and one gated, and a count of what really ran."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
@@ -48,6 +49,12 @@ class Bench:
         self.ran.append(f"look {args.name}")
         if args.name == "nobody":
             raise ToolError("unknown_person", "There is nobody of that name.")
+        if args.name == "broken":
+            raise ZeroDivisionError
+        if args.name == "lost":
+            raise StoreDown("away")
+        if args.name == "for ever":
+            await asyncio.Event().wait()
         return Outcome(data={"found": args.name}, note=Note(key="result.people", params={"n": 1}))
 
     async def pay(self, use: Use, args: Pay) -> Outcome:
@@ -62,6 +69,7 @@ class Bench:
         card: dict[str, Any] = {"purpose": "p", "use_when": "u", "avoid_when": "a", "returns": "r", "errors": {}}
         return (
             Tool(name="look", args=Look, run=self.look, example={}, **card),
+            Tool(name="now", args=Look, run=self.look, cached=False, example={}, **card),
             Tool(
                 name="pay", args=Pay, stored=Pay, run=self.pay, prepare=self.plan, gate=Gate.CONFIRM, example={}, **card
             ),
@@ -82,13 +90,17 @@ def own(trace: Trace) -> list[dict[str, Any]]:
 
 
 async def play(
-    script: Sequence[Scripted], *, trace: Trace | None = None, limits: Limits | None = None
+    script: Sequence[Scripted],
+    *,
+    trace: Trace | None = None,
+    limits: Limits | None = None,
+    grounds: Grounds | None = None,
 ) -> tuple[list[Event], Bench, Trace, ScriptedModel]:
     bench, model = Bench(), ScriptedModel(list(script))
     trace = trace or Trace(messages=[json.dumps({"role": "user", "content": "hello"})])
     loop = Loop(model, bench.tools(), limits or Limits())
     use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    events = [event async for event in loop.run("R00", [], trace, use, Stop())]
+    events = [event async for event in loop.run("R00", [], trace, use, Stop(), grounds)]
     return events, bench, trace, model
 
 
@@ -177,7 +189,8 @@ async def test_errors_are_observations_and_no_person_is_asked(wrong: RawCall, co
 async def test_the_same_call_with_the_same_result_is_told_then_stopped() -> None:
     same = acts(call("look", name="Li"))
     events, bench, trace, _ = await play([same, same, same, same])
-    assert events[-1] == Stopped(Reason.REPETITION) and len(bench.ran) == 3
+    assert events[-1] == Stopped(Reason.REPETITION) and len(trace.calls) == 3
+    assert bench.ran == ["look Li"], "what is known is not looked up again"
     assert any("before" in m["content"] for m in own(trace) if m["role"] == "tool")
 
 

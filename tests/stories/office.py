@@ -30,6 +30,7 @@ from bot.local.workspace.workspace import Change, Setup, Workspace
 from bot.local.workspace.world import Person, read_world
 from bot.main import Bot, Tuning, assembled, connected
 from bot.outside import Outside
+from bot.policy import ANEW
 from bot.react.model import Model
 from bot.settings import Settings
 from bot.store.approvals import Approvals
@@ -203,8 +204,12 @@ class Office:
     # Cards
 
     def cards(self, channel: str) -> list[dict[str, Any]]:
-        """Messages of the bot with buttons that can be pressed now, oldest first."""
-        return [m for m in self.posts(channel) if list(buttons_of(m))]
+        """Messages of the bot with buttons that can be pressed now, oldest first; without stops."""
+        return [m for m in self.posts(channel) if any(one["action_id"] != f"cs:{ANEW}" for one in buttons_of(m))]
+
+    def stops(self, channel: str) -> list[dict[str, Any]]:
+        """Messages of the bot that offer to try again."""
+        return [m for m in self.posts(channel) if any(one["action_id"] == f"cs:{ANEW}" for one in buttons_of(m))]
 
     async def card(self, channel: str, having: str = "", count: int = 1) -> dict[str, Any]:
         """Waits for a card whose text has `having`; the newest."""

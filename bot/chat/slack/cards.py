@@ -41,7 +41,7 @@ def parts(post: Post) -> tuple[Part, ...]:
     """The messages that show this post, in order; the last one carries the buttons."""
     if post.card is None:
         said = _plain(post.text) if post.plain else _prose(post.text)
-        return _parts(post.text, "", [*said, *context(post.receipt)], [])
+        return _parts(post.text, "", [*said, *context(post.receipt)], actions(post.buttons))
     card, text = post.card, post.text or post.card.title
     pieces = [*_full_title(card.title), *content(card), *context(post.receipt)]
     return _parts(text, card.title, pieces, actions(card.buttons))

@@ -1,0 +1,47 @@
+"""Who approves what, in words for the model: from the policy rows of the forms and of the policy file. Guidance only:
+who decides a request the engine works out by itself, and the card shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tools.workflow.forms import Form
+from tools.workflow.policy import Row, Selector
+
+MOST = 3_000
+"""Characters; what is beyond is left out, and that is said."""
+
+
+def policies(forms: Iterable[Form], rows: Sequence[Row] = ()) -> str:
+    """`rows`: those of the policy file, which come first. Empty where no row says anything."""
+    lines = [line for form in forms for line in _of(form, [row for row in rows if row.process == form.key])]
+    kept = list[str]()
+    for line in lines:
+        if sum(map(len, kept)) + len(line) > MOST:
+            return "\n".join([*kept, "- (there are more rows than fit here)"])
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def _of(form: Form, rows: Sequence[Row]) -> list[str]:
+    labels = {field.name: field.label.en for field in form.fields} | {one.name: one.label.en for one in form.levels}
+    return [f"- {form.key}, {_row(row, labels)}" for row in (*rows, *form.policy)]
+
+
+def _row(row: Row, labels: dict[str, str]) -> str:
+    conditions = [f"for {row.department}"] if row.department else []
+    conditions += [f"if {row.when}"] if row.when else []
+    who = ", else ".join(_who(one) for one in row.who)
+    return " ".join([labels.get(row.level, row.level), *conditions]) + f": {who}"
+
+
+def _who(selector: Selector) -> str:
+    match selector.kind:
+        case "manager":
+            return f"the manager of {_who(selector.of)}" if selector.of else "the author's manager"
+        case "role":
+            return f"who has the role {selector.name}"
+        case "person":
+            return selector.name
+        case "field":
+            return f"whoever {selector.name} names"

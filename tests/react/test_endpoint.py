@@ -1,0 +1,38 @@
+"""What an endpoint says of its own figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.react.endpoint import open_model
+from bot.react.model import Reply
+from tests.stories.endpoint import Raw, endpoint
+
+
+async def answered(usage: Any) -> Reply:
+    body = {"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}], "usage": usage}
+    async with endpoint([Raw(body)]) as serving, open_model(serving.url, "key", "any") as model:
+        return await model.reply(['{"role":"user","content":"hi"}'], "", timeout_s=5)
+
+
+async def test_tokens_and_those_it_knew_already_are_read() -> None:
+    details = {"cached_tokens": 1_024, "audio_tokens": 0}
+    reply = await answered({"prompt_tokens": 1_200, "completion_tokens": 9, "prompt_tokens_details": details})
+    assert (reply.tokens_in, reply.tokens_cached, reply.tokens_out) == (1_200, 1_024, 9)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {},
+        {"prompt_tokens_details": None},
+        {"prompt_tokens_details": []},
+        {"prompt_tokens_details": {"cached_tokens": None}},
+        {"prompt_tokens_details": {"cached_tokens": "many"}},
+    ],
+)
+async def test_an_endpoint_that_does_not_say_has_kept_nothing(usage: Any) -> None:
+    assert (await answered(usage)).tokens_cached == 0

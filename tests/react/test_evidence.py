@@ -1,0 +1,126 @@
+"""What counts as a claim, in which spellings, and what a claim can rest on."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.react.evidence import check, claimed
+
+FRIDAY = date(2026, 11, 20)
+PEOPLE = (("张三", "Zhang San"), ("李四", "Li Si", "lisi"), ("李四光", "Li Siguang"), ("王五", "Wang Wu"), ("Will",))
+
+
+def unsupported(answer: str, *sources: str) -> tuple[str, ...]:
+    return check(answer, sources, FRIDAY, PEOPLE).unsupported
+
+
+@pytest.mark.parametrize(
+    ("answer", "source"),
+    [
+        ("申请 L-0012 在等李四", "L-0012-1 waits for Li Si"),
+        ("Ｌ－００１２ 已提交", "request l-0012"),
+        ("Request L‑0012.", "L-0012"),
+        ("一共 1,500.00 元", '"amount": "1500"'),
+        ("¥1500", "一千五百元"),
+        ("CNY 35,000", "报销，3.5万元"),
+        ("五百元", "500块"),
+        ("共500块钱", "报销差旅费，500元，审批人李四"),
+        ("1.5k USD", "1500"),
+        ("从 11月23日 开始", "2026-11-23"),
+        ("from November 23rd to 27 Nov 2026", "2026/11/23 2026年11月27日"),
+        ("2026-11-23 起", "下周一开始"),
+        ("2026-11-23 起", "starting next Monday"),
+        ("从明天开始休", "2026-11-21"),
+        ("on 2026-11-21", "off from tomorrow, please"),
+        ("十一月二十三日", "11月23号"),
+        ("starts the day after tomorrow", "2026-11-22"),
+        ("今天是 2026-11-20", ""),
+        ("Li Si decides", "李四"),
+        ("李四审批", "to lisi"),
+        ("write to LISI@example.com", "lisi@example.com"),
+    ],
+)
+def test_a_source_supports_a_claim_in_any_spelling(answer: str, source: str) -> None:
+    assert list(claimed(answer, FRIDAY, PEOPLE)), "it is one"
+    assert unsupported(answer, source) == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "source", "missing"),
+    [
+        ("L-0013 已提交", "L-0012 L-0130", ("L-0013",)),
+        ("任务 L-0012-2", "L-0012-1", ("L-0012-2",)),
+        ("审批人是王五", "审批人是李四", ("王五",)),
+        ("报销 5000 元", "报销 500 元，L-5000，2026-11-23", ("5000 元",)),
+        ("¥23", "2026-11-23", ("¥23",)),
+        ("到 2026-12-04 为止", "从 2026-11-23 起", ("2026-12-04",)),
+        ("It starts tomorrow", "on 2026-11-23", ("tomorrow",)),
+        ("下周二开始", "下周一开始", ("下周二",)),
+        ("例如「报销 1500 元」。\n\n您的 L-0013 已提交", "", ("L-0013",)),
+        ("L-0012, ¥5, Wang Wu and 2026-01-01", "", ("L-0012", "2026-01-01", "¥5", "Wang Wu")),
+    ],
+)
+def test_negative_control_what_no_source_has_is_named(answer: str, source: str, missing: tuple[str, ...]) -> None:
+    assert unsupported(answer, source) == missing
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "您有 3 项待办，第 2 项最急，还剩 8 天年假。",
+        "Step 3 of 12: 2 tasks, 10 days, 50 %.",
+        "如果明天还没有消息，可以催办。",
+        "要不要我明天再提醒您？",
+        "You can try again tomorrow.",
+        "I will ask.  Will you?",
+        "每周一开会，周五发工资。 Mondays.",
+        "超过三天要二级审批，我们一块去吧。",
+        "按 ISO-9001 和 GB-2312",
+        "2027元旦放假吗",
+        "您可以这样说：\n• 报销 1500 元，审批人李四\n• 撤回 L-0003",
+        "Tell me what you need, for example: “expense 500 CNY, approver Li Si, on 2026-11-23”.",
+        "Decision 5, Marks 3, may 5 people come?",
+        "好的。",
+        "",
+    ],
+)
+def test_counts_ordinals_advice_and_questions_claim_nothing(answer: str) -> None:
+    assert list(claimed(answer, FRIDAY, PEOPLE)) == []
+
+
+PIECES = st.sampled_from(
+    ["L-0012", "L-0012-1", "500", "元", "¥", "1,500.50", "三", "万", "十", "百", " ", "，", "-", "年", "月", "日",
+     "2026", "11", "31", "02", "/", "明天", "下周", "一", "next ", "Monday", "Nov", " 3rd", "李四", "光", "Li ", "Si",
+     "例如", "\n\n", "k", ".", "\u200b", "０", "@", "a.b", "今天", "上个", "星期日"]
+)  # fmt: skip
+TEXTS = st.one_of(st.text(max_size=80), st.lists(PIECES, max_size=14).map("".join))
+DAYS = st.dates()
+
+
+@given(TEXTS, TEXTS, DAYS)
+def test_whatever_is_written_nothing_breaks_and_the_figures_fit(answer: str, source: str, day: date) -> None:
+    checked = check(answer, [source], day, PEOPLE)
+    assert 0 <= len(checked.unsupported) <= checked.claimed
+
+
+@given(TEXTS, TEXTS, DAYS)
+def test_whatever_is_claimed_the_same_words_as_a_source_support_it(answer: str, other: str, day: date) -> None:
+    assert check(answer, [other, answer], day, PEOPLE).unsupported == ()
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_another_source_never_makes_a_claim_unsupported(answer: str, source: str, other: str) -> None:
+    before = set(check(answer, [source], FRIDAY, PEOPLE).unsupported)
+    assert set(check(answer, [source, other], FRIDAY, PEOPLE).unsupported) <= before
+
+
+def test_sources_are_not_read_where_nothing_is_claimed() -> None:
+    def never() -> object:
+        raise AssertionError
+        yield
+
+    assert check("好的。", never(), FRIDAY).claimed == 0  # type: ignore[arg-type]
