@@ -140,7 +140,7 @@ class Gates:
             choice = cards.choice_of(approval.plan, approval.choice)
             args = fit(tool.stored, _merged(approval, choice, approval.form))
             await lease.sure()
-            outcome = await tool.run(self._use(presser, approval.key), args)
+            outcome = await tool.run(self._use(presser, _key(tool, approval)), args)
         except ToolError as error:
             return _failed(approval, error.note, error.text)
         except EffectUnknown:
@@ -278,6 +278,11 @@ def _with_copy(approval: Approval, click: Click, standing: frozenset[str]) -> Ap
     if reader not in concerned or click.card.channel != (approval.place or click.place).channel:
         return approval
     return approval.model_copy(update={"refs": ((reader, click.card), *approval.refs)})
+
+
+def _key(tool: Tool, approval: Approval) -> str:
+    """The idempotency key. What may be repeated is, done again, the same effect; what may not is another one."""
+    return approval.key if tool.repeatable else approval.try_key
 
 
 def _begun(approval: Approval) -> Approval:

@@ -267,10 +267,14 @@ class Approval(Frozen):
 
     @property
     def key(self) -> str:
-        """Idempotency key of the effect: what one person has decided about what was shown. Tried again, or done again
-        when nobody knows whether it happened, it is the same effect and happens once."""
+        """Names the effect: what one person has decided about what was shown, however often it is tried."""
         decided = [self.id, self.sha, self.by, self.choice, self.form]
         return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
+
+    @property
+    def try_key(self) -> str:
+        """Names this one try."""
+        return f"{self.key}:{self.tries}"
 
     @property
     def owner(self) -> str:

@@ -184,17 +184,13 @@ def mails(facts: Facts) -> Findings:
         if one.tool == "send_email":
             ids = [message_id_of(key) for key in _keys(one)]
             known.update(ids)
-            yield from _arrived(one, sum(arrived[id] for id in ids), arrived[message_id_of(one.key)])
+            yield from _arrived(one, sum(arrived[id] for id in ids), arrived[message_id_of(one.try_key)])
     yield from (f"nobody pressed for the mail {id}" for id in arrived if id not in known)
 
 
 def _keys(approval: Approval) -> list[str]:
     """The idempotency keys of its tries so far, oldest first."""
-    versions = range(1, approval.version + 1)
-    tries = range(1, approval.tries + 1)
-    return list(
-        dict.fromkeys(approval.model_copy(update={"version": v, "tries": t}).key for t in tries for v in versions)
-    )
+    return [approval.model_copy(update={"tries": n}).try_key for n in range(1, approval.tries + 1)]
 
 
 def _arrived(approval: Approval, times: int, last: int) -> Findings:
