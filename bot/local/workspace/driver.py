@@ -151,7 +151,7 @@ class Driver:
     def view(self, user: str) -> Json | None:
         return views.top_view(self.ws, user)
 
-    async def until(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:
+    async def until(self, predicate: Callable[[], T], timeout: float = 20.0) -> T:
         """Wait until the predicate is true, looking again at every change; its value. `TimeoutError` tells what is
         there instead."""
         deadline = asyncio.get_running_loop().time() + timeout
