@@ -28,9 +28,14 @@ async def run_calculate(use: Use, args: Calculate) -> Outcome:
     result = compute(args.expression)
     rounding = {} if result.exact else {"rounding": f"half up, to {SHOWN} significant digits"}
     data: dict[str, Any] = {"result": result.text, "exact": result.exact, **rounding}
-    said = " ".join(args.expression.split())
+    said = shown(args.expression)
     params = {"sum": said if len(said) <= SAID else said[: SAID - 1] + "…", "result": result.text}
     return Outcome(data=data, note=Note(key="result.sum" if result.exact else "result.sum_rounded", params=params))
+
+
+def shown(expression: str) -> str:
+    """A sum as people write it: a `*` would be formatting."""
+    return " ".join(expression.split()).replace("*", "×")
 
 
 CALCULATE = Tool(

@@ -439,7 +439,7 @@ def test_what_the_handbook_does_not_say_is_not_made_up() -> None:
 def test_a_sum_is_computed_by_the_tool(text: str, expression: str) -> None:
     talk = Talk()
     assert called(talk.say(text)) == ("calculate", {"expression": expression})
-    assert talk.observe({"result": "9336", "exact": True}).content == f"{expression} = 9336"
+    assert talk.observe({"result": "9336", "exact": True}).content == expression.replace("*", "×") + " = 9336"
 
 
 @pytest.mark.parametrize(
@@ -634,3 +634,9 @@ async def test_a_slow_model_answers_late() -> None:
         answer = await client.post("/v1/chat/completions", json={"messages": [user("hello")]})
         assert answer.status == 200
         assert asyncio.get_running_loop().time() - began >= 0.09
+
+
+def test_a_second_approver_is_no_reason() -> None:
+    talk = Talk()
+    _, args = called(talk.say("我肚子疼，从明天起请5天假，审批人李四，第二级审批人王五"))
+    assert args["form"]["reason"] == "我肚子疼"

@@ -17,7 +17,7 @@ UNCHANGED = {ZHANG: "没有做任何改动", ZHAO: "nothing was changed"}
         (ZHANG, "住宿标准", "600 元", "出处：expense.zh.md，报销制度 › 住宿标准"),
         (ZHAO, "how many days notice do I have to give?", "10 working days before", "Source: leave.en.md"),
         (ZHAO, "what is the hotel limit in Shanghai?", "600 CNY", "Source: expense.en.md, Expense rules › Hotel"),
-        (ZHANG, "750*12+0.5*8*12*7 是多少？", "750*12+0.5*8*12*7 = 9336", ""),
+        (ZHANG, "750*12+0.5*8*12*7 是多少？", "750×12+0.5×8×12×7 = 9336", ""),
         (ZHANG, "十月有几个工作日？", "18 个工作日", ""),
     ],
 )

@@ -73,7 +73,7 @@ async def test_four_operations_in_one_call(redis: Redis) -> None:
     await lab.says("750 × 12 + 0.5 × 8 × 12 × 7 是多少？")
     await lab.work()
     assert lab.wall.texts()[-1] == "一共 9336。"
-    assert "750*12 + 0.5*8*12*7 = 9336" in "\n".join(lab.wall.texts())
+    assert "750×12 + 0.5×8×12×7 = 9336" in "\n".join(lab.wall.texts())
 
 
 async def test_and_in_four(redis: Redis) -> None:

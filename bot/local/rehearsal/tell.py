@@ -10,6 +10,7 @@ from typing import Any
 from bot.local.rehearsal.reply import Reply
 from bot.local.rehearsal.scene import Scene
 from bot.texts import say, sentences
+from tools.arithmetic import shown
 
 TOLD = 800
 """Characters of a section of the handbook that are told."""
@@ -180,7 +181,7 @@ def rule(scene: Scene, data: Mapping[str, Any]) -> str:
 
 
 def computed(scene: Scene, data: Mapping[str, Any]) -> str:
-    expression = scene.last.args.get("expression", "") if scene.last else ""
+    expression = shown(str(scene.last.args.get("expression", ""))) if scene.last else ""
     return said(scene, "sum" if data.get("exact") else "sum_rounded", sum=expression, result=data.get("result", ""))
 
 

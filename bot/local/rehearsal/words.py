@@ -54,7 +54,7 @@ SPAN = either("到", "至", r"\b(?:to|until|till|through)\b", "[–—~]", r"\s-
 AFTERNOON = either("下午", "afternoon", r"\bpm\b")
 
 APPROVER = either(
-    r"审批人\s*(?:是|为|[:：])?\s*([^\s，,。;；]+)",
+    r"(?:第?[一二两三]级)?审批人\s*(?:是|为|[:：])?\s*([^\s，,。;；]+)",
     r"由\s*([^\s，,。;；]{1,12}?)\s*(?:来)?审批",
     r"\bapprover(?:\s+is)?\s*:?\s+([^,.;，。；\n]+)",
 )
