@@ -59,12 +59,8 @@ class Outbox:
             raise
         except Exception:  # one event that cannot be read must not stop the others
             log.exception("outbox.set_aside", kind=event.kind, id=event.id)
-            await self._aside(event)
-
-    async def _aside(self, event: OutboxEvent) -> None:
-        lane = f"news:{event.id}"
-        put = Put(lane, lane, News(event=event).model_dump_json())
-        await apply(self.lanes.redis, self.keys, self.keys.partition(lane), [put])
+            lane = f"news:{event.id}"
+            await self._put(lane, lane, News(event=event))
 
     async def bring(self, event: OutboxEvent) -> None:
         """One announcement to the lanes of those whom it concerns."""
@@ -104,7 +100,7 @@ class Outbox:
             return
         gate, card = Gate.CONFIRM if kind is Kind.REVISE else Gate.APPROVE, task_card(self.keys, task)
         ask = Ask(approval=card, tool=TASK, gate=gate, plan=plan, caller="", place=None, word=word)
-        await self._put(card, event, ask)
+        await self._put(card, event.id, ask)
 
     async def _mails(self, event: OutboxEvent) -> None:
         """The mails that a process proposes: its author sees each, and sends it, edits it or does not."""
@@ -126,7 +122,7 @@ class Outbox:
         id = f"{event.id}:{mail.to}"
         card = self.keys.derived("A", self.keys.partition(id), id)
         ask = Ask(approval=card, tool="send_email", gate=Gate.CONFIRM, plan=plan, caller="", place=None)
-        await self._put(card, event, ask)
+        await self._put(card, event.id, ask)
 
     async def _reader(self, event: OutboxEvent) -> Caller | None:
         """The assignee, or, if they have left, who stands in for them."""
@@ -145,7 +141,7 @@ class Outbox:
     async def _close(self, event: OutboxEvent) -> None:
         by, card = event.data.get("by", ""), task_card(self.keys, event.data["task"])
         person = "" if by.startswith(SYSTEM) else by
-        await self._put(card, event, Close(approval=card, by=person, why=event.data.get("why", "")))
+        await self._put(card, event.id, Close(approval=card, by=person, why=event.data.get("why", "")))
 
     # Words
 
@@ -171,11 +167,11 @@ class Outbox:
 
     async def _notice(self, event: OutboxEvent, note: Note, person: str = "") -> None:
         notice = Notice(person=person or event.data["person"], note=note)
-        await self._put(f"notice:{notice.person}", event, notice)
+        await self._put(f"notice:{notice.person}", event.id, notice)
 
-    async def _put(self, lane: str, event: OutboxEvent, work: Ask | Close | Notice) -> None:
+    async def _put(self, lane: str, id: str, work: Ask | Close | Notice | News) -> None:
         """Into a lane, once; unlike a person's message never refused because the lane is full."""
-        put = Put(lane, event.id, work.model_dump_json())
+        put = Put(lane, id, work.model_dump_json())
         await apply(self.lanes.redis, self.keys, self.keys.partition(lane), [put])
 
 

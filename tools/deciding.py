@@ -11,13 +11,13 @@ from tools.names import name_of, names_of
 from tools.plans import changed, gathered, named_as_in_dialog, passed
 from tools.spec import Frozen, Outcome, ToolError
 from tools.tool import Use
+from tools.workflow.authority import MOST_ADDED
 from tools.workflow.commands import AddSign, Decide, Transfer, Where
 from tools.workflow.engine import Moved
 from tools.workflow.graph import Mode
 from tools.workflow.state import Decision, Kind
 
 MAX_OPINION = 1000
-MOST_PEOPLE = 20
 Doing = Decision | Literal["transfer", "add_sign"]
 WORDS: dict[str, str] = {
     "approve": "approved",
@@ -38,7 +38,7 @@ def _several(people: Any) -> Any:
     return [p.strip() for p in re.split("[,，、;；]", people) if p.strip()] if isinstance(people, str) else people
 
 
-People = Annotated[tuple[str, ...], Field(max_length=MOST_PEOPLE), BeforeValidator(_several)]
+People = Annotated[tuple[str, ...], Field(max_length=MOST_ADDED), BeforeValidator(_several)]
 
 
 class DecideStored(Frozen):

@@ -79,7 +79,8 @@ async def prepare_decide(use: Use, args: DecideTask) -> Plan:
     if assigned.task.kind is Kind.REVISE and assigned.task.open:
         text = f"{assigned.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned.request.id)
-    return await _card(use, assigned, (args.draft or args.opinion) if await _decides(use, assigned.task) else "")
+    draft = args.draft or args.opinion
+    return await _card(use, assigned, draft if draft and await _decides(use, assigned.task) else "")
 
 
 async def _decides(use: Use, task: Task) -> bool:

@@ -33,7 +33,7 @@ from tools.workflow.commands import (
     Withdraw,
 )
 from tools.workflow.completing import Completing
-from tools.workflow.engine import Act, Assigned, Moved, Todo
+from tools.workflow.engine import Act, Assigned, Moved, Todo, where
 from tools.workflow.graph import Definition, DefinitionRefused
 from tools.workflow.machine import apply
 from tools.workflow.migration import refuse_migration
@@ -390,17 +390,5 @@ def _assigned(request: Request | None, task_id: str) -> Assigned:
 
 
 def _moved(applied: Applied) -> Moved:
-    request, command = applied.request, applied.event.command
-    decided = command if isinstance(command, Decide) else None
-    return Moved(
-        request=request.id,
-        status=request.status,
-        waits_for=request.waits_for,
-        rule=request.rule,
-        days=request.filled.days,
-        task=getattr(command, "task", ""),
-        by=command.actor,
-        on_behalf=applied.event.on_behalf if isinstance(command, TaskCommand) else "",
-        decision=decided.decision.value if decided else "",
-        opinion=decided.opinion.strip() if decided else "",
-    )
+    command = applied.event.command
+    return where(applied.request, command, applied.event.on_behalf if isinstance(command, TaskCommand) else "")

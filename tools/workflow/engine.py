@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
-from tools.workflow.commands import AddSign, Cc, Comment, Decide, Event, Transfer, Urge, Withdraw
+from tools.workflow.commands import AddSign, Cc, Command, Comment, Decide, Event, Transfer, Urge, Withdraw
 from tools.workflow.process import Process
 from tools.workflow.state import Delegation, Filled, Lean, Request, Status, Task
 from tools.workflow.store import OutboxEvent
@@ -39,6 +39,23 @@ class Moved(Lean):
     """Person id of who was stood in for, or empty."""
     decision: str = ""
     opinion: str = ""
+
+
+def where(request: Request, command: Command | None, on_behalf: str = "") -> Moved:
+    """Where a request stands after a command; None: after one that nobody knows any more."""
+    decide = command if isinstance(command, Decide) else None
+    return Moved(
+        request=request.id,
+        status=request.status,
+        waits_for=request.waits_for,
+        rule=request.rule,
+        days=request.filled.days,
+        task=getattr(command, "task", ""),
+        by=command.actor if command else "",
+        on_behalf=on_behalf,
+        decision=decide.decision.value if decide else "",
+        opinion=decide.opinion.strip() if decide else "",
+    )
 
 
 @dataclass(frozen=True, slots=True)

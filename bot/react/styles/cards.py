@@ -9,6 +9,13 @@ from typing import Any
 from tools.tool import Tool
 
 
+def manual(form: str, tools: Sequence[Tool]) -> str:
+    """How to reply, told by the first example there is (in the place of `NAME` and `INPUT`), and the tools."""
+    name, example = next(((tool.name, tool.example) for tool in tools if tool.example), ("…", {}))
+    told = form.replace("NAME", name).replace("INPUT", json.dumps(dict(example), ensure_ascii=False))
+    return told + cards(tools)
+
+
 def cards(tools: Sequence[Tool]) -> str:
     return "\n\n".join("\n".join(_lines(tool)) for tool in tools)
 

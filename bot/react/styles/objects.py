@@ -11,10 +11,10 @@ from typing import Any
 from bot.react.decision import Act, Answer, Decision, Malformed, Proposed
 from bot.react.model import Reply
 from bot.react.styles.calls import NAME_MAX, Input, arguments, fitted, known, none_at_all, proposed
-from bot.react.styles.cards import cards
+from bot.react.styles.cards import manual
 from bot.react.styles.labels import LABEL, OBSERVED
 from bot.react.styles.payload import Payload, Unreadable, extent, read
-from bot.react.styles.whole import EMPTY, UNCLOSED, sentence, unthought, unusable
+from bot.react.styles.whole import sentence, written
 from tools.tool import Tool
 
 CALL, FINAL = ("tool_call", "tool", "action", "function", "call"), ("final", "final_answer", "answer")
@@ -55,16 +55,12 @@ class Json:
         return '"response_format":{"type":"json_object"}' if self.mode else ""
 
     def manual(self, tools: Sequence[Tool]) -> str:
-        name, example = next(((tool.name, tool.example) for tool in tools if tool.example), ("…", {}))
-        form = MANUAL.replace("NAME", name).replace("INPUT", json.dumps(dict(example), ensure_ascii=False))
-        return form + cards(tools)
+        return manual(MANUAL, tools)
 
     def decide(self, reply: Reply, tools: Sequence[Tool], *, most: int) -> Decision:
-        if (decision := unusable(reply)) is not None:
-            return decision
-        text = unthought(reply.text, OBSERVED)
-        if not text:
-            return UNCLOSED if text is None else EMPTY
+        text = written(reply, OBSERVED)
+        if not isinstance(text, str):
+            return text
         try:
             return _first(list(_payloads(text)), text, tools, most)
         except Unreadable as error:

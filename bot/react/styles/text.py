@@ -15,11 +15,11 @@ from typing import Any
 from bot.react.decision import Act, Answer, Decision, Malformed
 from bot.react.model import Reply
 from bot.react.styles.calls import NAME_MAX, Input, arguments, known, none_at_all, proposed, unfenced, unquoted
-from bot.react.styles.cards import cards
+from bot.react.styles.cards import manual
 from bot.react.styles.labels import LABEL, OBSERVED, Part, parts
 from bot.react.styles.objects import decided
 from bot.react.styles.payload import Unreadable, extent, read
-from bot.react.styles.whole import EMPTY, UNCLOSED, sentence, unthought, unusable
+from bot.react.styles.whole import sentence, written
 from tools.tool import Tool
 
 STOPS = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
@@ -72,16 +72,12 @@ class Text:
         return f'"stop":{json.dumps(STOPS, ensure_ascii=False)}'
 
     def manual(self, tools: Sequence[Tool]) -> str:
-        name, example = next(((tool.name, tool.example) for tool in tools if tool.example), ("…", {}))
-        form = MANUAL.replace("NAME", name).replace("INPUT", json.dumps(dict(example), ensure_ascii=False))
-        return form + cards(tools)
+        return manual(MANUAL, tools)
 
     def decide(self, reply: Reply, tools: Sequence[Tool], *, most: int) -> Decision:
-        if (decision := unusable(reply)) is not None:
-            return decision
-        text = unthought(reply.text, OBSERVED)
-        if not text:
-            return UNCLOSED if text is None else EMPTY
+        text = written(reply, OBSERVED)
+        if not isinstance(text, str):
+            return text
         try:
             return _decision(_opened(text), tools)
         except Unreadable as error:

@@ -43,6 +43,16 @@ def unthought(text: str, ends: re.Pattern[str] | None = None) -> str | None:
     return None if _OPENED.search(text) else text.strip()
 
 
+def written(reply: Reply, ends: re.Pattern[str]) -> str | Decision:
+    """What there is to read in a reply that says everything in words, else what becomes of it."""
+    if (decision := unusable(reply)) is not None:
+        return decision
+    text = unthought(reply.text, ends)
+    if not text:
+        return UNCLOSED if text is None else EMPTY
+    return text
+
+
 def sentence(text: str) -> str:
     """The first sentence, on one line."""
     first = next((one for one in _END.split(text) if one.strip()), "")

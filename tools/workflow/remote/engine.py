@@ -22,7 +22,7 @@ from tools.spec import EffectUnknown, ToolError
 from tools.workflow.authority import refuse_unseen
 from tools.workflow.commands import AddSign, Cc, Comment, Decide, Event, Notice, Transfer, Urge, Withdraw
 from tools.workflow.completing import Completing, Lists
-from tools.workflow.engine import Act, Assigned, Moved, Todo
+from tools.workflow.engine import Act, Assigned, Moved, Todo, where
 from tools.workflow.machine import apply
 from tools.workflow.moving import Applied
 from tools.workflow.process import Process
@@ -126,7 +126,7 @@ class RemoteEngine:
 
     async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> Moved:
         command, applied = await self._allowed(await self._concerned(command), command, now, form)
-        return _moved(applied.request, command)
+        return where(applied.request, command)
 
     async def task(self, task_id: str) -> Assigned:
         found = await self._reader.of_task(task_id)
@@ -266,7 +266,7 @@ class RemoteEngine:
     async def _done(self, key: str, found: Found, command: Act | None = None) -> Moved:
         while found.request.running and not found.request.open_tasks and await self._servant.serve():
             found = await self._settled(self._reader.again(found.instance))
-        moved = _moved(found.request, command)
+        moved = where(found.request, command)
         await self._marks.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
         self._announcer.look()
         return moved
@@ -303,21 +303,6 @@ class Known:
     async def away(self, person: str) -> tuple[Delegation, ...]:
         """Standing in is for the embedded engine only."""
         return ()
-
-
-def _moved(request: Request, command: Act | None) -> Moved:
-    decide = command if isinstance(command, Decide) else None
-    return Moved(
-        request=request.id,
-        status=request.status,
-        waits_for=request.waits_for,
-        rule=request.rule,
-        days=request.filled.days,
-        task=getattr(command, "task", ""),
-        by=command.actor if command else "",
-        decision=decide.decision.value if decide else "",
-        opinion=decide.opinion.strip() if decide else "",
-    )
 
 
 def _unseen(command: Act, applied: Applied) -> tuple[Notice, ...]:
