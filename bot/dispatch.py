@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from bot import logs
 from bot.advising import Advising
+from bot.anew import Anew
 from bot.ends import Ends
 from bot.errors import ChatDown, ChatFailed
 from bot.events import Channel, Click, Directory, Post
@@ -61,6 +62,7 @@ class Dispatch:
     """The worker's handler."""
 
     turns: Turns
+    anew: Anew
     gates: Gates
     ends: Ends
     pictures: Pictures
@@ -109,7 +111,7 @@ class Dispatch:
             case Resume() as resume:
                 return await self.turns.resume(lease, resume)
             case Pressed(click=click) if click.choice == ANEW:
-                return await self.turns.anew(lease, click)
+                return await self.anew.begin(lease, click)
             case Pressed(click=click):
                 return await self.gates.press(lease, click)
             case Notice() as notice:

@@ -134,9 +134,7 @@ class Slot:
 class Channel(Protocol):
     """A chat platform, as everything above it sees it. Every call may raise `ChatFailed`."""
 
-    async def post(
-        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
-    ) -> Ref:
+    async def post(self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None) -> Ref:
         """Say something. `key` names this very post; with `again` (the work is being redone after a crash)
         the place is searched for that key first, and what is already there is not said twice. `wait_ms`: a
         slot of the place's rate is reserved already, in so many ms; None: reserve one."""

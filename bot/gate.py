@@ -20,12 +20,13 @@ from bot.ends import Ends
 from bot.events import Click, Dialog, Directory
 from bot.openings import Openings
 from bot.policy import LOOKS, RECOVERIES, RENEWALS, Refusal, may_press
-from bot.records import Approval, ApprovalState, Draw, EffectState, fit, seal
+from bot.records import Approval, ApprovalState, Draw, EffectState, seal
 from bot.store.approvals import Approvals
 from bot.store.journal import Journal
 from bot.store.lanes import Lease
 from bot.store.writes import Write
 from bot.texts import literal
+from bot.trace import fit
 from tools.spec import Caller, Choice, EffectUnknown, Note, ToolError
 from tools.tool import Desk, Tool, Use
 

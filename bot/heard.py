@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.records import Approval, ApprovalState, Ask, CallStatus, EffectState, Notice, Resume, Waiter
+from bot.records import Approval, ApprovalState, Ask, EffectState, Notice, Resume, Waiter
 from bot.store.writes import Put, Write
+from bot.trace import CallStatus
 from tools.spec import Effect, Note
 
 UNKNOWN = (

@@ -1,19 +1,15 @@
 """The composition root: settings → outside services → stores → tools → loop → channel. Only this file constructs.
 
-Read `assembled` to see what the bot is made of, `serve` to see how it lives.
+Read `assembled` to see what the bot is made of, `bot.serving` to see how it lives.
 """
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from aiohttp import web
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from slack_bolt.async_app import AsyncApp
@@ -21,8 +17,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import logs
 from bot.advising import Advising
+from bot.anew import Anew
 from bot.board import Board
-from bot.cancel import cancelled
 from bot.chat.slack import app as slack
 from bot.chat.slack.directory import SlackDirectory, read_facts
 from bot.chat.slack.inbound import Me
@@ -33,13 +29,13 @@ from bot.dispatch import Dispatch
 from bot.door import Door
 from bot.ends import Ends
 from bot.engine import engine_of
-from bot.errors import CountersignError, SettingsWrong
+from bot.errors import CountersignError
 from bot.gate import Gates
 from bot.home import Homes
 from bot.intake import LaneIntake, OpenCards
 from bot.openings import Openings
 from bot.outbox import Outbox, Timers
-from bot.outside import Outside, banner, outside_of
+from bot.outside import Outside
 from bot.pictures import Pictures
 from bot.react import prompt
 from bot.react.advice import Adviser
@@ -241,6 +237,7 @@ def _dispatch(
     chat, directory = platform.chat, platform.directory
     return Dispatch(
         turns,
+        Anew(chat, directory, stores.runs, stores.history, stores.journal),
         gates,
         gates.ends,
         Pictures(chat, directory, gates.desk, gates.tools, stores.journal, tuning.today),
@@ -293,89 +290,3 @@ async def _house(settings: Settings, engine: Engine) -> str:
     """As of the start: who approves what may change with a deployed process. The engine always knows."""
     forms = [process.form for process in await engine.processes()]
     return prompt.house(persona_of(settings), policies(forms, policy_of(settings, forms)))
-
-
-async def serve(settings: Settings) -> None:
-    """`countersign run`: until SIGTERM or Ctrl-C. Then Slack is let go first, so that it brings its events to others;
-    what runs is finished meanwhile, or handed over. Asked for a second time, the end is at once."""
-    logs.configure(settings.log_level, None if settings.log_format == "auto" else settings.log_format == "json")
-    ending = _Ending()
-    async with outside_of(settings) as outside, assembled(settings, outside) as bot:
-        ending.listen()
-        settle_in()
-        try:
-            await _worked(bot, settings, outside, ending.asked)
-        except asyncio.CancelledError:
-            if not ending.hurried:
-                raise
-            log.warning("stopped at once: what ran is handed over")
-        log.info("stopped")
-
-
-def settle_in() -> None:
-    """What has been put together stays: the collector need not look at it ever again. Every such look would hold up
-    each acknowledgement for a tenth of a second."""
-    gc.collect()
-    gc.freeze()
-
-
-async def _worked(bot: Bot, settings: Settings, outside: Outside, asked: asyncio.Event) -> None:
-    """Takes events and works on them until asked to end. No lane is claimed from then on; events are taken until the
-    platform is told, since whoever is left does the work."""
-    working = asyncio.create_task(bot.worker.run())
-    stopping = asyncio.create_task(asked.wait())
-    try:
-        async with connected(bot, settings, outside):
-            print(banner(outside), flush=True)
-            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            bot.worker.stop()
-        await asyncio.wait({working})
-    finally:
-        bot.worker.stop()
-        working.cancel()  # once: it gives back what it holds, and takes its time for that
-        await asyncio.wait({working})
-        await cancelled([stopping])
-    working.result()
-
-
-class _Ending:
-    """What SIGTERM and Ctrl-C ask for: an end; at the second time, an end at once."""
-
-    def __init__(self) -> None:
-        self.asked, self.hurried = asyncio.Event(), False
-
-    def listen(self) -> None:
-        """From now on, for the task that calls this."""
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        for name in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(name, self._signalled, task)
-
-    def _signalled(self, task: asyncio.Task[None]) -> None:
-        if self.asked.is_set():
-            self.hurried = True
-            task.cancel()
-        self.asked.set()
-
-
-@asynccontextmanager
-async def connected(bot: Bot, settings: Settings, outside: Outside) -> AsyncIterator[None]:
-    """Slack's events come in as long as the context is open: Socket Mode, or signed HTTP by setting."""
-    if settings.slack_mode == "socket":
-        async with slack.socket_mode(bot.app, outside.app_token, bot.door):
-            yield
-        return
-    runner = web.AppRunner(slack.web_app(bot.app, outside.signing_secret, bot.door), shutdown_timeout=slack.DRAIN_S)
-    await runner.setup()
-    try:
-        await _listen(runner, settings.http_host, settings.http_port)
-        yield
-    finally:
-        await runner.cleanup()
-
-
-async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except OSError as error:
-        raise SettingsWrong(f"cannot listen on {host}:{port} ({error.strerror}); set HTTP_HOST or HTTP_PORT") from error

@@ -9,11 +9,12 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from bot.events import Channel, Directory, Post
-from bot.records import Call, CallStatus, Draw, fit
+from bot.records import Draw
 from bot.store.journal import Journal
 from bot.store.lanes import Lease
 from bot.store.writes import Put, Write
 from bot.texts import literal
+from bot.trace import Call, CallStatus, fit
 from tools.spec import Caller, Picture, ToolError
 from tools.tool import Desk, Tool, Use
 from tools.workflow.diagram import picture

@@ -20,13 +20,13 @@ from bot import pictures
 from bot.commands import Commands
 from bot.door import Door
 from bot.errors import ChatFailed, ModelDown
-from bot.events import Button, Channel, Click, Directory, Message, Post, Slot
+from bot.events import Button, Channel, Directory, Message, Post, Slot
 from bot.logs import bind
-from bot.policy import ANEW, Refusal, may_begin_anew
+from bot.policy import ANEW
 from bot.react import prompt
 from bot.react.grounds import UNVERIFIED, Grounds
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
-from bot.records import Draw, Last, Resume, Run, RunStatus, Wrote
+from bot.records import Draw, Last, Resume, Run, RunStatus
 from bot.show import Steps, receipt
 from bot.store.approvals import ask_for
 from bot.store.history import Entry, History
@@ -42,8 +42,6 @@ from tools.tool import Desk, Use
 
 TEXT_MAX = 12_000
 """Characters of one message that are read."""
-ENDING_MS = 500
-"""A stop that is pressed before its end is written waits so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,36 +95,6 @@ class Turns:
         if fresh:
             await self._checkpoint(passage, f"resume:{resume.uid}")
         return await self._through(passage)
-
-    async def anew(self, lease: Lease, click: Click) -> Sequence[Write]:
-        """*Try again* on a stop: its message once more, as a run of its own, once."""
-        run = await self.runs.get(click.approval)
-        if run is not None and run.status is RunStatus.RUNNING and run.last is not None:
-            raise Later(ENDING_MS, "the stop is said and not yet written")
-        caller = await self.directory.caller(click.person)
-        refusal = may_begin_anew(run, click.person, await self._latest(run)) if caller else Refusal(code="stranger")
-        if run is None or refusal is not None:
-            return await self._refused(click, refusal or Refusal(code="gone"))
-        if click.card is not None and run.last is not None:
-            with contextlib.suppress(ChatFailed):
-                text = f"{run.last.text}\n{say('stopped.anew', run.language)}"
-                await self.chat.edit(click.card, Post(text, receipt=receipt(run)))
-        run.anew = click.id
-        again = run.message.model_copy(update={"id": f"anew:{run.id}"})
-        put = Put(again.place.conversation, again.id, Wrote(message=again).model_dump_json())
-        return [*self.runs.saved(run), put, self._noted(again, "run.anew", run=run.id)]
-
-    async def _latest(self, run: Run | None) -> str:
-        """The run that the conversation has ended with."""
-        entries = (await self.history.load(run.message.place.conversation)).entries if run else []
-        return entries[-1].run if entries else ""
-
-    async def _refused(self, click: Click, refusal: Refusal) -> Sequence[Write]:
-        """Never silent: the person is told privately why."""
-        text = say(f"refused.{refusal.code}", await language_of(self.directory, click.person))
-        await self.chat.whisper(click.place, click.person, text)
-        who = {"person": click.person, "channel": click.place.channel}
-        return [self.journal.entry(click.approval, "run.refused", run=click.approval, text=refusal.code, **who)]
 
     async def give_up(self, item: Item, message: Message) -> Sequence[Write]:
         """A message that failed every time. A card that was proposed is still brought; otherwise its writer is told."""

@@ -109,9 +109,7 @@ class Worker:
         self._stopping.set()
         self._woken.set()
 
-    async def accept(
-        self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
-    ) -> Accepted:
+    async def accept(self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = "") -> Accepted:
         """`Lanes.put`, and an idle lane is taken at once while this process has little to do: no bell, no claim."""
         idle = self._running and self._room() > 0 and len(self._held) + self._accepting < _MOST_AT_ONCE
         owner = self._owner if idle and not self._more else ""

@@ -12,6 +12,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from bot.advising import Advising
+from bot.anew import Anew
 from bot.board import Board
 from bot.commands import Commands
 from bot.dispatch import Dispatch
@@ -233,8 +234,9 @@ class Lab:
             self.wall, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
         )
         self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, self.today)
+        anew = Anew(self.wall, self.staff, self.runs, self.history, self.journal)
         self.dispatch = Dispatch(
-            self.turns, self.gates, self.ends, self.pictures, self.outbox, self.wall, self.staff, self.journal,
+            self.turns, anew, self.gates, self.ends, self.pictures, self.outbox, self.wall, self.staff, self.journal,
             lambda: datetime.now(UTC), advising=advising if advice is not None else None,
         )  # fmt: skip
 

@@ -16,10 +16,11 @@ from bot.events import Card, Click
 from bot.intake import LaneIntake
 from bot.outbox import Outbox
 from bot.react.model import Messages, Reply
-from bot.records import ApprovalState, CallStatus, EffectState, Expire, Pressed
+from bot.records import ApprovalState, EffectState, Expire, Pressed
 from bot.store.approvals import task_card
 from bot.store.lanes import Accepted, Lanes
 from bot.store.writes import apply
+from bot.trace import CallStatus
 from bot.worker import Worker
 from tests.lab import DM, Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail

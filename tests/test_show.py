@@ -8,8 +8,9 @@ import pytest
 
 from bot.events import Message, Place, Post, Ref, Slot
 from bot.react.loop import Step
-from bot.records import Call, CallStatus, Run
+from bot.records import Run
 from bot.show import Display, Steps, line, receipt
+from bot.trace import Call, CallStatus
 from tools.spec import Effect, Note
 
 PLACE = Place(team="T", channel="D1", thread="1.0", direct=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from bot import main as composition
+from bot import serving
 from bot.cancel import ending
 from bot.cli import console
 from bot.cli.console import Json, clock, harmless
@@ -38,7 +38,7 @@ def _age(text: str) -> str:
 @app.command()
 def run() -> None:
     """Start the bot: on the real Slack with SLACK_BOT_TOKEN and SLACK_APP_TOKEN set, otherwise all on this machine."""
-    console.run(composition.serve(read()))
+    console.run(serving.serve(read()))
 
 
 @app.command()

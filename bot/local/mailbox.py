@@ -125,9 +125,7 @@ class Line(SMTP):
     """One SMTP connection."""
 
     def __init__(self, mailbox: Mailbox, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(
-            Rules(mailbox), loop=loop, hostname="localhost", enable_SMTPUTF8=True, data_size_limit=LARGEST
-        )
+        super().__init__(Rules(mailbox), loop=loop, hostname="localhost", enable_SMTPUTF8=True, data_size_limit=LARGEST)
         self._mailbox = mailbox
         self._wire: asyncio.Transport | None = None
 

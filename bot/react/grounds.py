@@ -14,7 +14,7 @@ from bot.errors import ChatFailed
 from bot.react import evidence
 from bot.react.deeds import overclaims
 from bot.react.evidence import Checked, Spellings
-from bot.records import CallStatus, Trace
+from bot.trace import CallStatus, Trace
 from tools.spec import Person
 
 UNVERIFIED = "[unverified: "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bot.records import Trace
+from bot.trace import Trace
 
 
 class Reason(StrEnum):

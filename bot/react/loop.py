@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,20 +16,19 @@ from typing import Any
 from bot import logs
 from bot.cancel import Stop
 from bot.errors import CountersignError, ModelDown, ModelRefused
-from bot.react.decision import Act, Answer, Decision, Malformed, Proposed, Withheld
+from bot.react.decision import Act, Answer, Decision, Malformed, Withheld
 from bot.react.grounds import Grounds, shown
 from bot.react.guards import Halt, Limits, Reason
+from bot.react.hands import Hands, Reads, Result, bounded, written
 from bot.react.model import Model
 from bot.react.style import Style
 from bot.react.styles.native import Native
-from bot.records import Call, CallStatus, Trace, fingerprint, fit
+from bot.trace import Call, CallStatus, Trace, fingerprint
 from tools.spec import Gate, Note, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
 
 log = logs.get(__name__)
 
-OBSERVATION_MAX = 6_000
-"""Characters of one observation in the prompt; tools page well below this."""
 GUESSED = (
     "The call of {tool}, which has consequences, was not written as it should be. Write it again: "
     "the tool's exact name, its arguments as one valid JSON object, and nothing behind it."
@@ -84,22 +82,6 @@ class Stopped:
 Event = Stepped | Final | Paused | Stopped
 
 
-@dataclass(slots=True)
-class Reads:
-    """What was read since the run began, or went on after a button: asked the same, nothing is looked up again."""
-
-    known: dict[str, Outcome | Plan] = field(default_factory=dict)
-    locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    """Of several calls in one reply that are the same, one looks it up."""
-
-    async def once(self, key: str, look: Callable[[], Awaitable[Outcome | Plan]]) -> Outcome | Plan:
-        """Raises what `look` raises; that is not kept."""
-        async with self.locks[key]:
-            if key not in self.known:
-                self.known[key] = await look()
-            return self.known[key]
-
-
 @dataclass(frozen=True, slots=True)
 class Way:
     """What a run goes through the loop with."""
@@ -125,12 +107,14 @@ class Loop:
     """The first is that of fresh runs; the others are known for runs that were begun in them."""
     passing: tuple[type[Exception], ...] = (CountersignError,)
     """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
+    hands: Hands = field(init=False, repr=False)
     extras: Mapping[str, str] = field(init=False, repr=False)
     """By style, what every request of every run has besides its messages."""
     manuals: Mapping[str, str] = field(init=False, repr=False)
     """By style, what the system message says about replies."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "hands", Hands(self.tools, self.passing))
         object.__setattr__(self, "extras", {style.name: style.body(self.tools) for style in self.styles})
         object.__setattr__(self, "manuals", {style.name: style.manual(self.tools) for style in self.styles})
 
@@ -227,7 +211,7 @@ class Loop:
         """What had to be guessed may look things up; nobody is asked to confirm it."""
         if isinstance(decision, Act):
             for call in decision.proposed:
-                if call.repaired and self._gated(call.tool):
+                if call.repaired and self.hands.gated(call.tool):
                     return Malformed(GUESSED.format(tool=call.tool))
         return decision
 
@@ -238,17 +222,15 @@ class Loop:
             raise Halt(Reason.CALLS)
         trace.steps += 1
         uids = [f"{way.run}:{trace.steps}:{index}" for index in range(len(act.proposed))]
-        gated = next((i for i, one in enumerate(act.proposed) if self._gated(one.tool)), None)
+        gated = next((i for i, one in enumerate(act.proposed) if self.hands.gated(one.tool)), None)
         calls = [
-            self._one(way, uid, one, held=gated is not None and i != gated)
+            self.hands.call(way.use, way.reads, uid, one, held=gated is not None and i != gated)
             for i, (uid, one) in enumerate(zip(uids, act.proposed, strict=True))
         ]
         results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
         return self._observed(trace, act, results, way.use.caller.id)
 
-    def _observed(
-        self, trace: Trace, act: Act, results: Sequence[tuple[Call, Outcome | Plan | ToolError]], caller: str
-    ) -> Event:
+    def _observed(self, trace: Trace, act: Act, results: Sequence[tuple[Call, Result]], caller: str) -> Event:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
         trace.add(self.style(trace).asked(act))
         steps = tuple(_step(call, one, caller) for call, one in results)
@@ -256,7 +238,7 @@ class Loop:
         for call, result in results:
             trace.called += 1
             trace.calls.append(call)
-            tool = self._tool(call.tool)
+            tool = self.hands.tool(call.tool)
             if isinstance(result, Plan) and tool is not None:
                 paused.append(Paused(call, result, tool.gate, steps))
             elif not isinstance(result, Plan):
@@ -269,66 +251,6 @@ class Loop:
                 self.settle(trace, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
             raise halt[0]
         return paused[0] if paused else Stepped(steps)
-
-    def _gated(self, name: str) -> bool:
-        tool = self._tool(name)
-        return tool is not None and tool.gate is not Gate.NONE
-
-    def _tool(self, name: str) -> Tool | None:
-        return next((tool for tool in self.tools if tool.name == name), None)
-
-    async def _one(
-        self, way: Way, uid: str, proposed: Proposed, *, held: bool
-    ) -> tuple[Call, Outcome | Plan | ToolError]:
-        """One call: run if it reads, planned if it is gated. Errors are results, also those that no tool should have;
-        only `passing` passes."""
-        result: Outcome | Plan | ToolError
-        try:
-            result = await self._read(way, proposed, held=held)
-        except ToolError as error:
-            result = error
-        except self.passing:
-            raise
-        except Exception as error:
-            # A tool's mistake is one observation, not the end of the run.
-            log.exception("tool.broken", tool=proposed.tool[:60], uid=uid)
-            result = ToolError("tool_failed", f"{proposed.tool[:60]} did not work ({type(error).__name__}).")
-        status = CallStatus.AWAITING if isinstance(result, Plan) else CallStatus.SUCCEEDED
-        status = CallStatus.FAILED if isinstance(result, ToolError) else status
-        args = result.args if isinstance(result, Plan) else proposed.args
-        return Call(
-            uid=uid,
-            tool=proposed.tool,
-            args=args,
-            reason=proposed.reason,
-            status=status,
-            model_id=proposed.model_id,
-        ), result
-
-    async def _read(self, way: Way, proposed: Proposed, *, held: bool) -> Outcome | Plan:
-        """The call, or what the same call gave in this run before anything could change. A tool that is not kept may
-        change what others read."""
-        tool = self._tool(proposed.tool)
-        if tool is not None and not tool.cached:
-            way.reads.known.clear()
-        if tool is None or tool.gate is not Gate.NONE or not tool.cached or not proposed.reason:
-            return await self._run(proposed, way.use, held=held)
-        key = fingerprint(proposed.tool, proposed.args)
-        return await way.reads.once(key, lambda: self._run(proposed, way.use, held=held))
-
-    async def _run(self, proposed: Proposed, use: Use, *, held: bool) -> Outcome | Plan:
-        tool = self._tool(proposed.tool)
-        if tool is None:
-            names = ", ".join(tool.name for tool in self.tools)
-            raise ToolError("unknown_tool", f"There is no tool {proposed.tool[:60]!r}. Tools: {names}.")
-        if not proposed.reason:
-            raise ToolError("bad_arguments", "`reason` is missing: say in one short sentence why.")
-        args = fit(tool.args, proposed.args)
-        if tool.gate is Gate.NONE or tool.prepare is None:
-            return await tool.run(use, args)
-        if held:
-            raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
-        return await tool.prepare(use, args)
 
     def _observe(
         self, trace: Trace, call: Call, result: Outcome | ToolError, observation: str, made: str
@@ -366,21 +288,7 @@ def _told(text: str) -> str:
     return json.dumps({"role": "user", "content": f"[system] {text}"}, ensure_ascii=False)
 
 
-def written(result: Outcome | ToolError) -> str:
-    """An observation as the model reads it: JSON, bounded."""
-    if isinstance(result, ToolError):
-        return bounded(
-            {"error": result.code, "message": result.text, **({"ask_the_person": True} if result.ask else {})}
-        )
-    return bounded(result.data)
-
-
-def bounded(data: dict[str, Any]) -> str:
-    text = json.dumps(data, ensure_ascii=False)
-    return text if len(text) <= OBSERVATION_MAX else text[:OBSERVATION_MAX] + "… [cut: ask for less, or the next page]"
-
-
-def _step(call: Call, result: Outcome | Plan | ToolError, caller: str) -> Step:
+def _step(call: Call, result: Result, caller: str) -> Step:
     """A call in the words of its card or its result. Who does not decide reads what the card is called for them."""
     if not isinstance(result, Plan):
         return Step(call, result.note)

@@ -85,7 +85,7 @@ def facts(person: Person, manager: Person | None) -> dict[str, Any]:
         "roles": ", ".join(sorted(person.roles)),
     }
     told = "\n".join(f"{label}: {quoted(value)}" for label, value in known.items() if value)
-    return {"role": "user", "content": f"<facts from=\"directory\" about=\"{person.id}\">\n{told}\n</facts>"}
+    return {"role": "user", "content": f'<facts from="directory" about="{person.id}">\n{told}\n</facts>'}
 
 
 def message(caller: Caller, text: str) -> dict[str, Any]:

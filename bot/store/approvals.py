@@ -13,11 +13,12 @@ from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
 from bot.events import Click, Place, Ref
-from bot.records import Approval, ApprovalState, Ask, Call, Expire, Remind, Run, Waiter
+from bot.records import Approval, ApprovalState, Ask, Expire, Remind, Run, Waiter
 from bot.store.connect import reaching
 from bot.store.keys import Keys
 from bot.store.lanes import Lease
 from bot.store.writes import Decide, Fields, Member, Timer, Unmember, Untimer, Write, apply
+from bot.trace import Call
 from tools.spec import Gate, Note, Outcome, Plan
 
 KEPT_MS = 30 * 24 * 3_600_000

@@ -122,9 +122,7 @@ class Lease:
         self.record = dict(zip(record[::2], record[1::2], strict=True))
         return Item(self.lane, id_, body, int(tries), int(put_ms), error)
 
-    async def checkpoint(
-        self, seq: str, *writes: Write, slot: Slot | None = None, most_ms: int | None = None
-    ) -> Kept:
+    async def checkpoint(self, seq: str, *writes: Write, slot: Slot | None = None, most_ms: int | None = None) -> Kept:
         """Apply writes once per `seq` of this item, extend the lease, and set `stopped` if a stop was noted. With
         `slot`, the next one of its rate is reserved in the same call, unless that is more than `most_ms` away."""
         row, rate = await self._lanes.prepared(self.lane, writes), self._lanes.reserving(self.lane, slot, most_ms)

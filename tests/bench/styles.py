@@ -16,7 +16,7 @@ from bot.react.style import Style
 from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
 from bot.react.styles.text import Text
-from bot.records import Trace
+from bot.trace import Trace
 from tests.bench.bench import Bench
 from tests.bench.figures import Reading, median, number, reading
 from tools.catalog import TOOLS

@@ -21,8 +21,9 @@ from bot.chat.slack import outbound
 from bot.errors import CountersignError
 from bot.events import Message
 from bot.intake import LaneIntake
-from bot.main import Tuning, assembled, connected
+from bot.main import Tuning, assembled
 from bot.outside import outside_of
+from bot.serving import connected
 from bot.settings import Settings
 from bot.store import scripts
 from bot.store.lanes import Lanes, Lease

@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import TypeVar
 
 from bot.policy import ANEW
-from bot.records import Approval, ApprovalState, CallStatus, EffectState, Run, RunStatus
+from bot.records import Approval, ApprovalState, EffectState, Run, RunStatus
+from bot.trace import CallStatus
 from tests.chaos.facts import Facts, Posted, lane_of
 from tests.chaos.people import Spoken
 from tests.chaos.plan import TAG

@@ -16,9 +16,10 @@ from bot.cancel import Stop
 from bot.errors import ModelRefused, StoreDown
 from bot.react.grounds import UNVERIFIED, Grounds
 from bot.react.guards import Limits, Reason
-from bot.react.loop import OBSERVATION_MAX, Event, Final, Loop, Paused, Stepped, Stopped
+from bot.react.hands import OBSERVATION_MAX
+from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
 from bot.react.model import RawCall, Reply, ScriptedModel
-from bot.records import CallStatus, Trace
+from bot.trace import CallStatus, Trace
 from tests.react.test_loop import ZHANG, Bench, Look, acts, call, own, play
 from tools.spec import Caller, Gate, Note, Outcome, Person
 from tools.tool import Desk, Tool, Use

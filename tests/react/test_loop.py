@@ -19,7 +19,7 @@ from bot.react.grounds import Grounds
 from bot.react.guards import Limits, Reason
 from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
 from bot.react.model import RawCall, Reply, Scripted, ScriptedModel
-from bot.records import CallStatus, Trace
+from bot.trace import CallStatus, Trace
 from tools.spec import Caller, Choice, Gate, Note, Outcome, Person, Plan, ToolError
 from tools.tool import Desk, Tool, Use
 

@@ -9,13 +9,14 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.events import Click, Message, Place
-from bot.records import WORK, CallStatus, Notice, Pressed, Resume, Run, RunStatus, Wrote
+from bot.records import WORK, Notice, Pressed, Resume, Run, RunStatus, Wrote
 from bot.store.dead import DeadLetters, Letter
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Accepted, Item, Lanes, Lease
 from bot.store.runs import Runs
 from bot.store.writes import apply
+from bot.trace import CallStatus
 from tools.spec import Note
 
 PLACE = Place(team="T", channel="D1", thread="1.0", direct=True)

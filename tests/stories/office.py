@@ -28,10 +28,11 @@ from bot.local.workspace.delivery import Timing
 from bot.local.workspace.driver import Driver
 from bot.local.workspace.workspace import Change, Setup, Workspace
 from bot.local.workspace.world import Person, read_world
-from bot.main import Bot, Tuning, assembled, connected
+from bot.main import Bot, Tuning, assembled
 from bot.outside import Outside
 from bot.policy import ANEW
 from bot.react.model import Model
+from bot.serving import connected
 from bot.settings import Settings
 from bot.store.approvals import Approvals
 from bot.store.dead import DeadLetters, Letter

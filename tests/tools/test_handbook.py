@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.react.loop import OBSERVATION_MAX, written
+from bot.react.hands import OBSERVATION_MAX, written
 from tests.tools.office import NOW, ZHANG, Office, known, office, refused, seen
 from tools.catalog import TOOLS, offered
 from tools.handbook import READ, excerpt, paged

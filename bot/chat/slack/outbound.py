@@ -83,9 +83,7 @@ class SlackChannel:
         self._updates = Pace(UPDATE_MS, UPDATE_BURST)
         self._directs: dict[str, str] = {}
 
-    async def post(
-        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
-    ) -> Ref:
+    async def post(self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None) -> Ref:
         """Say something; see `Channel.post`. Of several messages the ref is the last: it has the buttons.
         Where the thread is gone, it is said beside it."""
         try:

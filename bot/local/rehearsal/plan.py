@@ -17,6 +17,7 @@ from bot.local.rehearsal.words import INTENTS
 
 Handler = Callable[[Scene, Frame], Reply]
 
+
 def plan(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Reply:
     """The next reply to a chat-completions request: tool calls, or the final words."""
     scene = read(messages, tools)

@@ -13,6 +13,7 @@ from bot.local.rehearsal.scene import Scene
 
 Form = dict[str, str]
 
+
 def leave(scene: Scene, frame: Frame) -> Reply:
     span = newest(frame.texts, reading.length)
     note = "leave_working" if span and span.working else "leave"
@@ -25,9 +26,7 @@ def expense(scene: Scene, frame: Frame) -> Reply:
     return submit(scene, frame, "expense", expense_form(frame), "expense")
 
 
-def submit(
-    scene: Scene, frame: Frame, process: str, form: Form, note: str, *, alone: bool = False
-) -> Reply:
+def submit(scene: Scene, frame: Frame, process: str, form: Form, note: str, *, alone: bool = False) -> Reply:
     """Asks for what is missing, looks up who could approve, then starts the request. `note` names the reason
     that goes with it; `alone`: try without an approver (a day of leave passes by rule)."""
     if scene.last and (scene.last.tool == "start_process" or scene.last.failed):

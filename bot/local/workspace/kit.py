@@ -161,9 +161,7 @@ ELEMENT_IMAGE = both(
     shape({"alt_text": string(2000)}, {"image_url": URL, "slack_file": anything}),
     exactly_one("image_url", "slack_file"),
 )
-FEEDBACK_BUTTONS = shape(
-    {"positive_button": FEEDBACK, "negative_button": FEEDBACK}, {"action_id": IDENT}
-)
+FEEDBACK_BUTTONS = shape({"positive_button": FEEDBACK, "negative_button": FEEDBACK}, {"action_id": IDENT})
 ICON_BUTTON = shape(
     {"icon": string(50), "text": plain(75)},
     {

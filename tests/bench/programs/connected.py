@@ -7,15 +7,15 @@ import json
 import os
 import sys
 
-from bot import main
+from bot import serving
 from tests.bench.job import Job, profiled
 from tests.bench.lines import lines
 from tests.bench.programs.ours import outside, settings, working
 
 
 async def linked(job: Job) -> None:
-    async with working(job) as bot, main.connected(bot, settings(job), outside(job)):
-        main.settle_in()
+    async with working(job) as bot, serving.connected(bot, settings(job), outside(job)):
+        serving.settle_in()
         print(json.dumps({"linked": True}), flush=True)
         with profiled(job):
             async for _ in lines():

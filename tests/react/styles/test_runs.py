@@ -19,7 +19,7 @@ from bot.react.style import Style
 from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
 from bot.react.styles.text import Text
-from bot.records import CallStatus, Trace
+from bot.trace import CallStatus, Trace
 from tests.react.styles.small import TOOLS
 from tools.spec import Caller, Person
 from tools.tool import Desk, Use

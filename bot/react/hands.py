@@ -1,0 +1,124 @@
+"""What a reply asks for, done: what only reads runs, what has consequences is planned for its card, and whatever goes
+wrong is a result like any other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot import logs
+from bot.errors import CountersignError
+from bot.react.decision import Proposed
+from bot.trace import Call, CallStatus, fingerprint, fit
+from tools.spec import Gate, Outcome, Plan, ToolError
+from tools.tool import Tool, Use
+
+log = logs.get(__name__)
+
+OBSERVATION_MAX = 6_000
+"""Characters of one observation in the prompt; tools page well below this."""
+
+Result = Outcome | Plan | ToolError
+
+
+@dataclass(slots=True)
+class Reads:
+    """What was read since the run began, or went on after a button: asked the same, nothing is looked up again."""
+
+    known: dict[str, Outcome | Plan] = field(default_factory=dict)
+    locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """Of several calls in one reply that are the same, one looks it up."""
+
+    async def once(self, key: str, look: Callable[[], Awaitable[Outcome | Plan]]) -> Outcome | Plan:
+        """Raises what `look` raises; that is not kept."""
+        async with self.locks[key]:
+            if key not in self.known:
+                self.known[key] = await look()
+            return self.known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """The tools of a loop, and how a call of one becomes a result."""
+
+    tools: Sequence[Tool]
+    passing: tuple[type[Exception], ...] = (CountersignError,)
+    """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
+
+    def gated(self, name: str) -> bool:
+        tool = self.tool(name)
+        return tool is not None and tool.gate is not Gate.NONE
+
+    def tool(self, name: str) -> Tool | None:
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+    async def call(
+        self, use: Use, reads: Reads, uid: str, proposed: Proposed, *, held: bool
+    ) -> tuple[Call, Outcome | Plan | ToolError]:
+        """One call: run if it reads, planned if it is gated. Errors are results, also those that no tool should have;
+        only `passing` passes."""
+        result: Outcome | Plan | ToolError
+        try:
+            result = await self._read(use, reads, proposed, held=held)
+        except ToolError as error:
+            result = error
+        except self.passing:
+            raise
+        except Exception as error:
+            # A tool's mistake is one observation, not the end of the run.
+            log.exception("tool.broken", tool=proposed.tool[:60], uid=uid)
+            result = ToolError("tool_failed", f"{proposed.tool[:60]} did not work ({type(error).__name__}).")
+        status = CallStatus.AWAITING if isinstance(result, Plan) else CallStatus.SUCCEEDED
+        status = CallStatus.FAILED if isinstance(result, ToolError) else status
+        args = result.args if isinstance(result, Plan) else proposed.args
+        return Call(
+            uid=uid,
+            tool=proposed.tool,
+            args=args,
+            reason=proposed.reason,
+            status=status,
+            model_id=proposed.model_id,
+        ), result
+
+    async def _read(self, use: Use, reads: Reads, proposed: Proposed, *, held: bool) -> Outcome | Plan:
+        """The call, or what the same call gave in this run before anything could change. A tool that is not kept may
+        change what others read."""
+        tool = self.tool(proposed.tool)
+        if tool is not None and not tool.cached:
+            reads.known.clear()
+        if tool is None or tool.gate is not Gate.NONE or not tool.cached or not proposed.reason:
+            return await self._run(proposed, use, held=held)
+        key = fingerprint(proposed.tool, proposed.args)
+        return await reads.once(key, lambda: self._run(proposed, use, held=held))
+
+    async def _run(self, proposed: Proposed, use: Use, *, held: bool) -> Outcome | Plan:
+        tool = self.tool(proposed.tool)
+        if tool is None:
+            names = ", ".join(tool.name for tool in self.tools)
+            raise ToolError("unknown_tool", f"There is no tool {proposed.tool[:60]!r}. Tools: {names}.")
+        if not proposed.reason:
+            raise ToolError("bad_arguments", "`reason` is missing: say in one short sentence why.")
+        args = fit(tool.args, proposed.args)
+        if tool.gate is Gate.NONE or tool.prepare is None:
+            return await tool.run(use, args)
+        if held:
+            raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
+        return await tool.prepare(use, args)
+
+
+def written(result: Outcome | ToolError) -> str:
+    """An observation as the model reads it: JSON, bounded."""
+    if isinstance(result, ToolError):
+        return bounded(
+            {"error": result.code, "message": result.text, **({"ask_the_person": True} if result.ask else {})}
+        )
+    return bounded(result.data)
+
+
+def bounded(data: dict[str, Any]) -> str:
+    text = json.dumps(data, ensure_ascii=False)
+    return text if len(text) <= OBSERVATION_MAX else text[:OBSERVATION_MAX] + "… [cut: ask for less, or the next page]"
