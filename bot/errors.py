@@ -36,7 +36,12 @@ class LeaseLost(CountersignError):
 
 
 class ModelDown(CountersignError):
-    """The model cannot be reached now (network, 429, 5xx, time-out); the message stays queued."""
+    """The model cannot be reached now (network, 429, 5xx, time-out); the message stays queued. `wait_s`: for how long
+    it asks to be left alone (s); 0 if it does not say."""
+
+    def __init__(self, text: str = "", wait_s: float = 0.0) -> None:
+        super().__init__(text)
+        self.wait_s = wait_s
 
 
 class ModelRefused(CountersignError):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import math
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
-import openai
 from httpx2 import AsyncClient, RequestError, Response
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
@@ -19,8 +22,14 @@ from bot.react.model import RawCall, Reply
 
 log = logs.get(__name__)
 
-PAUSE_S = 0.5
-"""Between two tries, as the SDK has it."""
+PAUSE_S, PAUSE_MAX_S = 0.5, 8.0
+"""The first wait between two tries is up to so long, each further one up to twice as long, up to the second (s)."""
+ASKED_MAX_S = 60.0
+"""An endpoint that asks for a longer pause than this is down, as for the SDK (s)."""
+MOST_TOKENS = 100_000_000
+"""No reply has more: a figure above it would only spoil what is added up."""
+AGAIN = frozenset({408, 409, 429})
+"""What may work when it is asked again, as may any 5xx: the SDK's own rule."""
 
 
 @asynccontextmanager
@@ -43,7 +52,8 @@ class OpenAIModel:
 
     The body of a request is put together from JSON that is there already, and goes straight to the endpoint with the
     SDK's headers over the SDK's connections: what the SDK itself does to each message, header and field of the answer
-    costs more CPU than all the rest of a step. Every try after the first is the SDK's own.
+    costs more CPU than all the rest of a step. Its rules for asking again are kept, but for two: the wait is drawn
+    from its whole range (full jitter, so that many runs do not come back at once), and all tries share one time.
     """
 
     client: AsyncOpenAI
@@ -52,48 +62,50 @@ class OpenAIModel:
     name: str
     temperature: float = 0.3
     retries: int = 1
+    """How often one call is asked again, at most."""
+    draw: Callable[[float, float], float] = random.uniform
+    """A number between two: the jitter."""
+    now: Callable[[], float] = time.time
+    """Seconds since the epoch: what a date in Retry-After is held against."""
 
     async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
         body = self._body(messages, extra)
         try:
-            response = await self._straight(body, timeout_s) or await self._by_sdk(body, timeout_s)
+            async with asyncio.timeout(timeout_s) as limit:
+                response = await self._response(body, limit)
+        except TimeoutError as error:
+            raise ModelDown(f"no answer within {timeout_s:.0f} s") from error
+        try:
             answer = json.loads(response.content)
-        except openai.APIStatusError as error:
-            raise _failure(error.status_code) from error
-        except openai.APIError as error:
-            raise ModelDown(f"{type(error).__name__}") from error
         except (ValueError, RecursionError) as error:  # a 200 whose body is no JSON: a proxy's error page
             raise ModelDown("the endpoint's answer was not JSON") from error
         if isinstance(answer, str):  # the same, well formed by chance
             raise ModelDown("the endpoint's answer was not JSON")
-        return _read(answer)
+        return _read(answer, self.name)
 
-    async def _straight(self, body: bytes, timeout_s: float) -> Response | None:
-        """The first of several tries; None, after the wait that the endpoint asks for, when another one may do.
-        Raises ModelDown and ModelRefused when none will."""
-        if not self.retries:
-            return None
-        url, wait_s = f"{self.client.base_url}chat/completions", PAUSE_S
+    async def _response(self, body: bytes, limit: asyncio.Timeout) -> Response:
+        """Try after try, for as long as another one may do and its wait fits into the time left. Raises ModelDown and
+        ModelRefused."""
+        url = f"{self.client.base_url}chat/completions"
+        for tried in range(self.retries + 1):
+            answer = await self._try(url, body)
+            if isinstance(answer, Response) and answer.status_code == 200:
+                return answer
+            asked_s = _asked_s(answer.headers, self.now()) if isinstance(answer, Response) else 0.0
+            down = _failure(answer, asked_s)
+            wait_s = asked_s + self.draw(0, min(PAUSE_S * 2**tried, PAUSE_MAX_S))
+            if tried == self.retries or not _again(answer) or wait_s >= min(_left_s(limit), ASKED_MAX_S):
+                raise down
+            log.info("model.again", model=self.name, error=str(down), wait_s=round(wait_s, 2))
+            await asyncio.sleep(wait_s)
+        raise AssertionError("the last try returns or raises")
+
+    async def _try(self, url: str, body: bytes) -> Response | RequestError:
+        """One answer; an error where there is none. The time is kept around all tries."""
         try:
-            response = await self.http.post(url, content=body, headers=self.headers, timeout=timeout_s)
-            if response.status_code == 200:
-                return response
-            if response.status_code not in (408, 409, 429) and response.status_code < 500:
-                raise _failure(response.status_code)
-            wait_s = _seconds(response.headers.get("retry-after", ""))
+            return await self.http.post(url, content=body, headers=self.headers, timeout=None)
         except RequestError as error:
-            log.info("the endpoint is asked again", error=type(error).__name__)
-        await asyncio.sleep(wait_s)
-        return None
-
-    async def _by_sdk(self, body: bytes, timeout_s: float) -> Response:
-        """The tries that are left. Raises `openai.APIError`."""
-        return await self.client.post(
-            "/chat/completions",
-            cast_to=Response,
-            content=body,
-            options={"timeout": timeout_s, "max_retries": max(self.retries - 1, 0)},
-        )
+            return error
 
     def _body(self, messages: Sequence[str], extra: str) -> bytes:
         known = f'"model":{json.dumps(self.name)},"temperature":{self.temperature}'
@@ -101,29 +113,54 @@ class OpenAIModel:
         return f'{{{known},"messages":[{",".join(messages)}]{more}}}'.encode(errors="replace")
 
 
-def _failure(status: int) -> ModelDown | ModelRefused:
-    """What a refusal means: later it may work, or it will not."""
-    if status == 429 or status >= 500:
-        return ModelDown(f"HTTP {status}")
-    if status in (401, 403, 404, 408, 409):
-        return ModelDown(f"HTTP {status}: check OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL")
+def _left_s(limit: asyncio.Timeout) -> float:
+    when = limit.when()
+    return math.inf if when is None else when - asyncio.get_running_loop().time()
+
+
+def _again(answer: Response | RequestError) -> bool:
+    """Another try may do: no answer at all, or one that says so. An endpoint that knows better is believed."""
+    if isinstance(answer, RequestError):
+        return True
+    transient = answer.status_code in AGAIN or answer.status_code >= 500
+    return transient and answer.headers.get("x-should-retry") != "false"
+
+
+def _failure(answer: Response | RequestError, wait_s: float) -> ModelDown | ModelRefused:
+    """What no answer means, or one other than 200: later it may work, or it will not."""
+    if isinstance(answer, RequestError):
+        return ModelDown(type(answer).__name__)
+    status = answer.status_code
+    if status in AGAIN or status >= 500:
+        return ModelDown(f"HTTP {status}", wait_s=wait_s)
+    if status in (401, 403, 404):
+        return ModelDown(f"HTTP {status}: check its key, its address and its name")
     return ModelRefused(f"HTTP {status}")
 
 
-def _seconds(retry_after: str) -> float:
-    """How long to wait: what is asked for, if that is a number of seconds up to a minute (the SDK's own rule)."""
-    try:
-        return wait_s if 0 < (wait_s := float(retry_after)) <= 60 else PAUSE_S
-    except ValueError:
-        return PAUSE_S
+def _asked_s(headers: Mapping[str, str], now: float) -> float:
+    """How long the endpoint asks to be left alone (s): `Retry-After-Ms`, or `Retry-After` in seconds or as an HTTP
+    date. 0 if it does not say, or nothing that can be read."""
+    ms, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
+    for text, unit in ((ms, 1000), (after, 1)):
+        with suppress(ValueError):
+            return _sure(float(text) / unit)
+    with suppress(ValueError, TypeError, OverflowError):
+        return _sure(parsedate_to_datetime(after).timestamp() - now)
+    return 0.0
 
 
-def _read(answer: Any) -> Reply:
+def _sure(seconds: float) -> float:
+    """Neither gone by, nor infinite, nor no number."""
+    return seconds if 0 < seconds < math.inf else 0.0
+
+
+def _read(answer: Any, model: str = "") -> Reply:
     """The parts of a completion that are used. Endpoints differ: any field may be missing, null or of another type."""
     first = next(iter(_list(_field(answer, "choices"))), None)
     message, usage = _field(first, "message"), _field(answer, "usage")
     if message is None:
-        return Reply(finish="empty")
+        return Reply(finish="empty", model=model)
     return Reply(
         text=_string(_field(message, "content")),
         calls=tuple(map(_call, _list(_field(message, "tool_calls")))),
@@ -132,6 +169,7 @@ def _read(answer: Any) -> Reply:
         tokens_in=_count(_field(usage, "prompt_tokens")),
         tokens_cached=_count(_field(_field(usage, "prompt_tokens_details"), "cached_tokens")),
         tokens_out=_count(_field(usage, "completion_tokens")),
+        model=model,
     )
 
 
@@ -154,7 +192,8 @@ def _string(value: Any) -> str:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+    """A figure of the endpoint's own, as far as it can be true."""
+    return min(max(value, 0), MOST_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _text(arguments: Any) -> str:
