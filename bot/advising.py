@@ -4,15 +4,18 @@ if it never is, nobody has waited for it. It is drafted in a lane of its own, so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from bot.cards import ADVICE, told
 from bot.ends import Ends
 from bot.events import Directory
 from bot.react.advice import Adviser
+from bot.react.model import Metered
+from bot.react.prices import Prices
 from bot.records import Advise, Advised, Approval, ApprovalState
 from bot.store.lanes import Lease
+from bot.store.spending import SYSTEM, Spending
 from bot.store.writes import Put, Write
 from tools.names import language_of, name_of
 from tools.spec import Fact, Gate, Note
@@ -31,21 +34,25 @@ class Advising:
     adviser: Adviser
     ends: Ends
     directory: Directory
+    spending: Spending
+    prices: Prices = field(default_factory=Prices)
 
     async def draft(self, lease: Lease, advise: Advise) -> Sequence[Write]:
-        """Asks the model, while the card can be pressed."""
+        """Asks the model, while the card can be pressed. Nobody has asked for it, so it is on nobody's account."""
         approval = await self.ends.approvals.get(advise.approval)
         if not _open(approval, advise.version):
             return []
         plan = approval.plan
         language = await language_of(self.directory, plan.deciders[0])
         author = await name_of(self.directory, plan.requester or "")
-        advice = await self.adviser.draft(told(plan.facts, language), author, language)
+        model = Metered(self.adviser.model)
+        advice = await replace(self.adviser, model=model).draft(told(plan.facts, language), author, language)
+        counted = self.spending.counts(lease.lane, SYSTEM, map(self.prices.spent, model.replies))
         if advice is None:
-            return []
+            return counted
         note = Note(key=f"advice.{advice.recommendation}", params={"reasons": advice.told})
         advised = Advised(version=advise.version, note=note)
-        return [Put(approval.id, f"advised:{lease.item.id}", advised.model_dump_json())]
+        return [*counted, Put(approval.id, f"advised:{lease.item.id}", advised.model_dump_json())]
 
     async def show(self, lease: Lease, advised: Advised) -> Sequence[Write]:
         """Adds it to the card, if that still waits. What a press runs is sealed without it."""

@@ -7,6 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from bot.errors import SettingsWrong
+from bot.react.guards import Budget
+from bot.react.prices import Prices, read_prices
 from bot.react.prompt import PERSONA
 from bot.settings import Settings
 from tools.library.folder import Handbook, HandbookWrong
@@ -43,6 +45,26 @@ def numbers_of(settings: Settings) -> dict[str, Decimal]:
         "threshold": Decimal(settings.finance_threshold),
         "annual_days": Decimal(settings.annual_leave_days),
     }
+
+
+def prices_of(settings: Settings) -> Prices:
+    """What tokens cost. Raises SettingsWrong for a file that cannot be used, and for a budget of money that a model
+    without a price would not keep."""
+    try:
+        prices = read_prices(_text(settings.prices_file)) if settings.prices_file else Prices()
+    except ValueError as wrong:
+        raise SettingsWrong(f"PRICES_FILE: {wrong}") from wrong
+    asked = (settings.openai_model, settings.openai_fallback_model) if settings.real_model else ()
+    lacking = [name for name in asked if name and name not in prices.models]
+    if settings.budget_per_day and lacking:
+        raise SettingsWrong(f"PRICES_FILE has no price for {', '.join(lacking)}: BUDGET_PER_DAY could not be kept")
+    return prices
+
+
+def budget_of(settings: Settings) -> Budget:
+    """What one person may use in a day."""
+    money = Decimal(settings.budget_per_day) if settings.budget_per_day else None
+    return Budget(settings.budget_tokens_per_day, money)
 
 
 def handbook_of(folder: Path | None) -> Handbook:

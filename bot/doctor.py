@@ -46,9 +46,10 @@ class Finding:
 
 
 async def examine(outside: Outside, style: Wish) -> AsyncIterator[Finding]:
-    """Findings as they come: Slack, Redis, model, mail. A stand-in needs no examination, only to be named."""
-    model = partial(_model, style)
-    for name, look in (("workspace", _slack), ("", _redis), ("model", model), ("mail", _mail)):
+    """Findings as they come: Slack, Redis, both models, mail. A stand-in needs no examination, only to be named."""
+    model, second = partial(_model, style), partial(_second, style)
+    looks = (("workspace", _slack), ("", _redis), ("model", model), ("fallback", second), ("mail", _mail))
+    for name, look in looks:
         if name and name in outside.standins:
             yield Finding("ok", name, "a local stand-in is used; see the README for connecting the real service")
             continue
@@ -75,7 +76,7 @@ def explained(error: CountersignError) -> str:
         case ChatFailed():
             return f"Slack is not reached ({error}); check the network, HTTPS_PROXY and SLACK_API_URL"
         case ModelDown() | ModelRefused():
-            return f"no answer ({error}); check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL"
+            return f"no answer of the model ({error}); check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL"
         case _:
             return str(error)
 
@@ -139,23 +140,43 @@ async def _kind(redis: Redis) -> str:
 
 async def _model(wish: Wish, outside: Outside) -> AsyncIterator[Finding]:
     """What the model can do, and which style is used for it."""
+    yield await _able(wish, "model", outside.model_url, outside.model_key, outside.model_name)
+
+
+async def _second(wish: Wish, outside: Outside) -> AsyncIterator[Finding]:
+    """The same of the model behind it, whatever becomes of the first."""
+    if outside.fallback_name:
+        yield await _able(wish, "fallback", outside.fallback_url, outside.fallback_key, outside.fallback_name)
+
+
+async def _able(wish: Wish, what: str, url: str, key: str, name: str) -> Finding:
+    """Asks one model; what is wrong with it is a finding about this one."""
+    try:
+        return await _asked(wish, what, url, key, name)
+    except (ModelDown, ModelRefused) as error:
+        of = "OPENAI_" if what == "model" else "OPENAI_FALLBACK_"
+        cure = f"check {of}BASE_URL, {of}API_KEY and {of}MODEL"
+        return Finding("fail", what, f"no answer of {name} ({error}); {cure}")
+
+
+async def _asked(wish: Wish, what: str, url: str, key: str, name: str) -> Finding:
+    """Raises ModelDown and ModelRefused."""
     from bot.react.endpoint import open_model  # takes as long to import as all the rest
 
-    async with open_model(outside.model_url, outside.model_key, outside.model_name, retries=0) as model:
+    async with open_model(url, key, name, retries=0) as model:
         if wish == "native":
-            yield _calling(outside.model_name, await calls_tools(model))
-            return
+            return _calling(what, name, await calls_tools(model))
         able = await ask(model)
     can = f"tool calls: {_yes(able.tools)}, JSON mode: {_yes(able.json)}"
-    yield Finding("ok", "model", f"{outside.model_name} answers; {can}; style: {chosen(wish, able)}")
+    return Finding("ok", what, f"{name} answers; {can}; style: {chosen(wish, able)}")
 
 
-def _calling(name: str, calls: bool) -> Finding:
+def _calling(what: str, name: str, calls: bool) -> Finding:
     """An endpoint that only chats cannot drive the bot by tool calls."""
     if calls:
-        return Finding("ok", "model", f"{name} answers and calls tools; style: native")
+        return Finding("ok", what, f"{name} answers and calls tools; style: native")
     cure = "choose a model that does, or set REACT_STYLE=auto"
-    return Finding("fail", "model", f"{name} answers but does not call tools; {cure}")
+    return Finding("fail", what, f"{name} answers but does not call tools; {cure}")
 
 
 def _yes(able: bool) -> str:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -24,7 +25,7 @@ from bot.chat.slack.directory import SlackDirectory, read_facts
 from bot.chat.slack.inbound import Me
 from bot.chat.slack.outbound import SlackChannel
 from bot.commands import Commands
-from bot.company import calendar_of, handbook_of, persona_of, policy_of
+from bot.company import budget_of, calendar_of, handbook_of, persona_of, policy_of, prices_of
 from bot.dispatch import Dispatch
 from bot.door import Door
 from bot.ends import Ends
@@ -39,10 +40,12 @@ from bot.outside import Outside
 from bot.pictures import Pictures
 from bot.react import prompt
 from bot.react.advice import Adviser
+from bot.react.fallback import Fallback
 from bot.react.guards import Limits as LoopLimits
 from bot.react.loop import Loop
-from bot.react.model import Model
+from bot.react.model import Metered, Model
 from bot.react.policies import policies
+from bot.react.prices import Prices
 from bot.react.probe import styles_of
 from bot.react.style import Style
 from bot.settings import Settings
@@ -57,6 +60,7 @@ from bot.store.lanes import Lanes
 from bot.store.limits import Limits
 from bot.store.remembered import Remembered
 from bot.store.runs import Runs
+from bot.store.spending import SYSTEM, Spending
 from bot.texts import literal
 from bot.turn import Turns
 from bot.worker import Worker
@@ -134,11 +138,7 @@ async def assembled(
         stores = await stack.enter_async_context(_stores(settings, outside, tuning))
         platform = await stack.enter_async_context(_slack(settings, outside, stores))
         if model is None:
-            # Only now: the SDK takes as long to import as all the rest, and not everybody needs a model.
-            from bot.react.endpoint import open_model
-
-            opening = open_model(outside.model_url, outside.model_key, outside.model_name)
-            model = await stack.enter_async_context(opening)
+            model = await stack.enter_async_context(_model(settings, outside))
         chat, directory, door = platform.chat, platform.directory, Door()
 
         engine = await stack.enter_async_context(engine_of(settings, stores.redis, directory))
@@ -148,14 +148,15 @@ async def assembled(
         desk = Desk(directory, engine, mailer, cards, literal, calendar_of(settings), handbook)
         ends = Ends(Board(chat, directory, _stand_ins(desk, tuning)), stores.approvals, stores.journal, tuning.now)
         gates = _gates(settings, tuning, stores, platform, desk, ends)
-        styles = await _styles(settings, outside, stores, model)
-        loop, house = _loop(settings, tuning, model, desk, styles), await _house(settings, engine)
-        turns = _turns(settings, tuning, stores, platform, desk, loop, house, door)
+        prices, spending = prices_of(settings), _spending(settings, tuning, stores)
+        styles = await _styles(settings, outside, stores, model, prices, spending)
+        loop, house = _loop(settings, tuning, model, desk, styles, prices), await _house(settings, engine)
+        turns = _turns(settings, tuning, stores, platform, desk, loop, house, door, spending)
         outbox = Outbox(desk, directory, stores.lanes, stores.keys, tuning.today)
         timers = Timers(desk, tuning.today, tuning.tick_s)
         worker = Worker(
             stores.lanes,
-            _dispatch(tuning, stores, platform, model, turns, gates, outbox),
+            _dispatch(tuning, stores, platform, turns, gates, outbox),
             concurrency=settings.concurrency,
             sweep_s=tuning.sweep_s,
             grace_s=tuning.grace_s,
@@ -227,13 +228,12 @@ def _dispatch(
     tuning: Tuning,
     stores: Stores,
     platform: Slack,
-    model: Model,
     turns: Turns,
     gates: Gates,
     outbox: Outbox,
 ) -> Dispatch:
-    adviser = Adviser(model, gates.desk.handbook)
-    advising = Advising(adviser, gates.ends, platform.directory) if gates.openings.advice else None
+    adviser, ends = Adviser(turns.loop.model, gates.desk.handbook), gates.ends
+    advising = Advising(adviser, ends, platform.directory, turns.spending, turns.loop.prices)
     chat, directory = platform.chat, platform.directory
     return Dispatch(
         turns,
@@ -247,19 +247,50 @@ def _dispatch(
         stores.journal,
         tuning.now,
         int(tuning.down_s * 1000),
-        advising,
+        advising if gates.openings.advice else None,
     )
 
 
-async def _styles(settings: Settings, outside: Outside, stores: Stores, model: Model) -> Sequence[Style]:
-    """How the model speaks ReAct; the rehearsal knows one way."""
+@asynccontextmanager
+async def _model(settings: Settings, outside: Outside) -> AsyncIterator[Model]:
+    """The model, with a second one behind it if there is one by setting."""
+    # Only now: the SDK takes as long to import as all the rest, and not everybody needs a model.
+    from bot.react.endpoint import open_model
+
+    async with AsyncExitStack() as stack:
+        asked = [(outside.model_url, outside.model_key, outside.model_name)]
+        asked += [(outside.fallback_url, outside.fallback_key, outside.fallback_name)] if outside.fallback_name else []
+        opening = [open_model(*one, retries=settings.openai_retries) for one in asked]
+        first, *second = [await stack.enter_async_context(one) for one in opening]
+        yield Fallback(first, second[0]) if second else first
+
+
+def _spending(settings: Settings, tuning: Tuning, stores: Stores) -> Spending:
+    return Spending(stores.redis, stores.keys, tuning.today, ZoneInfo(settings.company_timezone))
+
+
+async def _styles(
+    settings: Settings, outside: Outside, stores: Stores, model: Model, prices: Prices, spending: Spending
+) -> Sequence[Style]:
+    """How the first model speaks ReAct; the rehearsal knows one way. What it costs to ask is counted."""
+    asked = Metered(model.first if isinstance(model, Fallback) else model)
     wish = "native" if "model" in outside.standins else settings.react_style
     memory = Remembered(stores.redis, stores.keys)
-    return await styles_of(wish, model, memory, f"{outside.model_url} {outside.model_name}")
+    styles = await styles_of(wish, asked, memory, f"{outside.model_url} {outside.model_name}")
+    await spending.add(SYSTEM, [prices.spent(reply) for reply in asked.replies])
+    return styles
 
 
 def _turns(
-    settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, loop: Loop, house: str, door: Door
+    settings: Settings,
+    tuning: Tuning,
+    stores: Stores,
+    platform: Slack,
+    desk: Desk,
+    loop: Loop,
+    house: str,
+    door: Door,
+    spending: Spending,
 ) -> Turns:
     return Turns(
         chat=platform.chat,
@@ -269,6 +300,8 @@ def _turns(
         runs=stores.runs,
         history=stores.history,
         journal=stores.journal,
+        spending=spending,
+        budget=budget_of(settings),
         loop=loop,
         commands=Commands(desk, stores.history, settings.shown, tuning.today),
         steps=Steps(platform.chat, settings.steps),
@@ -280,10 +313,12 @@ def _turns(
     )
 
 
-def _loop(settings: Settings, tuning: Tuning, model: Model, desk: Desk, styles: Sequence[Style]) -> Loop:
+def _loop(
+    settings: Settings, tuning: Tuning, model: Model, desk: Desk, styles: Sequence[Style], prices: Prices
+) -> Loop:
     tools = offered(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on")
     limits = LoopLimits(active_s=settings.run_seconds, tokens=settings.run_tokens, reply_s=tuning.reply_s)
-    return Loop(model, tools, limits, styles=styles, passing=(CountersignError, RedisError))
+    return Loop(model, tools, limits, styles=styles, passing=(CountersignError, RedisError), prices=prices)
 
 
 async def _house(settings: Settings, engine: Engine) -> str:

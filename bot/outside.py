@@ -18,9 +18,11 @@ from pydantic import SecretStr
 
 from bot.errors import LocalFailed, SettingsWrong
 from bot.local.embedded import Embedded
+from bot.logs import redact
 from bot.settings import Settings
 from bot.worker import Job
 
+OPENAI = "api.openai.com"
 KEEP_S = 2.0
 """How often the embedded server is looked after."""
 READY_S, END_S = 20.0, 10.0
@@ -40,6 +42,10 @@ class Outside:
     smtp_url: str
     app_token: str = ""
     signing_secret: str = ""
+    fallback_url: str = ""
+    fallback_key: str = ""
+    fallback_name: str = ""
+    """Of the second model; without a name there is none."""
     directory_file: Path | None = None
     handbook_dir: Path | None = None
     page: str = ""
@@ -112,12 +118,21 @@ def _outside(settings: Settings, redis_url: str, local: dict[str, str], standins
         model_url=local.get("openai_base_url", "") if model else settings.openai_base_url,
         model_key="rehearsal" if model else secret(settings.openai_api_key) or "none",
         model_name="rehearsal" if model else settings.openai_model,
+        fallback_url=settings.openai_fallback_base_url or settings.openai_base_url,
+        fallback_key=secret(_fallback_key(settings)) or "none",
+        fallback_name=settings.openai_fallback_model,
         smtp_url=local.get("smtp_url", "") if "mail" in standins else secret(settings.smtp_url),
         directory_file=settings.directory_file or (_demo("directory.toml") if workspace else None),
         handbook_dir=settings.handbook_dir or (_demo("handbook") if workspace else None),
         page=local.get("page", ""),
         standins=standins,
     )
+
+
+def _fallback_key(settings: Settings) -> SecretStr | None:
+    """Its own. The first's goes to the first's address only."""
+    elsewhere = settings.openai_fallback_base_url not in ("", settings.openai_base_url)
+    return settings.openai_fallback_api_key or (None if elsewhere else settings.openai_api_key)
 
 
 def _demo(name: str) -> Path:
@@ -177,8 +192,7 @@ def banner(outside: Outside) -> str:
     """What runs, which of it is a stand-in, and where to look."""
     rows = [
         ("workspace", outside.slack_api_url if "workspace" not in outside.standins else "local stand-in for Slack"),
-        ("model", f"{outside.model_name} at {outside.model_url or 'api.openai.com'}"
-         if "model" not in outside.standins else "rehearsal: rules, not a model"),
+        ("model", models(outside) if "model" not in outside.standins else "rehearsal: rules, not a model"),
         ("redis", "embedded, for this machine" if "redis" in outside.standins else "by REDIS_URL"),
         ("mail", "local mailbox, nothing leaves this machine" if "mail" in outside.standins else "by SMTP_URL"),
     ]  # fmt: skip
@@ -186,6 +200,13 @@ def banner(outside: Outside) -> str:
     if outside.page:
         lines += ["", f"  Open {outside.page}", f"  Follow it: {_command()} tail -f      Stop it: Ctrl-C"]
     return "\n".join([*lines, ""])
+
+
+def models(outside: Outside) -> str:
+    """Which models are asked, and where."""
+    first = f"{outside.model_name} at {outside.model_url or OPENAI}"
+    second = f"; while it is down {outside.fallback_name} at {outside.fallback_url or OPENAI}"
+    return redact(first + (second if outside.fallback_name else ""))
 
 
 def _command() -> str:

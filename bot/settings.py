@@ -9,6 +9,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -54,6 +55,24 @@ class Settings(BaseSettings):
     openai_api_key: SecretStr | None = None
     """Without key and base URL the local rehearsal model answers: rules, not a model."""
     openai_model: str = "gpt-5-mini"
+    openai_retries: int = Field(default=1, ge=0, le=5)
+    """How often a call that may work later is asked again before the model is taken to be down."""
+    openai_fallback_model: str = ""
+    """Asked while the first cannot be reached, is overloaded or is not known at its address; never for what the first
+    refuses. It has to speak the same `react_style`: a run keeps its own."""
+    openai_fallback_base_url: str = ""
+    """Empty: the address of the first."""
+    openai_fallback_api_key: SecretStr | None = None
+    """Empty: at the address of the first its key; anywhere else none, because that key is nobody else's business."""
+    prices_file: Path | None = None
+    """TOML: what a model's tokens cost, per million, in one currency (see `bot.react.prices`). Without it tokens are
+    counted, and what they cost is not known."""
+    budget_tokens_per_day: int | None = Field(default=None, ge=0)
+    """What one person's messages may take of the model in a day, in and out (tokens). Empty: as much as they like."""
+    budget_per_day: str = ""
+    """The same in money, in the currency of `prices_file`, which must know the models in use. Empty: no limit."""
+    company_timezone: str = "Asia/Shanghai"
+    """At whose midnight a day of use ends and a budget begins anew: an IANA name."""
     react_style: Literal["auto", "native", "text", "json"] = "native"
     """How the model calls tools: by its endpoint's tool calls, as text (Thought / Action), or as one JSON object.
     `auto`: asks the model what it can do, and takes the first of native, json and text that works."""
@@ -162,6 +181,7 @@ def _check(settings: Settings) -> None:
     _check_slack(settings)
     _check_urls(settings)
     _check_engine(settings)
+    _check_model(settings)
     if not _is_amount(settings.finance_threshold):
         raise SettingsWrong("FINANCE_THRESHOLD should be an amount of 0 or more, like 1000 or 1000.50")
     if not _is_amount(settings.annual_leave_days) or Decimal(settings.annual_leave_days) % Decimal("0.5"):
@@ -183,6 +203,23 @@ def _check_slack(settings: Settings) -> None:
         raise SettingsWrong("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it")
 
 
+def _check_model(settings: Settings) -> None:
+    if settings.openai_fallback_model and not settings.real_model:
+        raise SettingsWrong("OPENAI_FALLBACK_MODEL is set but there is no first model: set OPENAI_API_KEY too")
+    alone = {"BASE_URL": settings.openai_fallback_base_url, "API_KEY": settings.openai_fallback_api_key}
+    for name, value in alone.items():
+        if value and not settings.openai_fallback_model:
+            raise SettingsWrong(f"OPENAI_FALLBACK_{name} is set but OPENAI_FALLBACK_MODEL is not")
+    if settings.budget_per_day and not _is_amount(settings.budget_per_day):
+        raise SettingsWrong("BUDGET_PER_DAY should be an amount of 0 or more, like 2 or 0.50")
+    if settings.budget_per_day and settings.prices_file is None:
+        raise SettingsWrong("PRICES_FILE is missing: BUDGET_PER_DAY is counted by its prices")
+    try:
+        ZoneInfo(settings.company_timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise SettingsWrong("COMPANY_TIMEZONE should be an IANA name, like Asia/Shanghai or Europe/Berlin") from None
+
+
 def _check_engine(settings: Settings) -> None:
     if settings.workflow_engine == "embedded":
         return
@@ -201,6 +238,7 @@ def _check_urls(settings: Settings) -> None:
         ("SMTP_URL", smtp, ("smtp://", "smtps://")),
         ("SLACK_API_URL", settings.slack_api_url, web),
         ("OPENAI_BASE_URL", settings.openai_base_url, web),
+        ("OPENAI_FALLBACK_BASE_URL", settings.openai_fallback_base_url, web),
         ("ENGINE_URL", settings.engine_url, web),
     ):
         if value and not value.startswith(beginnings):

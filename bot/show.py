@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 from bot.events import Channel, Post, Slot
+from bot.react.guards import Reason
 from bot.react.loop import Step
 from bot.records import Run
 from bot.texts import literal, say, sentences
@@ -92,6 +94,23 @@ def _subject(args: dict[str, Any]) -> str:
         if isinstance(value, str) and value.strip() and not PLATFORM_ID.fullmatch(value.strip()):
             return " ".join(value.split())[:SUBJECT_MAX]
     return ""
+
+
+def stop(run: Run, reason: Reason, renewed: datetime) -> str:
+    """Why a run stops, what became of its matter, and what its person can do. `renewed`: when a day's budget begins
+    anew, in their own time. Written by code: no model is asked for it."""
+    undone = say("stopped.undone", run.language)
+    if reason is Reason.BUDGET:
+        undone = _settled(run) or undone
+        undone += " " + say("share.anew", run.language, until=renewed.strftime("%Y-%m-%d %H:%M"))
+    return say(f"stopped.{reason.value}", run.language, undone=undone)
+
+
+def _settled(run: Run) -> str:
+    """What became of the button that a run has just been waiting for."""
+    latest = [call for call in run.trace.calls if call.uid.startswith(f"{run.id}:{run.trace.steps}:")]
+    status = next((call.status for call in latest if call.approval), None)
+    return say(f"share.{status.value}", run.language) if status else ""
 
 
 def receipt(run: Run) -> str:

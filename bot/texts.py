@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import cache
 from importlib import resources
 
@@ -39,6 +40,12 @@ def literal(value: object, language: str) -> str:
     if isinstance(value, Mapping):
         return str(value[language])
     return str(value)
+
+
+def plain(amount: Decimal) -> str:
+    """An amount without an exponent and without zeros behind it: `0.0123`."""
+    text = f"{amount:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def label(name: str | Mapping[str, str], language: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from tools.spec import ToolError
@@ -61,6 +63,27 @@ class Call:
     approval: str = ""
 
 
+DECIMALS = 10
+"""Of money: a price per million tokens has at most four, and all that is computed from it is exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What replies of one model took."""
+
+    model: str
+    """By the name it has in the settings."""
+    tokens_in: int
+    tokens_cached: int
+    """Of `tokens_in`."""
+    tokens_out: int
+    cost: Decimal | None
+    """In `currency`; None where no price is known: that is not the same as nothing."""
+    currency: str = ""
+    begins: bool = False
+    """With it a run begins."""
+
+
 class Trace(BaseModel):
     """How far a run has come: everything the loop needs to go on in another process."""
 
@@ -86,6 +109,18 @@ class Trace(BaseModel):
     tokens_cached: int = 0
     """Of `tokens_in`, those that the endpoint knew from an earlier request."""
     tokens_out: int = 0
+    replies: int = 0
+    """Of a model, also those that could not be used."""
+    model: str = ""
+    """Which model has answered last, by the name it has in the settings."""
+    cost: Decimal = Decimal(0)
+    """Of the replies whose price is known, exactly, in `currency`."""
+    currency: str = ""
+    unpriced: int = 0
+    """Tokens, in and out, for which no price is known."""
+    uncounted: list[Spent] = Field(default_factory=list, exclude=True)
+    """Replies that no counter knows yet (`bot.store.spending`). Never stored: whoever loses them loses the tokens above
+    with them."""
     path: list[str] = []
     """Fingerprints of the latest replies: the calls of each, with their results."""
     doubted: bool = False
@@ -99,6 +134,23 @@ class Trace(BaseModel):
     def evidence(self) -> float | None:
         """Evidence accuracy: supported ÷ claimed; None for an answer that claims nothing."""
         return self.supported / self.claimed if self.claimed else None
+
+    @property
+    def tokens(self) -> int:
+        """In and out."""
+        return self.tokens_in + self.tokens_out
+
+    def spend(self, spent: Spent) -> None:
+        """Adds a reply up. What came before a change of the currency is not of this one, and has no price in it."""
+        if spent.cost is not None and spent.currency != self.currency:
+            self.unpriced, self.cost, self.currency = self.tokens, Decimal(0), spent.currency
+        self.replies, self.model = self.replies + 1, spent.model
+        self.tokens_in += spent.tokens_in
+        self.tokens_cached += spent.tokens_cached
+        self.tokens_out += spent.tokens_out
+        self.cost += spent.cost or 0
+        self.unpriced += spent.tokens_in + spent.tokens_out if spent.cost is None else 0
+        self.uncounted.append(replace(spent, begins=self.replies == 1))
 
     def add(self, message: Mapping[str, Any]) -> None:
         self.messages.append(json.dumps(message, ensure_ascii=False))

@@ -25,21 +25,25 @@ from bot.logs import bind
 from bot.policy import ANEW
 from bot.react import prompt
 from bot.react.grounds import UNVERIFIED, Grounds
+from bot.react.guards import Budget
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
 from bot.records import Draw, Last, Resume, Run, RunStatus
-from bot.show import Steps, receipt
+from bot.show import Steps, receipt, stop
 from bot.store.approvals import ask_for
 from bot.store.history import Entry, History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Kept, Later, Lease
 from bot.store.runs import Recalled, Runs
+from bot.store.spending import Spending, Today
 from bot.store.writes import Put, Write
-from bot.texts import say
+from bot.texts import plain, say
 from tools.names import language_of
 from tools.spec import Caller
 from tools.tool import Desk, Use
 
+DOWN_MAX_MS = 300_000
+"""The longest wait that a model may ask for."""
 TEXT_MAX = 12_000
 """Characters of one message that are read."""
 
@@ -56,6 +60,7 @@ class Turns:
     runs: Runs
     history: History
     journal: Journal
+    spending: Spending
     today: Callable[[], datetime]
     """Aware UTC: the day that people mean."""
     now: Callable[[], datetime]
@@ -63,8 +68,9 @@ class Turns:
     house: str = ""
     """What the company adds to the rules (`prompt.house`)."""
     door: Door = field(default_factory=Door)
+    budget: Budget = field(default_factory=Budget)
     down_ms: int = 5_000
-    """How long a message waits before an unreachable model is tried again."""
+    """How long a message waits before an unreachable model is tried again, unless that asks for longer."""
 
     async def message(self, lease: Lease, message: Message) -> Sequence[Write]:
         """From what a person wrote to the writes that end it. Raises `Later` while the model is down."""
@@ -85,6 +91,8 @@ class Turns:
         if run is None:
             return []
         bind(run=run.id)
+        if today := self._today(run.message.person):
+            recalled = replace(recalled, used=await self.spending.used(today))
         fresh = self._settled(run, resume)
         caller = await self.directory.caller(run.message.person)
         if caller is None:
@@ -166,7 +174,8 @@ class Turns:
     async def _opened(self, lease: Lease, message: Message, caller: Caller) -> Passage:
         """The message's run: a new one, or, if the message was begun before, the one that was left."""
         run_id = self._id(message)
-        recalled = await self.runs.recall(lease.lane, self.history, run_id if lease.item.again else "")
+        today, again = self._today(message.person), lease.item.again
+        recalled = await self.runs.recall(lease.lane, self.history, run_id if again else "", today)
         if recalled.run is not None:
             return Passage(lease, recalled.run, caller, recalled)
         run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
@@ -184,7 +193,8 @@ class Turns:
             return await self._ended(passage, run.last, None)
         use = Use(self.desk, passage.caller, self._local(passage.caller))
         head, grounds = await self._head(passage)
-        running = self.loop.run(run.id, head, run.trace, use, lease.stopped, grounds)
+        share = self.budget.share(passage.recalled.used.tokens, passage.recalled.used.cost, run.trace)
+        running = self.loop.run(run.id, head, run.trace, use, lease.stopped, grounds, share)
         try:
             async with contextlib.aclosing(running) as events:
                 async for event in events:
@@ -197,12 +207,12 @@ class Turns:
                             last = Last(text=text, unverified=unverified, overclaims=overclaims)
                             return await self._end(passage, last)
                         case Stopped(reason):
-                            undone = say("stopped.undone", run.language)
-                            text = say(f"stopped.{reason.value}", run.language, undone=undone)
+                            text = stop(run, reason, self.spending.renewed().astimezone(passage.caller.person.zone))
                             return await self._end(passage, Last(text=text, stopped=reason.value))
         except ModelDown as down:
             await self._down(passage)
-            raise Later(self.down_ms, str(down)) from down
+            wait_ms = min(max(self.down_ms, int(down.wait_s * 1000)), DOWN_MAX_MS)
+            raise Later(wait_ms, str(down)) from down
         raise AssertionError("the loop ends with a final, a pause or a stop")
 
     async def _head(self, passage: Passage) -> tuple[list[str], Grounds]:
@@ -266,6 +276,9 @@ class Turns:
             "tokens_in": run.trace.tokens_in,
             "cached": run.trace.tokens_cached,
             "tokens_out": run.trace.tokens_out,
+            "model": run.trace.model,
+            **({"cost": plain(run.trace.cost), "currency": run.trace.currency} if run.trace.currency else {}),
+            **({"unpriced": run.trace.unpriced} if run.trace.unpriced else {}),
             "malformed": run.trace.malformed,
             **({"claimed": run.trace.claimed, "supported": run.trace.supported} if run.trace.claimed else {}),
         }
@@ -301,8 +314,11 @@ class Turns:
     async def _checkpoint(
         self, passage: Passage, seq: str, *more: Write, slot: Slot | None = None, most_ms: int | None = None
     ) -> Kept:
+        """Keeps the run as it is, and counts in the same breath what it has cost since the last time."""
         run, lease = passage.run, passage.lease
-        kept = await lease.checkpoint(seq, *self.runs.saved(run), *more, slot=slot, most_ms=most_ms)
+        counted = self.spending.counts(lease.lane, run.message.person, run.trace.uncounted)
+        kept = await lease.checkpoint(seq, *self.runs.saved(run), *counted, *more, slot=slot, most_ms=most_ms)
+        run.trace.uncounted.clear()
         run.stored = len(run.trace.messages) if run.status is RunStatus.RUNNING else 0
         return kept
 
@@ -328,6 +344,10 @@ class Turns:
         return self.journal.entry(
             place.conversation, kind, run=run, person=message.person, channel=place.channel, text=text, **more
         )
+
+    def _today(self, person: str) -> Today | None:
+        """What somebody has used today, if that matters."""
+        return self.spending.today(person, self.loop.prices.currency) if self.budget else None
 
     def _local(self, caller: Caller) -> datetime:
         return self.today().astimezone(ZoneInfo(caller.person.timezone))

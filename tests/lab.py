@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from redis.asyncio import Redis
 
@@ -25,8 +26,10 @@ from bot.openings import Openings
 from bot.outbox import Outbox
 from bot.pictures import Pictures
 from bot.react.advice import Adviser
+from bot.react.guards import Budget
 from bot.react.loop import Loop
 from bot.react.model import Scripted, ScriptedModel
+from bot.react.prices import Prices
 from bot.records import Approval, Pressed, Wrote
 from bot.show import Display, Steps
 from bot.store.approvals import Approvals
@@ -36,6 +39,7 @@ from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Lanes, Later, Lease
 from bot.store.runs import Runs, Waiting
+from bot.store.spending import Spending
 from bot.store.writes import Write
 from bot.texts import literal
 from bot.turn import Turns
@@ -201,6 +205,8 @@ class Lab:
         advice: Sequence[Scripted] | None = None,
         handbook: Path | None = None,
         house: str = "",
+        prices: Prices | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
         what the company adds to the rules."""
@@ -216,6 +222,7 @@ class Lab:
         cards = OpenCards(self.lanes, self.approvals, self.now)
         self.desk = Desk(self.staff, self.engine, self.mailer, cards, words=literal, handbook=Handbook(handbook))
         self.model = ScriptedModel(list(script))
+        self.spending = Spending(redis, self.keys, self.today, ZoneInfo("Asia/Shanghai"))
         board = Board(self.wall, self.staff, lambda task: self.engine.stand_ins(task, self.today()))
         self.ends = Ends(board, self.approvals, self.journal, self.now)
         self.gates = Gates(
@@ -223,13 +230,15 @@ class Lab:
             self.approvals, self.journal, self.today, self.now, Openings(self.ends, advice=advice is not None),
         )  # fmt: skip
         self.turns = Turns(
-            chat=self.wall, directory=self.staff, desk=self.desk, loop=Loop(self.model, tools),
+            chat=self.wall, directory=self.staff, desk=self.desk,
+            loop=Loop(self.model, tools, prices=prices or Prices()),
             commands=Commands(self.desk, self.history, dict, self.today), steps=Steps(self.wall, display),
             keys=self.keys, runs=self.runs, history=self.history, journal=self.journal,
+            spending=self.spending, budget=budget or Budget(),
             today=self.today, now=self.now, house=house, down_ms=0,
         )  # fmt: skip
         self.opinions = ScriptedModel(list(advice or ()))
-        advising = Advising(Adviser(self.opinions), self.ends, self.staff)
+        advising = Advising(Adviser(self.opinions), self.ends, self.staff, self.spending, prices or Prices())
         self.pictures = Pictures(
             self.wall, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
         )

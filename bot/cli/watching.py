@@ -14,6 +14,7 @@ from bot import serving
 from bot.cancel import ending
 from bot.cli import console
 from bot.cli.console import Json, clock, harmless
+from bot.cli.usage import money
 from bot.doctor import examine
 from bot.errors import CountersignError
 from bot.outside import outside_of
@@ -85,6 +86,9 @@ def show(run_id: str) -> None:
                 card = f"  card: {call.approval}" if call.approval else ""
                 typer.echo(harmless(f"      reason: {call.reason}{card}"))
             tokens = f"{spent.tokens_in}+{spent.tokens_out} tokens, {spent.tokens_cached} cached"
+            costs = {spent.currency: spent.cost} if spent.currency else {}
+            tokens += f", {money(costs, spent.unpriced, console.language())}" if spent.replies else ""
+            tokens += f" ({harmless(spent.model)})" if spent.model else ""
             supported = f", {spent.supported} of {spent.claimed} claims supported" if spent.claimed else ""
             typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {tokens}{supported}")
             async for record in Journal(redis, keys).follow(since=found.created_ms - 60_000, run=run_id):

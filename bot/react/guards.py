@@ -7,6 +7,7 @@ result three times, or five failures in a row, never led to success; three failu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 
 from bot.trace import Trace
@@ -19,6 +20,7 @@ class Reason(StrEnum):
     CALLS = "calls"
     TIME = "time"
     TOKENS = "tokens"
+    BUDGET = "budget"
     REPETITION = "repetition"
     FAILURES = "failures"
     MALFORMED = "malformed"
@@ -33,6 +35,45 @@ class Halt(Exception):
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason.value)
         self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What is left of a person's day, as figures of a run: those that it may reach."""
+
+    tokens: int | None = None
+    cost: Decimal | None = None
+
+    def check(self, trace: Trace) -> None:
+        """Raises `Halt` when no further reply may be asked for."""
+        over = self.tokens is not None and trace.tokens >= self.tokens
+        if over or (self.cost is not None and trace.cost >= self.cost):
+            raise Halt(Reason.BUDGET)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one person's messages may take of the model in a day. None: as much as they like.
+
+    It is looked at before every reply with what has been counted when the run began or went on, so one run goes over
+    by less than one reply. Runs of one person at the same time, in different conversations, do not know of each
+    other: together they go over by at most what each of them may take (`Limits.tokens`).
+    """
+
+    tokens: int | None = None
+    """In and out."""
+    money: Decimal | None = None
+    """In the currency of the prices."""
+
+    def __bool__(self) -> bool:
+        return self.tokens is not None or self.money is not None
+
+    def share(self, tokens: int, cost: Decimal, trace: Trace) -> Share:
+        """What a run may reach, of whose person so much is counted today."""
+        return Share(
+            None if self.tokens is None else self.tokens - tokens + trace.tokens,
+            None if self.money is None else self.money - cost + trace.cost,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +113,7 @@ class Limits:
 
     def check_tokens(self, trace: Trace) -> None:
         """Raises `Halt` when no further reply may be asked for."""
-        if trace.tokens_in + trace.tokens_out >= self.tokens:
+        if trace.tokens >= self.tokens:
             raise Halt(Reason.TOKENS)
 
     def left_s(self, trace: Trace) -> float:

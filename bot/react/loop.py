@@ -18,9 +18,10 @@ from bot.cancel import Stop
 from bot.errors import CountersignError, ModelDown, ModelRefused
 from bot.react.decision import Act, Answer, Decision, Malformed, Withheld
 from bot.react.grounds import Grounds, shown
-from bot.react.guards import Halt, Limits, Reason
+from bot.react.guards import Halt, Limits, Reason, Share
 from bot.react.hands import Hands, Reads, Result, bounded, written
 from bot.react.model import Model
+from bot.react.prices import Prices
 from bot.react.style import Style
 from bot.react.styles.native import Native
 from bot.trace import Call, CallStatus, Trace, fingerprint
@@ -93,6 +94,7 @@ class Way:
     trace: Trace
     use: Use
     grounds: Grounds
+    share: Share = field(default_factory=Share)
     reads: Reads = field(default_factory=Reads)
 
 
@@ -107,6 +109,7 @@ class Loop:
     """The first is that of fresh runs; the others are known for runs that were begun in them."""
     passing: tuple[type[Exception], ...] = (CountersignError,)
     """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
+    prices: Prices = field(default_factory=Prices)
     hands: Hands = field(init=False, repr=False)
     extras: Mapping[str, str] = field(init=False, repr=False)
     """By style, what every request of every run has besides its messages."""
@@ -127,11 +130,18 @@ class Loop:
         return self.manuals[self.style(trace).name]
 
     async def run(
-        self, run_id: str, head: Sequence[str], trace: Trace, use: Use, stopped: Stop, grounds: Grounds | None = None
+        self,
+        run_id: str,
+        head: Sequence[str],
+        trace: Trace,
+        use: Use,
+        stopped: Stop,
+        grounds: Grounds | None = None,
+        share: Share | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Goes on from `trace`; `head` (rules, history: as JSON) precedes the run's own messages; `grounds`: what an
-        answer may rest on besides these. `ModelDown` passes through."""
-        way = Way(run_id, head, trace, use, grounds or Grounds())
+        answer may rest on besides these; `share`: what is left of its person's day. `ModelDown` passes through."""
+        way = Way(run_id, head, trace, use, grounds or Grounds(), share or Share())
         try:
             while True:
                 event = await self._step(way, stopped)
@@ -168,7 +178,7 @@ class Loop:
         `more`."""
         wrong: list[str] = []
         for _ in range(self.limits.format_retries + 1):
-            decision = await self._ask([*way.head, *way.trace.messages, *more, *wrong], way.trace)
+            decision = await self._ask([*way.head, *way.trace.messages, *more, *wrong], way)
             if isinstance(decision, Withheld):
                 raise Halt(Reason.FILTERED)
             if not isinstance(decision, Malformed):
@@ -196,14 +206,14 @@ class Loop:
         overclaims = way.grounds.overclaims(answer.text, trace)
         return Final(answer.text, tuple(shown(checked.unsupported)), overclaims)
 
-    async def _ask(self, messages: Sequence[str], trace: Trace) -> Decision:
+    async def _ask(self, messages: Sequence[str], way: Way) -> Decision:
+        trace = way.trace
         left = min(self.limits.reply_s, self.limits.left_s(trace))
         style = self.style(trace)
         self.limits.check_tokens(trace)
+        way.share.check(trace)
         reply = await self.model.reply(messages, self.extras[style.name], timeout_s=max(left, 1.0))
-        trace.tokens_in += reply.tokens_in
-        trace.tokens_cached += reply.tokens_cached
-        trace.tokens_out += reply.tokens_out
+        trace.spend(self.prices.spent(reply))
         trace.style = style.name
         return self._sure(style.decide(reply, self.tools, most=self.limits.calls_per_reply))
 

@@ -34,6 +34,8 @@ class Reply:
     tokens_cached: int = 0
     """Of `tokens_in`, those that the endpoint has kept from an earlier request."""
     tokens_out: int = 0
+    model: str = ""
+    """Which model answered, by the name it has in the settings."""
 
 
 class Model(Protocol):
@@ -41,6 +43,19 @@ class Model(Protocol):
         """One reply. `messages`: as JSON, one or several (with commas between) in each text; `extra`: further members
         of the request as JSON (`"tools":[…]`), or nothing. Written once, they are sent as they are with every step.
         Raises `ModelDown` when it may work later, `ModelRefused` when it will not."""
+
+
+@dataclass(slots=True)
+class Metered:
+    """A model whose replies are noted, for whoever asks it outside of a run and has them counted."""
+
+    model: Model
+    replies: list[Reply] = field(default_factory=list)
+
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+        reply = await self.model.reply(messages, extra, timeout_s=timeout_s)
+        self.replies.append(reply)
+        return reply
 
 
 Scripted = Reply | BaseException | Callable[[Messages], Awaitable[Reply]]

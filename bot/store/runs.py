@@ -7,7 +7,7 @@ import base64
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from redis.asyncio import Redis
@@ -17,6 +17,7 @@ from bot.records import Run, RunStatus
 from bot.store.connect import reaching
 from bot.store.history import History, Remembered
 from bot.store.keys import Keys
+from bot.store.spending import Today, Used
 from bot.store.writes import Delete, Fields, Push, Set, Unfield, Write
 
 KEPT_MS = 7 * 24 * 3_600_000
@@ -42,6 +43,8 @@ class Recalled:
     run: Run | None
     waiting: tuple[Waiting, ...]
     history: Remembered
+    used: Used = field(default_factory=Used)
+    """What its person has used of the model today, if that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +69,20 @@ class Runs:
         pipe.get(self._key(run))
         pipe.lrange(self._key(run, "m"), 0, -1)
 
-    async def recall(self, conversation: str, history: History, run: str = "") -> Recalled:
-        """What is remembered, what waits, and the run that is gone on with, if any: in one round trip. Raises
-        StoreDown."""
+    async def recall(self, conversation: str, history: History, run: str = "", today: Today | None = None) -> Recalled:
+        """What is remembered, what waits, the run that is gone on with, and what somebody has used today, if any: in
+        one round trip. Raises StoreDown."""
         with reaching():
             async with self.redis.pipeline(transaction=False) as all_of_it:
                 history.wanted(all_of_it, conversation)
                 all_of_it.hgetall(self._waiting(conversation))
                 if run:
                     self._wanted(all_of_it, run)
+                if today:
+                    today.wanted(all_of_it)
                 entries, waiting, *found = await all_of_it.execute()
-        return Recalled(_read(*found) if run else None, _waiting(waiting), history.read(entries))
+        kept, used = (_read(*found[:2]), found[2:]) if run else (None, found)
+        return Recalled(kept, _waiting(waiting), history.read(entries), today.read(used) if today else Used())
 
     def saved(self, run: Run) -> tuple[Write, ...]:
         """While it runs: the record, and the messages that Redis does not have. Otherwise everything in one."""

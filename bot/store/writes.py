@@ -163,6 +163,22 @@ class Entry(Write):
 
 
 @dataclass(frozen=True, slots=True)
+class Count(Write):
+    """Whole numbers (at least one) that are added to fields of a hash. Added twice they count twice: it belongs into a
+    checkpoint or a commit, which happen once."""
+
+    key: str
+    amounts: Mapping[str, int]
+    ttl_ms: int | None = None
+
+    def home(self, keys: Keys) -> int:
+        return keys.home(self.key)
+
+    def op(self) -> Op:
+        return ("count", self.key, _number(self.ttl_ms), *_flat({name: str(n) for name, n in self.amounts.items()}))
+
+
+@dataclass(frozen=True, slots=True)
 class Put(Write):
     """An item for a lane, once per `id`. To a lane of another partition it is put before the script runs:
     such an item may arrive although the commit was refused, so its id must say what it is about."""

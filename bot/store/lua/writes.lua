@@ -45,6 +45,13 @@ function write.remember(key, ttl, most, ...)
   keep(key, ttl)
 end
 
+-- Adds whole numbers, as text: Lua's own are exact only up to 2^53. A counter that is full stays so.
+function write.count(key, ttl, ...)
+  local added = {...}
+  for i = 1, #added, 2 do redis.pcall('HINCRBY', key, added[i], added[i + 1]) end
+  keep(key, ttl)
+end
+
 function write.member(key, ttl, member, score)
   redis.call('ZADD', key, score, member)
   keep(key, ttl)

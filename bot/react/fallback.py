@@ -1,0 +1,63 @@
+"""A second model for when the first is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from bot import logs
+from bot.errors import ModelDown, ModelRefused
+from bot.react.model import Model, Reply
+
+log = logs.get(__name__)
+
+DOWN_S, DOWN_MAX_S = 15.0, 300.0
+"""For how long a model that was away is not asked again: so long, or as it asks for, up to the second (s)."""
+UP = float("-inf")
+"""Never known to be down."""
+SHARE = 2 / 3
+"""Of the time of a call, what the first may take: a model that hangs leaves enough for the other."""
+
+
+@dataclass(slots=True)
+class Fallback:
+    """Asks the first model; once that is down after its tries, the second, and for a while the second at once. Then one
+    call finds out whether the first is back, while the others still go to the second. What the first *refuses* the
+    second is not asked: a refusal is an answer. Each process finds out by itself."""
+
+    first: Model
+    second: Model
+    clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
+    """Seconds, monotonic."""
+    until: float = field(default=UP, init=False)
+    """By the clock: until then the first is taken to be down."""
+
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+        began, why = self.clock(), "still down"
+        if began >= self.until:
+            try:
+                return await self._first(messages, extra, timeout_s * SHARE)
+            except ModelDown as down:
+                why = str(down)
+        left_s = max(timeout_s - (self.clock() - began), 1.0)
+        try:
+            reply = await self.second.reply(messages, extra, timeout_s=left_s)
+        except ModelDown as down:
+            raise ModelDown(str(down), min(down.wait_s, max(self.until - self.clock(), 0.0))) from down
+        log.info("model.fallback", model=reply.model, first=why)
+        return reply
+
+    async def _first(self, messages: Sequence[str], extra: str, timeout_s: float) -> Reply:
+        if self.until > UP:
+            self.until = self.clock() + timeout_s  # the others wait for what this call finds out
+        try:
+            reply = await self.first.reply(messages, extra, timeout_s=timeout_s)
+        except ModelDown as down:
+            self.until = self.clock() + min(max(down.wait_s, DOWN_S), DOWN_MAX_S)
+            raise
+        except ModelRefused:
+            self.until = UP
+            raise
+        self.until = UP
+        return reply
