@@ -37,7 +37,8 @@ async def open_model(url: str, key: str, name: str, *, retries: int = 1) -> Asyn
     """A model with one client, for a whole process: making one costs more than a whole step. `url` empty: OpenAI's."""
     http = DefaultAioHttpClient()
     async with AsyncOpenAI(base_url=url or None, api_key=key, http_client=http) as client:
-        yield OpenAIModel(client, http, _headers(client), name, retries=retries)
+        headers = {**_headers(client), "Authorization": f"Bearer {key}"}  # the SDK adds its own to each request
+        yield OpenAIModel(client, http, headers, name, retries=retries)
 
 
 def _headers(client: AsyncOpenAI) -> dict[str, str]:

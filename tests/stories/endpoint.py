@@ -50,6 +50,8 @@ class Endpoint:
     past_end: Raw = field(default_factory=Raw)
     asked: list[dict[str, Any]] = field(default_factory=list)
     """Requests as they came."""
+    keys: list[str] = field(default_factory=list)
+    """The Authorization header of each."""
     times: list[float] = field(default_factory=list)
     url: str = ""
 
@@ -58,6 +60,7 @@ class Endpoint:
 
     async def complete(self, request: web.Request) -> web.Response:
         self.asked.append(json.loads(await request.read()))
+        self.keys.append(request.headers.get("Authorization", ""))
         self.times.append(asyncio.get_running_loop().time())
         answer = self.script.pop(0) if self.script else self.past_end
         await asyncio.sleep(answer.hold_s)
