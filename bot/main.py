@@ -266,7 +266,7 @@ async def _model(settings: Settings, outside: Outside) -> AsyncIterator[Model]:
 
 
 def _spending(settings: Settings, tuning: Tuning, stores: Stores) -> Spending:
-    return Spending(stores.redis, stores.keys, tuning.today, ZoneInfo(settings.company_timezone))
+    return Spending(stores.redis, stores.keys, tuning.now, ZoneInfo(settings.company_timezone))
 
 
 async def _styles(

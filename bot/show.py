@@ -101,8 +101,8 @@ def stop(run: Run, reason: Reason, renewed: datetime) -> str:
     anew, in their own time. Written by code: no model is asked for it."""
     undone = say("stopped.undone", run.language)
     if reason is Reason.BUDGET:
-        undone = _settled(run) or undone
-        undone += " " + say("share.anew", run.language, until=renewed.strftime("%Y-%m-%d %H:%M"))
+        until = renewed.strftime("%Y-%m-%d %H:%M")
+        undone = say("share.anew", run.language, undone=_settled(run) or undone, until=until)
     return say(f"stopped.{reason.value}", run.language, undone=undone)
 
 

@@ -222,7 +222,7 @@ class Lab:
         cards = OpenCards(self.lanes, self.approvals, self.now)
         self.desk = Desk(self.staff, self.engine, self.mailer, cards, words=literal, handbook=Handbook(handbook))
         self.model = ScriptedModel(list(script))
-        self.spending = Spending(redis, self.keys, self.today, ZoneInfo("Asia/Shanghai"))
+        self.spending = Spending(redis, self.keys, self.now, ZoneInfo("Asia/Shanghai"))
         board = Board(self.wall, self.staff, lambda task: self.engine.stand_ins(task, self.today()))
         self.ends = Ends(board, self.approvals, self.journal, self.now)
         self.gates = Gates(

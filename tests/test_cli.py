@@ -220,6 +220,20 @@ async def test_doctor_counts_the_dead_letters(busy: Office, tmp_path: Path) -> N
     assert end.code == 0 and "dead letters: 2" in end.out and "countersign dead" in end.out, end
 
 
+async def test_doctor_asks_both_models(busy: Office, tmp_path: Path) -> None:
+    echo = tool_call(("echo", '{"word": "hello"}'))
+    async with endpoint(past_end=echo) as first, endpoint(past_end=echo) as second:
+        both = {"OPENAI_BASE_URL": first.url, "OPENAI_FALLBACK_MODEL": "other", "OPENAI_API_KEY": "key-one"}
+        fine = await command(busy, tmp_path, "doctor", **both, OPENAI_FALLBACK_BASE_URL=second.url)
+        assert fine.code == 0 and "model: gpt-5-mini answers" in fine.out, fine
+        assert "fallback: other answers" in fine.out, fine
+        assert [one["model"] for one in second.asked] == ["other"] and "key-one" not in str(second.keys)
+        broken = await command(busy, tmp_path, "doctor", **both, OPENAI_FALLBACK_BASE_URL="http://127.0.0.1:1/v1")
+    failed = [line for line in broken.out.splitlines() if line.startswith("FAIL")]
+    assert broken.code == 1 and len(failed) == 1 and "OPENAI_FALLBACK_BASE_URL" in failed[0], broken
+    assert "key-one" not in fine.all + broken.all
+
+
 async def test_doctor_says_that_a_model_only_chats(empty: Office, tmp_path: Path) -> None:
     async with endpoint([said("Hello!")]) as model:
         end = await command(empty, tmp_path, "doctor", OPENAI_BASE_URL=model.url)
@@ -237,7 +251,7 @@ async def test_doctor_on_a_bare_machine_names_the_stand_ins(tmp_path: Path) -> N
     assert end.code == 0 and end.out.count("stand-in") == 3, end
 
 
-WITHOUT_REDIS = (("tail",), ("show", "R"), ("pending",), ("dead",), ("dead", "retry", "Ev1"))
+WITHOUT_REDIS = (("tail",), ("show", "R"), ("pending",), ("usage",), ("dead",), ("dead", "retry", "Ev1"))
 
 
 async def test_commands_without_redis_say_how_to_mend_it(tmp_path: Path) -> None:
@@ -253,5 +267,5 @@ def test_help_lists_the_commands() -> None:
     from bot.cli import app
 
     told = CliRunner().invoke(app, ["--help"]).output
-    for name in ("run", "tail", "show", "pending", "dead", "audit", "processes", "doctor"):
+    for name in ("run", "tail", "show", "pending", "usage", "dead", "audit", "processes", "doctor"):
         assert name in told

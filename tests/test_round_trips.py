@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
 from bot.events import Click, Message, Place, Slot
+from bot.react.guards import Budget
 from bot.react.model import Reply
 from bot.records import Pressed, Wrote
 from bot.store.lanes import Lease
@@ -19,6 +21,7 @@ from tests.lab import DM, Lab
 from tests.stories.script import DONE, calls
 from tests.tools.office import SICK
 
+LOOKED = calls(("list_people", {"name": "李"}))
 LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 
 
@@ -57,10 +60,14 @@ async def said(lab: Lab, text: str, id: str) -> None:
 async def warm(redis: Redis, *script: Reply) -> Lab:
     """An installation whose scripts the server knows, and whose platform has a rate."""
     lab = Lab(redis, [DONE, *script])
+    await prepared(lab)
+    return lab
+
+
+async def prepared(lab: Lab) -> None:
     lab.lanes.lease_ms = 60_000  # as in life: nobody has to ask whether a lane is still theirs
     lab.wall.slot = lambda place: Slot(f"rate:{place.channel}", 1, 100)  # type: ignore[method-assign]
     await said(lab, "hello", "Ev0")
-    return lab
 
 
 def looks(times: int) -> list[Reply]:
@@ -72,6 +79,14 @@ async def test_a_plain_message_takes_four(redis: Redis, monkeypatch: pytest.Monk
     with counted(monkeypatch) as asked:
         await said(lab, "你好", "Ev1")
     assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA"], "accept, recall, the last word, commit"
+
+
+async def test_a_budget_takes_none_of_its_own(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(redis, [DONE, LOOKED, DONE], budget=Budget(tokens=10**9, money=Decimal(5)))
+    await prepared(lab)
+    with counted(monkeypatch) as asked:
+        await said(lab, "谁", "Ev1")
+    assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA", "EVALSHA"], "a message of one step, as without"
 
 
 @pytest.mark.parametrize("steps", [1, 3])

@@ -76,6 +76,8 @@ class Office:
     smtp_url: str
     model_url: str = ""
     """Another model than the rehearsal."""
+    fallback_url: str = ""
+    """A second model, by the name `second`."""
     reply_s: float = 60.0
     """How long one model call may take."""
     clock: Clock = field(default_factory=Clock)
@@ -91,6 +93,9 @@ class Office:
             model_url=self.model_url or f"{self.address}/v1",
             model_key="none",
             model_name="rehearsal",
+            fallback_url=self.fallback_url,
+            fallback_key="none",
+            fallback_name="second" if self.fallback_url else "",
             smtp_url=self.smtp_url,
             directory_file=DEMO,
             handbook_dir=DEMO.parent / "handbook",

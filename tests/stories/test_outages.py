@@ -18,7 +18,7 @@ from bot.react.model import Messages, Reply, ScriptedModel
 from bot.store.connect import connect
 from tests.programs import Ended, ctrl_c, ended, mentioning, printed, ran, started
 from tests.stories.behind import choices_of
-from tests.stories.endpoint import Endpoint, Raw, called, said
+from tests.stories.endpoint import Endpoint, Raw, called, endpoint, said
 from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, office, text_of
 from tests.stories.script import DONE, MAIL, expense, mail, requests_of
 
@@ -234,6 +234,29 @@ async def test_a_model_that_says_when_to_come_back_is_obeyed(empty: Office, mode
         assert "久等了" in await empty.answer(ZHANG, "在吗")
         assert model.times[1] - model.times[0] >= 1
         assert MODEL_DOWN not in empty.said(empty.dm(ZHANG)), "a short wait is nobody's business"
+
+
+async def test_while_the_model_is_away_the_second_answers_and_says_so_in_the_record(
+    empty: Office, model: Endpoint
+) -> None:
+    model.past_end = Raw(b"oops", 500)
+    async with endpoint(past_end=said("第二个模型在")) as second:
+        empty.fallback_url = second.url
+        async with empty.opened(openai_retries=0):
+            for _ in range(3):
+                assert "第二个模型在" in await empty.answer(ZHANG, "在吗")
+            assert told_down(empty, empty.dm(ZHANG)) == 0 and len(model.asked) == 1 and len(second.asked) == 3
+            runs = await empty.journal(kinds=("run.finished",))
+            assert [run.more["model"] for run in runs] == ["second"] * 3
+
+
+async def test_a_model_that_asks_for_a_long_pause_is_left_alone_so_long(empty: Office, model: Endpoint) -> None:
+    empty.reply_s = 1.0
+    model.then(Raw({"error": {"message": "slow down"}}, 429, {"Retry-After": "2"}), said("久等了"))
+    async with empty.opened():
+        assert "久等了" in await empty.answer(ZHANG, "在吗")
+        assert model.times[1] - model.times[0] >= 2 and len(model.asked) == 2, "though it would be asked every 0.2 s"
+        assert told_down(empty, empty.dm(ZHANG)) == 1
 
 
 async def test_a_model_that_never_answers_is_an_outage_like_any_other(empty: Office, model: Endpoint) -> None:

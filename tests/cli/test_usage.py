@@ -1,0 +1,94 @@
+"""`countersign usage`, and what `show` tells of costs: as programs of their own, beside an office that has worked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bot.react.model import ScriptedModel
+from tests.programs import Ended, ran
+from tests.stories.office import BOT_TOKEN, LI, ZHANG, Office, office
+from tests.stories.script import DONE, calls
+from tests.test_spending import took
+
+TABLE = 'currency = "USD"\n[models.a]\ninput = 0.25\ncached = 0.025\noutput = 2\n'
+LOOK = calls(("list_people", {"name": "李"}))
+
+
+@pytest.fixture
+async def busy(valkey: str, tmp_path: Path) -> AsyncIterator[Office]:
+    """Zhang San has asked twice, a second model answered once; Li Si was answered by one that has no price."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text(TABLE, encoding="utf-8")
+    script = [took(LOOK, 1000, 400, 20), took(DONE, 2000, 0, 30), took(DONE, 7, 0, 3, "b"), took(DONE, 5, 0, 1, "b")]
+    async with office(valkey) as opened, opened.opened(model=ScriptedModel([*script]), prices_file=prices):
+        for person, text in ((ZHANG, "谁"), (ZHANG, "你好"), (LI, "你好")):
+            await opened.answer(person, text)
+        await opened.quiet()
+        yield opened
+
+
+async def command(busy: Office, folder: Path, *arguments: str, **env: str) -> Ended:
+    slack = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": "xapp-x", "SLACK_API_URL": f"{busy.address}/api/"}
+    end = await ran(*arguments, cwd=folder, env={"REDIS_URL": busy.redis_url, **slack, **env})
+    assert end.code == 0, end
+    return end
+
+
+def lines(end: Ended) -> list[dict[str, object]]:
+    return [json.loads(line) for line in end.out.splitlines()]
+
+
+async def test_by_person_with_names_and_exact_costs(busy: Office, tmp_path: Path) -> None:
+    first, second = lines(await command(busy, tmp_path, "usage", "--json"))
+    assert first == {
+        "person": ZHANG, "name": "张三", "runs": 2, "replies": 3, "tokens_in": 3007, "cached": 400, "tokens_out": 53,
+        "unpriced": 10, "cost": {"USD": "0.00076"},
+    }  # fmt: skip
+    assert (second["person"], second["runs"], second["unpriced"], second["cost"]) == (LI, 1, 6, {})
+
+
+async def test_by_model_and_by_day(busy: Office, tmp_path: Path) -> None:
+    by_model = lines(await command(busy, tmp_path, "usage", "--by", "model", "--json"))
+    assert [(one["model"], one["runs"], one["replies"]) for one in by_model] == [("a", 1, 2), ("b", 2, 2)]
+    [day] = lines(await command(busy, tmp_path, "usage", "--by", "day", "--since", "400d", "--json"))
+    assert (day["runs"], day["replies"], day["tokens_in"]) == (3, 4, 3012)
+
+
+async def test_the_table_is_in_the_terminals_language_and_calls_nothing_free(busy: Office, tmp_path: Path) -> None:
+    wide = {"COLUMNS": "160"}
+    zh = (await command(busy, tmp_path, "usage", LANG="zh_CN.UTF-8", **wide)).out
+    en = (await command(busy, tmp_path, "usage", LANG="en_US.UTF-8", **wide)).out
+    for words in ("张三", "没有价格", "合计", "0.00076 USD，另有 10 token 没有价格", "3,007"):
+        assert words in zh, zh
+    for words in ("张三", "no price", "Total", "0.00076 USD and 16 tokens without a price"):
+        assert words in en, en
+
+
+async def test_show_tells_which_model_answered_and_what_it_cost(busy: Office, tmp_path: Path) -> None:
+    runs = [one.run for one in await busy.journal(kinds=("run.finished",))]
+    first, other = [(await command(busy, tmp_path, "show", run, LANG="en_US.UTF-8")).out for run in runs[:2]]
+    assert "0.00076 USD (a)" in first and "cost=0.00076" in first and "model=a" in first
+    assert "no price (b)" in other and "cost=" not in other and "unpriced=10" in other
+
+
+async def test_nothing_used_is_said_and_an_odd_age_is_one_clear_line(valkey: str, tmp_path: Path) -> None:
+    env = {"REDIS_URL": valkey, "LANG": "en_US.UTF-8"}
+    none = await ran("usage", cwd=tmp_path, env=env)
+    assert none.code == 0 and "was not used" in none.out
+    odd = await ran("usage", "--since", "yesterday", cwd=tmp_path, env=env)
+    assert odd.code != 0 and "7d" in odd.err and "Traceback" not in odd.all
+
+
+async def test_the_stand_in_has_no_price(valkey: str, tmp_path: Path) -> None:
+    async with office(valkey) as opened, opened.opened():
+        await opened.answer(ZHANG, "我肚子疼，从明天起请10天假")
+        await opened.quiet()
+        [row] = lines(await command(opened, tmp_path, "usage", "--by", "model", "--json"))
+        assert row["model"] == "rehearsal" and row["cost"] == {} and int(str(row["unpriced"])) > 0
+        [end] = await opened.journal(kinds=("run.finished",))
+        shown = (await command(opened, tmp_path, "show", end.run, LANG="en_US.UTF-8")).out
+        assert "no price (rehearsal)" in shown and end.more["unpriced"] == row["unpriced"]
