@@ -16,7 +16,8 @@ from bot.events import Channel, Post, Slot
 from bot.react.guards import Reason
 from bot.react.loop import Step
 from bot.records import Run
-from bot.texts import literal, say, sentences
+from bot.texts import literal, plain, say, sentences
+from bot.trace import Trace
 
 Display = Literal["replies", "plan", "quiet"]
 
@@ -111,6 +112,22 @@ def _settled(run: Run) -> str:
     latest = [call for call in run.trace.calls if call.uid.startswith(f"{run.id}:{run.trace.steps}:")]
     status = next((call.status for call in latest if call.approval), None)
     return say(f"share.{status.value}", run.language) if status else ""
+
+
+def figures(trace: Trace) -> dict[str, Any]:
+    """What a run took, for the journal. Money as text, because it is exact; none where no price is known."""
+    told: dict[str, Any] = {
+        "steps": trace.steps,
+        "ms": trace.active_ms,
+        "tokens_in": trace.tokens_in,
+        "cached": trace.tokens_cached,
+        "tokens_out": trace.tokens_out,
+        "malformed": trace.malformed,
+        "model": trace.model,
+    }
+    told |= {"cost": plain(trace.cost), "currency": trace.currency} if trace.currency else {}
+    told |= {"unpriced": trace.unpriced} if trace.unpriced else {}
+    return told | ({"claimed": trace.claimed, "supported": trace.supported} if trace.claimed else {})
 
 
 def receipt(run: Run) -> str:

@@ -28,7 +28,7 @@ from bot.react.grounds import UNVERIFIED, Grounds
 from bot.react.guards import Budget
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
 from bot.records import Draw, Last, Resume, Run, RunStatus
-from bot.show import Steps, receipt, stop
+from bot.show import Steps, figures, receipt, stop
 from bot.store.approvals import ask_for
 from bot.store.history import Entry, History
 from bot.store.journal import Journal
@@ -37,7 +37,7 @@ from bot.store.lanes import Item, Kept, Later, Lease
 from bot.store.runs import Recalled, Runs
 from bot.store.spending import Spending, Today
 from bot.store.writes import Put, Write
-from bot.texts import plain, say
+from bot.texts import say
 from tools.names import language_of
 from tools.spec import Caller
 from tools.tool import Desk, Use
@@ -270,18 +270,6 @@ class Turns:
         key = f"{run.id}:final"
         await self.chat.post(run.message.place, _last(run, last), key=key, again=passage.again, wait_ms=wait_ms)
         run.status = RunStatus.STOPPED if last.stopped else RunStatus.DONE
-        spent = {
-            "steps": run.trace.steps,
-            "ms": run.trace.active_ms,
-            "tokens_in": run.trace.tokens_in,
-            "cached": run.trace.tokens_cached,
-            "tokens_out": run.trace.tokens_out,
-            "model": run.trace.model,
-            **({"cost": plain(run.trace.cost), "currency": run.trace.currency} if run.trace.currency else {}),
-            **({"unpriced": run.trace.unpriced} if run.trace.unpriced else {}),
-            "malformed": run.trace.malformed,
-            **({"claimed": run.trace.claimed, "supported": run.trace.supported} if run.trace.claimed else {}),
-        }
         return [
             *self.runs.saved(run),
             self._remembered(run, last.text + _unverified(last)),
@@ -291,7 +279,7 @@ class Turns:
                 run=run.id,
                 text=receipt(run),
                 **({"why": last.stopped} if last.stopped else {}),
-                **spent,
+                **figures(run.trace),
             ),
         ]
 

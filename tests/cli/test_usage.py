@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
 
 from bot.react.model import ScriptedModel
+from bot.store.keys import Keys
+from bot.store.spending import SYSTEM, Spending
+from bot.trace import Spent
 from tests.programs import Ended, ran
 from tests.stories.office import BOT_TOKEN, LI, ZHANG, Office, office
 from tests.stories.script import DONE, calls
@@ -92,3 +97,9 @@ async def test_the_stand_in_has_no_price(valkey: str, tmp_path: Path) -> None:
         [end] = await opened.journal(kinds=("run.finished",))
         shown = (await command(opened, tmp_path, "show", end.run, LANG="en_US.UTF-8")).out
         assert "no price (rehearsal)" in shown and end.more["unpriced"] == row["unpriced"]
+
+
+async def test_what_nobody_asked_for_is_the_systems(redis: Redis, valkey: str, tmp_path: Path) -> None:
+    await Spending(redis, Keys(), lambda: datetime.now(UTC)).add(SYSTEM, [Spent("a", 5, 0, 1, None)])
+    end = await ran("usage", cwd=tmp_path, env={"REDIS_URL": valkey, "LANG": "en_US.UTF-8", "COLUMNS": "160"})
+    assert "The system (nobody asked)" in end.out, end
