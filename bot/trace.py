@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -80,8 +80,6 @@ class Spent:
     cost: Decimal | None
     """In `currency`; None where no price is known: that is not the same as nothing."""
     currency: str = ""
-    begins: bool = False
-    """With it a run begins."""
 
 
 class Trace(BaseModel):
@@ -140,6 +138,11 @@ class Trace(BaseModel):
         """In and out."""
         return self.tokens_in + self.tokens_out
 
+    @property
+    def begun(self) -> bool:
+        """No counter knows this run yet."""
+        return 0 < self.replies == len(self.uncounted)
+
     def spend(self, spent: Spent) -> None:
         """Adds a reply up. What came before a change of the currency is not of this one, and has no price in it."""
         if spent.cost is not None and spent.currency != self.currency:
@@ -150,7 +153,7 @@ class Trace(BaseModel):
         self.tokens_out += spent.tokens_out
         self.cost += spent.cost or 0
         self.unpriced += spent.tokens_in + spent.tokens_out if spent.cost is None else 0
-        self.uncounted.append(replace(spent, begins=self.replies == 1))
+        self.uncounted.append(spent)
 
     def add(self, message: Mapping[str, Any]) -> None:
         self.messages.append(json.dumps(message, ensure_ascii=False))

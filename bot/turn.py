@@ -304,7 +304,7 @@ class Turns:
     ) -> Kept:
         """Keeps the run as it is, and counts in the same breath what it has cost since the last time."""
         run, lease = passage.run, passage.lease
-        counted = self.spending.counts(lease.lane, run.message.person, run.trace.uncounted)
+        counted = self.spending.counts(lease.lane, run.message.person, run.trace.uncounted, begun=run.trace.begun)
         kept = await lease.checkpoint(seq, *self.runs.saved(run), *counted, *more, slot=slot, most_ms=most_ms)
         run.trace.uncounted.clear()
         run.stored = len(run.trace.messages) if run.status is RunStatus.RUNNING else 0

@@ -181,7 +181,7 @@ class Careless:
 
 
 class Uncounting(Spending):
-    def counts(self, lane: str, person: str, spent: Iterable[Spent]) -> tuple[Count, ...]:
+    def counts(self, lane: str, person: str, spent: Iterable[Spent], *, begun: bool = False) -> tuple[Count, ...]:
         return ()
 
 

@@ -99,17 +99,16 @@ class Spending:
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     """The company's."""
 
-    def counts(self, lane: str, person: str, spent: Iterable[Spent]) -> tuple[Count, ...]:
-        """The write that adds replies up, in the partition of a lane; nothing for none."""
+    def counts(self, lane: str, person: str, spent: Iterable[Spent], *, begun: bool = False) -> tuple[Count, ...]:
+        """The write that adds replies up, in the partition of a lane; nothing for none. `begun`: with the first of them
+        a run begins."""
         amounts: defaultdict[str, int] = defaultdict(int)
         for one in spent:
-            for what, amount in _amounts(one).items():
-                amounts[_name(person, one.model or UNKNOWN, what)] += amount
-            amounts[_name(person, TOTAL, "tokens")] += one.tokens_in + one.tokens_out
-            if one.cost:
-                amounts[_name(person, TOTAL, COST + one.currency)] += _units(one.cost)
+            _add(amounts, person, one, begun=begun and not amounts)
+        if not amounts:
+            return ()
         key = self._key(self.keys.partition(lane), self.day())
-        return (Count(key, amounts, ttl_ms=KEPT_DAYS * 24 * 3_600_000),) if amounts else ()
+        return (Count(key, amounts, ttl_ms=KEPT_DAYS * 24 * 3_600_000),)
 
     async def add(self, person: str, spent: Sequence[Spent]) -> None:
         """Counts replies that belong to no lane. Raises StoreDown."""
@@ -164,13 +163,19 @@ def _name(person: str, model: str, what: str) -> str:
     return _TAB.join((person, model, what))
 
 
-def _amounts(one: Spent) -> dict[str, int]:
-    """Without zeros."""
-    tokens = one.tokens_in + one.tokens_out
-    amounts = {"replies": 1, "runs": int(one.begins), "in": one.tokens_in, "cached": one.tokens_cached}
-    amounts |= {"out": one.tokens_out, "unpriced": tokens if one.cost is None else 0}
-    amounts |= {COST + one.currency: _units(one.cost)} if one.cost is not None else {}
-    return {what: amount for what, amount in amounts.items() if amount}
+def _add(amounts: dict[str, int], person: str, one: Spent, *, begun: bool) -> None:
+    """One reply, for its model and for all of them; without zeros."""
+    tokens, cost = one.tokens_in + one.tokens_out, COST + one.currency
+    of_it, of_all = _name(person, one.model or UNKNOWN, ""), _name(person, TOTAL, "")
+    units = 0 if one.cost is None else _units(one.cost)
+    unpriced = tokens if one.cost is None else 0
+    figures = (begun, 1, one.tokens_in, one.tokens_cached, one.tokens_out, unpriced, units)
+    for what, amount in zip((*FIGURES, cost), figures, strict=True):
+        if amount:
+            amounts[of_it + what] += int(amount)
+    amounts[of_all + "tokens"] += tokens
+    if units:
+        amounts[of_all + cost] += units
 
 
 def _row(day: date, person: str, model: str, amounts: Mapping[str, int]) -> Row:

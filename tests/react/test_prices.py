@@ -67,7 +67,7 @@ def test_a_run_adds_up_exactly_and_keeps_apart_what_has_no_price(replies: list[t
     assert trace.cost == sum(known, Decimal(0)) and trace.tokens == sum(one[1] + one[3] for one in replies)
     assert trace.unpriced == sum(one[1] + one[3] for one in replies if one[0] == "other")
     assert Trace.model_validate_json(trace.model_dump_json()).cost == trace.cost, "and as it is stored"
-    assert sum(one.begins for one in trace.uncounted) == min(len(replies), 1)
+    assert trace.begun is bool(replies) and len(trace.uncounted) == len(replies)
 
 
 def test_money_of_two_currencies_is_never_put_together() -> None:

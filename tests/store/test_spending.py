@@ -15,6 +15,7 @@ from bot.store.spending import Spending, Used
 from bot.store.writes import apply
 from bot.trace import Spent
 
+SPENT = [Spent("a", 90, 5, 10, Decimal("0.0001"), "USD")]
 LANES = [f"T1:C{n}" for n in range(12)]
 
 
@@ -22,7 +23,7 @@ async def told(redis: Redis) -> None:
     keys = Keys()
     spending = Spending(redis, keys, lambda: datetime(2026, 11, 20, tzinfo=UTC))
     for lane in LANES:
-        counts = spending.counts(lane, "U1", [Spent("a", 90, 5, 10, Decimal("0.0001"), "USD", begins=True)])
+        counts = spending.counts(lane, "U1", SPENT, begun=True)
         await apply(redis, keys, keys.partition(lane), counts)
     assert len({keys.partition(lane) for lane in LANES}) > 4, "or it proves less"
     today = spending.today("U1", "USD")
