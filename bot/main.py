@@ -45,6 +45,7 @@ from bot.react.model import Model
 from bot.react.policies import policies
 from bot.react.probe import styles_of
 from bot.react.style import Style
+from bot.records import Run
 from bot.settings import Settings
 from bot.show import Steps
 from bot.store.approvals import Approvals
@@ -58,6 +59,7 @@ from bot.store.limits import Limits
 from bot.store.remembered import Remembered
 from bot.store.runs import Runs
 from bot.texts import literal
+from bot.tracing.setting import sender_of
 from bot.turn import Turns
 from bot.worker import Worker
 from tools.catalog import TOOLS, offered
@@ -150,7 +152,8 @@ async def assembled(
         gates = _gates(settings, tuning, stores, platform, desk, ends)
         styles = await _styles(settings, outside, stores, model)
         loop, house = _loop(settings, tuning, model, desk, styles), await _house(settings, engine)
-        turns = _turns(settings, tuning, stores, platform, desk, loop, house, door)
+        ended = await stack.enter_async_context(_followed(settings, outside, stores))
+        turns = _turns(settings, tuning, stores, platform, desk, loop, house, door, ended)
         outbox = Outbox(desk, directory, stores.lanes, stores.keys, tuning.today)
         timers = Timers(desk, tuning.today, tuning.tick_s)
         worker = Worker(
@@ -259,8 +262,9 @@ async def _styles(settings: Settings, outside: Outside, stores: Stores, model: M
 
 
 def _turns(
-    settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, loop: Loop, house: str, door: Door
-) -> Turns:
+    settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, loop: Loop, house: str,
+    door: Door, ended: Callable[[Run], object],
+) -> Turns:  # fmt: skip
     return Turns(
         chat=platform.chat,
         directory=platform.directory,
@@ -277,13 +281,25 @@ def _turns(
         house=house,
         door=door,
         down_ms=int(tuning.down_s * 1000),
+        ended=ended,
     )
 
 
 def _loop(settings: Settings, tuning: Tuning, model: Model, desk: Desk, styles: Sequence[Style]) -> Loop:
     tools = offered(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on")
     limits = LoopLimits(active_s=settings.run_seconds, tokens=settings.run_tokens, reply_s=tuning.reply_s)
-    return Loop(model, tools, limits, styles=styles, passing=(CountersignError, RedisError))
+    return Loop(model, tools, limits, now=tuning.now, styles=styles, passing=(CountersignError, RedisError))
+
+
+@asynccontextmanager
+async def _followed(settings: Settings, outside: Outside, stores: Stores) -> AsyncIterator[Callable[[Run], object]]:
+    """Who is told of every run that ends: by setting, a sender of spans. What it needs is installed by the extra `ops`,
+    and imported only then."""
+    if settings.traces == "off":
+        yield lambda run: None
+        return
+    async with sender_of(settings, stores.approvals, model=outside.model_name, url=outside.model_url) as sender:
+        yield sender.ended
 
 
 async def _house(settings: Settings, engine: Engine) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -59,6 +60,21 @@ class Call:
     status: CallStatus
     model_id: str
     approval: str = ""
+    ended_ms: int = field(default=0, compare=False)
+    """When its result was there (epoch ms); 0 while it waits. It began when the reply that asked for it had come."""
+
+
+class Spoken(NamedTuple):
+    """One reply of the model. Every one leaves this behind, so it is stored as a bare row."""
+
+    at_ms: int
+    """When the model was asked (epoch ms)."""
+    ms: int
+    tokens_in: int
+    cached: int
+    tokens_out: int
+    did: str
+    """What was read in it: `act`, `answer`, `malformed`, `withheld`. The n-th `act` is step n."""
 
 
 class Trace(BaseModel):
@@ -86,6 +102,7 @@ class Trace(BaseModel):
     tokens_cached: int = 0
     """Of `tokens_in`, those that the endpoint knew from an earlier request."""
     tokens_out: int = 0
+    replies: list[Spoken] = []
     path: list[str] = []
     """Fingerprints of the latest replies: the calls of each, with their results."""
     doubted: bool = False
