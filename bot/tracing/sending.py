@@ -54,6 +54,9 @@ class Sending:
             run = await self._queue.get()
             try:
                 await self._sent(await self.read(run))
+            except asyncio.CancelledError:
+                self.dropped += 1
+                raise
             except Exception as error:
                 # Nothing that goes wrong with a trace is anybody's concern but the log's.
                 log.debug("a trace could not be sent", exc_info=True)
@@ -87,6 +90,11 @@ class Sending:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._queue.join(), LAST_S)
 
+    @property
+    def lost(self) -> int:
+        """All that was not sent, once nobody sends any more."""
+        return self.dropped + self._queue.qsize()
+
 
 @asynccontextmanager
 async def sending(settings: Settings, spans: Spans, read: Reader) -> AsyncIterator[Sending]:
@@ -99,8 +107,8 @@ async def sending(settings: Settings, spans: Spans, read: Reader) -> AsyncIterat
     finally:
         one.exporter.shutdown()  # ends a retry that is waited for
         await cancelled([working])
-        if one.dropped:
-            log.warning("traces were dropped", dropped=one.dropped, sent=one.sent)
+        if one.lost:
+            log.warning("traces were dropped", dropped=one.lost, sent=one.sent)
 
 
 def exporter(settings: Settings) -> OTLPSpanExporter:
