@@ -144,6 +144,8 @@ async def test_past_runs_can_be_sent_as_spans_too(busy: Office, tmp_path: Path) 
 
 # Many runs
 
+MANY = 800
+
 
 def run(n: int, **more: Any) -> Run:
     place = Place(team="T1", channel=f"D{n}", direct=True)
@@ -166,7 +168,7 @@ async def kept(redis: Redis, one: Run) -> None:
 
 async def test_many_are_told_as_they_are_found_until_ctrl_c(redis: Redis, valkey: str, tmp_path: Path) -> None:
     """More than a pipe holds: the first is there long before the last is read."""
-    for n in range(1, 200):
+    for n in range(MANY):
         await kept(redis, run(n))
     async with started("export", cwd=tmp_path, env={"REDIS_URL": valkey}) as child:
         first = await printed(child, "\n")
@@ -175,9 +177,9 @@ async def test_many_are_told_as_they_are_found_until_ctrl_c(redis: Redis, valkey
         end = await ended(child)
     told = first + end.out
     assert end.code == 130 and "Traceback" not in end.err
-    assert told.endswith("\n") and 0 < len(lines(told)) < 199, "stopped on the way, and no line is cut"
+    assert told.endswith("\n") and 0 < len(lines(told)) < MANY, "stopped on the way, and no line is cut"
     all_of_them = await command(valkey, tmp_path)
-    assert len({one.run for one in lines(all_of_them.out)}) == 199
+    assert len({one.run for one in lines(all_of_them.out)}) == MANY
 
 
 async def test_of_a_run_that_is_not_kept_any_more_it_says_so(redis: Redis, valkey: str, tmp_path: Path) -> None:
