@@ -65,6 +65,40 @@ async def test_a_mail_is_looked_up_shown_and_sent_in_every_style(empty: Office, 
     assert "邮件已发出" not in told, "what the model made up is never told back to it"
 
 
+def as_call(tool: str, args: Mapping[str, Any]) -> Raw:
+    return called((tool, json.dumps({"reason": "先看看李四是谁。", **args}, ensure_ascii=False)))
+
+
+CHANGES: dict[str, tuple[Speaks, Raw, str, list[Raw]]] = {
+    "native": (as_call, said("已发给李四。"), "text", []),
+    "text": (as_text, said("最终答案：已发给李四。"), "json", [said("Hello!"), said("Hello!")]),
+    "json": (as_object, said('{"type": "final", "answer": "已发给李四。"}'), "native", []),
+}
+"""Style → how it is spoken; the style by setting of whoever goes on, and what that one asks the model at its start."""
+
+
+@pytest.mark.parametrize("style", CHANGES)
+async def test_a_run_that_waited_ends_in_its_style_although_the_setting_has_changed(
+    empty: Office, model: Endpoint, style: str
+) -> None:
+    speaks, answer, then, probed = CHANGES[style]
+    first = [said("Hello!"), said("Hello!")] if style == "json" else []
+    model.then(*first, speaks("send_email", MAIL))
+    channel = empty.dm(ZHANG)
+    async with empty.opened(react_style=style):
+        await empty.says(ZHANG, "给李四发封邮件，问问进度")
+        card = await empty.card(channel, "项目进度")
+        await empty.quiet()
+    model.then(*probed, answer)
+    async with empty.opened(react_style=then):
+        await empty.press(ZHANG, card, "send")
+        await empty.until(lambda: "已发给李四。" in empty.said(channel))
+        await empty.quiet()
+    begun, gone_on = model.asked[len(first)], model.asked[-1]
+    assert [name in gone_on for name in ("tools", "stop")] == [name in begun for name in ("tools", "stop")]
+    assert gone_on["messages"][: len(begun["messages"])] == begun["messages"] and len(empty.mails) == 1
+
+
 @pytest.mark.parametrize("style", ["text", "json"])
 async def test_a_mail_that_was_not_properly_written_is_asked_for_again(
     empty: Office, model: Endpoint, style: str
