@@ -2,6 +2,10 @@
 
 What may be called is found out here in another way than the styles read: the letters of the tool's name and of every
 argument stand in the reply, behind a label or in an object, before any observation.
+
+A hundred replies each with every run of the suite. For long, and with how many there were at the end:
+
+    HYPOTHESIS_PROFILE=long FUZZ_EXAMPLES=100000 pytest tests/react/styles --timeout 0 --hypothesis-show-statistics
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from hypothesis import strategies as st
 from bot.react.decision import Act, Answer, Decision
 from bot.react.model import Reply
 from bot.react.style import Style
+from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
 from bot.react.styles.text import Text
 from tests.react.styles.small import TOOLS
@@ -89,6 +94,15 @@ def test_text_never_calls_what_was_not_asked_for(text: str) -> None:
 @given(replies)
 def test_json_never_calls_what_was_not_asked_for(text: str) -> None:
     check(Json(), Json().decide(Reply(text=text), TOOLS, most=8), text)
+
+
+@given(replies)
+def test_native_never_calls_what_is_only_written(text: str) -> None:
+    """A call is what the endpoint says is one."""
+    decision = Native().decide(Reply(text=text), TOOLS, most=8)
+    assert not isinstance(decision, Act)
+    if isinstance(decision, Answer):
+        assert letters(decision.text) in letters(text)
 
 
 @given(replies)
