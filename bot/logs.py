@@ -38,7 +38,7 @@ _SECRETS = (
     (re.compile(r"(?i)\b(ticket|access_token|refresh_token|secret)=[^\s&\"'\\]+"), r"\1=***"),
     (
         re.compile(
-            r"(?i)((?:password|passwd|api[_-]?key|(?:signing|client|app)[_-]?secret)\\?[\"']?\s*[:=]\s*\\?[\"']?)"
+            r"(?i)((?:password|passwd|api[_-]?key|(?:signing|client|app)[_-]?secret)\\*[\"']?\s*[:=]\s*\\*[\"']?)"
             r"[^\s\"'\\,;}]+"
         ),
         r"\1***",

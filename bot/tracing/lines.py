@@ -1,12 +1,13 @@
 """A run as one line of JSON: `countersign export`. The spans of `bot.tracing.spans` are made from the same.
 
-What people and models wrote (messages, arguments, observations, answers) is left out unless it is asked for; what is
-written is redacted as logs are.
+Content (messages, arguments, observations, answers) is left out unless it is asked for. The short reason that a model
+states for each call is not: people were shown it. All of it is redacted as logs are.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
@@ -17,6 +18,9 @@ from bot.store.approvals import Approvals
 from bot.trace import Call, CallStatus, Spoken, Trace, fingerprint
 from tools.spec import Frozen, Gate
 
+UNNAMED = "(no tool)"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What a tool can be called; anything else is something that the model wrote instead."""
 _OVER = (RunStatus.DONE, RunStatus.STOPPED)
 Outcome = Literal["final", "stopped", "paused", "running"]
 _OUTCOMES: Mapping[RunStatus, Outcome] = {
@@ -47,6 +51,7 @@ class Step(Frozen):
     """The reply that asked for it, counted from 1 over those that acted."""
     uid: str
     tool: str
+    """As the model wrote it; `(no tool)` for what can be no name, unless content is asked for."""
     gate: str | None
     """`none`, `confirm`, `approve`; None for a tool that there is not."""
     args_sha: str
@@ -206,7 +211,7 @@ def _step(
     return Step(
         n=_number(call),
         uid=call.uid,
-        tool=call.tool,
+        tool=call.tool if content or _NAME.fullmatch(call.tool) else UNNAMED,
         gate=gate.value if gate else None,
         args_sha=fingerprint(call.tool, call.args),
         reason=call.reason,

@@ -99,6 +99,27 @@ async def test_a_run_that_waited_ends_in_its_style_although_the_setting_has_chan
     assert gone_on["messages"][: len(begun["messages"])] == begun["messages"] and len(empty.mails) == 1
 
 
+@pytest.mark.parametrize("style", CHANGES)
+async def test_killed_as_its_first_step_is_shown_another_process_ends_it(
+    empty: Office, model: Endpoint, style: str
+) -> None:
+    """Processes of their own, and SIGKILL: what was looked up is not looked up, and not asked for, once more."""
+    speaks, answer, _, _ = CHANGES[style]
+    first = [said("Hello!"), said("Hello!")] if style == "json" else []
+    model.then(*first, speaks("list_people", WHO), answer)
+    channel = empty.dm(ZHANG)
+    async with empty.spawned(REACT_STYLE=style, OPENAI_BASE_URL=model.url) as bot:
+        empty.killing(bot, lambda: empty.steps(channel))
+        await empty.says(ZHANG, "谁是李四？")
+        await bot.child.wait()
+    assert not empty.finals(channel) and len(model.asked) == len(first) + 1
+    async with empty.opened(react_style=style):
+        await empty.until(lambda: empty.finals(channel))
+        await empty.quiet()
+    assert len(empty.finals(channel)) == 1 and "已发给李四。" in empty.finals(channel)[0]
+    assert len(empty.steps(channel)) == 1 and len(model.asked) == len(first) + 2
+
+
 @pytest.mark.parametrize("style", ["text", "json"])
 async def test_a_mail_that_was_not_properly_written_is_asked_for_again(
     empty: Office, model: Endpoint, style: str
