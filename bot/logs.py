@@ -22,10 +22,12 @@ QUIET = {
     "aiohttp.access": logging.WARNING,
     "asyncio": logging.WARNING,
     "mail.log": logging.WARNING,
+    "opentelemetry": logging.CRITICAL,
     "slack_sdk": logging.INFO,
     "slack_bolt": logging.INFO,
 }
-"""Libraries that say every request at INFO, or whole payloads at DEBUG: the least level that is written."""
+"""Libraries that say every request at INFO, whole payloads at DEBUG, or every time that spans were not taken (which
+`bot.tracing.sending` says once): the least level that is written."""
 
 _SECRETS = (
     (re.compile(r"(xox[a-z]|xapp)(?:\.xox[a-z])?-[\w.-]+"), r"\1-***"),
@@ -36,7 +38,7 @@ _SECRETS = (
     (re.compile(r"(?i)\b(ticket|access_token|refresh_token|secret)=[^\s&\"'\\]+"), r"\1=***"),
     (
         re.compile(
-            r"(?i)((?:password|passwd|api[_-]?key|(?:signing|client|app)[_-]?secret)\\?[\"']?\s*[:=]\s*\\?[\"']?)"
+            r"(?i)((?:password|passwd|api[_-]?key|(?:signing|client|app)[_-]?secret)\\*[\"']?\s*[:=]\s*\\*[\"']?)"
             r"[^\s\"'\\,;}]+"
         ),
         r"\1***",

@@ -48,6 +48,7 @@ from bot.react.policies import policies
 from bot.react.prices import Prices
 from bot.react.probe import styles_of
 from bot.react.style import Style
+from bot.records import Run
 from bot.settings import Settings
 from bot.show import Steps
 from bot.store.approvals import Approvals
@@ -62,6 +63,7 @@ from bot.store.remembered import Remembered
 from bot.store.runs import Runs
 from bot.store.spending import SYSTEM, Spending
 from bot.texts import literal
+from bot.tracing.setting import sender_of
 from bot.turn import Turns
 from bot.worker import Worker
 from tools.catalog import TOOLS, offered
@@ -149,9 +151,10 @@ async def assembled(
         ends = Ends(Board(chat, directory, _stand_ins(desk, tuning)), stores.approvals, stores.journal, tuning.now)
         gates = _gates(settings, tuning, stores, platform, desk, ends)
         prices, spending = prices_of(settings), _spending(settings, tuning, stores)
+        ended = await stack.enter_async_context(_followed(settings, outside, stores))
         styles = await _styles(settings, outside, stores, model, prices, spending)
         loop, house = _loop(settings, tuning, model, desk, styles, prices), await _house(settings, engine)
-        turns = _turns(settings, tuning, stores, platform, desk, loop, house, door, spending)
+        turns = _turns(settings, tuning, stores, platform, desk, loop, house, door, spending, ended)
         outbox = Outbox(desk, directory, stores.lanes, stores.keys, tuning.today)
         timers = Timers(desk, tuning.today, tuning.tick_s)
         worker = Worker(
@@ -291,6 +294,7 @@ def _turns(
     house: str,
     door: Door,
     spending: Spending,
+    ended: Callable[[Run], object],
 ) -> Turns:
     return Turns(
         chat=platform.chat,
@@ -310,6 +314,7 @@ def _turns(
         house=house,
         door=door,
         down_ms=int(tuning.down_s * 1000),
+        ended=ended,
     )
 
 
@@ -318,7 +323,20 @@ def _loop(
 ) -> Loop:
     tools = offered(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on")
     limits = LoopLimits(active_s=settings.run_seconds, tokens=settings.run_tokens, reply_s=tuning.reply_s)
-    return Loop(model, tools, limits, styles=styles, passing=(CountersignError, RedisError), prices=prices)
+    return Loop(
+        model, tools, limits, now=tuning.now, styles=styles, passing=(CountersignError, RedisError), prices=prices
+    )
+
+
+@asynccontextmanager
+async def _followed(settings: Settings, outside: Outside, stores: Stores) -> AsyncIterator[Callable[[Run], object]]:
+    """Who is told of every run that ends: by setting, a sender of spans. What it needs is installed by the extra `ops`,
+    and imported only then."""
+    if settings.traces == "off":
+        yield lambda run: None
+        return
+    async with sender_of(settings, stores.approvals, model=outside.model_name, url=outside.model_url) as sender:
+        yield sender.ended
 
 
 async def _house(settings: Settings, engine: Engine) -> str:

@@ -96,6 +96,8 @@ class Run(BaseModel):
     message: Message
     language: str
     created_ms: int
+    ended_ms: int = 0
+    """Epoch ms; 0 until it has ended."""
     status: RunStatus = RunStatus.RUNNING
     trace: Trace = Trace()
     effects: list[Effect] = []

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bot.errors import SettingsWrong
@@ -20,6 +20,9 @@ MASK = "••••••"
 _IN_URLS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=[?&]password=)[^&\s]+|(?<=[?&]sentinel_password=)[^&\s]+")
 """What addresses carry that is nobody's business: user and password."""
 REDIS = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
+
+Capture = Literal["false", "true", "no_content", "span_only", "event_only", "span_and_event"]
+"""As instrumentations of OpenTelemetry take it. Content goes into spans or nowhere here."""
 
 
 class Settings(BaseSettings):
@@ -143,6 +146,25 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "console"] = "auto"
     """`auto`: coloured on a terminal, JSON elsewhere."""
 
+    traces: Literal["off", "otlp"] = "off"
+    """`otlp`: every run that ends becomes OpenTelemetry spans, sent by OTLP over HTTP in the background. Needs the
+    extra `ops`. Further OTEL_* variables (certificates, compression, time-outs, OTEL_RESOURCE_ATTRIBUTES) are read by
+    the exporter from the environment."""
+    otel_exporter_otlp_endpoint: str = ""
+    """Where to: a base address, `/v1/traces` is added. Empty: `http://localhost:4318`."""
+    otel_exporter_otlp_traces_endpoint: str = ""
+    """The whole address instead."""
+    otel_exporter_otlp_headers: SecretStr | None = None
+    """`name=value,name=value`, URL-encoded: what the collector wants to know its senders by."""
+    otel_service_name: str = "countersign"
+    otel_instrumentation_genai_capture_message_content: Annotated[Capture, BeforeValidator(str.lower)] = "false"
+    """`true`, `span_only` or `span_and_event`: what people and models write goes into the spans too, redacted as logs
+    are."""
+
+    @property
+    def traces_content(self) -> bool:
+        return self.otel_instrumentation_genai_capture_message_content in ("true", "span_only", "span_and_event")
+
     @property
     def real_slack(self) -> bool:
         return self.slack_bot_token is not None
@@ -240,6 +262,8 @@ def _check_urls(settings: Settings) -> None:
         ("OPENAI_BASE_URL", settings.openai_base_url, web),
         ("OPENAI_FALLBACK_BASE_URL", settings.openai_fallback_base_url, web),
         ("ENGINE_URL", settings.engine_url, web),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", settings.otel_exporter_otlp_endpoint, web),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", settings.otel_exporter_otlp_traces_endpoint, web),
     ):
         if value and not value.startswith(beginnings):
             raise SettingsWrong(f"{name} should begin with {' or '.join(beginnings)}")

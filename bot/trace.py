@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -61,6 +61,21 @@ class Call:
     status: CallStatus
     model_id: str
     approval: str = ""
+    ended_ms: int = field(default=0, compare=False)
+    """When its result was there (epoch ms); 0 while it waits. It began when the reply that asked for it had come."""
+
+
+class Spoken(NamedTuple):
+    """One reply of the model. Every one leaves this behind, so it is stored as a bare row."""
+
+    at_ms: int
+    """When the model was asked (epoch ms)."""
+    ms: int
+    tokens_in: int
+    cached: int
+    tokens_out: int
+    did: str
+    """What was read in it: `act`, `answer`, `malformed`, `withheld`. The n-th `act` is step n."""
 
 
 DECIMALS = 10
@@ -107,8 +122,6 @@ class Trace(BaseModel):
     tokens_cached: int = 0
     """Of `tokens_in`, those that the endpoint knew from an earlier request."""
     tokens_out: int = 0
-    replies: int = 0
-    """Of a model, also those that could not be used."""
     model: str = ""
     """Which model has answered last, by the name it has in the settings."""
     cost: Decimal = Decimal(0)
@@ -119,6 +132,7 @@ class Trace(BaseModel):
     uncounted: list[Spent] = Field(default_factory=list, exclude=True)
     """Replies that no counter knows yet (`bot.store.spending`). Never stored: whoever loses them loses the tokens above
     with them."""
+    replies: list[Spoken] = []
     path: list[str] = []
     """Fingerprints of the latest replies: the calls of each, with their results."""
     doubted: bool = False
@@ -141,13 +155,13 @@ class Trace(BaseModel):
     @property
     def begun(self) -> bool:
         """No counter knows this run yet."""
-        return 0 < self.replies == len(self.uncounted)
+        return 0 < len(self.replies) == len(self.uncounted)
 
     def spend(self, spent: Spent) -> None:
         """Adds a reply up. What came before a change of the currency is not of this one, and has no price in it."""
         if spent.cost is not None and spent.currency != self.currency:
             self.unpriced, self.cost, self.currency = self.tokens, Decimal(0), spent.currency
-        self.replies, self.model = self.replies + 1, spent.model
+        self.model = spent.model
         self.tokens_in += spent.tokens_in
         self.tokens_cached += spent.tokens_cached
         self.tokens_out += spent.tokens_out

@@ -71,6 +71,8 @@ class Turns:
     budget: Budget = field(default_factory=Budget)
     down_ms: int = 5_000
     """How long a message waits before an unreachable model is tried again, unless that asks for longer."""
+    ended: Callable[[Run], object] = field(default=lambda run: None)
+    """Is told of every run that ends, a moment before that is kept: returns at once and raises nothing."""
 
     async def message(self, lease: Lease, message: Message) -> Sequence[Write]:
         """From what a person wrote to the writes that end it. Raises `Later` while the model is down."""
@@ -96,9 +98,8 @@ class Turns:
         fresh = self._settled(run, resume)
         caller = await self.directory.caller(run.message.person)
         if caller is None:
-            run.status = RunStatus.STOPPED
             noted = self._noted(run.message, "run.stopped", run=run.id, text="its person is not a member any more")
-            return [*self.runs.saved(run), noted]
+            return [*self._over(run, RunStatus.STOPPED), noted]
         passage = Passage(lease, run, caller, recalled)
         if fresh:
             await self._checkpoint(passage, f"resume:{resume.uid}")
@@ -123,8 +124,13 @@ class Turns:
         return self._left(run, await self._given_up(item, run.message, run))
 
     def _left(self, run: Run, text: str) -> Sequence[Write]:
-        run.status = RunStatus.STOPPED
-        return [*self.runs.saved(run), self._remembered(run, text)]
+        return [*self._over(run, RunStatus.STOPPED), self._remembered(run, text)]
+
+    def _over(self, run: Run, status: RunStatus) -> Sequence[Write]:
+        """The run has ended, and whoever follows runs is told."""
+        run.status, run.ended_ms = status, self._now_ms()
+        self.ended(run)
+        return self.runs.saved(run)
 
     async def _given_up(self, item: Item, message: Message, run: Run | None) -> str:
         """What was said: where it was asked, or, if nothing can be said there, in their DM."""
@@ -269,9 +275,9 @@ class Turns:
         await self.steps.flush(run, again=passage.again)
         key = f"{run.id}:final"
         await self.chat.post(run.message.place, _last(run, last), key=key, again=passage.again, wait_ms=wait_ms)
-        run.status = RunStatus.STOPPED if last.stopped else RunStatus.DONE
+        over = self._over(run, RunStatus.STOPPED if last.stopped else RunStatus.DONE)
         return [
-            *self.runs.saved(run),
+            *over,
             self._remembered(run, last.text + _unverified(last)),
             self._noted(
                 run.message,

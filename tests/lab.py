@@ -30,7 +30,9 @@ from bot.react.guards import Budget
 from bot.react.loop import Loop
 from bot.react.model import Scripted, ScriptedModel
 from bot.react.prices import Prices
-from bot.records import Approval, Pressed, Wrote
+from bot.react.style import Style
+from bot.react.styles.native import Native
+from bot.records import Approval, Pressed, Run, Wrote
 from bot.show import Display, Steps
 from bot.store.approvals import Approvals
 from bot.store.dead import DeadLetters
@@ -207,9 +209,11 @@ class Lab:
         house: str = "",
         prices: Prices | None = None,
         budget: Budget | None = None,
+        styles: Sequence[Style] = (Native(),),
     ) -> None:
         """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
-        what the company adds to the rules."""
+        what the company adds to the rules; `styles`: the first is that of fresh runs."""
+        self.over: list[Run] = []
         self.keys, self.redis, self.edges = Keys(partitions=2), redis, Edges()
         self.wall, self.staff, self.mailer = Wall(self.edges), Staff(list(PEOPLE)), MemoryMailer()
         self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
@@ -231,11 +235,12 @@ class Lab:
         )  # fmt: skip
         self.turns = Turns(
             chat=self.wall, directory=self.staff, desk=self.desk,
-            loop=Loop(self.model, tools, prices=prices or Prices()),
+            loop=Loop(self.model, tools, now=self.now, styles=styles, prices=prices or Prices()),
             commands=Commands(self.desk, self.history, dict, self.today), steps=Steps(self.wall, display),
             keys=self.keys, runs=self.runs, history=self.history, journal=self.journal,
             spending=self.spending, budget=budget or Budget(),
             today=self.today, now=self.now, house=house, down_ms=0,
+            ended=self.over.append,
         )  # fmt: skip
         self.opinions = ScriptedModel(list(advice or ()))
         advising = Advising(Adviser(self.opinions), self.ends, self.staff, self.spending, prices or Prices())

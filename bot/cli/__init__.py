@@ -8,6 +8,7 @@ import typer
 
 from bot.cli.audit import app as audit_commands
 from bot.cli.dead import app as dead_commands
+from bot.cli.exporting import app as exporting_commands
 from bot.cli.processes import app as processes_commands
 from bot.cli.usage import app as usage_commands
 from bot.cli.watching import app as watching_commands
@@ -21,6 +22,7 @@ app = typer.Typer(
     help="Countersign: an approval bot for chat workspaces.",
 )
 app.add_typer(watching_commands)
+app.add_typer(exporting_commands)
 app.add_typer(usage_commands)
 app.add_typer(dead_commands, name="dead")
 app.add_typer(audit_commands, name="audit")

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from bot import logs
@@ -24,7 +25,7 @@ from bot.react.model import Model
 from bot.react.prices import Prices
 from bot.react.style import Style
 from bot.react.styles.native import Native
-from bot.trace import Call, CallStatus, Trace, fingerprint
+from bot.trace import Call, CallStatus, Spoken, Trace, fingerprint
 from tools.spec import Gate, Note, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
 
@@ -105,6 +106,8 @@ class Loop:
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
     """Seconds, monotonic."""
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    """Aware UTC: what replies and results are stamped with."""
     styles: Sequence[Style] = (Native(),)
     """The first is that of fresh runs; the others are known for runs that were begun in them."""
     passing: tuple[type[Exception], ...] = (CountersignError,)
@@ -212,10 +215,15 @@ class Loop:
         style = self.style(trace)
         self.limits.check_tokens(trace)
         way.share.check(trace)
+        at_ms, began = self._now_ms(), self.clock()
         reply = await self.model.reply(messages, self.extras[style.name], timeout_s=max(left, 1.0))
+        ms = int((self.clock() - began) * 1000)
         trace.spend(self.prices.spent(reply))
         trace.style = style.name
-        return self._sure(style.decide(reply, self.tools, most=self.limits.calls_per_reply))
+        decision = self._sure(style.decide(reply, self.tools, most=self.limits.calls_per_reply))
+        did = type(decision).__name__.lower()
+        trace.replies.append(Spoken(at_ms, ms, reply.tokens_in, reply.tokens_cached, reply.tokens_out, did))
+        return decision
 
     def _sure(self, decision: Decision) -> Decision:
         """What had to be guessed may look things up; nobody is asked to confirm it."""
@@ -234,11 +242,18 @@ class Loop:
         uids = [f"{way.run}:{trace.steps}:{index}" for index in range(len(act.proposed))]
         gated = next((i for i, one in enumerate(act.proposed) if self.hands.gated(one.tool)), None)
         calls = [
-            self.hands.call(way.use, way.reads, uid, one, held=gated is not None and i != gated)
+            self._timed(self.hands.call(way.use, way.reads, uid, one, held=gated is not None and i != gated))
             for i, (uid, one) in enumerate(zip(uids, act.proposed, strict=True))
         ]
         results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
         return self._observed(trace, act, results, way.use.caller.id)
+
+    async def _timed(self, calling: Awaitable[tuple[Call, Result]]) -> tuple[Call, Result]:
+        call, result = await calling
+        return (call if isinstance(result, Plan) else replace(call, ended_ms=self._now_ms())), result
+
+    def _now_ms(self) -> int:
+        return int(self.now().timestamp() * 1000)
 
     def _observed(self, trace: Trace, act: Act, results: Sequence[tuple[Call, Result]], caller: str) -> Event:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
@@ -277,7 +292,7 @@ class Loop:
         """Writes down how a gated call ended; False if it does not wait (any more)."""
         for index, call in enumerate(trace.calls):
             if call.uid == uid and call.status is CallStatus.AWAITING:
-                trace.calls[index] = replace(call, status=status)
+                trace.calls[index] = replace(call, status=status, ended_ms=self._now_ms())
                 trace.add(self.style(trace).observed(call.model_id, bounded(observation)))
                 trace.failures = 0
                 return True

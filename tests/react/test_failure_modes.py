@@ -1,16 +1,21 @@
-"""The ways in which a ReAct agent goes wrong, each played by a scripted model, and where each of them ends: an endless
-loop, a wrong tool, an observation without end, an answer before its time, an invented result, a risky action."""
+"""The ways in which a ReAct agent goes wrong, each played by a scripted model in every style, and what stops it.
+
+`MODES` is the table: what the model does, which guard stops it, and what its person is told. It is played through the
+whole bot, with the real tools; below it each guard is tried alone, at its limits, with a negative control.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel
+from redis.asyncio import Redis
 
 from bot.cancel import Stop
 from bot.errors import ModelRefused, StoreDown
@@ -18,13 +23,175 @@ from bot.react.grounds import UNVERIFIED, Grounds
 from bot.react.guards import Limits, Reason
 from bot.react.hands import OBSERVATION_MAX
 from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
-from bot.react.model import RawCall, Reply, ScriptedModel
+from bot.react.model import Reply, Scripted, ScriptedModel
 from bot.trace import CallStatus, Trace
-from tests.react.test_loop import ZHANG, Bench, Look, acts, call, own, play
+from tests.lab import Lab
+from tests.react.speakers import INVENTED, Speaker, each, each_dialect, seen, where_several
+from tests.react.test_loop import ZHANG, Bench, Look, own
+from tests.react.test_loop import play as played
+from tests.stories.script import MAIL
+from tools.catalog import TOOLS
 from tools.spec import Caller, Gate, Note, Outcome, Person
 from tools.tool import Desk, Tool, Use
 
 LI, WANG = Person(id="U2", name="李四", names=("Li Si",)), Person(id="U3", name="王五", names=("Wang Wu",))
+
+
+# All of them, through the whole bot
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to go wrong."""
+
+    name: str
+    guard: str
+    """What stops it."""
+    script: Callable[[Speaker], Sequence[Scripted]]
+    told: str
+    """What the person reads."""
+    stops: bool = True
+    """The run ends with a stop, which can be tried again; otherwise with an answer, or with a card."""
+
+
+def look(speaker: Speaker) -> Reply:
+    return speaker.call("list_people", {"name": "李四"})
+
+
+MODES = (
+    Mode(
+        "endless loop: the same call",
+        "Limits.count: told at the second, ended at the third",
+        lambda one: [look(one)] * 9,
+        "重复同样的步骤",
+    ),
+    Mode(
+        "endless loop: calls that take turns",
+        "Limits.circling: ended after the second turn",
+        lambda one: [look(one), one.call("list_processes", {})] * 9,
+        "重复同样的步骤",
+    ),
+    Mode(
+        "endless loop: always something new",
+        "Limits.check: so many steps",
+        lambda one: [one.call("calculate", {"expression": f"{n} + 1"}) for n in range(30)],
+        "允许的全部步骤",
+    ),
+    Mode(
+        "wrong tool: there is none of that name",
+        "Hands: an observation that names the tools; Limits.check: so many failures in a row",
+        lambda one: [one.call("fly", {"to": f"{n}"}) for n in range(9)],
+        "连续几步都失败",
+    ),
+    Mode(
+        "wrong tool: with wrong arguments",
+        "fit: an observation that names the wrong field; Limits.check: so many failures in a row",
+        lambda one: [one.call("calculate", {"sum": f"{n}"}) for n in range(9)],
+        "连续几步都失败",
+    ),
+    Mode(
+        "replies that cannot be used",
+        "Style.decide, Limits.format_retries: told twice what is wrong, ended at the third",
+        lambda one: [Reply(text="")] * 9,
+        "回复多次无法使用",
+    ),
+    Mode(
+        "a risky call that is cut off",
+        "Style.decide: what is cut off is never executed",
+        lambda one: [replace(one.call("send_email", MAIL), finish="length")] * 9,
+        "回复多次无法使用",
+    ),
+    Mode(
+        "a risky call that can only be guessed",
+        "Loop: what has consequences is not guessed",
+        lambda one: [one.guess("send_email", MAIL)] * 9,
+        "回复多次无法使用",
+    ),
+    Mode(
+        "an observation without end",
+        "hands.bounded",
+        lambda one: [one.call("dump", {}), one.answer("有很多。")],
+        "有很多。",
+        stops=False,
+    ),
+    Mode(
+        "early final: an answer that rests on nothing",
+        "Grounds.check: told once, then marked",
+        lambda one: [one.answer("L-0099 由王五审批，800 元。")] * 2,
+        "未经核实：L-0099 · 800 元 · 王五",
+        stops=False,
+    ),
+    Mode(
+        "invented result: beside its own call",
+        "Style.decide: nothing behind an observation is read; Grounds.check: nor does it support an answer",
+        lambda one: [look(one), one.answer("是 4711 元。"), one.answer("是 4711 元。")],
+        "未经核实：4711 元",
+        stops=False,
+    ),
+    Mode(
+        "an answer that claims an effect",
+        "Grounds.overclaims: the receipt contradicts it",
+        lambda one: [one.answer("邮件已发送。")],
+        "系统记录：这次没有做任何改动。如果上面说刚刚办了什么，以这一行为准。",
+        stops=False,
+    ),
+    Mode(
+        "risky action: without a button",
+        "Gate: it is proposed on a card, and waits",
+        lambda one: [one.call("send_email", MAIL)],
+        "给 李四 发这封邮件？",
+        stops=False,
+    ),
+)
+
+
+class Nothing(BaseModel):
+    pass
+
+
+async def dump(use: Use, args: Nothing) -> Outcome:
+    return Outcome(data={"everything": "x" * 50_000}, note=Note(key="result.people", params={"n": 1}))
+
+
+DUMP = Tool(
+    name="dump", purpose="p", use_when="u", avoid_when="a", args=Nothing, returns="r", errors={}, example={}, run=dump
+)
+
+
+async def lab_of(redis: Redis, speaker: Speaker, script: Sequence[Scripted]) -> Lab:
+    lab = Lab(redis, script, tools=[*TOOLS, DUMP], styles=[speaker.style])
+    await lab.says("帮我看看，再给李四发封邮件")
+    await lab.work()
+    return lab
+
+
+def all_told(lab: Lab) -> str:
+    posts = [one.post for one in lab.wall.said]
+    titles = [str(post.card.title) for post in posts if post.card]
+    return "\n".join([*(f"{post.text}\n{post.receipt}" for post in posts), *titles])
+
+
+@each_dialect
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+async def test_a_failure_mode_is_stopped_and_its_person_is_told(redis: Redis, mode: Mode, speaker: Speaker) -> None:
+    lab = await lab_of(redis, speaker, mode.script(speaker))
+    assert mode.told in all_told(lab), all_told(lab)
+    assert lab.mailer.mails == [] and bool(lab.wall.stops()) == mode.stops
+    assert INVENTED not in all_told(lab)
+    for run in lab.over:
+        assert "没有做任何改动" in all_told(lab) and INVENTED not in str(run.trace.messages)
+        assert all(len(message) < 2 * OBSERVATION_MAX for message in run.trace.messages)
+
+
+@each_dialect
+async def test_negative_control_with_its_button_the_risky_action_is_done_once(redis: Redis, speaker: Speaker) -> None:
+    lab = await lab_of(redis, speaker, [speaker.call("send_email", MAIL), speaker.answer("邮件已发送。")])
+    await lab.presses(lab.wall.cards()[0], "send")
+    await lab.work()
+    assert len(lab.mailer.mails) == 1 and "以这一行为准" not in all_told(lab)
+
+
+# One guard after another
 
 
 async def everyone() -> Sequence[Person]:
@@ -39,161 +206,208 @@ def asked(text: str) -> Trace:
     return Trace(messages=[json.dumps({"role": "user", "content": text}, ensure_ascii=False)])
 
 
-def looks(*names: str) -> list[Reply]:
-    return [acts(call("look", name=name)) for name in names]
+async def play(
+    speaker: Speaker, script: Sequence[Scripted], **more: Any
+) -> tuple[list[Event], Bench, Trace, ScriptedModel]:
+    return await played(script, styles=[speaker.style], **more)
+
+
+def looks(speaker: Speaker, *names: str) -> list[Reply]:
+    return [speaker.call("look", {"name": name}) for name in names]
+
+
+def told(trace: Trace) -> list[dict[str, Any]]:
+    """The observations."""
+    return seen(own(trace))
 
 
 # An endless loop
 
 
+@each
 @pytest.mark.parametrize(("names", "steps"), [("ab" * 9, 4), ("abc" * 9, 6), ("xabab", 5), ("aabab", 4), ("aaa", 3)])
-async def test_a_model_that_goes_in_circles_is_stopped(names: str, steps: int) -> None:
+async def test_a_model_that_goes_in_circles_is_stopped(speaker: Speaker, names: str, steps: int) -> None:
     """The same call is told at its second time; by the end of the second turn it is over."""
-    events, bench, trace, _ = await play(looks(*names))
+    events, bench, trace, _ = await play(speaker, looks(speaker, *names))
     assert events[-1] == Stopped(Reason.REPETITION)
     assert trace.steps == steps and "same call before" in json.dumps(own(trace))
     assert len(bench.ran) == len(set(names[: trace.steps])), "and nothing was looked up twice"
 
 
+@each
 @pytest.mark.parametrize("names", ["abcd", "abac", "abca", "abcdabx", "aab"])
-async def test_negative_control_what_does_not_go_in_circles_is_let_be(names: str) -> None:
-    events, _, _, _ = await play([*looks(*names), Reply(text="fine")])
+async def test_negative_control_what_does_not_go_in_circles_is_let_be(speaker: Speaker, names: str) -> None:
+    events, _, _, _ = await play(speaker, [*looks(speaker, *names), speaker.answer("fine")])
     assert events[-1] == Final("fine")
 
 
-async def test_turns_with_other_results_are_no_circle() -> None:
+@each
+async def test_turns_with_other_results_are_no_circle(speaker: Speaker) -> None:
     """Waiting for something that moves: the same calls, and every time there is something new."""
-    seen = iter(range(99))
+    numbers = iter(range(99))
 
     async def count(use: Use, args: Look) -> Outcome:
-        return Outcome(data={"n": next(seen)}, note=Note(key="x"))
+        return Outcome(data={"n": next(numbers)}, note=Note(key="x"))
 
     tools = [replace(one, run=count) if one.name == "now" else one for one in Bench().tools()]
-    loop = Loop(ScriptedModel([acts(call("now", name=n)) for n in "ababab"] + [Reply(text="fine")]), tools)
+    script: list[Scripted] = [*(speaker.call("now", {"name": n}) for n in "ababab"), speaker.answer("fine")]
+    loop = Loop(ScriptedModel(script), tools, styles=[speaker.style])
     use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
     events = [event async for event in loop.run("R00", [], asked("x"), use, Stop())]
     assert events[-1] == Final("fine")
 
 
-async def test_a_run_may_cost_so_many_tokens_and_no_more() -> None:
-    dear = [replace(reply, tokens_in=400, tokens_out=100, tokens_cached=300) for reply in looks("a", "b", "c", "d")]
-    events, bench, trace, model = await play(dear, limits=Limits(tokens=1_000))
+@each
+async def test_a_run_may_cost_so_many_tokens_and_no_more(speaker: Speaker) -> None:
+    dear = [
+        replace(reply, tokens_in=400, tokens_out=100, tokens_cached=300) for reply in looks(speaker, "a", "b", "c", "d")
+    ]
+    events, bench, trace, model = await play(speaker, dear, limits=Limits(tokens=1_000))
     assert events[-1] == Stopped(Reason.TOKENS) and bench.ran == ["look a", "look b"] and len(model.asked) == 2
     assert (trace.tokens_in, trace.tokens_cached, trace.tokens_out) == (800, 600, 200)
-    events, _, _, model = await play([Reply(text="", tokens_in=2_000)] * 3, limits=Limits(tokens=1_000))
+    events, _, _, model = await play(speaker, [Reply(text="", tokens_in=2_000)] * 3, limits=Limits(tokens=1_000))
     assert events == [Stopped(Reason.TOKENS)] and len(model.asked) == 1, "nor is it spent on mending"
 
 
-async def test_an_answer_that_took_the_last_token_is_still_given() -> None:
-    events, _, _, _ = await play([Reply(text="here", tokens_in=9_999)], limits=Limits(tokens=1_000))
+@each
+async def test_an_answer_that_took_the_last_token_is_still_given(speaker: Speaker) -> None:
+    dear = replace(speaker.answer("here"), tokens_in=9_999)
+    events, _, _, _ = await play(speaker, [dear], limits=Limits(tokens=1_000))
     assert events == [Final("here")]
 
 
 # A wrong tool, a broken one, one that hangs
 
 
-async def test_a_failing_a_broken_and_a_good_read_each_give_one_observation() -> None:
-    reply = acts(*(call("look", name, name=name) for name in ("nobody", "broken", "Li")), call("fly", "x"))
-    events, _, trace, _ = await play([reply, Reply(text="one of them worked")])
+@where_several
+async def test_a_failing_a_broken_and_a_good_read_each_give_one_observation(speaker: Speaker) -> None:
+    reply = speaker.calls([*(("look", {"name": name}) for name in ("nobody", "broken", "Li")), ("fly", {"to": "x"})])
+    events, _, trace, _ = await play(speaker, [reply, speaker.answer("one of them worked")])
     assert [type(one) for one in events] == [Stepped, Final]
-    told = {one["tool_call_id"]: json.loads(one["content"]) for one in own(trace) if one["role"] == "tool"}
-    assert told["Li"] == {"found": "Li"}
-    assert [told[n]["error"] for n in ("nobody", "broken", "x")] == ["unknown_person", "tool_failed", "unknown_tool"]
+    nobody, broken, li, fly = told(trace)
+    assert li == {"found": "Li"}
+    assert [one["error"] for one in (nobody, broken, fly)] == ["unknown_person", "tool_failed", "unknown_tool"]
     assert [one.status.value for one in trace.calls] == ["failed", "failed", "succeeded", "failed"]
 
 
-async def test_an_outage_is_no_observation() -> None:
+@each
+@pytest.mark.parametrize("name", ["nobody", "broken"])
+async def test_what_fails_is_told_and_can_be_mended(speaker: Speaker, name: str) -> None:
+    events, _, trace, _ = await play(speaker, [*looks(speaker, name, "Li"), speaker.answer("found")])
+    assert events[-1] == Final("found") and trace.failures == 0
+    assert ["error" in one for one in told(trace)] == [True, False]
+
+
+@each
+async def test_an_outage_is_no_observation(speaker: Speaker) -> None:
     """The message waits for Redis, as it always did."""
     with pytest.raises(StoreDown):
-        await play(looks("lost"))
+        await play(speaker, looks(speaker, "lost"))
 
 
-async def test_a_tool_that_hangs_takes_the_time_of_the_run_and_no_more() -> None:
-    reply = acts(call("look", "a", name="for ever"), call("look", "b", name="Li"))
-    events, _, trace, _ = await asyncio.wait_for(play([reply], limits=Limits(active_s=0.05)), 5)
+@each
+async def test_a_tool_that_hangs_takes_the_time_of_the_run_and_no_more(speaker: Speaker) -> None:
+    beside = [("look", {"name": "Li"})] if speaker.several else []
+    reply = speaker.calls([("look", {"name": "for ever"}), *beside])
+    events, _, trace, _ = await asyncio.wait_for(play(speaker, [reply], limits=Limits(active_s=0.05)), 5)
     assert events == [Stopped(Reason.TIME)] and trace.calls == []
 
 
 # Reading what is known
 
 
-async def test_the_same_read_runs_once_and_its_result_is_told_again() -> None:
-    twice = acts(call("look", "a", name="Li"), call("look", "b", name="Li"))
-    _, bench, trace, _ = await play([twice, Reply(text="ok")])
+@where_several
+async def test_the_same_read_runs_once_and_its_result_is_told_again(speaker: Speaker) -> None:
+    twice = speaker.calls([("look", {"name": "Li"})] * 2)
+    _, bench, trace, _ = await play(speaker, [twice, speaker.answer("ok")])
     assert bench.ran == ["look Li"], "also in one reply"
-    told = [one["content"] for one in own(trace) if one["role"] == "tool"]
-    assert "found" in told[0] and "found" in told[1] and "same call before" in told[1]
+    assert told(trace) == [{"found": "Li"}] * 2 and "same call before" in trace.messages[-2]
 
 
-async def test_a_failure_is_not_kept() -> None:
-    _, bench, _, _ = await play([*looks("nobody", "nobody"), Reply(text="ok")])
+@each
+async def test_a_failure_is_not_kept(speaker: Speaker) -> None:
+    _, bench, _, _ = await play(speaker, [*looks(speaker, "nobody", "nobody"), speaker.answer("ok")])
     assert bench.ran == ["look nobody"] * 2
 
 
-async def test_what_says_so_on_its_card_is_not_kept_and_empties_what_is() -> None:
-    script = [*looks("Li"), acts(call("now", name="x")), acts(call("now", name="x")), *looks("Li"), Reply(text="ok")]
-    _, bench, _, _ = await play(script)
+@each
+async def test_what_says_so_on_its_card_is_not_kept_and_empties_what_is(speaker: Speaker) -> None:
+    now = speaker.call("now", {"name": "x"})
+    script = [*looks(speaker, "Li"), now, now, *looks(speaker, "Li"), speaker.answer("ok")]
+    _, bench, _, _ = await play(speaker, script)
     assert bench.ran == ["look Li", "look x", "look x", "look Li"]
 
 
-async def test_an_effect_in_between_empties_what_is_known() -> None:
-    _, before, trace, _ = await play([*looks("Li"), acts(call("pay", "p", amount=5))])
-    loop = Loop(ScriptedModel([]), before.tools())
+@each
+async def test_an_effect_in_between_empties_what_is_known(speaker: Speaker) -> None:
+    _, before, trace, _ = await play(speaker, [*looks(speaker, "Li"), speaker.call("pay", {"amount": 5})])
+    loop = Loop(ScriptedModel([]), before.tools(), styles=[speaker.style])
     assert loop.settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
-    _, after, _, _ = await play([*looks("Li"), Reply(text="ok")], trace=trace)
+    _, after, _, _ = await play(speaker, [*looks(speaker, "Li"), speaker.answer("ok")], trace=trace)
     assert before.ran == ["look Li"] and after.ran == ["look Li"]
 
 
 # An observation without end
 
 
-async def test_an_observation_without_end_is_cut_and_said_to_be() -> None:
-    _, _, trace, _ = await play([*looks("x" * 50_000), Reply(text="ok")])
-    [told] = [one["content"] for one in own(trace) if one["role"] == "tool"]
-    assert len(told) < OBSERVATION_MAX + 100 and told.endswith("[cut: ask for less, or the next page]")
+@each
+async def test_an_observation_without_end_is_cut_and_said_to_be(speaker: Speaker) -> None:
+    _, _, trace, _ = await play(speaker, [*looks(speaker, "x" * 50_000), speaker.answer("ok")])
+    observation = str(own(trace)[-2]["content"])
+    assert len(observation) < OBSERVATION_MAX + 100
+    assert observation.endswith("[cut: ask for less, or the next page]")
 
 
 # An answer before its time, an invented result
 
-INVENTED = Reply(text="L-0099 已提交，金额 800 元，由王五审批，从 2026-12-24 开始。")
+MADE_UP = "L-0099 已提交，金额 800 元，由王五审批，从 2026-12-24 开始。"
 
 
-async def test_an_invented_result_is_told_once_and_looked_up() -> None:
-    script = [INVENTED, acts(call("look", name="L-0012, 500, 李四")), Reply(text="L-0012：500 元，李四审批。")]
-    events, _, trace, model = await play(script, trace=asked("我的报销呢？"), grounds=grounds())
-    assert events[-1] == Final("L-0012：500 元，李四审批。")
+@each
+async def test_an_invented_result_is_told_once_and_looked_up(speaker: Speaker) -> None:
+    found = "L-0012：500 元，李四审批。"
+    script = [speaker.answer(MADE_UP), *looks(speaker, "L-0012, 500, 李四"), speaker.answer(found)]
+    events, _, trace, model = await play(speaker, script, trace=asked("我的报销呢？"), grounds=grounds())
+    assert events[-1] == Final(found)
     doubt = model.asked[1][-1]["content"]
     assert all(one in doubt for one in ("L-0099", "800 元", "王五", "2026-12-24")) and "Not supported" in doubt
     assert len(model.asked) == 3 and "Not supported" not in json.dumps(own(trace)), "told, and never stored"
     assert (trace.claimed, trace.supported, trace.evidence) == (3, 3, 1.0)
 
 
-async def test_what_is_said_all_the_same_goes_out_marked() -> None:
-    still = Reply(text="就是 L-0099，500 元。")
-    events, _, trace, model = await play([INVENTED, still], trace=asked("报销 500 元"), grounds=grounds())
+@each
+async def test_what_is_said_all_the_same_goes_out_marked(speaker: Speaker) -> None:
+    script = [speaker.answer(MADE_UP), speaker.answer("就是 L-0099，500 元。")]
+    events, _, trace, model = await play(speaker, script, trace=asked("报销 500 元"), grounds=grounds())
     assert events == [Final("就是 L-0099，500 元。", unverified=("L-0099",))] and len(model.asked) == 2
     assert (trace.claimed, trace.supported, trace.evidence) == (2, 1, 0.5)
 
 
-async def test_the_model_is_doubted_once_a_run() -> None:
-    script = [INVENTED, *looks("nothing"), INVENTED, Reply(text="never asked for")]
-    events, _, _, model = await play(script, trace=asked("hi"), grounds=grounds())
+@each
+async def test_the_model_is_doubted_once_a_run(speaker: Speaker) -> None:
+    made_up = speaker.answer(MADE_UP)
+    script = [made_up, *looks(speaker, "nothing"), made_up, speaker.answer("never asked for")]
+    events, _, _, model = await play(speaker, script, trace=asked("hi"), grounds=grounds())
     last = events[-1]
     assert isinstance(last, Final) and len(last.unverified) == 4 and len(model.asked) == 3
 
 
+@each
 @pytest.mark.parametrize("then", [ModelRefused("no"), Reply(text=""), Reply(text="x", finish="length")])
-async def test_if_it_can_say_no_more_its_first_answer_goes_out_marked(then: Any) -> None:
-    events, _, _, _ = await play([INVENTED, *[then] * 3], trace=asked("hi"), grounds=grounds())
+async def test_if_it_can_say_no_more_its_first_answer_goes_out_marked(speaker: Speaker, then: Any) -> None:
+    script = [speaker.answer(MADE_UP), *[then] * 3]
+    events, _, _, _ = await play(speaker, script, trace=asked("hi"), grounds=grounds())
     assert isinstance(events[-1], Final) and "L-0099" in events[-1].unverified
 
 
-async def test_negative_control_without_any_ground_to_look_at_names_pass() -> None:
+@each
+async def test_negative_control_without_any_ground_to_look_at_names_pass(speaker: Speaker) -> None:
     """What finds them is the directory."""
-    events, _, _, _ = await play([Reply(text="由王五审批")], trace=asked("hi"), grounds=Grounds())
+    events, _, _, _ = await play(speaker, [speaker.answer("由王五审批")], trace=asked("hi"), grounds=Grounds())
     assert events == [Final("由王五审批")]
 
 
+@each
 @pytest.mark.parametrize(
     "ground",
     [
@@ -203,53 +417,63 @@ async def test_negative_control_without_any_ground_to_look_at_names_pass() -> No
     ],
     ids=["the person", "an earlier answer", "the system"],
 )
-async def test_history_and_facts_support_an_answer(ground: Grounds) -> None:
-    events, _, _, _ = await play([INVENTED], trace=asked("?"), grounds=ground)
+async def test_history_and_facts_support_an_answer(speaker: Speaker, ground: Grounds) -> None:
+    events, _, _, _ = await play(speaker, [speaker.answer(MADE_UP)], trace=asked("?"), grounds=ground)
     assert isinstance(events[-1], Final) and events[-1].unverified == ()
 
 
-async def test_an_answer_that_was_marked_supports_no_later_one() -> None:
+@each
+async def test_an_answer_that_was_marked_supports_no_later_one(speaker: Speaker) -> None:
     marked = json.dumps({"role": "assistant", "content": f"L-0099，800 元，王五，2026-12-24\n{UNVERIFIED}L-0099]"})
-    events, _, _, _ = await play([INVENTED, INVENTED], trace=asked("?"), grounds=grounds(marked))
+    script = [speaker.answer(MADE_UP)] * 2
+    events, _, _, _ = await play(speaker, script, trace=asked("?"), grounds=grounds(marked))
     assert isinstance(events[-1], Final) and len(events[-1].unverified) == 4
 
 
-async def test_what_the_model_wrote_into_a_call_supports_nothing_until_a_card_has_shown_it() -> None:
-    script = [acts(call("fly", to="L-0099, 800 CNY, Wang Wu, 2026-12-24")), INVENTED, INVENTED]
-    events, _, _, _ = await play(script, trace=asked("?"), grounds=grounds())
+@each
+async def test_what_the_model_wrote_into_a_call_supports_nothing_until_a_card_has_shown_it(speaker: Speaker) -> None:
+    made_up = speaker.answer(MADE_UP)
+    script = [speaker.call("fly", {"to": "L-0099, 800 CNY, Wang Wu, 2026-12-24"}), made_up, made_up]
+    events, _, _, _ = await play(speaker, script, trace=asked("?"), grounds=grounds())
     assert isinstance(events[-1], Final) and len(events[-1].unverified) == 4
-    _, bench, trace, _ = await play([acts(call("pay", "p", amount=800))], trace=asked("?"))
+    _, bench, trace, _ = await play(speaker, [speaker.call("pay", {"amount": 800})], trace=asked("?"))
     trace.calls[-1] = replace(trace.calls[-1], approval="A00")
-    Loop(ScriptedModel([]), bench.tools()).settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {})
-    events, _, _, _ = await play([Reply(text="800 元")], trace=trace, grounds=grounds())
+    loop = Loop(ScriptedModel([]), bench.tools(), styles=[speaker.style])
+    loop.settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {})
+    events, _, _, _ = await play(speaker, [speaker.answer("800 元")], trace=trace, grounds=grounds())
     assert events == [Final("800 元")]
 
 
-async def test_an_effect_that_never_was_is_noticed() -> None:
-    events, _, _, _ = await play([Reply(text="邮件已发送。")], trace=asked("发邮件"), grounds=grounds())
-    assert events == [Final("邮件已发送。", overclaims=True)]
-    events, _, _, _ = await play([Reply(text="邮件还没有发送。")], trace=asked("发邮件"), grounds=grounds())
-    assert events == [Final("邮件还没有发送。")]
+@each
+async def test_an_effect_that_never_was_is_noticed(speaker: Speaker) -> None:
+    for said, over in (("邮件已发送。", True), ("邮件还没有发送。", False)):
+        events, _, _, _ = await play(speaker, [speaker.answer(said)], trace=asked("发邮件"), grounds=grounds())
+        assert events == [Final(said, overclaims=over)]
 
 
 # A risky action
 
 
-async def test_whatever_is_gated_waits_for_its_button() -> None:
-    events, bench, _, _ = await play([acts(call("pay", amount=5, confirmed=True, approved_by="U2"))])
+@each
+async def test_whatever_is_gated_waits_for_its_button(speaker: Speaker) -> None:
+    pays = speaker.call("pay", {"amount": 5, "confirmed": True, "approved_by": "U2"})
+    events, bench, _, _ = await play(speaker, [pays])
     assert isinstance(events[-1], Paused) and bench.ran == []
 
 
-async def test_negative_control_without_its_gate_it_would_run() -> None:
+@each
+async def test_negative_control_without_its_gate_it_would_run(speaker: Speaker) -> None:
     bench = Bench()
     ungated = [replace(one, gate=Gate.NONE, prepare=None) for one in bench.tools()]
-    loop = Loop(ScriptedModel([acts(call("pay", amount=5)), Reply(text="paid")]), cast(Sequence[Tool], ungated))
+    model = ScriptedModel([speaker.call("pay", {"amount": 5}), speaker.answer("paid")])
+    loop = Loop(model, cast(Sequence[Tool], ungated), styles=[speaker.style])
     use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
     events: list[Event] = [one async for one in loop.run("R00", [], asked("x"), use, Stop())]
     assert isinstance(events[-1], Final) and bench.ran == ["pay 5"]
 
 
-async def test_a_call_that_was_cut_off_is_never_made() -> None:
-    cut = Reply(calls=(RawCall("1", "pay", '{"reason": "x", "amount": 5'),), finish="length")
-    events, bench, _, _ = await play([cut] * 3)
+@each
+async def test_a_call_that_was_cut_off_is_never_made(speaker: Speaker) -> None:
+    cut = replace(speaker.call("pay", {"amount": 5}), finish="length")
+    events, bench, _, _ = await play(speaker, [cut] * 3)
     assert events == [Stopped(Reason.MALFORMED)] and bench.ran == []

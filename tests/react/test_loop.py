@@ -19,6 +19,8 @@ from bot.react.grounds import Grounds
 from bot.react.guards import Limits, Reason
 from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
 from bot.react.model import RawCall, Reply, Scripted, ScriptedModel
+from bot.react.style import Style
+from bot.react.styles.native import Native
 from bot.trace import CallStatus, Trace
 from tools.spec import Caller, Choice, Gate, Note, Outcome, Person, Plan, ToolError
 from tools.tool import Desk, Tool, Use
@@ -95,10 +97,11 @@ async def play(
     trace: Trace | None = None,
     limits: Limits | None = None,
     grounds: Grounds | None = None,
+    styles: Sequence[Style] = (Native(),),
 ) -> tuple[list[Event], Bench, Trace, ScriptedModel]:
     bench, model = Bench(), ScriptedModel(list(script))
     trace = trace or Trace(messages=[json.dumps({"role": "user", "content": "hello"})])
-    loop = Loop(model, bench.tools(), limits or Limits())
+    loop = Loop(model, bench.tools(), limits or Limits(), styles=styles)
     use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
     events = [event async for event in loop.run("R00", [], trace, use, Stop(), grounds)]
     return events, bench, trace, model

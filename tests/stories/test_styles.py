@@ -65,6 +65,61 @@ async def test_a_mail_is_looked_up_shown_and_sent_in_every_style(empty: Office, 
     assert "邮件已发出" not in told, "what the model made up is never told back to it"
 
 
+def as_call(tool: str, args: Mapping[str, Any]) -> Raw:
+    return called((tool, json.dumps({"reason": "先看看李四是谁。", **args}, ensure_ascii=False)))
+
+
+CHANGES: dict[str, tuple[Speaks, Raw, str, list[Raw]]] = {
+    "native": (as_call, said("已发给李四。"), "text", []),
+    "text": (as_text, said("最终答案：已发给李四。"), "json", [said("Hello!"), said("Hello!")]),
+    "json": (as_object, said('{"type": "final", "answer": "已发给李四。"}'), "native", []),
+}
+"""Style → how it is spoken; the style by setting of whoever goes on, and what that one asks the model at its start."""
+
+
+@pytest.mark.parametrize("style", CHANGES)
+async def test_a_run_that_waited_ends_in_its_style_although_the_setting_has_changed(
+    empty: Office, model: Endpoint, style: str
+) -> None:
+    speaks, answer, then, probed = CHANGES[style]
+    first = [said("Hello!"), said("Hello!")] if style == "json" else []
+    model.then(*first, speaks("send_email", MAIL))
+    channel = empty.dm(ZHANG)
+    async with empty.opened(react_style=style):
+        await empty.says(ZHANG, "给李四发封邮件，问问进度")
+        card = await empty.card(channel, "项目进度")
+        await empty.quiet()
+    model.then(*probed, answer)
+    async with empty.opened(react_style=then):
+        await empty.press(ZHANG, card, "send")
+        await empty.until(lambda: "已发给李四。" in empty.said(channel))
+        await empty.quiet()
+    begun, gone_on = model.asked[len(first)], model.asked[-1]
+    assert [name in gone_on for name in ("tools", "stop")] == [name in begun for name in ("tools", "stop")]
+    assert gone_on["messages"][: len(begun["messages"])] == begun["messages"] and len(empty.mails) == 1
+
+
+@pytest.mark.parametrize("style", CHANGES)
+async def test_killed_as_its_first_step_is_shown_another_process_ends_it(
+    empty: Office, model: Endpoint, style: str
+) -> None:
+    """Processes of their own, and SIGKILL: what was looked up is not looked up, and not asked for, once more."""
+    speaks, answer, _, _ = CHANGES[style]
+    first = [said("Hello!"), said("Hello!")] if style == "json" else []
+    model.then(*first, speaks("list_people", WHO), answer)
+    channel = empty.dm(ZHANG)
+    async with empty.spawned(REACT_STYLE=style, OPENAI_BASE_URL=model.url) as bot:
+        empty.killing(bot, lambda: empty.steps(channel))
+        await empty.says(ZHANG, "谁是李四？")
+        await bot.child.wait()
+    assert not empty.finals(channel) and len(model.asked) == len(first) + 1
+    async with empty.opened(react_style=style):
+        await empty.until(lambda: empty.finals(channel))
+        await empty.quiet()
+    assert len(empty.finals(channel)) == 1 and "已发给李四。" in empty.finals(channel)[0]
+    assert len(empty.steps(channel)) == 1 and len(model.asked) == len(first) + 2
+
+
 @pytest.mark.parametrize("style", ["text", "json"])
 async def test_a_mail_that_was_not_properly_written_is_asked_for_again(
     empty: Office, model: Endpoint, style: str

@@ -20,8 +20,11 @@ _BEGIN, _END = rf"^[ \t]*(?P<mark>#+[ \t]*{_MARKS}|[*_`]+)?", rf"{_NUMBER}[ \t]*
 _WORD = "|".join(f"(?P<{kind}>{words})" for kind, words in WORDS.items())
 LABEL = re.compile(rf"{_BEGIN}(?:{_WORD}){_END}(?:[:：]{_MARKS}|(?(mark)$|(?!)))", re.MULTILINE | re.IGNORECASE)
 """With a colon; or alone on its line, if it is a heading or emphasized."""
-OBSERVED = re.compile(rf"{_BEGIN}(?:{WORDS['observation']}){_END}(?:[:：]|$)", re.MULTILINE | re.IGNORECASE)
-"""Where an observation begins that only the model can have made up."""
+OBSERVED = re.compile(
+    rf"{_BEGIN}(?:{WORDS['observation']}){_END}(?:[:：]|$|(?=[=→{{\[]|[-–—][ \t]))", re.MULTILINE | re.IGNORECASE
+)
+"""Where an observation begins that only the model can have made up: also without a colon, if a result follows at once.
+A line that begins with the word and goes on as a sentence is none."""
 
 
 @dataclass(frozen=True, slots=True)

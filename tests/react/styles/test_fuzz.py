@@ -2,6 +2,10 @@
 
 What may be called is found out here in another way than the styles read: the letters of the tool's name and of every
 argument stand in the reply, behind a label or in an object, before any observation.
+
+A hundred replies each with every run of the suite. For long, and with how many there were at the end:
+
+    HYPOTHESIS_PROFILE=long FUZZ_EXAMPLES=100000 pytest tests/react/styles --timeout 0 --hypothesis-show-statistics
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from hypothesis import strategies as st
 from bot.react.decision import Act, Answer, Decision
 from bot.react.model import Reply
 from bot.react.style import Style
+from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
 from bot.react.styles.text import Text
 from tests.react.styles.small import TOOLS
@@ -24,7 +29,7 @@ from tests.react.styles.small import TOOLS
 FRAGMENTS = [
     *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Question:", "Answer:"),
     *("**Action:**", "Action 2:", "### Action", "action :", "`Action`:", "Action Input 2:", "**Observation 1:**"),
-    *("思考：", "行动：", "行动输入：", "观察：", "最终答案：", "Observation", "### Observation"),
+    *("思考：", "行动：", "行动输入：", "观察：", "最终答案：", "Observation", "### Observation", "Observation - "),
     *("pay", "look", "tag", "fly", "None", "`pay`", "Finish[yes]", "finish[", "the tool", "Li Si", "中文"),
     *("pay[5]", "look[Li]", "pay(amount=5)", "look(name='Li'", "pay[", "]", ")", "look[Li] pay[5]"),
     *('{"amount": 5}', '{"name": "Li"}', '{"name": "Li', "{'name': 'Li',}", '["Li"]', "{", "}", '"', "'", "5"),
@@ -36,7 +41,10 @@ written = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=6), max_size=24
 lines = st.lists(st.sampled_from(FRAGMENTS), max_size=16).map("\n".join)
 replies = written | lines | st.text(max_size=80)
 THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
-SEEN = re.compile(r"^[ \t]*[#*_` \t]*(?:observation|观察)", re.MULTILINE | re.IGNORECASE)
+SEEN = re.compile(
+    r"^[ \t]*[#*_` \t]*(?:observations?|观察)[ \t\d]*[*_`]*[ \t]*(?:[:：=→{\[]|[-–—] |$)", re.MULTILINE | re.IGNORECASE
+)
+"""The word alone on its line, or with a result behind it; in a sentence it is a word like any other."""
 ASKED = re.compile(r"^[ \t]*[#*_` \t]*(?:action|行动)", re.MULTILINE | re.IGNORECASE)
 
 
@@ -89,6 +97,16 @@ def test_text_never_calls_what_was_not_asked_for(text: str) -> None:
 @given(replies)
 def test_json_never_calls_what_was_not_asked_for(text: str) -> None:
     check(Json(), Json().decide(Reply(text=text), TOOLS, most=8), text)
+
+
+@given(replies)
+def test_native_never_calls_what_is_only_written(text: str) -> None:
+    """A call is what the endpoint says is one."""
+    decision = Native().decide(Reply(text=text), TOOLS, most=8)
+    assert not isinstance(decision, Act)
+    if isinstance(decision, Answer):
+        rest = iter(letters(text))
+        assert all(letter in rest for letter in letters(decision.text)), "what it thought aloud is left out"
 
 
 @given(replies)

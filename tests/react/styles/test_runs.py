@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -14,62 +13,18 @@ import pytest
 from bot.cancel import Stop
 from bot.react.guards import Reason
 from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
-from bot.react.model import RawCall, Reply, Scripted, ScriptedModel
+from bot.react.model import Reply, Scripted, ScriptedModel
 from bot.react.style import Style
-from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
 from bot.react.styles.text import Text
 from bot.trace import CallStatus, Trace
+from tests.react.speakers import INVENTED, SPEAKERS, Speaker, each
 from tests.react.styles.small import TOOLS
 from tools.spec import Caller, Person
 from tools.tool import Desk, Use
 
 USE = Use(cast(Desk, None), Caller(Person(id="U1", name="张三")), datetime(2026, 11, 20, tzinfo=UTC))
 SEEN = re.compile(r"^\W*(observation|观察)", re.IGNORECASE | re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Speaker:
-    """A model that speaks a style: what it writes for a call, and for an answer."""
-
-    style: Style
-    call: Callable[[str, Mapping[str, Any]], Reply]
-    answer: Callable[[str], Reply]
-    wrong: Reply
-    """A gated call (pay 5) that has to be guessed."""
-
-
-def native(tool: str, args: Mapping[str, Any]) -> Reply:
-    return Reply(calls=(RawCall("call_0", tool, json.dumps({"reason": "why", **args})),), finish="tool_calls")
-
-
-def text(tool: str, args: Mapping[str, Any]) -> Reply:
-    """With everything made up that a model makes up."""
-    invented = "\nObservation: it is done\nThought: good\nFinal Answer: I did all of it."
-    return Reply(text=f"Thought: why\nAction: {tool}\nAction Input: {json.dumps(args)}{invented}")
-
-
-def an_object(tool: str, args: Mapping[str, Any]) -> Reply:
-    call = {"type": "tool_call", "tool": tool, "args": args, "reason_summary": "why"}
-    return Reply(text=f"```json\n{json.dumps(call)}\n```\nObservation: it is done")
-
-
-SPEAKERS = (
-    Speaker(Native(), native, lambda said: Reply(text=said), Reply(calls=(RawCall("a", "pay", "{'amount': 5}"),))),
-    Speaker(
-        Text(),
-        text,
-        lambda said: Reply(text=f"Thought: enough\nFinal Answer: {said}"),
-        Reply(text="Thought: why\nAction: Pay\nAction Input: {'amount': 5}"),
-    ),
-    Speaker(
-        Json(),
-        an_object,
-        lambda said: Reply(text=json.dumps({"type": "final", "answer": said})),
-        Reply(text='{"tool": "pay", "args": {"amount": 5}, "reason_summary": "why"}'),
-    ),
-)
-each = pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda one: one.style.name)
 
 
 async def play(
@@ -112,7 +67,7 @@ async def test_a_question_is_answered_by_two_calls(speaker: Speaker) -> None:
         ("find_rule", {"query": "leave"}, "why"),
     ]
     assert '"done": {"name": "Li"}' in model.asked[1][-1]["content"], "what came of it is told"
-    assert not any("it is done" in message for message in trace.messages), "what was made up is not kept"
+    assert not any(INVENTED in message for message in trace.messages), "what was made up is not kept"
     assert not any(SEEN.search(str(one["content"])) for one in own(trace))
 
 
@@ -155,11 +110,11 @@ async def test_a_run_ends_in_the_style_it_was_begun_in(speaker: Speaker) -> None
 
 @each
 async def test_a_gated_call_that_has_to_be_guessed_is_asked_for_again(speaker: Speaker) -> None:
-    trace = asked()
-    events, model = await play([speaker.wrong, speaker.call("pay", {"amount": 5})], [speaker.style], trace)
+    trace, wrong = asked(), speaker.guess("pay", {"amount": 5})
+    events, model = await play([wrong, speaker.call("pay", {"amount": 5})], [speaker.style], trace)
     assert [type(one) for one in events] == [Paused] and trace.malformed == 1
     assert "could not be used" in model.asked[1][-1]["content"] and "pay" in model.asked[1][-1]["content"]
-    assert (await play([speaker.wrong] * 3, [speaker.style], asked()))[0] == [Stopped(Reason.MALFORMED)]
+    assert (await play([wrong] * 3, [speaker.style], asked()))[0] == [Stopped(Reason.MALFORMED)]
 
 
 async def test_a_read_that_has_to_be_guessed_is_served() -> None:

@@ -1,0 +1,213 @@
+"""A run as OpenTelemetry spans, by the semantic conventions for generative AI (names as of 1.41, status *development*):
+`invoke_agent` → `chat {model}` and `execute_tool {tool}`, and in the latter `approval` while a person was waited for.
+
+The ids are derived from the run: wherever it went on, and however often it is sent, it is one trace. The only module
+besides `bot.tracing.sending` that needs the extra `ops`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
+
+from bot.tracing.lines import Line, Reply, Step
+
+AGENT = "countersign"
+PROVIDER = "openai"
+"""Whose API the model is reached by; `server.address` says whose model it is."""
+_NS = 1_000_000
+Attributes = Mapping[str, str | int | float | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What a trace says of the model besides what the run knows."""
+
+    model: str = ""
+    """As it is asked for; empty if that is not known."""
+    url: str = ""
+
+    @property
+    def attributes(self) -> Attributes:
+        parts = urlsplit(self.url)
+        if not parts.hostname:
+            return {}
+        return {"server.address": parts.hostname, "server.port": parts.port or (80 if parts.scheme == "http" else 443)}
+
+
+@dataclass(slots=True)
+class _Ids(IdGenerator):
+    """Hands out what was set."""
+
+    trace: int = 0
+    span: int = 0
+
+    def generate_span_id(self) -> int:
+        return self.span
+
+    def generate_trace_id(self) -> int:
+        return self.trace
+
+
+@dataclass(slots=True)
+class _Made(SpanProcessor):
+    spans: list[ReadableSpan] = field(default_factory=list)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self.spans.append(span)
+
+
+class Spans:
+    """Makes spans of runs, one run after another."""
+
+    def __init__(self, endpoint: Endpoint, service: str) -> None:
+        """`service`: `service.name`; OTEL_RESOURCE_ATTRIBUTES adds to it."""
+        self._endpoint, self._ids, self._made = endpoint, _Ids(), _Made()
+        resource = Resource.create({"service.name": service})
+        provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
+        provider.add_span_processor(self._made)
+        self._tracer = provider.get_tracer(AGENT)
+
+    def of(self, line: Line) -> list[ReadableSpan]:
+        """All spans of a run, those within others first."""
+        self._ids.trace = _id(line.run, "trace", 16)
+        ends = line.ended_ms or _latest(line)
+        root = self._begun(line, "invoke_agent", AGENT, line.started_ms, None, SpanKind.INTERNAL, _of_run(line))
+        within = set_span_in_context(root, Context())
+        for n, reply in enumerate(line.replies):
+            self._replied(line, n, reply, within)
+        for step in line.steps:
+            self._called(line, step, within, ends)
+        if line.stopped and line.stopped != "user":
+            _failed(root, line.stopped)
+        root.end(max(ends, line.started_ms) * _NS)
+        made, self._made.spans = self._made.spans, []
+        return made
+
+    def _replied(self, line: Line, n: int, reply: Reply, within: Context) -> None:
+        model = self._endpoint.model or line.model
+        more = {
+            **self._endpoint.attributes,
+            **({"gen_ai.request.model": model} if model else {}),
+            **({"gen_ai.response.model": line.model} if line.model else {}),
+            **_usage(reply.tokens_in, reply.cached, reply.tokens_out),
+        }
+        span = self._begun(line, "chat", model, reply.at_ms, within, SpanKind.CLIENT, more, f"chat:{n}")
+        if reply.did in ("malformed", "withheld"):
+            _failed(span, reply.did)
+        span.end((reply.at_ms + reply.ms) * _NS)
+
+    def _called(self, line: Line, step: Step, within: Context, ends_ms: int) -> None:
+        """A call that still waits ends with what is known."""
+        began = step.began_ms or line.started_ms
+        span = self._begun(line, "execute_tool", step.tool, began, within, SpanKind.INTERNAL, _of_call(step), step.uid)
+        if step.decision is not None:
+            asked, decided = max(step.decision.asked_ms, began), step.decision.decided_ms or ends_ms
+            inner = set_span_in_context(span, Context())
+            waited = self._span(line, "approval", asked, inner, SpanKind.INTERNAL, _of_card(step), f"{step.uid}:card")
+            waited.end(max(asked, decided) * _NS)
+        if step.status in ("failed", "unknown"):
+            _failed(span, step.status)
+        span.end((max(ends_ms, began) if step.ms is None else began + step.ms) * _NS)
+
+    def _begun(
+        self, line: Line, operation: str, what: str, at_ms: int, within: Context | None, kind: SpanKind,
+        more: Attributes, key: str = "",
+    ) -> Span:  # fmt: skip
+        attributes = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": line.conversation, **more}
+        attributes |= {} if operation == "execute_tool" else {"gen_ai.provider.name": PROVIDER}
+        return self._span(line, f"{operation} {what}".strip(), at_ms, within, kind, attributes, key or operation)
+
+    def _span(
+        self, line: Line, name: str, at_ms: int, within: Context | None, kind: SpanKind, attributes: Attributes,
+        key: str,
+    ) -> Span:  # fmt: skip
+        self._ids.span = _id(line.run, key, 8)
+        return self._tracer.start_span(name, within or Context(), kind, attributes, start_time=at_ms * _NS)
+
+
+def _id(run: str, key: str, size: int) -> int:
+    """The same for the same run, wherever it is made; never 0, which is no id."""
+    return int.from_bytes(hashlib.sha256(f"{run}/{key}".encode()).digest()[:size]) or 1
+
+
+def _failed(span: Span, why: str) -> None:
+    span.set_attribute("error.type", why)
+    span.set_status(Status(StatusCode.ERROR))
+
+
+def _latest(line: Line) -> int:
+    """The last thing known of a run that has not ended."""
+    replied = [reply.at_ms + reply.ms for reply in line.replies]
+    called = [step.began_ms + (step.ms or 0) for step in line.steps if step.began_ms]
+    return max([line.started_ms, *replied, *called])
+
+
+def _usage(tokens_in: int, cached: int, tokens_out: int) -> Attributes:
+    return {
+        "gen_ai.usage.input_tokens": tokens_in,
+        "gen_ai.usage.cache_read.input_tokens": cached,
+        "gen_ai.usage.output_tokens": tokens_out,
+    }
+
+
+def _of_run(line: Line) -> Attributes:
+    content = line.content
+    return {
+        "gen_ai.agent.name": AGENT,
+        "user.id": line.person,
+        "countersign.run": line.run,
+        "countersign.style": line.style,
+        "countersign.outcome": line.outcome,
+        "countersign.cost": float(line.cost),
+        "countersign.malformed": line.malformed,
+        "countersign.repeated": line.repeated,
+        "countersign.claimed": line.claimed,
+        "countersign.supported": line.supported,
+        **_usage(line.tokens_in, line.tokens_cached, line.tokens_out),
+        **({"gen_ai.input.messages": _message("user", content.message)} if content else {}),
+        **({"gen_ai.output.messages": _message("assistant", content.answer)} if content and content.answer else {}),
+    }
+
+
+def _message(role: str, text: str) -> str:
+    finish = {"finish_reason": "stop"} if role == "assistant" else {}
+    parts = [{"type": "text", "content": text}]
+    return json.dumps([{"role": role, "parts": parts, **finish}], ensure_ascii=False)
+
+
+def _of_call(step: Step) -> Attributes:
+    told: dict[str, Any] = {"arguments": step.args, "result": step.observation}
+    return {
+        "gen_ai.tool.name": step.tool,
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": step.uid,
+        "countersign.gate": step.gate or "",
+        "countersign.status": step.status,
+        "countersign.args_sha": step.args_sha,
+        **{f"gen_ai.tool.call.{name}": _text(value) for name, value in told.items() if value is not None},
+    }
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _of_card(step: Step) -> Attributes:
+    assert step.decision is not None
+    return {
+        "countersign.approval.id": step.approval,
+        "countersign.approval.state": step.decision.state,
+        "countersign.approval.by": step.decision.by,
+        "countersign.approval.choice": step.decision.choice,
+    }

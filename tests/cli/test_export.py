@@ -1,0 +1,193 @@
+"""`countersign export`, as a program of its own: one line a run, without what anybody wrote unless that is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.events import Message, Place
+from bot.react.model import Reply, ScriptedModel
+from bot.records import Run, RunStatus
+from bot.store.journal import Journal
+from bot.store.keys import Keys
+from bot.store.runs import Runs
+from bot.store.writes import apply
+from bot.trace import Call, CallStatus, Spoken, Trace, fingerprint
+from bot.tracing.lines import Line
+from tests.programs import Ended, ended, printed, ran, started
+from tests.stories.behind import final
+from tests.stories.office import LI, ZHANG, Office, office
+from tests.stories.script import calls, mail
+from tests.tracing.receiver import receiver
+
+SECRETS = ("abcdefgh12345", "hunter2", "zhangsan@")
+ASKED = "给李四发封邮件 sk-abcdefgh12345 password=hunter2 zhangsan@example.com"
+WRITTEN = ("给李四发封邮件", "项目进度", "好了。", "王五", "Wang Wu")
+"""Of the person, of the model, of a tool."""
+PEOPLE = calls(("list_people", {"name": "王五"}), ("fly", {"to": "月球"}))
+
+
+def asked(step: Reply, **spent: int) -> Reply:
+    return Reply(step.text, step.calls, step.finish, **spent)
+
+
+@pytest.fixture
+async def busy(valkey: str) -> AsyncIterator[Office]:
+    """Zhang San's mail was sent by a button; Li Si goes round in circles, and then has a card that waits."""
+    look = calls(("list_people", {"name": "李四"}))
+    script = [
+        *(asked(PEOPLE, tokens_in=10, tokens_out=2), Reply(text=""), mail(), Reply(text="好了。")),
+        *(look, look, look, mail(to="张三")),
+    ]
+    async with office(valkey) as opened, opened.opened(model=ScriptedModel(script)):
+        await opened.says(ZHANG, ASKED)
+        await opened.press(ZHANG, await opened.card(opened.dm(ZHANG)), "send")
+        await final(opened)
+        await opened.quiet()
+        await opened.answer(LI, "看看")
+        await opened.says(LI, "发吧")
+        await opened.card(opened.dm(LI))
+        await opened.quiet()
+        yield opened
+
+
+async def command(url: str, folder: Path, *arguments: str, **env: str) -> Ended:
+    return await ran("export", *arguments, cwd=folder, env={"REDIS_URL": url, **env})
+
+
+def lines(text: str) -> list[Line]:
+    """Every one fits the schema, which takes no field that it does not name."""
+    return [Line.model_validate_json(line) for line in text.splitlines()]
+
+
+async def test_a_line_a_run_with_its_figures(busy: Office, tmp_path: Path) -> None:
+    end = await command(busy.redis_url, tmp_path)
+    assert end.code == 0 and "Runs exported: 3." in end.err
+    sent, circle, waits = lines(end.out)
+    assert [one.outcome for one in (sent, circle, waits)] == ["final", "stopped", "paused"]
+    assert (sent.v, sent.person, sent.style, sent.calls, sent.bad_calls) == (1, ZHANG, "native", 3, 1)
+    assert (sent.malformed, sent.tokens_in, sent.tokens_out, sent.cost) == (1, 10, 2, 0)
+    look, fly, letter = sent.steps
+    assert (look.n, fly.n, letter.n) == (1, 1, 2) and look.reason == "照您说的做"
+    assert (look.gate, fly.gate, letter.gate) == ("none", None, "confirm")
+    assert (look.status, fly.status, letter.status) == ("succeeded", "failed", "succeeded")
+    assert look.args_sha == fingerprint("list_people", {"name": "王五"})
+    assert look.ms is not None and look.began_ms is not None and look.decision is None
+    assert letter.approval and letter.decision is not None and letter.ms is not None and letter.began_ms is not None
+    assert (letter.decision.by, letter.decision.choice, letter.decision.state) == (ZHANG, "send", "decided")
+    assert letter.decision.decided_ms is not None
+    assert letter.began_ms <= letter.decision.asked_ms <= letter.decision.decided_ms <= letter.began_ms + letter.ms
+    assert [one.did for one in sent.replies] == ["act", "malformed", "act", "answer"]
+    assert sent.ended_ms is not None and sent.started_ms <= sent.replies[0].at_ms <= sent.ended_ms
+    assert (circle.stopped, circle.repeated) == ("repetition", 2)
+    assert waits.ended_ms is None and waits.steps[-1].status == "awaiting" and waits.steps[-1].ms is None
+    assert waits.steps[-1].decision is not None and waits.steps[-1].decision.state == "open"
+
+
+async def test_what_was_written_is_left_out_and_with_content_it_is_there_without_secrets(
+    busy: Office, tmp_path: Path
+) -> None:
+    plain, whole = await asyncio.gather(
+        command(busy.redis_url, tmp_path), command(busy.redis_url, tmp_path, "--content")
+    )
+    assert not [word for word in (*WRITTEN, *SECRETS) if word in plain.out]
+    assert not {"content", "args", "observation"} & set(json.loads(plain.out.splitlines()[0]))
+    assert not [word for word in WRITTEN if word not in whole.out], "the negative control"
+    assert not [word for word in SECRETS if word in whole.all] and "sk-***" in whole.out
+    sent = lines(whole.out)[0]
+    assert sent.content is not None and sent.content.answer == "好了。" and len(sent.content.messages) == 7
+    look, fly, letter = sent.steps
+    assert look.args == {"name": "王五"} and "U03WANG" in str(look.observation)
+    assert "unknown_tool" in str(fly.observation) and "fly" not in str(letter.observation)
+
+
+async def test_single_runs_and_those_that_there_are_not(busy: Office, tmp_path: Path) -> None:
+    first, _, third = [one.run for one in lines((await command(busy.redis_url, tmp_path)).out)]
+    two, none, odd = await asyncio.gather(
+        command(busy.redis_url, tmp_path, "--run", third, "--run", first, "--run", third),
+        command(busy.redis_url, tmp_path, "--run", "R00nobody"),
+        command(busy.redis_url, tmp_path, "--since", "yesterday"),
+    )
+    assert [one.run for one in lines(two.out)] == [third, first]
+    assert none.code == 1 and "There is no run R00nobody" in none.err and "Traceback" not in none.all
+    assert odd.code == 2 and "yesterday" in odd.err
+
+
+async def test_a_file_is_new_and_its_owners_alone(busy: Office, tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    end = await command(busy.redis_url, tmp_path, "--out", str(file), LANG="zh_CN.UTF-8")
+    assert end.code == 0 and end.out == "" and "已导出 3 次运行" in end.err
+    assert len(lines(file.read_text())) == 3 and stat.S_IMODE(file.stat().st_mode) == 0o600
+    again = await command(busy.redis_url, tmp_path, "--out", str(file))
+    assert again.code == 1 and "never overwritten" in again.err and len(lines(file.read_text())) == 3
+
+
+async def test_past_runs_can_be_sent_as_spans_too(busy: Office, tmp_path: Path) -> None:
+    async with receiver() as collector:
+        end = await command(busy.redis_url, tmp_path, "--otlp", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
+        assert end.code == 0 and "Runs sent: 2" in end.err, "what still waits is sent when it has ended"
+        assert len(collector.named("invoke_agent")) == 2 and collector.named("approval")
+        collector.status = 400
+        refused = await command(busy.redis_url, tmp_path, "--otlp", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
+    both = await command(busy.redis_url, tmp_path, "--otlp", "--out", "x")
+    assert refused.code == 1 and "OTEL_EXPORTER_OTLP_ENDPOINT" in refused.err and "Traceback" not in refused.all
+    assert both.code == 2
+
+
+# Many runs
+
+MANY = 800
+
+
+def run(n: int, **more: Any) -> Run:
+    place = Place(team="T1", channel=f"D{n}", direct=True)
+    message = Message(id=f"Ev{n}", place=place, person="U1", text="x", at="1.0")
+    steps = [
+        Call(f"R00{n}:{k}:0", "list_people", {"name": "x" * 20}, "why" * 20, CallStatus.SUCCEEDED, "c", ended_ms=n)
+        for k in range(1, 9)
+    ]
+    trace = Trace(calls=steps, replies=[Spoken(n, 1, 2, 3, 4, "act")] * 8, style="native")
+    known = Run(id=Keys().derived("R", Keys().partition(place.conversation), f"{n}"), message=message, language="en",
+                created_ms=n, ended_ms=n, status=RunStatus.DONE, trace=trace)  # fmt: skip
+    return known.model_copy(update=more)
+
+
+async def kept(redis: Redis, one: Run) -> None:
+    keys, journal, lane = Keys(), Journal(redis, Keys()), one.message.place.conversation
+    noted = [journal.entry(lane, kind, run=one.id) for kind in ("step", "run.finished")]
+    await apply(redis, keys, keys.partition(lane), [*Runs(redis, keys).saved(one), *noted])
+
+
+async def test_many_are_told_as_they_are_found_until_ctrl_c(redis: Redis, valkey: str, tmp_path: Path) -> None:
+    """More than a pipe holds: the first is there long before the last is read."""
+    for n in range(MANY):
+        await kept(redis, run(n))
+    async with started("export", cwd=tmp_path, env={"REDIS_URL": valkey}) as child:
+        first = await printed(child, "\n")
+        assert len(lines(first)) == 1 and child.returncode is None
+        child.send_signal(signal.SIGINT)
+        end = await ended(child)
+    told = first + end.out
+    assert end.code == 130 and "Traceback" not in end.err
+    assert told.endswith("\n") and 0 < len(lines(told)) < MANY, "stopped on the way, and no line is cut"
+    all_of_them = await command(valkey, tmp_path)
+    assert len({one.run for one in lines(all_of_them.out)}) == MANY
+
+
+async def test_of_a_run_that_is_not_kept_any_more_it_says_so(redis: Redis, valkey: str, tmp_path: Path) -> None:
+    await kept(redis, run(1))
+    await kept(redis, run(2))
+    for key in [key async for key in redis.scan_iter(f"*:run:{run(1).id}")]:
+        await redis.delete(key)
+    end = await command(valkey, tmp_path)
+    assert len(lines(end.out)) == 1 and end.code == 0 and "Of 1 more only the journal is left" in end.err
+    nothing = await command(valkey, tmp_path, "--since", "1s")
+    assert nothing.code == 0

@@ -1,0 +1,127 @@
+"""A run as a line: what its figures are made from, and what is never in it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from bot.logs import redact
+from bot.react.model import Reply
+from bot.records import Run
+from bot.tracing.lines import UNNAMED, Line, _clean, line_of, written
+from bot.tracing.setting import GATES
+from tests.lab import Lab
+from tests.react.speakers import DIALECTS, Speaker, each_dialect, living
+from tests.react.test_classic import HANDBOOK, looks_it_up
+from tests.stories.script import DONE, MAIL, calls, mail
+
+
+async def line(lab: Lab, run: Run, *, content: bool = False) -> Line:
+    return Line.model_validate_json(written(await line_of(run, lab.approvals, GATES, content=content)))
+
+
+@each_dialect
+async def test_every_observation_stands_beside_its_call_in_every_style(redis: Redis, speaker: Speaker) -> None:
+    lab = Lab(redis, [living(speaker, looks_it_up)] * 9, handbook=HANDBOOK, styles=[speaker.style])
+    await lab.says("A night in Shanghai?")
+    await lab.work()
+    told = await line(lab, lab.over[-1], content=True)
+    assert (told.style, told.calls, told.bad_calls, told.malformed) == (speaker.style.name, 5, 1, 0)
+    observed = [str(step.observation) for step in told.steps]
+    for step, observation in zip(told.steps, observed, strict=True):
+        found = "results" if step.tool == "search_handbook" else "pages" if step.status == "succeeded" else "no_section"
+        assert f'"{found}"' in observation, (step, observation)
+    assert [step.n for step in told.steps] == [1, 2, 3, 4, 5] and len(told.replies) == 6
+
+
+async def test_reads_beside_a_card_keep_their_observations(redis: Redis) -> None:
+    """What the button brought is told last, whatever stood behind it in the reply."""
+    both = calls(("list_processes", {}), ("send_email", MAIL), ("list_people", {"name": "李四"}))
+    lab = Lab(redis, [both, DONE])
+    await lab.says("发邮件")
+    await lab.work()
+    await lab.presses(lab.wall.cards()[0], "send")
+    await lab.work()
+    told = await line(lab, lab.over[-1], content=True)
+    assert [step.n for step in told.steps] == [1, 1, 1]
+    processes, letter, people = (str(step.observation) for step in told.steps)
+    assert "leave" in processes and "U2" in people and "U2" not in processes
+    assert letter not in (processes, people) and told.steps[1].decision is not None
+
+
+async def test_an_expired_card_and_one_renewed_later(redis: Redis) -> None:
+    """What is on the card by now is not what the run was told."""
+    lab = Lab(redis, [mail(), DONE])
+    await lab.says("发邮件")
+    await lab.work()
+    lab.ahead = timedelta(hours=100)
+    card = await lab.approval()
+    await lab.lanes.put(card.id, "late", '{"kind": "expire", "version": 1}')
+    await lab.work()
+    [run] = lab.over
+    told = await line(lab, run)
+    assert told.steps[0].status == "expired" and told.outcome == "final"
+    assert told.steps[0].decision is not None and told.steps[0].decision.state == "expired"
+    lab.ahead = timedelta(hours=101)
+    [again] = lab.wall.cards()
+    await lab.presses(again, again.buttons[0].choice)
+    await lab.work()
+    assert (await line(lab, run)).steps[0].decision is None
+
+
+async def test_a_run_that_was_given_up_says_so(redis: Redis) -> None:
+    async def breaks(messages: object) -> Any:
+        raise ZeroDivisionError
+
+    lab = Lab(redis, [calls(("list_people", {})), *[breaks] * 99])
+    await lab.says("看看")
+    await lab.work()
+    told = await line(lab, lab.over[-1])
+    assert (told.outcome, told.stopped, told.calls) == ("stopped", "given_up", 1) and told.ended_ms is not None
+
+
+async def test_the_name_of_no_tool_is_something_that_was_written(redis: Redis) -> None:
+    object_ = json.dumps({"type": "tool_call", "tool": "张三的病历", "args": {}, "reason_summary": "x"})
+    speaker = next(one for one in DIALECTS if one.name == "json")
+    lab = Lab(redis, [Reply(text=object_), speaker.answer("好")], styles=[speaker.style])
+    await lab.says("看看")
+    await lab.work()
+    plain, whole = await line(lab, lab.over[-1]), await line(lab, lab.over[-1], content=True)
+    assert plain.steps[0].tool == UNNAMED and whole.steps[0].tool == "张三的病历"
+    assert plain.steps[0].gate is None and plain.bad_calls == 1
+
+
+SECRET = "hunter2secret"
+PLACES = [
+    "password={}",
+    '{{"api_key": "{}"}}',
+    "Bearer {}",
+    "https://u:{}@host/x",
+    "sk-{}",
+    '{{\\"password\\": \\"{}\\"}}',
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_no_secret_in_a_line_wherever_it_was_written(redis: Redis, place: str) -> None:
+    written_there = place.format(SECRET)
+    assert SECRET not in redact(written_there), "as logs have it"
+    args = {"process": written_there, "form": {"password": SECRET, "token": 7, written_there: [written_there]}}
+    lab = Lab(redis, [calls(("start_process", args)), DONE])
+    await lab.says(written_there)
+    await lab.work()
+    text = written(await line_of(lab.over[-1], lab.approvals, GATES, content=True))
+    assert SECRET not in text and Line.model_validate_json(text).content is not None
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda one: st.lists(one) | st.dictionaries(
+    st.sampled_from(["password", "secret", "name"]) | st.text(max_size=5), one), max_leaves=6))  # fmt: skip
+def test_whatever_is_redacted_stays_json(value: Any) -> None:
+    json.dumps(_clean(value))
+    assert _clean({"password": 12345, "n": 12345}) == {"password": "***", "n": 12345}
