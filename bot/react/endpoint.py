@@ -160,12 +160,11 @@ def _read(answer: Any, model: str = "") -> Reply:
     """The parts of a completion that are used. Endpoints differ: any field may be missing, null or of another type."""
     first = next(iter(_list(_field(answer, "choices"))), None)
     message, usage = _field(first, "message"), _field(answer, "usage")
-    if message is None:
-        return Reply(finish="empty", model=model)
+    finish = _string(_field(first, "finish_reason")) or "stop"
     return Reply(
         text=_string(_field(message, "content")),
         calls=tuple(map(_call, _list(_field(message, "tool_calls")))),
-        finish=_string(_field(first, "finish_reason")) or "stop",
+        finish="empty" if message is None else finish,
         refusal=_string(_field(message, "refusal")),
         tokens_in=_count(_field(usage, "prompt_tokens")),
         tokens_cached=_count(_field(_field(usage, "prompt_tokens_details"), "cached_tokens")),

@@ -23,6 +23,18 @@ async def test_tokens_and_those_it_knew_already_are_read() -> None:
     assert (reply.tokens_in, reply.tokens_cached, reply.tokens_out) == (1_200, 1_024, 9)
 
 
+async def test_a_reply_without_a_message_has_been_paid_for_too() -> None:
+    body = {"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 3}}
+    async with endpoint([Raw(body)]) as serving, open_model(serving.url, "key", "any") as model:
+        reply = await model.reply(['{"role":"user","content":"hi"}'], "", timeout_s=5)
+    assert (reply.finish, reply.tokens_in, reply.tokens_out, reply.model) == ("empty", 12, 3, "any")
+
+
+@pytest.mark.parametrize(("figure", "counted"), [(-5, 0), (True, 0), (10**30, 100_000_000), (7.5, 0), ("9", 0)])
+async def test_figures_that_cannot_be_true_spoil_no_counter(figure: Any, counted: int) -> None:
+    assert (await answered({"prompt_tokens": figure})).tokens_in == counted
+
+
 @pytest.mark.parametrize(
     "usage",
     [

@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.react.model import Reply
@@ -47,6 +47,7 @@ def test_what_is_cached_costs_as_much_as_the_rest_where_nothing_else_is_said() -
     assert plain.of(reply("m", 1_000_000, 900_000, 0)) == 1
 
 
+@settings(deadline=None)
 @given(prices, st.none() | prices, prices, tokens, tokens, tokens)
 def test_money_is_exact(
     into: Decimal, cached: Decimal | None, out: Decimal, read: int, known: int, written: int
@@ -58,6 +59,7 @@ def test_money_is_exact(
     assert found.scaleb(DECIMALS) % 1 == 0, "a whole number of what counters count"
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["gpt-5-mini", "local", "other"]), tokens, tokens, tokens), max_size=20))
 def test_a_run_adds_up_exactly_and_keeps_apart_what_has_no_price(replies: list[tuple[str, int, int, int]]) -> None:
     trace = Trace()

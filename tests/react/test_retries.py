@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot import logs
@@ -145,6 +145,7 @@ async def test_somebody_who_stops_the_call_stops_its_waits() -> None:
             await asyncio.wait_for(ask(model, 60), 0.3)
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), st.floats().map(str), st.integers().map(str)), st.text())
 def test_whatever_the_header_says_the_wait_is_a_number(after: str, ms: str) -> None:
     found = _asked_s({"retry-after": after, "retry-after-ms": ms}, 0.0)
