@@ -76,8 +76,7 @@ def schema(tool: Tool) -> dict[str, Any]:
     if tool.errors:
         described += "\nErrors: " + "; ".join(f"{code}: {cure}" for code, cure in tool.errors.items())
     described += f"\nExample: {json.dumps(dict(tool.example), ensure_ascii=False)}"
-    parameters = tool.args.model_json_schema()
-    parameters.pop("title", None)
+    parameters = {name: one for name, one in tool.schema.items() if name != "title"}
     parameters["properties"] = {"reason": REASON, **parameters.get("properties", {})}
     parameters["required"] = ["reason", *parameters.get("required", [])]
     return {

@@ -223,7 +223,7 @@ def _named(written: str, given: str | None, thought: str, tools: Sequence[Tool])
         given = more
     if given is not None:
         return Act((proposed(1, name, tools, arguments(tool, given).unsure(bool(more)), thought),))
-    if tool is None or any(field.is_required() for field in tool.args.model_fields.values()):
+    if tool is None or tool.schema.get("required"):
         return NO_INPUT
     return Act((proposed(1, name, tools, Input({}, repaired=True), thought),))
 
