@@ -3,11 +3,12 @@ process between any two things that it does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from redis.asyncio import Redis
 
@@ -100,9 +101,7 @@ class Wall:
     shared: list[Shared] = field(default_factory=list)
     fails: dict[str, list[ChatFailed]] = field(default_factory=dict)
 
-    async def post(
-        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
-    ) -> Ref:
+    async def post(self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None) -> Ref:
         self.edge()
         if self.fails.get(place.channel):
             raise self.fails[place.channel].pop(0)
@@ -201,9 +200,12 @@ class Lab:
         advice: Sequence[Scripted] | None = None,
         handbook: Path | None = None,
         house: str = "",
+        more: Mapping[str, Tool] | None = None,
+        most: int = 30,
     ) -> None:
         """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
-        what the company adds to the rules."""
+        what the company adds to the rules; `more`: tools of servers."""
+        more = {} if more is None else more
         self.keys, self.redis, self.edges = Keys(partitions=2), redis, Edges()
         self.wall, self.staff, self.mailer = Wall(self.edges), Staff(list(PEOPLE)), MemoryMailer()
         self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
@@ -219,20 +221,18 @@ class Lab:
         board = Board(self.wall, self.staff, lambda task: self.engine.stand_ins(task, self.today()))
         self.ends = Ends(board, self.approvals, self.journal, self.now)
         self.gates = Gates(
-            self.ends.board, self.ends, self.staff, self.desk, {tool.name: tool for tool in tools},
+            self.ends.board, self.ends, self.staff, self.desk, ChainMap({tool.name: tool for tool in tools}, cast(dict[str, Tool], more)),
             self.approvals, self.journal, self.today, self.now, Openings(self.ends, advice=advice is not None),
         )  # fmt: skip
         self.turns = Turns(
-            chat=self.wall, directory=self.staff, desk=self.desk, loop=Loop(self.model, tools),
+            chat=self.wall, directory=self.staff, desk=self.desk, loop=Loop(self.model, tools, more=more, most=most),
             commands=Commands(self.desk, self.history, dict, self.today), steps=Steps(self.wall, display),
             keys=self.keys, runs=self.runs, history=self.history, journal=self.journal,
             today=self.today, now=self.now, house=house, down_ms=0,
         )  # fmt: skip
         self.opinions = ScriptedModel(list(advice or ()))
         advising = Advising(Adviser(self.opinions), self.ends, self.staff)
-        self.pictures = Pictures(
-            self.wall, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
-        )
+        self.pictures = Pictures(self.wall, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted)
         self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, self.today)
         anew = Anew(self.wall, self.staff, self.runs, self.history, self.journal)
         self.dispatch = Dispatch(

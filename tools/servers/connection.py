@@ -1,8 +1,8 @@
 """One MCP server: reached, listed, called, and reached again when it is gone.
 
 Only the owner task (`Connection.live`) opens and closes; calls come from anywhere, several at a time. Nothing that a
-server does reaches further than a `ToolError`: it may be slow, die, talk nonsense or change its tools at any time. It is
-offered no sampling, elicitation or roots: what it asks of us is refused by the SDK.
+server does reaches further than a `ToolError`: it may be slow, die, talk nonsense or change its tools at any time. It
+is offered no sampling, elicitation or roots: what it asks of us is refused by the SDK.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tools.servers.cards import Theirs
 from tools.servers.config import Server
 from tools.servers.diary import Diary
 from tools.servers.results import failed, outcome
+from tools.servers.said import cleaned
 from tools.spec import EffectUnknown, Outcome, ToolError
 
 RELIST_S = 60.0
@@ -39,7 +40,10 @@ REFUSED = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.HEADER_MISMATCH)
 """Answers of a server that has surely done nothing."""
 Sleep = Callable[[float], Awaitable[None]]
 """Seconds."""
-GONE = (MCPError, OSError, ValidationError, ValueError, RuntimeError, TimeoutError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError)  # fmt: skip
+GONE = (
+    *(MCPError, OSError, ValidationError, ValueError, RuntimeError, TimeoutError, httpx2.HTTPError),
+    *(anyio.ClosedResourceError, anyio.BrokenResourceError),
+)
 """What the SDK raises for whatever a server or the way to it can do."""
 
 
@@ -181,7 +185,7 @@ class Connection:
         """What is the matter, in a line; of several errors the first."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        return self.server.masked(f"{type(error).__name__}: {error}")[:300]
+        return cleaned(self.server.masked(f"{type(error).__name__}: {error}"), 300)
 
     async def _pause(self, seconds: float) -> None:
         """Until it is time, or until somebody wants it; but never at once."""
@@ -198,17 +202,21 @@ class Connection:
     async def _opened(self) -> AsyncIterator[Client]:
         """The SDK's client, shaken hands with."""
         server = self.server
-        async with Diary(server, self.report) as diary:
-            if server.command:
-                command, *args = server.command
-                parameters = StdioServerParameters(command=command, args=args, env=dict(server.env))
-                async with self._greeted(stdio_client(parameters, errlog=diary.file)) as client:
-                    yield client
-            else:
-                timeout = httpx2.Timeout(server.timeout_seconds, read=None)
-                async with httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout) as http:
-                    async with self._greeted(streamable_http_client(server.url, http_client=http)) as client:
-                        yield client
+        if server.command:
+            command, *args = server.command
+            parameters = StdioServerParameters(command=command, args=args, env=dict(server.env))
+            async with (
+                Diary(server, self.report) as diary,
+                self._greeted(stdio_client(parameters, errlog=diary.file)) as client,
+            ):
+                yield client
+            return
+        timeout = httpx2.Timeout(server.timeout_seconds, read=None)
+        async with (
+            httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout) as http,
+            self._greeted(streamable_http_client(server.url, http_client=http)) as client,
+        ):
+            yield client
 
     @asynccontextmanager
     async def _greeted(self, transport: Any) -> AsyncIterator[Client]:

@@ -10,12 +10,15 @@ from typing import Any
 from tools.servers.cards import BETWEEN, Sealed, Theirs, awaited, called, card, done, theirs
 from tools.servers.config import Server
 from tools.servers.connection import TOOLS, Connection, Report, Sleep, away
+from tools.servers.said import cleaned
 from tools.servers.schemas import Unusable
 from tools.spec import Outcome, ToolError
 from tools.tool import Tool
 
 START_S = 3.0
 """How long the start waits for the servers; who comes later is there later."""
+PROBLEM = 300
+"""Characters of what is wrong with a tool."""
 END_S = 10.0
 """How long they may take to end."""
 
@@ -64,7 +67,7 @@ class Fleet(Mapping[str, Tool]):
         self._theirs[server.name], self.problems[server.name] = found, problems
         connection = self.connections[server.name]
         self._tools |= {name: card(one, connection.read, self._effect) for name, one in found.items()}
-        self.report("server.tools", server=server.name, tools=[f"{one.name} ({one.gate})" for one in found.values()])
+        self.report("server.tools", server=server.name, tools=[f"{one.called} ({one.gate})" for one in found.values()])
         for problem in problems:
             self.report("server.problem", server=server.name, problem=problem)
 
@@ -89,7 +92,7 @@ def _taken(server: Server, listed: Sequence[Any]) -> tuple[dict[str, Theirs], tu
         try:
             one = theirs(server, tool)
         except Unusable as wrong:
-            problems.append(f"{name} is left out: {wrong}")
+            problems.append(f"{name} is left out: {cleaned(str(wrong), PROBLEM)}")
             continue
         if name in found:
             problems.append(f"{name} is left out: another tool has the same name")

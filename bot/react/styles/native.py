@@ -41,6 +41,9 @@ class Native:
     def manual(self, tools: Sequence[Tool]) -> str:
         return ""
 
+    def told(self, tools: Sequence[Tool]) -> str:
+        return ""
+
     def decide(self, reply: Reply, tools: Sequence[Tool], *, most: int) -> Decision:
         if (decision := unusable(reply)) is not None:
             return decision

@@ -1,0 +1,133 @@
+"""Which tools a run is offered, where there are more than a model reads well.
+
+The core is always there; of everything else those whose cards go best with what was asked (BM25). The choice belongs to
+the run (`Trace.offered`): wherever it goes on, it has the same tools, and with the same tools its requests begin with
+the same bytes. `find_tools` brings further ones in, and so does the call of one that was not offered, which is answered
+with its card instead of being run: nobody calls well what they have not read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import Field
+
+from bot.texts import LANGUAGES, say, sentences
+from tools.library.alike import widened
+from tools.library.ranking import Index, indexed
+from tools.spec import Frozen, Note, Outcome, ToolError
+from tools.tool import Tool, Use
+
+CORE = frozenset(
+    {
+        *("list_processes", "list_people", "start_process", "my_requests", "query_todo_tasks", "decide_task"),
+        *("send_email", "cancel_card", "calculate", "search_handbook", "read_handbook", "think"),
+    }
+)
+"""What this program is for, and what nearly every run needs."""
+FIND, FOUND, FOUND_MOST = "find_tools", 5, 20
+"""The tool that finds tools; how many at a time, and in one run."""
+BEFORE = 4
+"""So much of what is offered besides goes by what was said before."""
+NOT_READ = "You had not read this tool's card, so it was not run. It is yours from now on: call it if it fits."
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+Find = Callable[[str], Sequence[Tool]]
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Tools by what their cards say. Written once for the same tools."""
+
+    tools: Sequence[Tool] = ()
+    index: Index = field(default_factory=lambda: indexed(()))
+
+    def filled(self, tools: Sequence[Tool]) -> Shelf:
+        if len(tools) != len(self.tools) or any(a is not b for a, b in zip(tools, self.tools, strict=True)):
+            self.tools, self.index = tuple(tools), indexed([described(tool) for tool in tools])
+        return self
+
+    def ranked(self, query: str) -> list[Tool]:
+        """Those that have to do with it, the best first."""
+        return [self.tools[n] for n in self.index.ranked(widened(query))]
+
+
+def chosen(shelf: Shelf, most: int, asked: str, before: str = "") -> list[str]:
+    """Names of the tools for a run, in the order of the shelf: the core, then the best for what is `asked`, then for
+    what was said `before`, then the first ones; with `find_tools`, at most so many."""
+    core = [tool for tool in shelf.tools if tool.name in CORE]
+    room = max(most - 1 - len(core), 0)
+    by_asked = [tool for tool in shelf.ranked(asked) if tool.name not in CORE]
+    by_before = [tool for tool in shelf.ranked(before) if tool.name not in CORE] if before else []
+    first = by_asked[: room - BEFORE] if by_before else by_asked[:room]
+    order = dict.fromkeys(tool.name for tool in (*first, *by_before, *by_asked, *_others(shelf)))
+    names = {tool.name for tool in core} | set(list(order)[:room])
+    return [*(tool.name for tool in shelf.tools if tool.name in names), FIND]
+
+
+def _others(shelf: Shelf) -> Iterable[Tool]:
+    return (tool for tool in shelf.tools if tool.name not in CORE)
+
+
+def described(tool: Tool) -> str:
+    """What a tool is found by: its name twice, its card, its arguments, and what people call it."""
+    name = _HUMPS.sub(" ", tool.name)
+    called = [say(f"tool.{tool.name}", one) for one in LANGUAGES] if f"tool.{tool.name}" in sentences() else []
+    fields = tool.schema.get("properties", {}).items()
+    told = [f"{_HUMPS.sub(' ', field)} {about.get('description', '')}" for field, about in fields]
+    return " ".join([name, name, tool.purpose, *([] if tool.server else [tool.use_when]), *called, *told])
+
+
+class FindTools(Frozen):
+    query: str = Field(
+        min_length=1, max_length=200, description="What the tool should do: keywords, in English and in Chinese."
+    )
+
+
+def finder(find: Find) -> Tool:
+    """The tool that finds tools. What it returns is theirs to read, and offered from then on (`brought`)."""
+
+    async def run(use: Use, args: FindTools) -> Outcome:
+        found = [shown(tool) for tool in find(args.query)[:FOUND]]
+        return Outcome(data={"tools": found}, note=Note(key="result.tools_found", params={"n": len(found)}))
+
+    return Tool(
+        name=FIND,
+        purpose="Find further tools by what they do. There are more than you see; those that are found are yours.",
+        use_when="None of your tools does what is asked. Always before you say that something cannot be done.",
+        avoid_when="One of your tools does it.",
+        args=FindTools,
+        returns='{"tools": [{"name", "card", "arguments"}]}, the best first',
+        errors={},
+        example={"query": "meeting room booking 会议室 预订"},
+        run=run,
+    )
+
+
+def shown(tool: Tool) -> dict[str, Any]:
+    """A card as data."""
+    needed = tool.schema.get("required", ())
+    return {
+        "name": tool.name,
+        "card": f"{tool.purpose} Use when: {tool.use_when}",
+        "gate": tool.gate.value,
+        "arguments": {
+            name: f"{one.get('type', 'any')}{', required' if name in needed else ''}: {one.get('description', '')}"
+            for name, one in tool.schema.get("properties", {}).items()
+        },
+    }
+
+
+def unread(tool: Tool) -> ToolError:
+    """In answer to the call of a tool that the run was not offered."""
+    card = json.dumps(shown(tool), ensure_ascii=False)
+    return ToolError("not_offered", f"{NOT_READ} Its card: {card}")
+
+
+def brought(names: Iterable[str], offered: Sequence[str], most: int) -> list[str]:
+    """What a run is offered from now on; `most`: with those that were brought in."""
+    more = [name for name in dict.fromkeys(names) if name not in offered]
+    return [*offered, *more[: max(most + FOUND_MOST - len(offered), 0)]]
