@@ -49,7 +49,7 @@ class Finding:
 
 
 async def examine(outside: Outside, style: Wish, servers: Sequence[Server] = ()) -> AsyncIterator[Finding]:
-    """Findings as they come: Slack, Redis, model, mail, MCP servers. A stand-in needs no examination, only to be named."""
+    """Findings as they come: Slack, Redis, model, mail, servers. A stand-in needs no examination, only to be named."""
     model = partial(_model, style)
     for name, look in (("workspace", _slack), ("", _redis), ("model", model), ("mail", _mail)):
         if name and name in outside.standins:

@@ -170,7 +170,7 @@ class Turns:
         if recalled.run is not None:
             return Passage(lease, recalled.run, caller, recalled)
         run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
-        run.trace.offered = self.loop.choose(message.text, lambda: _lately(recalled))
+        run.trace.offered = self.loop.offers.choose(message.text, lambda: _lately(recalled))
         run.trace.add(prompt.message(caller, message.text))
         return Passage(lease, run, caller, recalled)
 

@@ -101,7 +101,9 @@ class Wall:
     shared: list[Shared] = field(default_factory=list)
     fails: dict[str, list[ChatFailed]] = field(default_factory=dict)
 
-    async def post(self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None) -> Ref:
+    async def post(
+        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+    ) -> Ref:
         self.edge()
         if self.fails.get(place.channel):
             raise self.fails[place.channel].pop(0)
@@ -206,6 +208,7 @@ class Lab:
         """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
         what the company adds to the rules; `more`: tools of servers."""
         more = {} if more is None else more
+        known = ChainMap({tool.name: tool for tool in tools}, cast(dict[str, Tool], more))
         self.keys, self.redis, self.edges = Keys(partitions=2), redis, Edges()
         self.wall, self.staff, self.mailer = Wall(self.edges), Staff(list(PEOPLE)), MemoryMailer()
         self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
@@ -221,7 +224,7 @@ class Lab:
         board = Board(self.wall, self.staff, lambda task: self.engine.stand_ins(task, self.today()))
         self.ends = Ends(board, self.approvals, self.journal, self.now)
         self.gates = Gates(
-            self.ends.board, self.ends, self.staff, self.desk, ChainMap({tool.name: tool for tool in tools}, cast(dict[str, Tool], more)),
+            self.ends.board, self.ends, self.staff, self.desk, known,
             self.approvals, self.journal, self.today, self.now, Openings(self.ends, advice=advice is not None),
         )  # fmt: skip
         self.turns = Turns(
@@ -232,7 +235,9 @@ class Lab:
         )  # fmt: skip
         self.opinions = ScriptedModel(list(advice or ()))
         advising = Advising(Adviser(self.opinions), self.ends, self.staff)
-        self.pictures = Pictures(self.wall, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted)
+        self.pictures = Pictures(
+            self.wall, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
+        )
         self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, self.today)
         anew = Anew(self.wall, self.staff, self.runs, self.history, self.journal)
         self.dispatch = Dispatch(

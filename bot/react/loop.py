@@ -21,7 +21,7 @@ from bot.react.grounds import Grounds, shown
 from bot.react.guards import Halt, Limits, Reason
 from bot.react.hands import Hands, Reads, Result, bounded, written
 from bot.react.model import Model
-from bot.react.selection import FIND, Shelf, brought, chosen, finder
+from bot.react.selection import FIND, Offers
 from bot.react.style import Style
 from bot.react.styles.native import Native
 from bot.trace import Call, CallStatus, Trace, fingerprint
@@ -30,8 +30,6 @@ from tools.tool import Tool, Use
 
 log = logs.get(__name__)
 
-SHEETS = 64
-"""Sets of tools that are kept written."""
 GUESSED = (
     "The call of {tool}, which has consequences, was not written as it should be. Write it again: "
     "the tool's exact name, its arguments as one valid JSON object, and nothing behind it."
@@ -86,36 +84,6 @@ Event = Stepped | Final | Paused | Stopped
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
-    """What a style makes of a set of tools."""
-
-    tools: Sequence[Tool]
-    body: str
-    """What every request of a run has besides its messages."""
-    manual: str
-    """What the system message says about replies."""
-    told: str
-    """What a message of its own says about the tools of others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sheets:
-    """Each is written once: the same tools are told in the same bytes."""
-
-    known: dict[tuple[str, tuple[int, ...]], Sheet] = field(default_factory=dict)
-
-    def of(self, style: Style, tools: Sequence[Tool]) -> Sheet:
-        key = style.name, tuple(map(id, tools))  # ids last as long as the tools, which the sheet keeps
-        if key not in self.known:
-            if len(self.known) >= SHEETS:
-                self.known.clear()
-            own = [tool for tool in tools if not tool.server]
-            theirs = [tool for tool in tools if tool.server]
-            self.known[key] = Sheet(tools, style.body(tools), style.manual(own), style.told(theirs))
-        return self.known[key]
-
-
-@dataclass(frozen=True, slots=True)
 class Way:
     """What a run goes through the loop with."""
 
@@ -146,50 +114,24 @@ class Loop:
     most: int = 30
     """A run is offered so many of all; if there are more, those that go best with what was asked."""
     hands: Hands = field(init=False, repr=False)
-    shelf: Shelf = field(init=False, repr=False, default_factory=Shelf)
-    sheets: Sheets = field(init=False, repr=False, default_factory=Sheets)
+    offers: Offers = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hands", Hands((*self.tools, finder(self._found)), self.passing, self.more))
+        offers = Offers(self.tools, self.more, self.most)
+        object.__setattr__(self, "offers", offers)
+        object.__setattr__(self, "hands", Hands((*self.tools, offers.finder), self.passing, self.more))
 
     def style(self, trace: Trace) -> Style:
         """The style of a run: it ends in the one that it was begun in."""
         return next((style for style in self.styles if style.name == trace.style), self.styles[0])
 
-    def choose(self, asked: str, before: Callable[[], str] = str) -> list[str] | None:
-        """What a fresh run is offered (`Trace.offered`): None for our own tools, where there are no others."""
-        if not self.more and len(self.tools) <= self.most:
-            return None
-        shelf = self._shelf()
-        if len(shelf.tools) > self.most:
-            return chosen(shelf, self.most, asked, before())
-        return [tool.name for tool in shelf.tools]
-
-    def _shelf(self) -> Shelf:
-        """All tools that there are now, in an order that depends on nothing else."""
-        return self.shelf.filled([*self.tools, *(self.more[name] for name in sorted(self.more))])
-
-    def _found(self, query: str) -> Sequence[Tool]:
-        return self._shelf().ranked(query)
-
-    def offered(self, trace: Trace) -> Sequence[Tool]:
-        """The tools of a run; one that is not here any more, or not yet, is left out."""
-        if trace.offered is None:
-            return self.tools
-        there = {tool.name: tool for tool in self.hands.tools} | dict(self.more)
-        return [there[name] for name in trace.offered if name in there]
-
-    def names(self, trace: Trace) -> Sequence[str]:
-        """Of the tools whose cards a run's model has read."""
-        return [tool.name for tool in self.tools] if trace.offered is None else trace.offered
-
     def manual(self, trace: Trace) -> str:
         """How a run's model is to reply."""
-        return self.sheets.of(self.style(trace), self.offered(trace)).manual
+        return self.offers.sheet(self.style(trace), trace.offered).manual
 
     def told(self, trace: Trace) -> str:
         """What servers say of their tools, where the model is told it in a message."""
-        return self.sheets.of(self.style(trace), self.offered(trace)).told
+        return self.offers.sheet(self.style(trace), trace.offered).told
 
     async def run(
         self, run_id: str, head: Sequence[str], trace: Trace, use: Use, stopped: Stop, grounds: Grounds | None = None
@@ -265,13 +207,13 @@ class Loop:
         left = min(self.limits.reply_s, self.limits.left_s(trace))
         style = self.style(trace)
         self.limits.check_tokens(trace)
-        tools = self.offered(trace)
-        reply = await self.model.reply(messages, self.sheets.of(style, tools).body, timeout_s=max(left, 1.0))
+        sheet = self.offers.sheet(style, trace.offered)
+        reply = await self.model.reply(messages, sheet.body, timeout_s=max(left, 1.0))
         trace.tokens_in += reply.tokens_in
         trace.tokens_cached += reply.tokens_cached
         trace.tokens_out += reply.tokens_out
         trace.style = style.name
-        return self._sure(style.decide(reply, tools, most=self.limits.calls_per_reply))
+        return self._sure(style.decide(reply, sheet.tools, most=self.limits.calls_per_reply))
 
     def _sure(self, decision: Decision) -> Decision:
         """What had to be guessed may look things up; nobody is asked to confirm it."""
@@ -289,7 +231,7 @@ class Loop:
         trace.steps += 1
         uids = [f"{way.run}:{trace.steps}:{index}" for index in range(len(act.proposed))]
         gated = next((i for i, one in enumerate(act.proposed) if self.hands.gated(one.tool)), None)
-        offered = self.names(trace)
+        offered = self.offers.names(trace.offered)
         calls = [
             self.hands.call(way.use, way.reads, uid, one, held=gated is not None and i != gated, offered=offered)
             for i, (uid, one) in enumerate(zip(uids, act.proposed, strict=True))
@@ -323,7 +265,7 @@ class Loop:
     def _bring(self, trace: Trace, results: Sequence[tuple[Call, Result]]) -> None:
         """What was found is offered from now on, and what was called without having been."""
         if names := [name for call, result in results for name in _brought(call, result)]:
-            trace.offered = brought(names, self.names(trace), self.most)
+            trace.offered = self.offers.brought(names, trace.offered)
 
     def _observe(
         self, trace: Trace, call: Call, result: Outcome | ToolError, observation: str, made: str

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import Field
 
+from bot.react.style import Style
 from bot.texts import LANGUAGES, say, sentences
 from tools.library.alike import widened
 from tools.library.ranking import Index, indexed
@@ -31,6 +32,8 @@ CORE = frozenset(
 """What this program is for, and what nearly every run needs."""
 FIND, FOUND, FOUND_MOST = "find_tools", 5, 20
 """The tool that finds tools; how many at a time, and in one run."""
+SHEETS = 64
+"""Sets of tools that are kept written."""
 BEFORE = 4
 """So much of what is offered besides goes by what was said before."""
 NOT_READ = "You had not read this tool's card, so it was not run. It is yours from now on: call it if it fits."
@@ -88,7 +91,7 @@ class FindTools(Frozen):
 
 
 def finder(find: Find) -> Tool:
-    """The tool that finds tools. What it returns is theirs to read, and offered from then on (`brought`)."""
+    """The tool that finds tools. What it returns is theirs to read, and offered from then on (`Offers.brought`)."""
 
     async def run(use: Use, args: FindTools) -> Outcome:
         found = [shown(tool) for tool in find(args.query)[:FOUND]]
@@ -127,7 +130,65 @@ def unread(tool: Tool) -> ToolError:
     return ToolError("not_offered", f"{NOT_READ} Its card: {card}")
 
 
-def brought(names: Iterable[str], offered: Sequence[str], most: int) -> list[str]:
-    """What a run is offered from now on; `most`: with those that were brought in."""
-    more = [name for name in dict.fromkeys(names) if name not in offered]
-    return [*offered, *more[: max(most + FOUND_MOST - len(offered), 0)]]
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What a style makes of a set of tools."""
+
+    tools: Sequence[Tool]
+    body: str
+    """What every request of a run has besides its messages."""
+    manual: str
+    """What the system message says about replies."""
+    told: str
+    """What a message of its own says about the tools of others."""
+
+
+class Offers:
+    """What the runs of a loop are offered. `offered` in what follows: a run's own (`Trace.offered`)."""
+
+    def __init__(self, own: Sequence[Tool], more: Mapping[str, Tool], most: int) -> None:
+        self.own, self.more, self.most = own, more, most
+        self.finder = finder(lambda query: self._shelf().ranked(query))
+        self._filled = Shelf()
+        self._sheets: dict[tuple[str, tuple[int, ...]], Sheet] = {}
+
+    def choose(self, asked: str, before: Callable[[], str] = str) -> list[str] | None:
+        """What a fresh run is offered: None for our own tools, where there are no others."""
+        if not self.more and len(self.own) <= self.most:
+            return None
+        shelf = self._shelf()
+        if len(shelf.tools) > self.most:
+            return chosen(shelf, self.most, asked, before())
+        return [tool.name for tool in shelf.tools]
+
+    def names(self, offered: Sequence[str] | None) -> Sequence[str]:
+        """Of the tools whose cards the model has read."""
+        return [tool.name for tool in self.own] if offered is None else offered
+
+    def tools(self, offered: Sequence[str] | None) -> Sequence[Tool]:
+        """Those of them that are here: a server may have taken one away, or not have been reached yet."""
+        if offered is None:
+            return self.own
+        there = {tool.name: tool for tool in (*self.more.values(), *self.own, self.finder)}
+        return [there[name] for name in offered if name in there]
+
+    def brought(self, names: Iterable[str], offered: Sequence[str] | None) -> list[str]:
+        """What is offered from now on, with those that were found or called."""
+        known = self.names(offered)
+        more = [name for name in dict.fromkeys(names) if name not in known]
+        return [*known, *more[: max(max(self.most, len(self.own)) + FOUND_MOST - len(known), 0)]]
+
+    def sheet(self, style: Style, offered: Sequence[str] | None) -> Sheet:
+        """Written once for the same tools, so that the same are told in the same bytes."""
+        tools = self.tools(offered)
+        key = style.name, tuple(map(id, tools))  # ids last as long as the tools, which the sheet keeps
+        if key not in self._sheets:
+            if len(self._sheets) >= SHEETS:
+                self._sheets.clear()
+            own, theirs = [one for one in tools if not one.server], [one for one in tools if one.server]
+            self._sheets[key] = Sheet(tools, style.body(tools), style.manual(own), style.told(theirs))
+        return self._sheets[key]
+
+    def _shelf(self) -> Shelf:
+        """All tools that there are now, in an order that depends on nothing else."""
+        return self._filled.filled([*self.own, *(self.more[name] for name in sorted(self.more))])
