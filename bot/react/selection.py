@@ -148,7 +148,7 @@ class Offers:
 
     def __init__(self, own: Sequence[Tool], more: Mapping[str, Tool], most: int) -> None:
         self.own, self.more, self.most = own, more, most
-        self.finder = finder(lambda query: self._shelf().ranked(query))
+        self.finder = finder(self.found)
         self._filled = Shelf()
         self._sheets: dict[tuple[str, tuple[int, ...]], Sheet] = {}
 
@@ -160,6 +160,10 @@ class Offers:
         if len(shelf.tools) > self.most:
             return chosen(shelf, self.most, asked, before())
         return [tool.name for tool in shelf.tools]
+
+    def found(self, query: str) -> Sequence[Tool]:
+        """All that have to do with it, the best first."""
+        return self._shelf().ranked(query)
 
     def names(self, offered: Sequence[str] | None) -> Sequence[str]:
         """Of the tools whose cards the model has read."""
