@@ -85,9 +85,9 @@ Effect = Callable[[str, Sealed], Awaitable[Outcome]]
 
 
 def called(server: str, tool: str) -> str:
-    """`server__tool`, in the letters that endpoints take; a name that had to be cut keeps a mark of the whole."""
+    """`server__tool`, in the letters that endpoints take; a name that loses letters keeps a mark of the whole."""
     name = f"{server}{BETWEEN}" + "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in tool)
-    if len(name) <= NAME_MAX:
+    if len(name) <= NAME_MAX and tool.isascii():
         return name
     return f"{name[: NAME_MAX - 7]}_{hashlib.sha256(tool.encode()).hexdigest()[:6]}"
 

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 """Of a server. It has no `__`, which is what parts it from the names of its tools."""
-NAME_MAX = 20
+NAME_MAX, SECRET = 20, 6
+"""Characters of a name, at most; of what is kept secret, at least: the file gives servers plain words too."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 Rule = Literal["none", "confirm", "off"]
@@ -55,9 +56,9 @@ class Server(BaseModel):
     @property
     def secrets(self) -> tuple[str, ...]:
         """What must not be repeated, whoever says it: the longest first."""
-        return tuple(sorted({one for one in (*self.env.values(), *self.headers.values()) if len(one) > 5}, key=len))[
-            ::-1
-        ]
+        given = {*self.env.values(), *self.headers.values()}
+        parts = given | {one.partition(" ")[2] for one in self.headers.values()}  # Bearer …
+        return tuple(sorted((one for one in parts if len(one) >= SECRET), key=len, reverse=True))
 
     def masked(self, text: str) -> str:
         """Without the values that the file gives to the server."""
