@@ -19,8 +19,8 @@ from pydantic import Field
 from bot.react.style import Style
 from bot.texts import LANGUAGES, say, sentences
 from tools.library.alike import widened
-from tools.library.ranking import Index, indexed
-from tools.spec import Frozen, Note, Outcome, ToolError
+from tools.library.ranking import Index, indexed, terms
+from tools.spec import Frozen, Gate, Note, Outcome, ToolError
 from tools.tool import Tool, Use
 
 CORE = frozenset(
@@ -32,6 +32,8 @@ CORE = frozenset(
 """What this program is for, and what nearly every run needs."""
 FIND, FOUND, FOUND_MOST = "find_tools", 5, 20
 """The tool that finds tools; how many at a time, and in one run."""
+SEARCHING = frozenset({"search", "find", "query", "lookup"})
+"""In the names of tools that search."""
 SHEETS = 64
 """Sets of tools that are kept written."""
 BEFORE = 4
@@ -60,19 +62,24 @@ class Shelf:
 
 def chosen(shelf: Shelf, most: int, asked: str, before: str = "") -> list[str]:
     """Names of the tools for a run, in the order of the shelf: the core, then the best for what is `asked`, then for
-    what was said `before`, then the first ones; with `find_tools`, at most so many."""
+    what was said `before`, then what searches; with `find_tools`, at most so many."""
     core = [tool for tool in shelf.tools if tool.name in CORE]
     room = max(most - 1 - len(core), 0)
     by_asked = [tool for tool in shelf.ranked(asked) if tool.name not in CORE]
     by_before = [tool for tool in shelf.ranked(before) if tool.name not in CORE] if before else []
     first = by_asked[: room - BEFORE] if by_before else by_asked[:room]
-    order = dict.fromkeys(tool.name for tool in (*first, *by_before, *by_asked, *_others(shelf)))
+    order = dict.fromkeys(tool.name for tool in (*first, *by_before, *by_asked, *_others(shelf.tools)))
     names = {tool.name for tool in core} | set(list(order)[:room])
     return [*(tool.name for tool in shelf.tools if tool.name in names), FIND]
 
 
-def _others(shelf: Shelf) -> Iterable[Tool]:
-    return (tool for tool in shelf.tools if tool.name not in CORE)
+def _others(tools: Iterable[Tool]) -> Sequence[Tool]:
+    """What is taken when nothing speaks for anything: first what searches, since that may hold whatever is asked."""
+    return sorted((tool for tool in tools if tool.name not in CORE), key=lambda tool: not _searches(tool))
+
+
+def _searches(tool: Tool) -> bool:
+    return tool.gate is Gate.NONE and not SEARCHING.isdisjoint(terms(_HUMPS.sub(" ", tool.name)))
 
 
 def described(tool: Tool) -> str:

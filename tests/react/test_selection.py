@@ -78,7 +78,7 @@ def test_the_test_set_is_large_and_names_tools_that_exist() -> None:
     assert len(MANY["cards"]) >= 80 and len(QUESTIONS) >= 60
     assert len(company()) == len(MANY["cards"])
     assert {right for _, right in QUESTIONS} <= names
-    assert CORE <= {tool.name for tool in TOOLS}
+    assert {tool.name for tool in TOOLS} >= CORE
     assert CORE.isdisjoint(right for _, right in QUESTIONS), "what is always there would be found for nothing"
     chinese = [asked for asked, _ in QUESTIONS if any("\u4e00" <= one <= "\u9fff" for one in asked)]
     assert len(chinese) >= 30 and len(QUESTIONS) - len(chinese) >= 30
@@ -88,7 +88,8 @@ def test_the_right_tool_is_among_those_offered() -> None:
     offers = Offers(TOOLS, company(), MOST)
     missed = [(asked, right) for asked, right in QUESTIONS if right not in (offers.choose(asked) or ())]
     found = recall(offers)
-    print(f"right tool offered: {found:.1%} of {len(QUESTIONS)} questions, {MOST} of {len(TOOLS) + len(company())} tools")
+    tools = len(TOOLS) + len(company())
+    print(f"the right tool is offered: {found:.1%} of {len(QUESTIONS)} questions, {MOST} of {tools} tools")
     assert found >= RECALL, missed
 
 
@@ -182,7 +183,7 @@ class Crowd(Bench):
 async def test_find_tools_brings_in_what_it_finds_and_then_it_can_be_called() -> None:
     crowd = Crowd()
     script = [acts(call(FIND, query="feed the zebra")), acts(call("shop__zebra")), Reply(text="fed")]
-    events, trace, model = await crowd.play(script)
+    events, trace, _ = await crowd.play(script)
     assert [type(one) for one in events] == [Stepped, Stepped, Final]
     assert crowd.theirs.names == ["shop__zebra"]
     assert trace.offered is not None and "shop__zebra" in trace.offered

@@ -74,7 +74,7 @@ class _Plain:
         if isinstance(ref := node.get("$ref"), str):
             return self.of(self._referred(ref), depth + 1)
         made = {key: node[key] for key in sorted(_VALUES & node.keys())}
-        if isinstance(said := node.get("description") or node.get("title"), str):
+        if isinstance(said := node.get("description"), str):
             made["description"] = cleaned(said, TEXT)
         return {**made, **self._inner(node, depth + 1)}
 

@@ -223,8 +223,8 @@ def old() -> None:
         answer: dict[str, Any] = {"error": {"code": -32601, "message": "unknown"}}
         match asked["method"]:
             case "initialize":
-                about = {"capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": "old", "version": "1"}}
-                answer = {"result": {"protocolVersion": "2025-06-18", **about}}
+                about = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "old", "version": "1"}}
+                answer = {"result": {**about, "capabilities": {"tools": {"listChanged": True}}}}
             case "tools/list":
                 answer = {"result": {"tools": [{"name": one, "inputSchema": {"type": "object"}} for one in names]}}
             case "tools/call":

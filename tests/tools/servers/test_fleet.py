@@ -169,7 +169,10 @@ async def test_killed_between_card_and_press_it_is_reached_again_and_runs_once(w
 
 
 async def test_gone_for_good_between_card_and_press_nothing_is_done(world: World) -> None:
-    async with world.served("wiki") as port, world.fleet(Server(name="wiki", url=f"http://127.0.0.1:{port}/mcp")) as opened:
+    async with (
+        world.served("wiki") as port,
+        world.fleet(Server(name="wiki", url=f"http://127.0.0.1:{port}/mcp")) as opened,
+    ):
         plan = await plans(opened, "wiki__write_page", title="A", text="b")
         world.kill()
         await until(lambda: not alive(world.pid))
