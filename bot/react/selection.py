@@ -97,8 +97,10 @@ class FindTools(Frozen):
     )
 
 
-def finder(find: Find) -> Tool:
-    """The tool that finds tools. What it returns is theirs to read, and offered from then on (`Offers.brought`)."""
+def finder(find: Find, servers: Sequence[str] = ()) -> Tool:
+    """The tool that finds tools. What it returns is the model's to read, and offered from then on (`Offers.brought`).
+    `servers`: whose tools there are, so that the model knows what can be found."""
+    whose = f" There are tools of: {', '.join(servers)}." if servers else ""
 
     async def run(use: Use, args: FindTools) -> Outcome:
         found = [shown(tool) for tool in find(args.query)[:FOUND]]
@@ -106,7 +108,7 @@ def finder(find: Find) -> Tool:
 
     return Tool(
         name=FIND,
-        purpose="Find further tools by what they do. There are more than you see; those that are found are yours.",
+        purpose=f"Find further tools by what they do. There are more than you see; what is found is yours.{whose}",
         use_when="None of your tools does what is asked. Always before you say that something cannot be done.",
         avoid_when="One of your tools does it.",
         args=FindTools,
@@ -156,6 +158,7 @@ class Offers:
     def __init__(self, own: Sequence[Tool], more: Mapping[str, Tool], most: int) -> None:
         self.own, self.more, self.most = own, more, most
         self.finder = finder(self.found)
+        self._finders: dict[tuple[str, ...], Tool] = {(): self.finder}
         self._filled = Shelf()
         self._sheets: dict[tuple[str, tuple[int, ...]], Sheet] = {}
 
@@ -180,8 +183,15 @@ class Offers:
         """Those of them that are here: a server may have taken one away, or not have been reached yet."""
         if offered is None:
             return self.own
-        there = {tool.name: tool for tool in (*self.more.values(), *self.own, self.finder)}
+        there = {tool.name: tool for tool in (*self.more.values(), *self.own, self._finder())}
         return [there[name] for name in offered if name in there]
+
+    def _finder(self) -> Tool:
+        """The finder, naming the servers that are there: it changes only with them."""
+        servers = tuple(sorted({tool.server for tool in self.more.values()}))
+        if servers not in self._finders:
+            self._finders[servers] = finder(self.found, servers)
+        return self._finders[servers]
 
     def brought(self, names: Iterable[str], offered: Sequence[str] | None) -> list[str]:
         """What is offered from now on, with those that were found or called."""

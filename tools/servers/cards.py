@@ -200,11 +200,12 @@ def _reason(schema: Mapping[str, Any]) -> str:
 
 
 def _given(schema: Mapping[str, Any]) -> type[RootModel[dict[str, Any]]]:
-    """The model of the arguments as the model writes them: it says, and checks, what the server's schema does."""
+    """The model of the arguments as the model writes them. It says what endpoints take of a schema, which is nothing
+    beside its properties, and checks all of it."""
     renamed = {"reason": _reason(schema)}
     properties = {renamed.get(name, name): one for name, one in schema["properties"].items()}
     required = [renamed.get(name, name) for name in schema.get("required", ())]
-    told = {**schema, "properties": properties, **({"required": required} if required else {})}
+    told = {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
     class Given(RootModel[dict[str, Any]]):
         @model_validator(mode="after")

@@ -87,6 +87,10 @@ class _Plain:
                 made[key] = inner
             elif inner is not None:
                 made[key] = self.of(inner, depth)
+        if "prefixItems" in node:
+            made.pop("items", None)  # what stands before them is left out
+        if "array" in str(node.get("type")):
+            made.setdefault("items", {})  # endpoints ask for it
         if "patternProperties" in node:
             made.pop("additionalProperties", None)  # what the left out patterns allow is not refused here
         for key, as_key in _SEVERAL.items():

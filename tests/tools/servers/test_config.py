@@ -57,7 +57,7 @@ def test_both_kinds_of_servers_and_variables_of_the_environment() -> None:
         ('[servers.a]\nurl = "ftp://x"', "should look like https://"),
         ('[servers.a]\nurl = "https://me:secret@x/mcp"', "should hold no password"),
         ('[servers.a]\nurl = "http://x/mcp"\nheaders = {A = "b"}', "would travel unencrypted"),
-        (f'[servers.a]\n{HERE}\nenv = {{T = "${{NOT_SET}}"}}', "servers.a.env.T: environment variable NOT_SET"),
+        (f'[servers.a]\n{HERE}\nenv = {{T = "${{NOT_SET}}"}}', "servers.a.env.T: the environment variable"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(text: str, said: str, tmp_path: Path) -> None:

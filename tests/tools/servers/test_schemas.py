@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from pydantic import ValidationError
 
 from bot.react.styles.cards import cards
 from bot.react.styles.native import schema as as_function
@@ -133,3 +134,17 @@ def test_what_a_server_says_is_one_bounded_line_that_closes_nothing(text: str) -
     line = cleaned(text, 40)
     assert len(line) <= 40 and len(line.splitlines()) <= 1
     assert all(one.isprintable() and one not in "<>`" for one in line)
+
+
+def test_what_endpoints_do_not_take_of_a_schema_is_checked_and_not_told() -> None:
+    schema = {**of(a={"type": "array"}, b={}), "anyOf": [{"required": ["a"]}, {"required": ["b"]}], "required": []}
+    made = tool(schema)
+    assert made.schema == {"type": "object", "properties": {"a": {"type": "array", "items": {}}, "b": {}}}
+    made.args.model_validate({"b": 1})
+    with pytest.raises(ValidationError):
+        made.args.model_validate({})
+
+
+def test_a_list_of_different_things_is_for_its_server_to_check() -> None:
+    pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}
+    assert problem(plain(of(a=pair)), {"a": ["x", 1]}) == ""
