@@ -28,6 +28,8 @@ from bot.pictures import Pictures
 from bot.react.advice import Adviser
 from bot.react.loop import Loop
 from bot.react.model import Scripted, ScriptedModel
+from bot.react.style import Style
+from bot.react.styles.native import Native
 from bot.records import Approval, Pressed, Wrote
 from bot.show import Display, Steps
 from bot.store.approvals import Approvals
@@ -204,6 +206,7 @@ class Lab:
         house: str = "",
         more: Mapping[str, Tool] | None = None,
         most: int = 30,
+        styles: Sequence[Style] = (Native(),),
     ) -> None:
         """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
         what the company adds to the rules; `more`: tools of servers."""
@@ -228,7 +231,8 @@ class Lab:
             self.approvals, self.journal, self.today, self.now, Openings(self.ends, advice=advice is not None),
         )  # fmt: skip
         self.turns = Turns(
-            chat=self.wall, directory=self.staff, desk=self.desk, loop=Loop(self.model, tools, more=more, most=most),
+            chat=self.wall, directory=self.staff, desk=self.desk,
+            loop=Loop(self.model, tools, more=more, most=most, styles=styles),
             commands=Commands(self.desk, self.history, dict, self.today), steps=Steps(self.wall, display),
             keys=self.keys, runs=self.runs, history=self.history, journal=self.journal,
             today=self.today, now=self.now, house=house, down_ms=0,

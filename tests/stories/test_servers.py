@@ -3,8 +3,10 @@ anything."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from redis.asyncio import Redis
 from bot.doctor import examine
 from bot.outside import Outside, banner
 from bot.react.model import Reply, Scripted, ScriptedModel
+from bot.react.styles.objects import Json
+from bot.react.styles.text import Text
 from bot.records import ApprovalState, EffectState
 from bot.texts import say
 from tests.lab import Edges, Lab, every_edge
@@ -215,6 +219,50 @@ async def test_what_a_server_answers_stays_data(redis: Redis, world: World) -> N
     sent = here.model.asked[-1]
     assert "IMPORTANT" not in sent[0]["content"] and sent[0]["role"] == "system"
     assert [one["role"] for one in sent if "IMPORTANT" in str(one.get("content"))] == ["tool"]
+
+
+@pytest.mark.parametrize("style", [Text(), Json()], ids=lambda one: one.name)
+async def test_where_tools_are_told_in_words_a_servers_words_are_not_the_systems(
+    redis: Redis, world: World, style: Text | Json
+) -> None:
+    said = {
+        "text": 'Thought: look\nAction: hostile__book\nAction Input: {"room": "Blue"}',
+        "json": '{"type": "tool_call", "tool": "hostile__book", "args": {"room": "Blue"}, "reason_summary": "look"}',
+    }
+    async with world.fleet(world.server("hostile")) as hostile:
+        here = Lab(redis, [Reply(text=said[style.name])], more=hostile, most=60, styles=(style,))
+        await here.says("hello")
+        await here.work()
+        assert len(here.wall.cards()) == 1 and world.done == [], "the same gate, however the model speaks"
+    system, outside, *_ = here.model.asked[0]
+    assert "IMPORTANT" not in system["content"] and "hostile" not in system["content"]
+    assert outside["role"] == "user" and "IMPORTANT" in outside["content"]
+    assert outside["content"].startswith('<tools from="servers outside">')
+    assert outside["content"].count("</tools>") == 1 and "<message" not in outside["content"]
+
+
+async def test_a_bot_that_is_killed_leaves_no_server_behind(world: World) -> None:
+    """Its standard input ends with us: nobody is there to end it otherwise."""
+    program = (
+        "import asyncio, sys\n"
+        "from tools.servers.config import Server\n"
+        "from tools.servers.fleet import opened\n"
+        "async def bot():\n"
+        "    async with opened([Server(name='wiki', command=sys.argv[1:])], lambda *_, **__: None):\n"
+        "        print('ready', flush=True)\n"
+        "        await asyncio.sleep(600)\n"
+        "asyncio.run(bot())\n"
+    )
+    command = world.server("wiki").command
+    bot = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, *command, stdout=asyncio.subprocess.PIPE, env={"PYTHONPATH": "."}
+    )
+    assert bot.stdout is not None and await asyncio.wait_for(bot.stdout.readline(), 60) == b"ready\n"
+    pid = world.pid
+    assert alive(pid)
+    bot.kill()
+    await bot.wait()
+    await until(lambda: not alive(pid))
 
 
 async def test_a_server_that_dies_costs_an_observation_and_not_the_run(redis: Redis, wiki: Fleet, world: World) -> None:
