@@ -12,7 +12,9 @@ from bot.records import Approval, ApprovalState, EffectState
 from bot.texts import label, literal, say, sentences
 from tools.spec import Choice, Fact, Field, Gate, Note, Person, Plan
 
-HOPELESS = frozenset({"error.altered", "error.request_changed", "error.task_closed", "error.own_level"})
+HOPELESS = frozenset(
+    {"error.altered", "error.request_changed", "error.task_closed", "error.own_level", "error.tool_changed"}
+)
 """Problems that no second try mends: the card has no *Try Again* then."""
 
 TASK = "decide_task"

@@ -10,8 +10,9 @@ from bot.errors import SettingsWrong
 from bot.react.guards import Budget
 from bot.react.prices import Prices, read_prices
 from bot.react.prompt import PERSONA
-from bot.settings import Settings
+from bot.settings import Settings, environment
 from tools.library.folder import Handbook, HandbookWrong
+from tools.servers.config import Server, read_servers
 from tools.workflow.calendar import Calendar, read_calendar
 from tools.workflow.checks import check_policy
 from tools.workflow.forms import Form
@@ -83,6 +84,14 @@ def persona_of(settings: Settings) -> str:
     if len(text) > PERSONA:
         raise SettingsWrong(f"PERSONA_FILE: {len(text)} characters, at most {PERSONA}")
     return text
+
+
+def servers_of(settings: Settings) -> tuple[Server, ...]:
+    """The MCP servers that the settings name; their file may refer to the environment. Raises SettingsWrong."""
+    try:
+        return read_servers(_text(settings.mcp_file), environment())
+    except ValueError as wrong:
+        raise SettingsWrong(f"MCP_FILE: {wrong}") from wrong
 
 
 def _text(path: Path | None) -> str:

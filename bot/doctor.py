@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -24,6 +26,7 @@ from bot.store.keys import Keys
 from bot.store.sentinel import Master
 from bot.texts import say
 from tools.mail import SmtpMailer
+from tools.servers.config import Server
 from tools.spec import ToolError
 from tools.workflow.diagram import font_file
 
@@ -45,8 +48,8 @@ class Finding:
     text: str
 
 
-async def examine(outside: Outside, style: Wish) -> AsyncIterator[Finding]:
-    """Findings as they come: Slack, Redis, both models, mail. A stand-in needs no examination, only to be named."""
+async def examine(outside: Outside, style: Wish, servers: Sequence[Server] = ()) -> AsyncIterator[Finding]:
+    """Findings as they come: Slack, Redis, both models, mail, servers. A stand-in is only named."""
     model, second = partial(_model, style), partial(_second, style)
     looks = (("workspace", _slack), ("", _redis), ("model", model), ("fallback", second), ("mail", _mail))
     for name, look in looks:
@@ -58,7 +61,29 @@ async def examine(outside: Outside, style: Wish) -> AsyncIterator[Finding]:
                 yield finding
         except CountersignError as error:
             yield Finding("fail", name or "redis", explained(error))
+    async for finding in _servers(servers):
+        yield finding
     yield _pictures()
+
+
+async def _servers(servers: Sequence[Server]) -> AsyncIterator[Finding]:
+    """Each server's tools, and who presses a button for which."""
+    if not servers:
+        return
+    from tools.servers.fleet import opened  # the SDK takes its time to import
+
+    async with opened(servers, lambda event, **about: None) as fleet:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(fleet.reached(), max(one.timeout_seconds for one in servers))
+        for name, connection in fleet.connections.items():
+            for problem in fleet.problems.get(name, ()):
+                yield Finding("warn", name, problem)
+            if connection.error or name not in fleet.problems:
+                cure = "check its entry in MCP_FILE, and start it by hand"
+                yield Finding("fail", name, f"not reached ({connection.error or 'no answer in time'}); {cure}")
+                continue
+            tools = ", ".join(f"{one.called} ({one.gate})" for one in fleet.tools(name))
+            yield Finding("ok", name, f"tools, and who confirms: {tools or 'none'}")
 
 
 def _pictures() -> Finding:

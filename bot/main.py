@@ -5,10 +5,12 @@ Read `assembled` to see what the bot is made of, `bot.serving` to see how it liv
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import ChainMap
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import cast
 from zoneinfo import ZoneInfo
 
 from redis.asyncio import Redis
@@ -25,7 +27,7 @@ from bot.chat.slack.directory import SlackDirectory, read_facts
 from bot.chat.slack.inbound import Me
 from bot.chat.slack.outbound import SlackChannel
 from bot.commands import Commands
-from bot.company import budget_of, calendar_of, handbook_of, persona_of, policy_of, prices_of
+from bot.company import budget_of, calendar_of, handbook_of, persona_of, policy_of, prices_of, servers_of
 from bot.dispatch import Dispatch
 from bot.door import Door
 from bot.ends import Ends
@@ -68,7 +70,7 @@ from bot.turn import Turns
 from bot.worker import Worker
 from tools.catalog import TOOLS, offered
 from tools.mail import SmtpMailer
-from tools.tool import Desk
+from tools.tool import Desk, Tool
 from tools.workflow.engine import Engine
 
 log = logs.get(__name__)
@@ -105,6 +107,8 @@ class Bot:
     journal: Journal
     intake: LaneIntake
     door: Door
+    servers: Mapping[str, Tool]
+    """Tools of MCP servers, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +153,13 @@ async def assembled(
         handbook = handbook_of(outside.handbook_dir)
         desk = Desk(directory, engine, mailer, cards, literal, calendar_of(settings), handbook)
         ends = Ends(Board(chat, directory, _stand_ins(desk, tuning)), stores.approvals, stores.journal, tuning.now)
-        gates = _gates(settings, tuning, stores, platform, desk, ends)
+        servers = await stack.enter_async_context(_servers(settings))
+        gates = _gates(settings, tuning, stores, platform, desk, ends, servers)
         prices, spending = prices_of(settings), _spending(settings, tuning, stores)
         ended = await stack.enter_async_context(_followed(settings, outside, stores))
         styles = await _styles(settings, outside, stores, model, prices, spending)
-        loop, house = _loop(settings, tuning, model, desk, styles, prices), await _house(settings, engine)
+        loop = _loop(settings, tuning, model, desk, styles, prices, servers)
+        house = await _house(settings, engine)
         turns = _turns(settings, tuning, stores, platform, desk, loop, house, door, spending, ended)
         outbox = Outbox(desk, directory, stores.lanes, stores.keys, tuning.today)
         timers = Timers(desk, tuning.today, tuning.tick_s)
@@ -170,7 +176,7 @@ async def assembled(
         homes = Homes(desk, directory, tuning.today)
         intake = LaneIntake(worker, stores.lanes, gates, homes, stores.history, stores.runs, chat, directory)
         app = slack.build(platform.client, platform.me, intake, chat, directory, signing_secret=outside.signing_secret)
-        yield Bot(app, worker, stores.redis, stores.journal, intake, door)
+        yield Bot(app, worker, stores.redis, stores.journal, intake, door, servers)
 
 
 @asynccontextmanager
@@ -212,13 +218,38 @@ def _stand_ins(desk: Desk, tuning: Tuning) -> Callable[[str], Awaitable[Sequence
     return lambda task: desk.engine.stand_ins(task, tuning.today())
 
 
-def _gates(settings: Settings, tuning: Tuning, stores: Stores, platform: Slack, desk: Desk, ends: Ends) -> Gates:
+@asynccontextmanager
+async def _servers(settings: Settings) -> AsyncIterator[Mapping[str, Tool]]:
+    """The tools of the MCP servers, by name, as they come and go."""
+    if not (servers := servers_of(settings)):
+        yield {}
+        return
+    from tools.servers.fleet import opened  # the SDK takes its time to import
+
+    async with opened(servers, _reported) as fleet:
+        yield fleet
+
+
+def _reported(event: str, **about: object) -> None:
+    """What a server does goes to the log."""
+    (log.info if event in ("server.tools", "server.said") else log.warning)(event, **about)
+
+
+def _gates(
+    settings: Settings,
+    tuning: Tuning,
+    stores: Stores,
+    platform: Slack,
+    desk: Desk,
+    ends: Ends,
+    servers: Mapping[str, Tool],
+) -> Gates:
     return Gates(
         ends.board,
         ends,
         platform.directory,
         desk,
-        {tool.name: tool for tool in TOOLS},
+        ChainMap({tool.name: tool for tool in TOOLS}, cast(MutableMapping[str, Tool], servers)),
         stores.approvals,
         stores.journal,
         tuning.today,
@@ -319,12 +350,24 @@ def _turns(
 
 
 def _loop(
-    settings: Settings, tuning: Tuning, model: Model, desk: Desk, styles: Sequence[Style], prices: Prices
+    settings: Settings,
+    tuning: Tuning,
+    model: Model,
+    desk: Desk,
+    styles: Sequence[Style],
+    prices: Prices,
+    servers: Mapping[str, Tool],
 ) -> Loop:
-    tools = offered(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on")
-    limits = LoopLimits(active_s=settings.run_seconds, tokens=settings.run_tokens, reply_s=tuning.reply_s)
     return Loop(
-        model, tools, limits, now=tuning.now, styles=styles, passing=(CountersignError, RedisError), prices=prices
+        model,
+        offered(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on"),
+        LoopLimits(active_s=settings.run_seconds, tokens=settings.run_tokens, reply_s=tuning.reply_s),
+        now=tuning.now,
+        styles=styles,
+        passing=(CountersignError, RedisError),
+        prices=prices,
+        more=servers,
+        most=settings.tools_most,
     )
 
 

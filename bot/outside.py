@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -188,14 +188,17 @@ async def _ready(child: asyncio.subprocess.Process) -> dict[str, str]:
     return dict(json.loads(line))
 
 
-def banner(outside: Outside) -> str:
-    """What runs, which of it is a stand-in, and where to look."""
+def banner(outside: Outside, servers: Mapping[str, int] | None = None) -> str:
+    """What runs, which of it is a stand-in, and where to look. `servers`: MCP servers and how many tools each has."""
     rows = [
         ("workspace", outside.slack_api_url if "workspace" not in outside.standins else "local stand-in for Slack"),
         ("model", models(outside) if "model" not in outside.standins else "rehearsal: rules, not a model"),
         ("redis", "embedded, for this machine" if "redis" in outside.standins else "by REDIS_URL"),
         ("mail", "local mailbox, nothing leaves this machine" if "mail" in outside.standins else "by SMTP_URL"),
     ]  # fmt: skip
+    if servers:
+        told = (f"{name} ({n or 'not reached yet; no'} tools)" for name, n in servers.items())
+        rows.append(("servers", ", ".join(told)))
     lines = ["", "Countersign is running.", *(f"  {name:<10} {what}" for name, what in rows)]
     if outside.page:
         lines += ["", f"  Open {outside.page}", f"  Follow it: {_command()} tail -f      Stop it: Ctrl-C"]

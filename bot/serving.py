@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,6 +14,7 @@ from aiohttp import web
 from bot import logs
 from bot.cancel import cancelled
 from bot.chat.slack import app as slack
+from bot.company import servers_of
 from bot.errors import SettingsWrong
 from bot.main import Bot, assembled
 from bot.outside import Outside, banner, outside_of
@@ -52,7 +54,7 @@ async def _worked(bot: Bot, settings: Settings, outside: Outside, asked: asyncio
     stopping = asyncio.create_task(asked.wait())
     try:
         async with connected(bot, settings, outside):
-            print(banner(outside), flush=True)
+            print(banner(outside, _servers(settings, bot)), flush=True)
             await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
             bot.worker.stop()
         await asyncio.wait({working})
@@ -62,6 +64,12 @@ async def _worked(bot: Bot, settings: Settings, outside: Outside, asked: asyncio
         await asyncio.wait({working})
         await cancelled([stopping])
     working.result()
+
+
+def _servers(settings: Settings, bot: Bot) -> dict[str, int]:
+    """MCP servers that are configured → how many tools each has, as far as it was reached."""
+    counted = Counter(tool.server for tool in bot.servers.values())
+    return {one.name: counted[one.name] for one in servers_of(settings)}
 
 
 class _Ending:

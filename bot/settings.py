@@ -5,12 +5,14 @@ Secrets are `SecretStr`: they print as asterisks wherever a setting is shown.
 
 from __future__ import annotations
 
+import os
 import re
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from dotenv import dotenv_values
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -118,6 +120,12 @@ class Settings(BaseSettings):
     reads them, and a suggestion weighs a request against them. The local workspace has one of its own."""
     think_tool: Literal["off", "on"] = "off"
     """`on`: the model has a tool to write a thought down with, which has no effect; it stays in the run's record."""
+    mcp_file: Path | None = None
+    """TOML with `[servers.NAME]` tables: MCP servers whose tools the model may use, and who presses a button for
+    which (`tools/servers/config.py`; example: `deploy/mcp.example.toml`)."""
+    tools_most: int = Field(default=30, ge=16)
+    """So many tools are offered for one message; if there are more, those that go best with it, and the model can look
+    for further ones."""
     persona_file: Path | None = None
     """In which tone and language the bot answers, as a text (UTF-8), at most 2,000 characters. It changes no rule, and
     nothing of what needs a button."""
@@ -186,6 +194,12 @@ def _masked(value: object) -> str:
     if isinstance(value, SecretStr):
         return MASK if value.get_secret_value() else ""
     return "" if value is None else _IN_URLS.sub(MASK, str(value))
+
+
+def environment() -> dict[str, str]:
+    """What `.env` and the environment say beside the settings: files that settings name may refer to it."""
+    said = dotenv_values(".env")
+    return {**{name: value for name, value in said.items() if value}, **os.environ}
 
 
 def read() -> Settings:

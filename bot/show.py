@@ -81,11 +81,18 @@ def line(number: int, step: Step, language: str) -> str:
 
 
 def _read(number: int, step: Step, result: str, language: str) -> str:
-    known = f"tool.{step.call.tool}" in sentences()
-    action = say(f"tool.{step.call.tool}", language) if known else step.call.tool[:40]
+    action = _action(step.call.tool, language)
     subject = _subject(step.call.args)
     key = "steps.line_about" if subject else "steps.line"
     return say(key, language, number=number, action=action, subject=subject, result=result)
+
+
+def _action(tool: str, language: str) -> str:
+    """What a call does, in words; of a server's tool, whose it is and what the server calls it."""
+    if f"tool.{tool}" in sentences():
+        return say(f"tool.{tool}", language)
+    server, between, name = tool.partition("__")
+    return say("steps.server", language, server=server, tool=name[:64]) if between else tool[:40]
 
 
 def _subject(args: dict[str, Any]) -> str:

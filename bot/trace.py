@@ -104,6 +104,9 @@ class Trace(BaseModel):
 
     style: str = ""
     """In which style of ReAct its messages are; empty before the first reply."""
+    offered: list[str] | None = None
+    """Names of the tools that it is offered, in their order; None: our own. Chosen once, so that wherever the run goes
+    on it has the same."""
     messages: list[str] = []
     """This run's own messages in the model's format, from the person's message on: each as JSON, which is what the
     model is sent and what is stored. Kept in a list of their own."""

@@ -185,6 +185,7 @@ class Turns:
         if recalled.run is not None:
             return Passage(lease, recalled.run, caller, recalled)
         run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
+        run.trace.offered = self.loop.offers.choose(message.text, lambda: _lately(recalled))
         run.trace.add(prompt.message(caller, message.text))
         return Passage(lease, run, caller, recalled)
 
@@ -230,7 +231,8 @@ class Turns:
         facts, history = prompt.facts(caller.person, manager), recalled.history.sent(without=run.id)
         rules = prompt.system(caller, now, cards, self.loop.manual(run.trace), self.house)
         told = [self.house, *prompt.today(caller, now, cards), facts["content"]]
-        head = [json.dumps(one, ensure_ascii=False) for one in (rules, facts)]
+        theirs = [prompt.tools(cards_of)] if (cards_of := self.loop.told(run.trace)) else []
+        head = [json.dumps(one, ensure_ascii=False) for one in (rules, *theirs, facts)]
         return [*head, *([",".join(history)] if history else [])], Grounds(told, history, self.directory.everyone)
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
@@ -363,6 +365,11 @@ class Passage:
     def again(self) -> bool:
         """Another process may have posted some of this already."""
         return self.lease.item.again
+
+
+def _lately(recalled: Recalled) -> str:
+    """What was said last before a message: what it may be about."""
+    return " ".join(one.text for one in recalled.history.entries[-3:])
 
 
 def _going(run: Run | None) -> Run | None:

@@ -3,11 +3,12 @@ process between any two things that it does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from redis.asyncio import Redis
@@ -210,9 +211,13 @@ class Lab:
         prices: Prices | None = None,
         budget: Budget | None = None,
         styles: Sequence[Style] = (Native(),),
+        more: Mapping[str, Tool] | None = None,
+        most: int = 30,
     ) -> None:
         """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
-        what the company adds to the rules; `styles`: the first is that of fresh runs."""
+        what the company adds to the rules; `styles`: the first is that of fresh runs; `more`: tools of servers."""
+        more = {} if more is None else more
+        known = ChainMap({tool.name: tool for tool in tools}, cast(dict[str, Tool], more))
         self.over: list[Run] = []
         self.keys, self.redis, self.edges = Keys(partitions=2), redis, Edges()
         self.wall, self.staff, self.mailer = Wall(self.edges), Staff(list(PEOPLE)), MemoryMailer()
@@ -230,12 +235,14 @@ class Lab:
         board = Board(self.wall, self.staff, lambda task: self.engine.stand_ins(task, self.today()))
         self.ends = Ends(board, self.approvals, self.journal, self.now)
         self.gates = Gates(
-            self.ends.board, self.ends, self.staff, self.desk, {tool.name: tool for tool in tools},
+            self.ends.board, self.ends, self.staff, self.desk, known,
             self.approvals, self.journal, self.today, self.now, Openings(self.ends, advice=advice is not None),
         )  # fmt: skip
         self.turns = Turns(
             chat=self.wall, directory=self.staff, desk=self.desk,
-            loop=Loop(self.model, tools, now=self.now, styles=styles, prices=prices or Prices()),
+            loop=Loop(
+                self.model, tools, now=self.now, styles=styles, prices=prices or Prices(), more=more, most=most
+            ),
             commands=Commands(self.desk, self.history, dict, self.today), steps=Steps(self.wall, display),
             keys=self.keys, runs=self.runs, history=self.history, journal=self.journal,
             spending=self.spending, budget=budget or Budget(),

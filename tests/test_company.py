@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -110,3 +112,11 @@ def test_the_handbook_is_read_at_the_start_or_refused_by_file(tmp_path: Path) ->
         handbook_of(tmp_path)
     with pytest.raises(SettingsWrong, match="HANDBOOK_DIR: none: No such file"):
         handbook_of(tmp_path / "none")
+
+
+def test_where_no_server_is_configured_its_sdk_is_not_imported() -> None:
+    """It takes as long to import as all the rest."""
+    look = "import sys, bot.main, bot.doctor, bot.cli\n"
+    look += "print([one for one in ('mcp', 'jsonschema') if one in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, timeout=60)
+    assert said.stdout.strip() == "[]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -78,3 +79,15 @@ class Tool:
     cached: bool = True
     """Of a tool that only reads: asked the same again in the same run, before anything was changed, it would give the
     same, so it is not asked. False: it does something, or what it gives does not keep for a run."""
+    server: str = ""
+    """Whose tool it is: a server outside this program, whose words stand on the card; empty for our own."""
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """JSON Schema of the arguments."""
+        return _schema(self.args)
+
+
+@lru_cache(maxsize=512)
+def _schema(args: type[BaseModel]) -> Mapping[str, Any]:
+    return args.model_json_schema()

@@ -15,6 +15,7 @@ from bot.cancel import ending
 from bot.cli import console
 from bot.cli.console import Json, clock, harmless
 from bot.cli.usage import money
+from bot.company import servers_of
 from bot.doctor import examine
 from bot.errors import CountersignError
 from bot.outside import outside_of
@@ -125,7 +126,7 @@ def doctor() -> None:
     async def work() -> None:
         settings, failed = read(), False
         async with outside_of(settings, start=False) as outside:
-            async for finding in examine(outside, settings.react_style):
+            async for finding in examine(outside, settings.react_style, servers_of(settings)):
                 mark, colour = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow")}.get(finding.level, ("FAIL", "red"))
                 typer.secho(f"{mark} {finding.what}: {finding.text}", fg=colour)
                 failed = failed or finding.level == "fail"

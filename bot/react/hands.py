@@ -6,13 +6,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bot import logs
 from bot.errors import CountersignError
 from bot.react.decision import Proposed
+from bot.react.selection import unread
 from bot.trace import Call, CallStatus, fingerprint, fit
 from tools.spec import Gate, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
@@ -48,22 +49,32 @@ class Hands:
     tools: Sequence[Tool]
     passing: tuple[type[Exception], ...] = (CountersignError,)
     """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
+    more: Mapping[str, Tool] = field(default_factory=dict)
+    """Further ones by name, of servers; none of them takes the place of one of ours."""
 
     def gated(self, name: str) -> bool:
         tool = self.tool(name)
         return tool is not None and tool.gate is not Gate.NONE
 
     def tool(self, name: str) -> Tool | None:
-        return next((tool for tool in self.tools if tool.name == name), None)
+        return next((tool for tool in self.tools if tool.name == name), None) or self.more.get(name)
 
     async def call(
-        self, use: Use, reads: Reads, uid: str, proposed: Proposed, *, held: bool
+        self,
+        use: Use,
+        reads: Reads,
+        uid: str,
+        proposed: Proposed,
+        *,
+        held: bool,
+        offered: Collection[str],
     ) -> tuple[Call, Outcome | Plan | ToolError]:
         """One call: run if it reads, planned if it is gated. Errors are results, also those that no tool should have;
-        only `passing` passes."""
+        only `passing` passes. `offered`: names of the tools whose cards the model has read."""
         result: Outcome | Plan | ToolError
         try:
-            result = await self._read(use, reads, proposed, held=held)
+            tool = self._called(proposed, offered)
+            result = await self._read(tool, use, reads, proposed, held=held)
         except ToolError as error:
             result = error
         except self.passing:
@@ -84,22 +95,27 @@ class Hands:
             model_id=proposed.model_id,
         ), result
 
-    async def _read(self, use: Use, reads: Reads, proposed: Proposed, *, held: bool) -> Outcome | Plan:
-        """The call, or what the same call gave in this run before anything could change. A tool that is not kept may
-        change what others read."""
-        tool = self.tool(proposed.tool)
-        if tool is not None and not tool.cached:
-            reads.known.clear()
-        if tool is None or tool.gate is not Gate.NONE or not tool.cached or not proposed.reason:
-            return await self._run(proposed, use, held=held)
-        key = fingerprint(proposed.tool, proposed.args)
-        return await reads.once(key, lambda: self._run(proposed, use, held=held))
-
-    async def _run(self, proposed: Proposed, use: Use, *, held: bool) -> Outcome | Plan:
+    def _called(self, proposed: Proposed, offered: Collection[str]) -> Tool:
+        """Raises `ToolError` if there is no such tool, or if the model has not read its card."""
         tool = self.tool(proposed.tool)
         if tool is None:
-            names = ", ".join(tool.name for tool in self.tools)
+            names = ", ".join(offered)
             raise ToolError("unknown_tool", f"There is no tool {proposed.tool[:60]!r}. Tools: {names}.")
+        if tool.name not in offered:
+            raise unread(tool)
+        return tool
+
+    async def _read(self, tool: Tool, use: Use, reads: Reads, proposed: Proposed, *, held: bool) -> Outcome | Plan:
+        """The call, or what the same call gave in this run before anything could change. A tool that is not kept may
+        change what others read."""
+        if not tool.cached:
+            reads.known.clear()
+        if tool.gate is not Gate.NONE or not tool.cached or not proposed.reason:
+            return await self._run(tool, proposed, use, held=held)
+        key = fingerprint(proposed.tool, proposed.args)
+        return await reads.once(key, lambda: self._run(tool, proposed, use, held=held))
+
+    async def _run(self, tool: Tool, proposed: Proposed, use: Use, *, held: bool) -> Outcome | Plan:
         if not proposed.reason:
             raise ToolError("bad_arguments", "`reason` is missing: say in one short sentence why.")
         args = fit(tool.args, proposed.args)

@@ -23,6 +23,7 @@ from bot.react.guards import Halt, Limits, Reason, Share
 from bot.react.hands import Hands, Reads, Result, bounded, written
 from bot.react.model import Model
 from bot.react.prices import Prices
+from bot.react.selection import FIND, Offers
 from bot.react.style import Style
 from bot.react.styles.native import Native
 from bot.trace import Call, CallStatus, Spoken, Trace, fingerprint
@@ -103,6 +104,7 @@ class Way:
 class Loop:
     model: Model
     tools: Sequence[Tool]
+    """Our own."""
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
     """Seconds, monotonic."""
@@ -113,16 +115,17 @@ class Loop:
     passing: tuple[type[Exception], ...] = (CountersignError,)
     """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
     prices: Prices = field(default_factory=Prices)
+    more: Mapping[str, Tool] = field(default_factory=dict)
+    """Further tools by name, of servers: they come and go while we run."""
+    most: int = 30
+    """A run is offered so many of all; if there are more, those that go best with what was asked."""
     hands: Hands = field(init=False, repr=False)
-    extras: Mapping[str, str] = field(init=False, repr=False)
-    """By style, what every request of every run has besides its messages."""
-    manuals: Mapping[str, str] = field(init=False, repr=False)
-    """By style, what the system message says about replies."""
+    offers: Offers = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hands", Hands(self.tools, self.passing))
-        object.__setattr__(self, "extras", {style.name: style.body(self.tools) for style in self.styles})
-        object.__setattr__(self, "manuals", {style.name: style.manual(self.tools) for style in self.styles})
+        offers = Offers(self.tools, self.more, self.most)
+        object.__setattr__(self, "offers", offers)
+        object.__setattr__(self, "hands", Hands((*self.tools, offers.finder), self.passing, self.more))
 
     def style(self, trace: Trace) -> Style:
         """The style of a run: it ends in the one that it was begun in."""
@@ -130,7 +133,11 @@ class Loop:
 
     def manual(self, trace: Trace) -> str:
         """How a run's model is to reply."""
-        return self.manuals[self.style(trace).name]
+        return self.offers.sheet(self.style(trace), trace.offered).manual
+
+    def told(self, trace: Trace) -> str:
+        """What servers say of their tools, where the model is told it in a message."""
+        return self.offers.sheet(self.style(trace), trace.offered).told
 
     async def run(
         self,
@@ -213,14 +220,15 @@ class Loop:
         trace = way.trace
         left = min(self.limits.reply_s, self.limits.left_s(trace))
         style = self.style(trace)
+        sheet = self.offers.sheet(style, trace.offered)
         self.limits.check_tokens(trace)
         way.share.check(trace)
         at_ms, began = self._now_ms(), self.clock()
-        reply = await self.model.reply(messages, self.extras[style.name], timeout_s=max(left, 1.0))
+        reply = await self.model.reply(messages, sheet.body, timeout_s=max(left, 1.0))
         ms = int((self.clock() - began) * 1000)
         trace.spend(self.prices.spent(reply))
         trace.style = style.name
-        decision = self._sure(style.decide(reply, self.tools, most=self.limits.calls_per_reply))
+        decision = self._sure(style.decide(reply, sheet.tools, most=self.limits.calls_per_reply))
         did = type(decision).__name__.lower()
         trace.replies.append(Spoken(at_ms, ms, reply.tokens_in, reply.tokens_cached, reply.tokens_out, did))
         return decision
@@ -241,8 +249,9 @@ class Loop:
         trace.steps += 1
         uids = [f"{way.run}:{trace.steps}:{index}" for index in range(len(act.proposed))]
         gated = next((i for i, one in enumerate(act.proposed) if self.hands.gated(one.tool)), None)
+        offered = self.offers.names(trace.offered)
         calls = [
-            self._timed(self.hands.call(way.use, way.reads, uid, one, held=gated is not None and i != gated))
+            self._timed(self.hands.call(way.use, way.reads, uid, one, held=gated not in (None, i), offered=offered))
             for i, (uid, one) in enumerate(zip(uids, act.proposed, strict=True))
         ]
         results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
@@ -258,6 +267,7 @@ class Loop:
     def _observed(self, trace: Trace, act: Act, results: Sequence[tuple[Call, Result]], caller: str) -> Event:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
         trace.add(self.style(trace).asked(act))
+        self._bring(trace, results)
         steps = tuple(_step(call, one, caller) for call, one in results)
         paused, halt, made = list[Paused](), list[Halt](), list[str]()
         for call, result in results:
@@ -276,6 +286,11 @@ class Loop:
                 self.settle(trace, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
             raise halt[0]
         return paused[0] if paused else Stepped(steps)
+
+    def _bring(self, trace: Trace, results: Sequence[tuple[Call, Result]]) -> None:
+        """What was found is offered from now on, and what was called without having been."""
+        if names := [name for call, result in results for name in _brought(call, result)]:
+            trace.offered = self.offers.brought(names, trace.offered)
 
     def _observe(
         self, trace: Trace, call: Call, result: Outcome | ToolError, observation: str, made: str
@@ -297,6 +312,12 @@ class Loop:
                 trace.failures = 0
                 return True
         return False
+
+
+def _brought(call: Call, result: Result) -> Sequence[str]:
+    if call.tool == FIND and isinstance(result, Outcome):
+        return [one["name"] for one in result.data["tools"]]
+    return [call.tool] if isinstance(result, ToolError) and result.code == "not_offered" else []
 
 
 def _halted(check: Callable[[], None]) -> list[Halt]:

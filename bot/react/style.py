@@ -24,6 +24,10 @@ class Style(Protocol):
         """What the system message says about replies, and about tools where the endpoint is not given them. The same
         for every run, so that providers cache it."""
 
+    def told(self, tools: Sequence[Tool]) -> str:
+        """What is said of tools whose cards others have written, where the endpoint is not given them: in a message of
+        its own, since it has no place in the system message."""
+
     def decide(self, reply: Reply, tools: Sequence[Tool], *, most: int) -> Decision:
         """What a reply asks for; `most`: calls of one reply. `tools` are those it may ask for: an input without a name
         is meant for the one argument that a tool needs. Whether there is such a tool is for the loop to say."""

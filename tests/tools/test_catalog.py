@@ -13,6 +13,7 @@ from bot.texts import LANGUAGES, say, sentences
 from tools.advice import ADVICE, ENGINE
 from tools.catalog import TOOLS
 from tools.deciding import AGREED, WORDS
+from tools.servers.cards import ERRORS as OF_SERVERS
 from tools.spec import Gate
 from tools.tool import Tool
 from tools.workflow.commands import Where
@@ -92,7 +93,9 @@ def raised() -> set[str]:
 
 def test_every_error_has_advice_a_card_and_words() -> None:
     named = {code for tool in TOOLS for code in tool.errors}
-    assert raised() - OF_COMMANDS - set(ENGINE) <= named | {code for tool in TOOLS for code in tool.also}
+    assert set(OF_SERVERS) <= raised() and set(OF_SERVERS).isdisjoint(named)
+    elsewhere = OF_COMMANDS | set(ENGINE) | set(OF_SERVERS)
+    assert raised() - elsewhere <= named | {code for tool in TOOLS for code in tool.also}
     assert {code for tool in TOOLS for code in tool.also} <= set(ADVICE)
     assert set(ADVICE) <= raised(), "advice about errors that nothing raises"
     assert {f"error.{code}" for code in raised()} <= set(sentences())

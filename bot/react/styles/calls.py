@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,7 +98,7 @@ def proposed(number: int, name: str, tools: Sequence[Tool], given: Input, reason
     """A call; a `reason` among the arguments of a tool that has none is what it says."""
     tool, misspelled = known(tools, name)
     args = dict(given.args)
-    if "reason" in args and tool is not None and "reason" not in tool.args.model_fields:
+    if "reason" in args and tool is not None and "reason" not in fields(tool):
         said = sentence(str(args.pop("reason")))
         reason = reason or said
     repaired = given.repaired or (tool is not None and misspelled)
@@ -121,7 +121,7 @@ def fitted(tool: Tool | None, value: Any, repaired: bool) -> Input:
 def _single(tool: Tool | None, body: str, around: bool) -> Input:
     """One value without a name. It is a guess unless the tool has, or needs, just that."""
     plain, (name, sole) = unquoted(body), _first(tool)
-    if not plain or (tool is not None and not tool.args.model_fields):
+    if not plain or (tool is not None and not fields(tool)):
         return Input({}, repaired=True)
     if plain == body and body[0] in "\"'" and body[-1] == body[0] and "," in body:
         return fitted(tool, read(f"[{body}]").value, repaired=True)
@@ -145,11 +145,15 @@ def _first(tool: Tool | None) -> tuple[str, bool]:
     """The argument that a lone value is for, and whether there can be no doubt."""
     if tool is None:
         return "input", False
-    fields = tool.args.model_fields
-    needed = [name for name, field in fields.items() if field.is_required()]
-    return next(iter(needed or fields), "input"), len(fields) == 1 or len(needed) == 1
+    known, needed = fields(tool), tool.schema.get("required", ())
+    return next(iter(needed or known), "input"), len(known) == 1 or len(needed) == 1
+
+
+def fields(tool: Tool) -> Mapping[str, Any]:
+    """The tool's arguments, each with its schema."""
+    found: Mapping[str, Any] = tool.schema.get("properties", {})
+    return found
 
 
 def _kind(tool: Tool, name: str) -> str:
-    schema: dict[str, Any] = tool.args.model_json_schema().get("properties", {}).get(name, {})
-    return str(schema.get("type", ""))
+    return str(fields(tool).get(name, {}).get("type", ""))

@@ -25,7 +25,7 @@ def _lines(tool: Tool) -> Iterator[str]:
     yield tool.purpose
     yield f"Use when: {tool.use_when}"
     yield f"Do not use when: {tool.avoid_when}"
-    yield from _arguments(tool.args.model_json_schema())
+    yield from _arguments(tool.schema)
     yield f"Returns: {tool.returns}"
     if tool.errors:
         yield "Errors: " + "; ".join(f"{code}: {cure}" for code, cure in tool.errors.items())

@@ -41,6 +41,9 @@ class Native:
     def manual(self, tools: Sequence[Tool]) -> str:
         return ""
 
+    def told(self, tools: Sequence[Tool]) -> str:
+        return ""
+
     def decide(self, reply: Reply, tools: Sequence[Tool], *, most: int) -> Decision:
         if (decision := unusable(reply)) is not None:
             return decision
@@ -76,8 +79,7 @@ def schema(tool: Tool) -> dict[str, Any]:
     if tool.errors:
         described += "\nErrors: " + "; ".join(f"{code}: {cure}" for code, cure in tool.errors.items())
     described += f"\nExample: {json.dumps(dict(tool.example), ensure_ascii=False)}"
-    parameters = tool.args.model_json_schema()
-    parameters.pop("title", None)
+    parameters = {name: one for name, one in tool.schema.items() if name != "title"}
     parameters["properties"] = {"reason": REASON, **parameters.get("properties", {})}
     parameters["required"] = ["reason", *parameters.get("required", [])]
     return {

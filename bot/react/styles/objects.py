@@ -11,7 +11,7 @@ from typing import Any
 from bot.react.decision import Act, Answer, Decision, Malformed, Proposed
 from bot.react.model import Reply
 from bot.react.styles.calls import NAME_MAX, Input, arguments, fitted, known, none_at_all, proposed
-from bot.react.styles.cards import manual
+from bot.react.styles.cards import cards, manual
 from bot.react.styles.labels import LABEL, OBSERVED
 from bot.react.styles.payload import Payload, Unreadable, extent, read
 from bot.react.styles.whole import sentence, written
@@ -56,6 +56,9 @@ class Json:
 
     def manual(self, tools: Sequence[Tool]) -> str:
         return manual(MANUAL, tools)
+
+    def told(self, tools: Sequence[Tool]) -> str:
+        return cards(tools)
 
     def decide(self, reply: Reply, tools: Sequence[Tool], *, most: int) -> Decision:
         text = written(reply, OBSERVED)

@@ -15,7 +15,7 @@ from typing import Any
 from bot.react.decision import Act, Answer, Decision, Malformed
 from bot.react.model import Reply
 from bot.react.styles.calls import NAME_MAX, Input, arguments, known, none_at_all, proposed, unfenced, unquoted
-from bot.react.styles.cards import manual
+from bot.react.styles.cards import cards, manual
 from bot.react.styles.labels import LABEL, OBSERVED, Part, parts
 from bot.react.styles.objects import decided
 from bot.react.styles.payload import Unreadable, extent, read
@@ -73,6 +73,9 @@ class Text:
 
     def manual(self, tools: Sequence[Tool]) -> str:
         return manual(MANUAL, tools)
+
+    def told(self, tools: Sequence[Tool]) -> str:
+        return cards(tools)
 
     def decide(self, reply: Reply, tools: Sequence[Tool], *, most: int) -> Decision:
         text = written(reply, OBSERVED)
@@ -223,7 +226,7 @@ def _named(written: str, given: str | None, thought: str, tools: Sequence[Tool])
         given = more
     if given is not None:
         return Act((proposed(1, name, tools, arguments(tool, given).unsure(bool(more)), thought),))
-    if tool is None or any(field.is_required() for field in tool.args.model_fields.values()):
+    if tool is None or tool.schema.get("required"):
         return NO_INPUT
     return Act((proposed(1, name, tools, Input({}, repaired=True), thought),))
 

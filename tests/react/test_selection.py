@@ -1,0 +1,268 @@
+"""Which tools a run is offered: the right one among them, the same wherever it goes on, and none that was not read is
+run."""
+
+from __future__ import annotations
+
+import json
+import random
+import tomllib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pydantic import BaseModel, RootModel
+
+from bot.cancel import Stop
+from bot.react.loop import Event, Final, Loop, Paused, Stepped
+from bot.react.model import Reply, Scripted, ScriptedModel
+from bot.react.selection import CORE, FIND, FOUND, FOUND_MOST, Offers, Shelf, described
+from bot.react.styles.native import Native
+from bot.react.styles.objects import Json
+from bot.react.styles.text import Text
+from bot.trace import CallStatus, Trace
+from tests.react.test_loop import ZHANG, Bench, acts, call, own
+from tools.catalog import TOOLS
+from tools.library.ranking import indexed
+from tools.spec import Caller, Choice, Gate, Note, Outcome, Plan
+from tools.tool import Desk, Tool, Use
+
+MANY = tomllib.loads(Path(__file__).with_name("many_tools.toml").read_text(encoding="utf-8"))
+UNSEEN: Sequence[tuple[str, str]] = [(asked, right) for asked, right in MANY["unseen"]]
+QUESTIONS: Sequence[tuple[str, str]] = [(asked, right) for asked, right in MANY["questions"]]
+MOST = 30
+RECALL, RECALL_UNSEEN = 0.95, 0.7
+"""So often the right tool is among those offered, at least; and for questions that the words were not chosen by."""
+
+
+class Ran:
+    """What tools of servers were run."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def tool(self, name: str, said: str = "A tool.", args: str = "", *, gate: Gate = Gate.NONE) -> Tool:
+        async def run(use: Use, given: BaseModel) -> Outcome:
+            self.names.append(name)
+            return Outcome(data={"ran": name}, note=Note(key="x"))
+
+        async def prepare(use: Use, given: BaseModel) -> Plan:
+            return Plan(args={}, title=Note(key="x"), facts=(), deciders=("U1",), choices=(Choice(name="confirm"),))
+
+        schema = {"type": "object", "properties": {one: {"type": "string"} for one in args.split()}}
+
+        class Given(RootModel[dict[str, Any]]):
+            @classmethod
+            def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+                return schema
+
+        server = name.partition("__")[0]
+        gated: dict[str, Any] = {} if gate is Gate.NONE else {"prepare": prepare, "stored": Given}
+        return Tool(
+            name, f"Tool of the server {server}, which is not part of this program. It says: “{said}”", "u", "a",
+            Given, "r", {}, {}, run, gate=gate, server=server, **gated,
+        )  # fmt: skip
+
+
+def company() -> dict[str, Tool]:
+    """Tools of servers."""
+    return {name: Ran().tool(name, said, args) for name, said, args in MANY["cards"]}
+
+
+def recall(offers: Offers, questions: Sequence[tuple[str, str]] = QUESTIONS) -> float:
+    return sum(right in (offers.choose(asked) or ()) for asked, right in questions) / len(questions)
+
+
+def test_the_test_set_is_large_and_names_tools_that_exist() -> None:
+    names = {tool.name for tool in TOOLS} | set(company())
+    assert len(MANY["cards"]) >= 80 and len(QUESTIONS) >= 60
+    assert len(company()) == len(MANY["cards"])
+    assert {right for _, right in (*QUESTIONS, *UNSEEN)} <= names
+    assert not {asked for asked, _ in QUESTIONS} & {asked for asked, _ in UNSEEN}
+    assert {tool.name for tool in TOOLS} >= CORE
+    assert CORE.isdisjoint(right for _, right in QUESTIONS), "what is always there would be found for nothing"
+    chinese = [asked for asked, _ in QUESTIONS if any("\u4e00" <= one <= "\u9fff" for one in asked)]
+    assert len(chinese) >= 30 and len(QUESTIONS) - len(chinese) >= 30
+
+
+def test_the_right_tool_is_among_those_offered() -> None:
+    offers = Offers(TOOLS, company(), MOST)
+    missed = [(asked, right) for asked, right in QUESTIONS if right not in (offers.choose(asked) or ())]
+    found, unseen = recall(offers), recall(offers, UNSEEN)
+    tools = len(TOOLS) + len(company())
+    print(f"the right tool is offered: {found:.1%} of {len(QUESTIONS)} questions, {MOST} of {tools} tools")
+    print(f"of {len(UNSEEN)} questions that the words were not chosen by: {unseen:.1%}")
+    assert found >= RECALL, missed
+    assert unseen >= RECALL_UNSEEN
+
+
+def test_chance_is_far_below() -> None:
+    dice, others = random.Random(5), sorted({tool.name for tool in TOOLS} - CORE | set(company()))
+    room = MOST - 1 - len(CORE)
+    found = sum(right in dice.sample(others, room) for _ in range(20) for _, right in QUESTIONS) / 20 / len(QUESTIONS)
+    assert found < 0.3, found
+
+
+def test_the_words_of_both_languages_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: without them, a question in one language does not find a card in the other."""
+    monkeypatch.setattr("bot.react.selection.widened", lambda query: query)
+    assert recall(Offers(TOOLS, company(), MOST)) < RECALL - 0.1
+
+
+@pytest.mark.parametrize("most", [16, 20, 30, 50])
+def test_never_more_than_the_setting_and_always_the_core(most: int) -> None:
+    offers = Offers(TOOLS, company(), most)
+    for asked, _ in [*QUESTIONS, ("", ""), ("？", ""), ("zzz qqq", "")]:
+        names = offers.choose(asked)
+        assert names is not None and len(names) == most == len(set(names))
+        assert set(names) >= CORE | {FIND}
+
+
+def test_what_was_said_before_counts_where_the_question_says_nothing() -> None:
+    offers = Offers(TOOLS, company(), MOST)
+    assert "travel__search_hotels" not in (offers.choose("zzz") or ())
+    assert "travel__search_hotels" in (offers.choose("zzz", lambda: "a hotel in Shenzhen") or ())
+    asked = offers.choose("Reset my password", lambda: "a hotel in Shenzhen") or ()
+    assert "it__reset_password" in asked and "travel__search_hotels" in asked
+
+
+def test_few_tools_are_all_offered_and_without_servers_nothing_is_chosen() -> None:
+    few = {"wiki__read": Ran().tool("wiki__read")}
+    assert Offers(TOOLS, {}, MOST).choose("hello") is None
+    assert Offers(TOOLS, few, MOST).choose("hello") == [*(tool.name for tool in TOOLS), "wiki__read"]
+    crowded = Offers(TOOLS, {}, 16).choose("hello")
+    assert crowded is not None and len(crowded) == 16
+
+
+def test_the_same_set_is_told_in_the_same_bytes_wherever_it_is_told() -> None:
+    asked, style = QUESTIONS[0][0], Native()
+    one, other = (Offers(TOOLS, mapping, MOST) for mapping in (company(), dict(reversed(company().items()))))
+    names = one.choose(asked)
+    assert names == other.choose(asked), "the order in which servers come does not matter"
+    assert one.sheet(style, names).body == other.sheet(style, names).body
+    assert one.sheet(style, names) is one.sheet(style, names)
+
+
+def test_a_tool_that_has_become_another_one_is_told_anew() -> None:
+    tools = company()
+    offers = Offers(TOOLS, tools, MOST)
+    before = offers.sheet(Native(), ["wiki__read_page"]).body
+    tools["wiki__read_page"] = Ran().tool("wiki__read_page", "It has changed.")
+    after = offers.sheet(Native(), ["wiki__read_page"]).body
+    assert before != after and "It has changed." in after
+    assert any("It has changed." in tool.purpose for tool in offers.found("changed"))
+
+
+@pytest.mark.parametrize("style", [Text(), Json()], ids=lambda one: one.name)
+def test_where_tools_are_told_in_words_those_of_others_are_not_in_the_system_message(style: Text | Json) -> None:
+    sheet = Offers(TOOLS, company(), MOST).sheet(style, ["calculate", "wiki__read_page"])
+    assert "calculate" in sheet.manual and "wiki__read_page" not in sheet.manual
+    assert "wiki__read_page" in sheet.told and "calculate" not in sheet.told
+    assert Native().told(sheet.tools) == "", "there the endpoint is given them"
+
+
+class Crowd(Bench):
+    """The loop's small tools, and a crowd of servers' ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.theirs = Ran()
+        cards: list[tuple[str, str]] = [(f"shop__item_{n}", f"Something with number {n}.") for n in range(60)]
+        self.more = {name: self.theirs.tool(name, said) for name, said in cards}
+        self.more["shop__zebra"] = self.theirs.tool("shop__zebra", "Feeds the zebra.")
+        self.more["shop__sell"] = self.theirs.tool("shop__sell", "Sells the rhinoceros.", gate=Gate.CONFIRM)
+
+    async def play(self, script: Sequence[Scripted], trace: Trace | None = None) -> tuple[list[Event], Trace, Any]:
+        model = ScriptedModel(list(script))
+        loop = Loop(model, self.tools(), more=self.more, most=16)
+        if trace is None:
+            trace = Trace(offered=loop.offers.choose("item"))
+            trace.add({"role": "user", "content": "hello"})
+        use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+        events = [event async for event in loop.run("R0", [], trace, use, Stop())]
+        return events, trace, model
+
+
+async def test_find_tools_brings_in_what_it_finds_and_then_it_can_be_called() -> None:
+    crowd = Crowd()
+    script = [acts(call(FIND, query="feed the zebra")), acts(call("shop__zebra")), Reply(text="fed")]
+    events, trace, _ = await crowd.play(script)
+    assert [type(one) for one in events] == [Stepped, Stepped, Final]
+    assert crowd.theirs.names == ["shop__zebra"]
+    assert trace.offered is not None and "shop__zebra" in trace.offered
+    assert "zebra" in own(trace)[2]["content"], "its card is what the tool found"
+    assert len(trace.offered) <= 16 + FOUND
+
+
+async def test_a_tool_that_was_not_offered_is_answered_with_its_card_and_not_run() -> None:
+    crowd = Crowd()
+    _, trace, _ = await crowd.play([acts(call("shop__zebra")), Reply(text="no")])
+    assert crowd.theirs.names == [] and trace.calls[0].status is CallStatus.FAILED
+    assert "not_offered" in own(trace)[2]["content"] and "Feeds the zebra" in own(trace)[2]["content"]
+    assert trace.offered is not None and trace.offered[-1] == "shop__zebra"
+
+
+async def test_a_gated_tool_that_was_not_offered_brings_no_card_before_it_was_read() -> None:
+    crowd = Crowd()
+    events, _, _ = await crowd.play([acts(call("shop__sell")), acts(call("shop__sell")), Reply(text="no")])
+    assert [type(one) for one in events] == [Stepped, Paused] and crowd.theirs.names == []
+
+
+async def test_control_a_tool_that_is_offered_runs_at_once() -> None:
+    crowd = Crowd()
+    crowd.more = {"shop__zebra": crowd.more["shop__zebra"]}
+    await crowd.play([acts(call("shop__zebra")), Reply(text="ok")])
+    assert crowd.theirs.names == ["shop__zebra"]
+
+
+async def test_a_run_that_goes_on_elsewhere_has_the_same_tools() -> None:
+    crowd = Crowd()
+    _, trace, first = await crowd.play([acts(call(FIND, query="zebra")), acts(call("shop__sell")), Reply(text="x")])
+    there = Trace.model_validate_json(trace.model_dump_json())
+    again = Loop(ScriptedModel([]), Crowd().tools(), more=Crowd().more, most=16)
+    here = Loop(ScriptedModel([]), crowd.tools(), more=crowd.more, most=16)
+    assert there.offered == trace.offered
+    assert again.offers.sheet(Native(), there.offered).body == here.offers.sheet(Native(), trace.offered).body
+    assert first.asked
+
+
+async def test_what_a_run_may_bring_in_has_an_end() -> None:
+    offers = Offers(TOOLS, company(), MOST)
+    names = offers.brought(company(), offers.choose("hello"))
+    assert len(names) == MOST + FOUND_MOST
+    assert names[:MOST] == offers.choose("hello"), "what was there stays where it was"
+
+
+async def test_a_server_that_has_gone_takes_its_tools_along_and_the_run_goes_on() -> None:
+    crowd = Crowd()
+    _, trace, _ = await crowd.play([acts(call(FIND, query="zebra")), Reply(text="x")])
+    del crowd.more["shop__zebra"]
+    events, trace, _ = await crowd.play([acts(call("shop__zebra")), Reply(text="gone")], trace)
+    assert isinstance(events[-1], Final) and "unknown_tool" in own(trace)[-2]["content"]
+
+
+def test_the_tool_that_finds_tools_says_whose_there_are() -> None:
+    body = Offers(TOOLS, company(), MOST).sheet(Native(), [FIND]).body
+    assert "There are tools of: calendar, chat, code, crm," in body
+
+
+def test_a_server_that_comes_later_is_found() -> None:
+    more: dict[str, Tool] = {}
+    offers = Offers(TOOLS, more, MOST)
+    assert offers.choose("zebra") is None
+    more["zoo__feed"] = Ran().tool("zoo__feed", "Feeds the zebra.")
+    assert "zoo__feed" in (offers.choose("zebra") or ())
+
+
+def test_an_own_tool_is_found_by_what_people_call_it() -> None:
+    told = {tool.name: described(tool) for tool in TOOLS}
+    assert "催办" in told["urge_task"] and "Urge a decision" in told["urge_task"]
+    shelf = Shelf(TOOLS, indexed([told[tool.name] for tool in TOOLS]))
+    assert shelf.ranked("催办")[0].name == "urge_task"
+
+
+def test_the_arguments_of_tools_are_as_servers_say() -> None:
+    body = Offers(TOOLS, company(), MOST).sheet(Native(), ["crm__log_visit"]).body
+    [told] = json.loads("{" + body + "}")["tools"]
+    assert set(told["function"]["parameters"]["properties"]) == {"reason", "customer_id", "date", "notes"}

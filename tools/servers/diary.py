@@ -1,0 +1,52 @@
+"""What a server that runs beside us writes to its standard error: lines of our log, bounded, without its secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, TextIO
+
+from tools.servers.config import Server
+from tools.servers.said import cleaned
+
+if TYPE_CHECKING:
+    from tools.servers.connection import Report
+
+LINE, LINES = 500, 200
+"""Characters of a line, and lines of one life of a server: what is more is read and dropped."""
+
+
+class Diary:
+    """`file` is what the child writes to, while the context is open."""
+
+    def __init__(self, server: Server, report: Report) -> None:
+        self.server, self.report, self.lines = server, report, 0
+
+    async def __aenter__(self) -> Diary:
+        reading, writing = os.pipe()
+        self.file: TextIO = os.fdopen(writing, "w")
+        stream = asyncio.StreamReader(limit=LINE * 8)
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", buffering=0)
+        )
+        self._task = asyncio.create_task(self._read(stream))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.file.close()
+        self._task.cancel()
+        self._transport.close()
+
+    async def _read(self, stream: asyncio.StreamReader) -> None:
+        while not stream.at_eof():
+            try:
+                line = await stream.readuntil(b"\n")
+            except asyncio.IncompleteReadError as rest:
+                line = rest.partial
+            except asyncio.LimitOverrunError as long:
+                line = await stream.read(long.consumed or LINE)
+            self.lines += 1
+            if line.strip() and self.lines <= LINES:
+                said = cleaned(self.server.masked(line.decode(errors="replace")), LINE)
+                self.report("server.said", server=self.server.name, text=said)
