@@ -16,7 +16,7 @@ from tools.catalog import TOOLS
 if TYPE_CHECKING:
     from bot.tracing.sending import Sending
 
-MISSING = "sending traces needs OpenTelemetry: install the extra (pip install '.[ops]'), or set TRACES=off"
+MISSING = "sending traces needs OpenTelemetry: install the extra (.venv/bin/pip install '.[ops]'), or set TRACES=off"
 GATES = {tool.name: tool.gate for tool in TOOLS}
 
 
