@@ -30,6 +30,7 @@ from bot.door import Door
 from bot.ends import Ends
 from bot.engine import engine_of
 from bot.errors import CountersignError
+from bot.folding import Folding
 from bot.gate import Gates
 from bot.home import Homes
 from bot.intake import LaneIntake, OpenCards
@@ -45,6 +46,7 @@ from bot.react.model import Model
 from bot.react.policies import policies
 from bot.react.probe import styles_of
 from bot.react.style import Style
+from bot.react.summary import Summarizer
 from bot.settings import Settings
 from bot.show import Steps
 from bot.store.approvals import Approvals
@@ -242,6 +244,7 @@ def _dispatch(
         gates.ends,
         Pictures(chat, directory, gates.desk, gates.tools, stores.journal, tuning.today),
         outbox,
+        Folding(Summarizer(model, directory.everyone), stores.runs, stores.history, directory, stores.journal),
         chat,
         directory,
         stores.journal,

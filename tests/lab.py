@@ -19,6 +19,7 @@ from bot.dispatch import Dispatch
 from bot.ends import Ends
 from bot.errors import ChatFailed
 from bot.events import Button, Card, Click, Message, Place, Post, Ref
+from bot.folding import Folding
 from bot.gate import Gates
 from bot.intake import OpenCards
 from bot.openings import Openings
@@ -27,6 +28,7 @@ from bot.pictures import Pictures
 from bot.react.advice import Adviser
 from bot.react.loop import Loop
 from bot.react.model import Scripted, ScriptedModel
+from bot.react.summary import Summarizer
 from bot.records import Approval, Pressed, Wrote
 from bot.show import Display, Steps
 from bot.store.approvals import Approvals
@@ -201,16 +203,18 @@ class Lab:
         advice: Sequence[Scripted] | None = None,
         handbook: Path | None = None,
         house: str = "",
+        notes: Iterable[Scripted] = (),
+        history_tokens: int = 8_000,
     ) -> None:
         """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
-        what the company adds to the rules."""
+        what the company adds to the rules; `notes`: how it puts older turns in short."""
         self.keys, self.redis, self.edges = Keys(partitions=2), redis, Edges()
         self.wall, self.staff, self.mailer = Wall(self.edges), Staff(list(PEOPLE)), MemoryMailer()
         self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
         self.lanes.edge = self.edges
         self.ahead, self.days = timedelta(), timedelta()
         self.runs, self.approvals = Runs(redis, self.keys), Approvals(redis, self.keys)
-        self.history, self.journal = History(redis, self.keys), Journal(redis, self.keys)
+        self.history, self.journal = History(redis, self.keys, history_tokens), Journal(redis, self.keys)
         self.store = MemoryStore()
         self.engine = EmbeddedEngine(self.store, shipped(), self.staff)
         cards = OpenCards(self.lanes, self.approvals, self.now)
@@ -234,10 +238,14 @@ class Lab:
             self.wall, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
         )
         self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, self.today)
+        self.notes = ScriptedModel(list(notes))
+        self.folding = Folding(
+            Summarizer(self.notes, self.staff.everyone), self.runs, self.history, self.staff, self.journal, pause_ms=0
+        )
         anew = Anew(self.wall, self.staff, self.runs, self.history, self.journal)
         self.dispatch = Dispatch(
-            self.turns, anew, self.gates, self.ends, self.pictures, self.outbox, self.wall, self.staff, self.journal,
-            lambda: datetime.now(UTC), advising=advising if advice is not None else None,
+            self.turns, anew, self.gates, self.ends, self.pictures, self.outbox, self.folding, self.wall, self.staff,
+            self.journal, lambda: datetime.now(UTC), advising=advising if advice is not None else None,
         )  # fmt: skip
 
     def now(self) -> datetime:

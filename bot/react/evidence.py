@@ -145,6 +145,12 @@ def said(source: str, today: date, people: Sequence[Spellings] = ()) -> set[str]
     return known
 
 
+def relative(text: str) -> list[str]:
+    """Days told by their distance (*tomorrow*, 下周一): what is read another day must not have them."""
+    found = _NEAR.finditer(_plain(text))
+    return [one[0].strip() for one in found if one["day"] or one["zh"] or one["en"]]
+
+
 def clauses(text: str) -> list[str]:
     """The parts of a text that each say one thing, their closing marks included."""
     return _CLAUSE.split(_plain(text))

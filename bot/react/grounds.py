@@ -12,8 +12,9 @@ from typing import Any
 
 from bot.errors import ChatFailed
 from bot.react import evidence
-from bot.react.deeds import overclaims
+from bot.react.deeds import overclaims, told_as_fact
 from bot.react.evidence import Checked, Spellings
+from bot.react.prompt import SUMMARY
 from bot.trace import CallStatus, Trace
 from tools.spec import Person
 
@@ -27,6 +28,13 @@ async def nobody() -> Sequence[Person]:
     return ()
 
 
+async def names(people: Callable[[], Awaitable[Sequence[Person]]]) -> list[Spellings]:
+    """Those of the directory. None while the platform is away: nothing is held up for it."""
+    with suppress(ChatFailed):
+        return [tuple(name for name in (one.name, *one.names) if name) for one in await people()]
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class Grounds:
     facts: Sequence[str] = ()
@@ -38,13 +46,7 @@ class Grounds:
 
     async def check(self, answer: str, trace: Trace, today: date) -> Checked:
         """What of the answer rests on nothing. `today`: the caller's."""
-        return evidence.check(answer, self._sources(trace), today, await self._names())
-
-    async def _names(self) -> list[Spellings]:
-        """None while the platform is away: an answer is not held up for it."""
-        with suppress(ChatFailed):
-            return [tuple(name for name in (one.name, *one.names) if name) for one in await self.people()]
-        return []
+        return evidence.check(answer, self._sources(trace), today, await names(self.people))
 
     def overclaims(self, answer: str, trace: Trace) -> bool:
         """True when the answer says that something was done which no result speaks of."""
@@ -61,11 +63,20 @@ class Grounds:
         yield from (_flat(call.args) for call in trace.calls if call.approval)
 
     def _results(self, trace: Trace) -> Iterator[str]:
-        """Observations, and the receipts that stand last in remembered answers."""
+        """Observations, the receipts that stand last in remembered answers, and what the summary tells as a fact: that
+        was held against such receipts."""
         yield from _told(trace.messages[1:])
         for message in map(json.loads, self.history):
+            content = _content(message)
             if message.get("role") == "assistant":
-                yield _content(message).rpartition("\n[")[2]
+                yield receipt(content)
+            elif content.startswith(SUMMARY):
+                yield from told_as_fact(content)
+
+
+def receipt(answer: str) -> str:
+    """What code has written under a remembered answer."""
+    return answer.rpartition("\n[")[2]
 
 
 def shown(unsupported: Sequence[str]) -> list[str]:

@@ -103,7 +103,7 @@ class Push(Write):
 @dataclass(frozen=True, slots=True)
 class Remember(Write):
     """Values `"tokens|text"` at the right end of a list, trimmed from the left to `max_tokens`. They are stored as
-    `"tokens:sum|text"`. The newest value always stays."""
+    `"tokens:sum|text"`. The newest value always stays, and so does a summary (`bot.store.history`)."""
 
     key: str
     values: Sequence[str]
@@ -115,6 +115,22 @@ class Remember(Write):
 
     def op(self) -> Op:
         return ("remember", self.key, _number(self.ttl_ms), str(self.max_tokens), *self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Replace(Write):
+    """Values `after` in the place of the oldest ones of a list, if these are still `before` and newer ones follow.
+    Otherwise it refuses with `changed`, and nothing behind it is written."""
+
+    key: str
+    before: Sequence[str]
+    after: Sequence[str]
+
+    def home(self, keys: Keys) -> int:
+        return keys.home(self.key)
+
+    def op(self) -> Op:
+        return ("replace", self.key, str(len(self.before)), *self.before, *self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +186,14 @@ class Put(Write):
     lane: str
     id: str
     body: str
+    idle: bool = False
+    """Only to a lane that has nothing to do."""
 
     def home(self, keys: Keys) -> int:
         return keys.partition(self.lane)
 
     def op(self) -> Op:
-        return ("put", self.lane, self.id, self.body)
+        return ("put", self.lane, self.id, self.body, *(["idle"] if self.idle else []))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,26 +23,44 @@ function write.push(key, ttl, ...)
   keep(key, ttl)
 end
 
+-- Tokens of a value that is remembered, and the sum up to it.
+local function counted(raw)
+  local tokens, sum = string.match(raw, '^(%d+):(%d+)|')
+  return tonumber(tokens), tonumber(sum)
+end
+
 -- Values are `tokens|text`; they are kept as `tokens:sum|text`, where the sum runs over everything ever pushed: first
--- and last value tell what the list holds, and no key beside it has to.
+-- and last value tell what the list holds, and no key beside it has to. A summary (`tokens:sum|=…`, where the sum is
+-- that of the last turn it stands for) is the first one if there is any: it counts, and it stays.
 function write.remember(key, ttl, most, ...)
-  local function of(raw)
-    local tokens, sum = string.match(raw, '^(%d+):(%d+)|')
-    return tonumber(tokens), tonumber(sum)
-  end
-  local last = redis.call('LINDEX', key, -1)
-  local sum = last and select(2, of(last)) or 0
+  local last, first = redis.call('LINDEX', key, -1), redis.call('LINDEX', key, 0)
+  local sum = last and select(2, counted(last)) or 0
+  local summary = first and string.match(first, '^%d+:%d+|=') and redis.call('LPOP', key)
+  local room = tonumber(most) - (summary and counted(summary) or 0)
   for _, value in ipairs({...}) do
     local tokens, start = string.match(value, '^(%d+)|()')
     sum = sum + tonumber(tokens)
     redis.call('RPUSH', key, tokens .. ':' .. whole(sum) .. '|' .. string.sub(value, start))
   end
   while redis.call('LLEN', key) > 1 do
-    local tokens, upto = of(redis.call('LINDEX', key, 0))
-    if sum - upto + tokens <= tonumber(most) then break end
+    local tokens, upto = counted(redis.call('LINDEX', key, 0))
+    if sum - upto + tokens <= room then break end
     redis.call('LPOP', key)
   end
+  if summary then redis.call('LPUSH', key, summary) end
   keep(key, ttl)
+end
+
+-- The first `count` values of a list become the others, if they are still these and newer ones follow. Otherwise
+-- nothing is written: `changed`.
+function write.replace(key, count, ...)
+  local values, length = {...}, tonumber(count)
+  if redis.call('LLEN', key) <= length then return 'changed' end
+  for i, value in ipairs(redis.call('LRANGE', key, 0, length - 1)) do
+    if value ~= values[i] then return 'changed' end
+  end
+  redis.call('LTRIM', key, length, -1)
+  for i = #values, length + 1, -1 do redis.call('LPUSH', key, values[i]) end
 end
 
 function write.member(key, ttl, member, score)
@@ -61,7 +79,9 @@ function write.entry(key, max_age, ...)
 end
 
 -- Without the cap: what we tell ourselves is never turned away.
-function write.put(lane, id, body)
+-- `idle`: not to a lane that has something to do already.
+function write.put(lane, id, body, idle)
+  if idle and redis.call('EXISTS', inbox(lane)) == 1 then return end
   if redis.call('SET', base .. 'dd:' .. id, '1', 'NX', 'PX', '86400000') and enqueue(lane, id, body) then ring() end
 end
 
