@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cache
-from zoneinfo import ZoneInfo
 
 from bot.events import Message
 from bot.home import summary
@@ -120,7 +119,7 @@ class Commands:
         known = await self.history.load(message.place.conversation)
         lines = [_said(entry, language) for entry in known.entries[-HISTORY_SHOWN:]]
         told = _listing("history", lines, language)
-        zone = ZoneInfo(caller.person.timezone)
+        zone = caller.person.zone
         return Said("history", "\n".join([*_noted(known, zone, language), told]))
 
     async def _settings(self, message: Message, caller: Caller) -> Said:

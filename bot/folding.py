@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from bot.events import Directory
 from bot.react import prompt
@@ -90,7 +89,7 @@ class Folding:
 
     async def _zone(self, person: str) -> tzinfo:
         known = await self.directory.get(person)
-        return ZoneInfo(known.timezone) if known is not None else UTC
+        return known.zone if known is not None else UTC
 
     def _noted(self, fold: Fold, kind: str, draft: Draft, **more: Any) -> Write:
         place = fold.place
