@@ -215,7 +215,7 @@ class History:
 
     def fold(self, conversation: str, part: Part, summary: Summary) -> Replace:
         """The write that puts a summary in the place of what it stands for. It refuses if that is not as it was: it has
-        been forgotten, dropped, or folded by somebody else."""
+        been forgotten, or folded by somebody else, or there was no room for any of it."""
         at = _upto(part.before[-1]) - sum(map(_tokens, part.kept))
         after = [_folded(summary, at)]
         for value in part.kept:  # they come behind what is folded now, and so does their count

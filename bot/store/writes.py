@@ -119,8 +119,9 @@ class Remember(Write):
 
 @dataclass(frozen=True, slots=True)
 class Replace(Write):
-    """Values `after` in the place of the oldest ones of a list, if these are still `before` and newer ones follow.
-    Otherwise it refuses with `changed`, and nothing behind it is written."""
+    """Values `after` in the place of the oldest ones of a remembering list, if these are still `before` and newer ones
+    follow; the oldest of them may have been dropped for want of room. Otherwise it refuses with `changed`, and nothing
+    behind it is written."""
 
     key: str
     before: Sequence[str]

@@ -51,16 +51,21 @@ function write.remember(key, ttl, most, ...)
   keep(key, ttl)
 end
 
--- The first `count` values of a list become the others, if they are still these and newer ones follow. Otherwise
--- nothing is written: `changed`.
+-- The first `count` values of a list become the others, if they are still there and newer ones follow. Some of them may
+-- have been dropped for want of room, from the left, behind a summary. Otherwise nothing is written: `changed`.
 function write.replace(key, count, ...)
-  local values, length = {...}, tonumber(count)
-  if redis.call('LLEN', key) <= length then return 'changed' end
-  for i, value in ipairs(redis.call('LRANGE', key, 0, length - 1)) do
-    if value ~= values[i] then return 'changed' end
+  local values, last, dropped = {...}, tonumber(count), 0
+  local there = redis.call('LRANGE', key, 0, last - 1)
+  for i, value in ipairs(there) do
+    if value == values[last] then dropped = last - i end
   end
-  redis.call('LTRIM', key, length, -1)
-  for i = #values, length + 1, -1 do redis.call('LPUSH', key, values[i]) end
+  for i = 1, last - dropped do
+    local same = there[i] == values[i + dropped] or (i == 1 and there[1] == values[1])
+    if not same then return 'changed' end
+  end
+  if redis.call('LLEN', key) <= last - dropped then return 'changed' end
+  redis.call('LTRIM', key, last - dropped, -1)
+  for i = #values, last + 1, -1 do redis.call('LPUSH', key, values[i]) end
 end
 
 function write.member(key, ttl, member, score)
