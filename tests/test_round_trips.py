@@ -54,9 +54,9 @@ async def said(lab: Lab, text: str, id: str) -> None:
     await handled(lab, DM.conversation, id, Wrote(message=message).model_dump_json())
 
 
-async def warm(redis: Redis, *script: Reply) -> Lab:
+async def warm(redis: Redis, *script: Reply, history_tokens: int = 8_000) -> Lab:
     """An installation whose scripts the server knows, and whose platform has a rate."""
-    lab = Lab(redis, [DONE, *script])
+    lab = Lab(redis, [DONE, *script], history_tokens=history_tokens)
     lab.lanes.lease_ms = 60_000  # as in life: nobody has to ask whether a lane is still theirs
     lab.wall.slot = lambda place: Slot(f"rate:{place.channel}", 1, 100)  # type: ignore[method-assign]
     await said(lab, "hello", "Ev0")
@@ -72,6 +72,14 @@ async def test_a_plain_message_takes_four(redis: Redis, monkeypatch: pytest.Monk
     with counted(monkeypatch) as asked:
         await said(lab, "你好", "Ev1")
     assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA"], "accept, recall, the last word, commit"
+
+
+async def test_a_turn_that_has_older_ones_folded_takes_no_more(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = await warm(redis, DONE, history_tokens=100)
+    with counted(monkeypatch) as asked:
+        await said(lab, "你好" * 20, "Ev1")
+    assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA"]
+    assert [key async for key in redis.scan_iter("*:in:F*")], "and the fold waits in its lane"
 
 
 @pytest.mark.parametrize("steps", [1, 3])

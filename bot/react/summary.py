@@ -138,12 +138,13 @@ class Summarizer:
         if first is None:
             draft.why = "unusable"
             return
-        check = Check(old, await names(self.people))
-        lines, wrong = first, check.wrong(first, tokens)
-        if wrong:
+        people = await names(self.people)
+        lines, doubted = first, await asyncio.to_thread(doubts, first, old, people)
+        if wrong := _wrong(first, doubted, tokens):
             again = [_json("assistant", json.dumps({"lines": first}, ensure_ascii=False)), _json("user", wrong)]
-            lines = await self._asked(draft, [*asked, *again]) or first
-        kept = fitting([line for line in lines if not check.doubts(line)], tokens)
+            if better := await self._asked(draft, [*asked, *again]):
+                lines, doubted = better, await asyncio.to_thread(doubts, better, old, people)
+        kept = fitting([line for line, wrong in zip(lines, doubted, strict=True) if not wrong], tokens)
         draft.lines, draft.dropped = tuple(kept), len(lines) - len(kept)
         draft.why = "" if kept else "unsupported"
 
@@ -154,28 +155,28 @@ class Summarizer:
         return read(reply)
 
 
-class Check:
-    """Lines, held against what they stand for."""
+def doubts(lines: Sequence[str], old: Old, people: Sequence[Spellings]) -> list[list[str]]:
+    """What of each line nothing supports. A long conversation has much to look through, so this is no work for the
+    thread that everybody waits for."""
+    today = max(old.at(entry) for entry in old.entries).date()
+    meant = {value for line in lines for one in evidence.claimed(line, today, people) for value in one.means}
+    concerned = [spellings for spellings in people if evidence.who(spellings) in meant]
+    known, records = old.known(concerned), list(old.records())
 
-    def __init__(self, old: Old, people: Sequence[Spellings]) -> None:
-        self._people = people
-        self._known = old.known(people)
-        self._records = list(old.records())
-        self._today = max(old.at(entry) for entry in old.entries).date()
+    def missing(line: str) -> list[str]:
+        claims = evidence.claimed(line, today, concerned)
+        unsaid = [one.said for one in claims if known.isdisjoint(one.means)]
+        undone = [line] if overclaims(line, (), lambda: records) else []
+        return [*unsaid, *evidence.relative(line), *undone]
 
-    def doubts(self, line: str) -> list[str]:
-        """What of a line nothing supports."""
-        claims = evidence.claimed(line, self._today, self._people)
-        missing = [one.said for one in claims if self._known.isdisjoint(one.means)]
-        undone = [line] if overclaims(line, (), lambda: self._records) else []
-        return [*missing, *evidence.relative(line), *undone]
+    return [missing(line) for line in lines]
 
-    def wrong(self, lines: Sequence[str], tokens: int) -> str:
-        """What the model is told of its lines, if anything."""
-        doubts = [doubt for line in lines for doubt in self.doubts(line)]
-        if doubts:
-            return WRONG + "; ".join(shown(doubts))
-        return LONG if len(fitting(lines, tokens)) < len(lines) else ""
+
+def _wrong(lines: Sequence[str], doubted: Sequence[Sequence[str]], tokens: int) -> str:
+    """What the model is told of its lines, if anything."""
+    if told := [doubt for line in doubted for doubt in line]:
+        return WRONG + "; ".join(shown(told))
+    return LONG if len(fitting(lines, tokens)) < len(lines) else ""
 
 
 def fitting(lines: Sequence[str], tokens: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Notes on older turns, as a program without understanding can take them: how every message begins, and what was done."""
+"""Notes on older turns, as rules can take them: how every message begins, and what is on record."""
 
 from __future__ import annotations
 
