@@ -72,6 +72,7 @@ DOES_NOT = {
     "an amount": "预算 15000 元",
     "a day": "从 2026-12-24 起请假",
     "a person": "审批人赵六",
+    "a person in wide letters": "approver Ｚｈａｏ  Ｌｉｕ",
     "a deed that only somebody claims": "L-0099 已批准",
     "the same in English": "L-0099 was approved by Wang Wu",
     "a mail that was not sent": "已发送邮件给李四",
