@@ -120,9 +120,10 @@ def check(answer: str, sources: Iterable[str], today: date, people: Sequence[Spe
     return Checked(len(claims), missing)
 
 
-def claimed(answer: str, today: date, people: Sequence[Spellings] = ()) -> Iterator[Claim]:
-    """What an answer claims, each thing once."""
-    text, seen = _EXAMPLES.sub(";", _plain(answer)), set[frozenset[str]]()
+def claimed(answer: str, today: date, people: Sequence[Spellings] = (), *, whole: bool = False) -> Iterator[Claim]:
+    """What an answer claims, each thing once. `whole`: what it puts as an example, too."""
+    text, seen = _plain(answer), set[frozenset[str]]()
+    text = text if whole else _EXAMPLES.sub(";", text)
     rest, exact = _cut(text)
     dated = (*_days(rest, today), *_near(text, today))
     for one in (*exact, *dated, *_amounts(_DAY.sub(" ", rest)), *_people(text, people)):

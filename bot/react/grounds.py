@@ -28,11 +28,9 @@ async def nobody() -> Sequence[Person]:
     return ()
 
 
-async def names(people: Callable[[], Awaitable[Sequence[Person]]]) -> list[Spellings]:
-    """Those of the directory. None while the platform is away: nothing is held up for it."""
-    with suppress(ChatFailed):
-        return [tuple(name for name in (one.name, *one.names) if name) for one in await people()]
-    return []
+def spellings(people: Sequence[Person]) -> list[Spellings]:
+    """The names of people."""
+    return [tuple(name for name in (one.name, *one.names) if name) for one in people]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,13 @@ class Grounds:
 
     async def check(self, answer: str, trace: Trace, today: date) -> Checked:
         """What of the answer rests on nothing. `today`: the caller's."""
-        return evidence.check(answer, self._sources(trace), today, await names(self.people))
+        return evidence.check(answer, self._sources(trace), today, await self._names())
+
+    async def _names(self) -> list[Spellings]:
+        """None while the platform is away: an answer is not held up for it."""
+        with suppress(ChatFailed):
+            return spellings(await self.people())
+        return []
 
     def overclaims(self, answer: str, trace: Trace) -> bool:
         """True when the answer says that something was done which no result speaks of."""

@@ -17,11 +17,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
-from bot.errors import ModelDown, ModelRefused
+from bot.errors import ChatFailed, ModelDown, ModelRefused
 from bot.react import evidence, prompt
 from bot.react.deeds import overclaims, told_as_fact
 from bot.react.evidence import Spellings
-from bot.react.grounds import UNVERIFIED, names, nobody, receipt, shown
+from bot.react.grounds import UNVERIFIED, nobody, receipt, shown, spellings
 from bot.react.model import Model, Reply
 from bot.react.styles.whole import unthought
 from bot.store.history import Entry, estimate
@@ -29,6 +29,8 @@ from tools.spec import Person
 
 LINE = 300
 """Characters of a line, at most."""
+COUNTS = frozenset(f"#{n}" for n in range(13))
+"""Small numbers, which count something and need not stand anywhere."""
 RULES = """\
 You keep the notes of a conversation between people and Countersign, an assistant for leave, expenses, tasks and mail.
 The turns below are about to be removed: your notes are all that will be remembered of them. What the notes so far say
@@ -125,20 +127,20 @@ class Summarizer:
         try:
             async with asyncio.timeout(self.timeout_s):
                 await self._draft(draft, old, tokens)
-        except (ModelDown, TimeoutError):
+        except (ModelDown, ChatFailed, TimeoutError):
             draft.why = "away"
         except ModelRefused:
             draft.why = "refused"
         return draft
 
     async def _draft(self, draft: Draft, old: Old, tokens: int) -> None:
+        people = spellings(await self.people())
         rules = RULES.format(words=tokens * 2 // 3)
         asked = [_json("system", rules), _json("user", old.quoted())]
         first = await self._asked(draft, asked)
         if first is None:
             draft.why = "unusable"
             return
-        people = await names(self.people)
         lines, doubted = first, await asyncio.to_thread(doubts, first, old, people)
         if wrong := _wrong(first, doubted, tokens):
             again = [_json("assistant", json.dumps({"lines": first}, ensure_ascii=False)), _json("user", wrong)]
@@ -156,20 +158,22 @@ class Summarizer:
 
 
 def doubts(lines: Sequence[str], old: Old, people: Sequence[Spellings]) -> list[list[str]]:
-    """What of each line nothing supports. A long conversation has much to look through, so this is no work for the
-    thread that everybody waits for."""
+    """What of each line nothing supports, whether it is claimed or only mentioned: later it would support a claim. A
+    long conversation has much to look through, so this is no work for the thread that everybody waits for."""
     today = max(old.at(entry) for entry in old.entries).date()
-    meant = {value for line in lines for one in evidence.claimed(line, today, people) for value in one.means}
-    concerned = [spellings for spellings in people if evidence.who(spellings) in meant]
-    known, records = old.known(concerned), list(old.records())
+    mentioned = [evidence.said(line, today, people) for line in lines]
+    meant = {value for values in mentioned for value in values}
+    known = COUNTS | old.known([one for one in people if evidence.who(one) in meant])
+    records = list(old.records())
 
-    def missing(line: str) -> list[str]:
-        claims = evidence.claimed(line, today, concerned)
+    def missing(line: str, values: set[str]) -> list[str]:
+        claims = evidence.claimed(line, today, people, whole=True)
         unsaid = [one.said for one in claims if known.isdisjoint(one.means)]
+        loose = [value[1:].partition("/")[0] for value in sorted(values - known) if value.startswith(("#", "@"))]
         undone = [line] if overclaims(line, (), lambda: records) else []
-        return [*unsaid, *evidence.relative(line), *undone]
+        return list(dict.fromkeys([*unsaid, *loose, *evidence.relative(line), *undone]))
 
-    return [missing(line) for line in lines]
+    return [missing(line, values) for line, values in zip(lines, mentioned, strict=True)]
 
 
 def _wrong(lines: Sequence[str], doubted: Sequence[Sequence[str]], tokens: int) -> str:

@@ -221,7 +221,7 @@ class History:
         for value in part.kept:  # they come behind what is folded now, and so does their count
             at += _tokens(value)
             after.append(f"{_tokens(value)}:{at}|{value.partition('|')[2]}")
-        return Replace(self._key(conversation), part.before, after)
+        return Replace(self._key(conversation), part.before, after, self.max_tokens)
 
     async def load(self, conversation: str) -> Remembered:
         """Raises StoreDown."""

@@ -119,19 +119,20 @@ class Remember(Write):
 
 @dataclass(frozen=True, slots=True)
 class Replace(Write):
-    """Values `after` in the place of the oldest ones of a remembering list, if these are still `before` and newer ones
-    follow; the oldest of them may have been dropped for want of room. Otherwise it refuses with `changed`, and nothing
-    behind it is written."""
+    """Values `after`, a summary first, in the place of the oldest ones of a list that `Remember` has written, if these
+    are still `before` and newer ones follow; the oldest of them may have been dropped for want of room. Otherwise it
+    refuses with `changed`, and nothing behind it is written."""
 
     key: str
     before: Sequence[str]
     after: Sequence[str]
+    max_tokens: int
 
     def home(self, keys: Keys) -> int:
         return keys.home(self.key)
 
     def op(self) -> Op:
-        return ("replace", self.key, str(len(self.before)), *self.before, *self.after)
+        return ("replace", self.key, str(self.max_tokens), str(len(self.before)), *self.before, *self.after)
 
 
 @dataclass(frozen=True, slots=True)

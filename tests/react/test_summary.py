@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from bot.errors import ModelDown
+from bot.errors import ChatDown, ModelDown
 from bot.react import prompt
 from bot.react.grounds import UNVERIFIED, Grounds
 from bot.react.model import Messages, Reply, ScriptedModel
@@ -77,6 +77,8 @@ DOES_NOT = {
     "the same in English": "L-0099 was approved by Wang Wu",
     "a mail that was not sent": "已发送邮件给李四",
     "what was marked when it was answered": "L-0077 是他的单号",
+    "an example that would be one later": "例如 L-0500 这样的单号",
+    "a bare number that would be an amount later": "预算大约 77000",
     "tomorrow": "明天请一天年假",
     "next week": "next Monday is a day off",
 }
@@ -184,7 +186,7 @@ def test_the_newest_lines_are_kept_as_far_as_they_fit() -> None:
 
 
 async def test_what_is_too_long_is_asked_for_again_and_then_cut_at_a_line() -> None:
-    long = [f"问过第{n}项规定" for n in range(99)]
+    long = [f"问过规定 {chr(97 + n % 26)}" for n in range(99)]
     draft = await drafted(lines(*long), lines("问过规定"), tokens=100)
     assert draft.lines == ("问过规定",)
     draft = await drafted(lines(*long), lines(*long), tokens=100)
@@ -199,6 +201,15 @@ async def test_thinking_and_fences_around_it_are_passed_over() -> None:
 async def test_a_second_answer_of_no_use_leaves_what_holds_of_the_first() -> None:
     draft = await drafted(lines(HOLDS[0], "L-0013 已提交"), Reply("I will not."))
     assert draft.lines == (HOLDS[0],)
+
+
+async def test_without_the_directory_no_name_can_be_checked_and_nothing_is_kept() -> None:
+    async def away() -> tuple[Person, ...]:
+        raise ChatDown("unreachable")
+
+    model = ScriptedModel([lines("审批人赵六")])
+    draft = await Summarizer(model, away).draft(Old(TURNS, UTC), 600)
+    assert (draft.lines, draft.why, model.asked) == ((), "away", []), "and no tokens are spent on it"
 
 
 async def test_the_model_has_so_much_time_and_no_more() -> None:
