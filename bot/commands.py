@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import cache
 
 from bot.events import Message
 from bot.home import summary
 from bot.logs import redact
-from bot.store.history import Entry, History
+from bot.store.history import Entry, History, Remembered
 from bot.store.writes import Write
 from bot.texts import LANGUAGES, say, sentences
 from tools.deciding import AGREED
@@ -116,9 +116,11 @@ class Commands:
 
     async def _history(self, message: Message, caller: Caller) -> Said:
         language = caller.person.language
-        entries = (await self.history.load(message.place.conversation)).entries[-HISTORY_SHOWN:]
-        lines = [_said(entry, language) for entry in entries]
-        return Said("history", _listing("history", lines, language))
+        known = await self.history.load(message.place.conversation)
+        lines = [_said(entry, language) for entry in known.entries[-HISTORY_SHOWN:]]
+        told = _listing("history", lines, language)
+        zone = caller.person.zone
+        return Said("history", "\n".join([*_noted(known, zone, language), told]))
 
     async def _settings(self, message: Message, caller: Caller) -> Said:
         lines = [f"`{name}` = {redact(value) or '—'}" for name, value in self.settings().items()]
@@ -164,6 +166,17 @@ def _said(entry: Entry, language: str) -> str:
     """An entry as people know it: their own words, and a card instead of a note to the model."""
     by = "bot" if entry.answers else "person"
     return say(f"command.said_by_{by}", language, text=_short(entry.text) or say("command.waits", language))
+
+
+def _noted(known: Remembered, zone: tzinfo, language: str) -> list[str]:
+    """The summary of what was before, with what it stands for; and what it does not."""
+    summary = known.summary
+    if summary is None:
+        return []
+    since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (summary.since_ms, summary.until_ms))
+    range_ = {"since": f"{since:%Y-%m-%d %H:%M}", "until": f"{until:%Y-%m-%d %H:%M}", "turns": summary.turns}
+    missed = [say("command.summary_missed", language)] if summary.missed or known.gap else []
+    return [say("command.summary", language, **range_), *(f"- {line}" for line in summary.lines), *missed, ""]
 
 
 def _short(text: str) -> str:

@@ -14,6 +14,7 @@ from bot.anew import Anew
 from bot.ends import Ends
 from bot.errors import ChatDown, ChatFailed
 from bot.events import Channel, Click, Directory, Post
+from bot.folding import Folding
 from bot.gate import Gates
 from bot.outbox import Outbox
 from bot.pictures import Pictures
@@ -28,6 +29,7 @@ from bot.records import (
     Close,
     Draw,
     Expire,
+    Fold,
     News,
     Notice,
     OfCard,
@@ -67,6 +69,7 @@ class Dispatch:
     ends: Ends
     pictures: Pictures
     outbox: Outbox
+    folding: Folding
     chat: Channel
     directory: Directory
     journal: Journal
@@ -125,6 +128,8 @@ class Dispatch:
                 return []
             case Draw() as draw:
                 return await self.pictures.draw(lease, draw)
+            case Fold() as fold:
+                return await self.folding.fold(lease, fold)
             case CaughtUp() as caught_up:
                 return await self._caught_up(lease, caught_up)
             case card:

@@ -33,6 +33,7 @@ from bot.door import Door
 from bot.ends import Ends
 from bot.engine import engine_of
 from bot.errors import CountersignError
+from bot.folding import Folding
 from bot.gate import Gates
 from bot.home import Homes
 from bot.intake import LaneIntake, OpenCards
@@ -50,6 +51,7 @@ from bot.react.policies import policies
 from bot.react.prices import Prices
 from bot.react.probe import styles_of
 from bot.react.style import Style
+from bot.react.summary import Summarizer
 from bot.records import Run
 from bot.settings import Settings
 from bot.show import Steps
@@ -276,6 +278,15 @@ def _dispatch(
         gates.ends,
         Pictures(chat, directory, gates.desk, gates.tools, stores.journal, tuning.today),
         outbox,
+        Folding(
+            Summarizer(turns.loop.model, directory.everyone),
+            stores.runs,
+            stores.history,
+            directory,
+            stores.journal,
+            turns.spending,
+            turns.loop.prices,
+        ),
         chat,
         directory,
         stores.journal,

@@ -307,10 +307,19 @@ class CaughtUp(Frozen):
     person: str
 
 
+class Fold(Frozen):
+    """A conversation has grown long: its older turns are to be put in short."""
+
+    kind: Literal["fold"] = "fold"
+    place: Place
+    person: str
+    """Person id of whose turn made it so long."""
+
+
 OfCard = Ask | Remind | Expire | Close | Show | Cancel
 """What happens to a card besides being pressed."""
 Work = Annotated[
-    Wrote | Pressed | Resume | OfCard | Notice | News | CaughtUp | Advise | Advised | Draw,
+    Wrote | Pressed | Resume | OfCard | Notice | News | CaughtUp | Advise | Advised | Draw | Fold,
     Field(discriminator="kind"),
 ]
 """Everything that a lane can hold."""

@@ -134,7 +134,7 @@ class Settings(BaseSettings):
     steps: Literal["replies", "plan", "quiet"] = "replies"
     """How steps are shown: a threaded reply each, one live message, or not at all."""
     history_tokens: int = Field(default=8_000, ge=500)
-    """How much of a conversation the model is reminded of (tokens)."""
+    """How much of a conversation the model is reminded of (tokens), the summary of its older turns included."""
     history_days: int = Field(default=30, ge=1)
     """How long a silent conversation is remembered (days)."""
     run_seconds: float = Field(default=180, gt=0)

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from bot import pictures
+from bot import folding, pictures
 from bot.commands import Commands
 from bot.door import Door
 from bot.errors import ChatFailed, ModelDown
@@ -36,7 +36,7 @@ from bot.store.keys import Keys
 from bot.store.lanes import Item, Kept, Later, Lease
 from bot.store.runs import Recalled, Runs
 from bot.store.spending import Spending, Today
-from bot.store.writes import Put, Write
+from bot.store.writes import Put, Remember, Write
 from bot.texts import say
 from tools.names import language_of
 from tools.spec import Caller
@@ -278,9 +278,11 @@ class Turns:
         key = f"{run.id}:final"
         await self.chat.post(run.message.place, _last(run, last), key=key, again=passage.again, wait_ms=wait_ms)
         over = self._over(run, RunStatus.STOPPED if last.stopped else RunStatus.DONE)
+        remembered = self._remembered(run, last.text + _unverified(last))
         return [
             *over,
-            self._remembered(run, last.text + _unverified(last)),
+            remembered,
+            *folding.wanted(self.history, passage.recalled.history, remembered, run),
             self._noted(
                 run.message,
                 "run.stopped" if last.stopped else "run.finished",
@@ -291,10 +293,10 @@ class Turns:
             ),
         ]
 
-    def _remembered(self, run: Run, text: str) -> Write:
+    def _remembered(self, run: Run, text: str) -> Remember:
         """What the conversation keeps of a run that has ended: what was asked, what was said, what was changed."""
-        asked = [] if run.remembered else [_asked(run)]
-        answer = Entry.of("assistant", f"{text}\n[{receipt(run)}]", run=run.id)
+        asked = [] if run.remembered else [self._asked(run)]
+        answer = Entry.of("assistant", f"{text}\n[{receipt(run)}]", run=run.id, at_ms=self._today_ms())
         return self.history.turn(run.message.place.conversation, [*asked, answer])
 
     async def _down(self, passage: Passage) -> None:
@@ -323,8 +325,12 @@ class Turns:
 
     def _awaited(self, run: Run, tool: str) -> Write:
         """What the conversation keeps of a run while its card waits."""
-        waits = Entry.of("assistant", f"[waiting for a button: {tool}]", run=run.id, said="")
-        return self.history.turn(run.message.place.conversation, [_asked(run), waits])
+        waits = Entry.of("assistant", f"[waiting for a button: {tool}]", run=run.id, said="", at_ms=self._today_ms())
+        return self.history.turn(run.message.place.conversation, [self._asked(run), waits])
+
+    def _asked(self, run: Run) -> Entry:
+        """What the person wrote, and how a model reads it."""
+        return Entry(run.trace.messages[0], run.id, run.message.text, self._today_ms())
 
     def _told(self, run: Run, step: Step) -> list[Write]:
         """The journal's line; and the picture, if it is about one, in the same lane: it comes after the answer."""
@@ -351,6 +357,10 @@ class Turns:
     def _now_ms(self) -> int:
         return int(self.now().timestamp() * 1000)
 
+    def _today_ms(self) -> int:
+        """What is remembered is dated by the day that people mean."""
+        return int(self.today().timestamp() * 1000)
+
 
 @dataclass(slots=True)
 class Passage:
@@ -375,11 +385,6 @@ def _lately(recalled: Recalled) -> str:
 def _going(run: Run | None) -> Run | None:
     """A run, if it has not ended."""
     return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
-
-
-def _asked(run: Run) -> Entry:
-    """What the person wrote, and how a model reads it."""
-    return Entry(run.trace.messages[0], run.id, run.message.text)
 
 
 def _last(run: Run, last: Last) -> Post:

@@ -11,6 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.local.embedded import Embedded
+from bot.store import scripts
 from bot.store.connect import connect
 from bot.store.keys import Keys
 from tests.cluster import cluster, server_program
@@ -73,3 +74,15 @@ async def redis_cluster(ring: str) -> AsyncIterator[Redis]:
 def keys() -> Keys:
     """Two partitions: enough to tell them apart, few enough to be quick."""
     return Keys(partitions=2)
+
+
+@pytest.fixture
+def blind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The script that puts a summary in the place of turns does not look whether they are still there."""
+    whole = scripts.part
+    assert whole("writes").count("then return 'changed' end") == 2
+    monkeypatch.setattr(scripts, "part", lambda name: whole(name).replace("then return 'changed' end", "then end"))
+    scripts.source.cache_clear()
+    yield
+    monkeypatch.undo()
+    scripts.source.cache_clear()

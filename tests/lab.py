@@ -21,6 +21,7 @@ from bot.dispatch import Dispatch
 from bot.ends import Ends
 from bot.errors import ChatFailed
 from bot.events import Button, Card, Click, Message, Place, Post, Ref
+from bot.folding import Folding
 from bot.gate import Gates
 from bot.intake import OpenCards
 from bot.openings import Openings
@@ -33,6 +34,7 @@ from bot.react.model import Scripted, ScriptedModel
 from bot.react.prices import Prices
 from bot.react.style import Style
 from bot.react.styles.native import Native
+from bot.react.summary import Summarizer
 from bot.records import Approval, Pressed, Run, Wrote
 from bot.show import Display, Steps
 from bot.store.approvals import Approvals
@@ -213,9 +215,12 @@ class Lab:
         styles: Sequence[Style] = (Native(),),
         more: Mapping[str, Tool] | None = None,
         most: int = 30,
+        notes: Iterable[Scripted] = (),
+        history_tokens: int = 8_000,
     ) -> None:
         """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
-        what the company adds to the rules; `styles`: the first is that of fresh runs; `more`: tools of servers."""
+        what the company adds to the rules; `styles`: the first is that of fresh runs; `more`: tools of servers;
+        `notes`: how it puts older turns in short."""
         more = {} if more is None else more
         known = ChainMap({tool.name: tool for tool in tools}, cast(dict[str, Tool], more))
         self.over: list[Run] = []
@@ -225,7 +230,7 @@ class Lab:
         self.lanes.edge = self.edges
         self.ahead, self.days = timedelta(), timedelta()
         self.runs, self.approvals = Runs(redis, self.keys), Approvals(redis, self.keys)
-        self.history, self.journal = History(redis, self.keys), Journal(redis, self.keys)
+        self.history, self.journal = History(redis, self.keys, history_tokens), Journal(redis, self.keys)
         self.store = MemoryStore()
         self.engine = EmbeddedEngine(self.store, shipped(), self.staff)
         cards = OpenCards(self.lanes, self.approvals, self.now)
@@ -255,10 +260,15 @@ class Lab:
             self.wall, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
         )
         self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, self.today)
+        self.notes = ScriptedModel(list(notes))
+        self.folding = Folding(
+            Summarizer(self.notes, self.staff.everyone), self.runs, self.history, self.staff, self.journal,
+            self.spending, prices or Prices(), pause_ms=0,
+        )  # fmt: skip
         anew = Anew(self.wall, self.staff, self.runs, self.history, self.journal)
         self.dispatch = Dispatch(
-            self.turns, anew, self.gates, self.ends, self.pictures, self.outbox, self.wall, self.staff, self.journal,
-            lambda: datetime.now(UTC), advising=advising if advice is not None else None,
+            self.turns, anew, self.gates, self.ends, self.pictures, self.outbox, self.folding, self.wall, self.staff,
+            self.journal, lambda: datetime.now(UTC), advising=advising if advice is not None else None,
         )  # fmt: skip
 
     def now(self) -> datetime:

@@ -57,9 +57,9 @@ async def said(lab: Lab, text: str, id: str) -> None:
     await handled(lab, DM.conversation, id, Wrote(message=message).model_dump_json())
 
 
-async def warm(redis: Redis, *script: Reply) -> Lab:
+async def warm(redis: Redis, *script: Reply, history_tokens: int = 8_000) -> Lab:
     """An installation whose scripts the server knows, and whose platform has a rate."""
-    lab = Lab(redis, [DONE, *script])
+    lab = Lab(redis, [DONE, *script], history_tokens=history_tokens)
     await prepared(lab)
     return lab
 
@@ -87,6 +87,14 @@ async def test_a_budget_takes_none_of_its_own(redis: Redis, monkeypatch: pytest.
     with counted(monkeypatch) as asked:
         await said(lab, "谁", "Ev1")
     assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA", "EVALSHA"], "a message of one step, as without"
+
+
+async def test_a_turn_that_has_older_ones_folded_takes_no_more(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = await warm(redis, DONE, history_tokens=100)
+    with counted(monkeypatch) as asked:
+        await said(lab, "你好" * 20, "Ev1")
+    assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA"]
+    assert [key async for key in redis.scan_iter("*:in:F*")], "and the fold waits in its lane"
 
 
 @pytest.mark.parametrize("steps", [1, 3])

@@ -49,9 +49,15 @@ DEEDS = (
 def overclaims(answer: str, done: Collection[str], results: Callable[[], Iterable[str]]) -> bool:
     """True when `answer` says that something was done which neither a tool that has had its effect (`done`, by name)
     nor any of the `results` (observations, receipts) speaks of. `results` is asked only if something is claimed."""
-    told = [clause for clause in clauses(answer) if not open_ended(clause)]
+    told = told_as_fact(answer)
     claimed = [deed for deed in DEEDS if any(map(deed.claimed, told)) and deed.tools.isdisjoint(done)]
     if not claimed:
         return False
     sources = list(results())
     return any(not any(map(deed.known, sources)) for deed in claimed)
+
+
+def told_as_fact(text: str) -> list[str]:
+    """The clauses that say of something that it was done."""
+    facts = (clause for clause in clauses(text) if not open_ended(clause))
+    return [clause for clause in facts if any(deed.claimed(clause) for deed in DEEDS)]

@@ -113,16 +113,17 @@ def check(answer: str, sources: Iterable[str], today: date, people: Sequence[Spe
     if not claims:
         return Checked()
     known, meant = set[str](), {value for one in claims for value in one.means}
-    concerned = [names for names in people if _who(names) in meant]
+    concerned = [names for names in people if who(names) in meant]
     for text in sources:
         known |= said(text, today, concerned)
     missing = tuple(one.said for one in claims if known.isdisjoint(one.means))
     return Checked(len(claims), missing)
 
 
-def claimed(answer: str, today: date, people: Sequence[Spellings] = ()) -> Iterator[Claim]:
-    """What an answer claims, each thing once."""
-    text, seen = _EXAMPLES.sub(";", _plain(answer)), set[frozenset[str]]()
+def claimed(answer: str, today: date, people: Sequence[Spellings] = (), *, whole: bool = False) -> Iterator[Claim]:
+    """What an answer claims, each thing once. `whole`: what it puts as an example, too."""
+    text, seen = _plain(answer), set[frozenset[str]]()
+    text = text if whole else _EXAMPLES.sub(";", text)
     rest, exact = _cut(text)
     dated = (*_days(rest, today), *_near(text, today))
     for one in (*exact, *dated, *_amounts(_DAY.sub(" ", rest)), *_people(text, people)):
@@ -141,8 +142,14 @@ def said(source: str, today: date, people: Sequence[Spellings] = ()) -> set[str]
     known |= {value for found in _NEAR.finditer(text) for value in _meant(found, today)} | {today.isoformat()}
     known |= {_value(found) for pattern in (_NUMBER, _AMOUNT) for found in pattern.finditer(_DAY.sub(" ", rest))}
     whole = _dense(text)
-    known |= {_who(names) for names in people if any(len(name) > 1 and _dense(_plain(name)) in whole for name in names)}
+    known |= {who(names) for names in people if any(len(name) > 1 and _dense(_plain(name)) in whole for name in names)}
     return known
+
+
+def relative(text: str) -> list[str]:
+    """Days told by their distance (*tomorrow*, 下周一): what is read another day must not have them."""
+    found = _NEAR.finditer(_plain(text))
+    return [one[0].strip() for one in found if one["day"] or one["zh"] or one["en"]]
 
 
 def clauses(text: str) -> list[str]:
@@ -268,7 +275,7 @@ def _people(text: str, people: Sequence[Spellings]) -> Iterator[Claim]:
     flat = " ".join(text.split()).casefold()
     for names in people:
         if name := next((name for name in names if _full(name) and _stands(name.casefold(), flat)), ""):
-            yield Claim(name, frozenset({_who(names)}))
+            yield Claim(name, frozenset({who(names)}))
 
 
 def _full(name: str) -> bool:
@@ -282,5 +289,6 @@ def _stands(name: str, text: str) -> bool:
     return re.search(rf"(?<![a-z]){re.escape(name)}(?![a-z])", text) is not None
 
 
-def _who(names: Spellings) -> str:
+def who(names: Spellings) -> str:
+    """What a claim of a person means."""
     return "@" + "/".join(names)

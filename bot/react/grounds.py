@@ -12,8 +12,9 @@ from typing import Any
 
 from bot.errors import ChatFailed
 from bot.react import evidence
-from bot.react.deeds import overclaims
+from bot.react.deeds import overclaims, told_as_fact
 from bot.react.evidence import Checked, Spellings
+from bot.react.prompt import SUMMARY
 from bot.trace import CallStatus, Trace
 from tools.spec import Person
 
@@ -25,6 +26,11 @@ NAMED, LENGTH = 8, 60
 
 async def nobody() -> Sequence[Person]:
     return ()
+
+
+def spellings(people: Sequence[Person]) -> list[Spellings]:
+    """The names of people."""
+    return [tuple(name for name in (one.name, *one.names) if name) for one in people]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class Grounds:
     async def _names(self) -> list[Spellings]:
         """None while the platform is away: an answer is not held up for it."""
         with suppress(ChatFailed):
-            return [tuple(name for name in (one.name, *one.names) if name) for one in await self.people()]
+            return spellings(await self.people())
         return []
 
     def overclaims(self, answer: str, trace: Trace) -> bool:
@@ -61,11 +67,20 @@ class Grounds:
         yield from (_flat(call.args) for call in trace.calls if call.approval)
 
     def _results(self, trace: Trace) -> Iterator[str]:
-        """Observations, and the receipts that stand last in remembered answers."""
+        """Observations, the receipts that stand last in remembered answers, and what the summary tells as a fact: that
+        was held against such receipts."""
         yield from _told(trace.messages[1:])
         for message in map(json.loads, self.history):
+            content = _content(message)
             if message.get("role") == "assistant":
-                yield _content(message).rpartition("\n[")[2]
+                yield receipt(content)
+            elif content.startswith(SUMMARY):
+                yield from told_as_fact(content)
+
+
+def receipt(answer: str) -> str:
+    """What code has written under a remembered answer."""
+    return answer.rpartition("\n[")[2]
 
 
 def shown(unsupported: Sequence[str]) -> list[str]:

@@ -103,7 +103,7 @@ class Push(Write):
 @dataclass(frozen=True, slots=True)
 class Remember(Write):
     """Values `"tokens|text"` at the right end of a list, trimmed from the left to `max_tokens`. They are stored as
-    `"tokens:sum|text"`. The newest value always stays."""
+    `"tokens:sum|text"`. The newest value always stays, and so does a summary (`bot.store.history`)."""
 
     key: str
     values: Sequence[str]
@@ -115,6 +115,24 @@ class Remember(Write):
 
     def op(self) -> Op:
         return ("remember", self.key, _number(self.ttl_ms), str(self.max_tokens), *self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Replace(Write):
+    """Values `after`, a summary first, in the place of the oldest ones of a list that `Remember` has written, if these
+    are still `before` and newer ones follow; the oldest of them may have been dropped for want of room. Otherwise it
+    refuses with `changed`, and nothing behind it is written."""
+
+    key: str
+    before: Sequence[str]
+    after: Sequence[str]
+    max_tokens: int
+
+    def home(self, keys: Keys) -> int:
+        return keys.home(self.key)
+
+    def op(self) -> Op:
+        return ("replace", self.key, str(self.max_tokens), str(len(self.before)), *self.before, *self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +204,14 @@ class Put(Write):
     lane: str
     id: str
     body: str
+    idle: bool = False
+    """Only to a lane that has nothing to do."""
 
     def home(self, keys: Keys) -> int:
         return keys.partition(self.lane)
 
     def op(self) -> Op:
-        return ("put", self.lane, self.id, self.body)
+        return ("put", self.lane, self.id, self.body, *(["idle"] if self.idle else []))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from bot.store.history import KEPT_MS, Entry, History, estimate
+from bot.store.history import FOLDED, KEPT_MS, REGION, Entry, History, Part, Remembered, Summary, estimate
 from bot.store.keys import Keys
 from bot.store.writes import apply
 
@@ -108,3 +108,129 @@ async def test_the_sum_is_right_and_within_the_limit(turns: list[list[int]], lim
     assert sum(kept) <= limit or len(kept) == 1
     assert not more or sum(given[len(given) - len(kept) - 1 :]) > limit, "not one goes too early"
     await redis.aclose()
+
+
+# Folding
+
+
+def turn(number: int, length: int = 40) -> list[Entry]:
+    texts = (("user", f"u{number}" + "x" * length), ("assistant", f"a{number}"))
+    return [Entry.of(role, text, run=f"R{number}", at_ms=number * 1000) for role, text in texts]
+
+
+async def filled(history: History, *numbers: int, length: int = 40) -> Remembered:
+    home = history.keys.partition(DM)
+    for number in numbers:
+        await apply(history.redis, history.keys, home, [history.turn(DM, turn(number, length))])
+    return await history.load(DM)
+
+
+def noted(part: Part, *lines: str) -> Summary:
+    message = Entry.of("user", "<summary >" + "".join(lines)).message
+    return Summary(message, lines, part.since_ms, part.until_ms, part.turns, part.missed)
+
+
+async def fold(history: History, part: Part, *lines: str) -> str:
+    write = history.fold(DM, part, noted(part, *lines))
+    return await apply(history.redis, history.keys, history.keys.partition(DM), [write])
+
+
+def part_of(known: Remembered, *waiting: str) -> Part:
+    part = known.oldest(waiting)
+    assert part is not None
+    return part
+
+
+async def test_a_summary_stands_in_the_place_of_the_oldest_turns(either: Redis, keys: Keys) -> None:
+    history = History(either, keys)
+    known = await filled(history, *range(6))
+    part = part_of(known)
+    assert [one.run for one in part.entries[::2]] == ["R0", "R1", "R2"] and not part.missed
+    assert await fold(history, part, "one\ttab", "行二") == "ok"
+    after = await history.load(DM)
+    assert after.summary == noted(part, "one\ttab", "行二") and after.summary.turns == 3
+    assert (after.summary.since_ms, after.summary.until_ms) == (0, 2000)
+    assert [one.run for one in after.entries[::2]] == ["R3", "R4", "R5"] and not after.gap
+    assert after.sent(without="R5") == [after.summary.message, *[one.message for one in after.entries[:4]]]
+    assert after.tokens == sum(map(estimate, after.sent(without=""))), "each counts once, the summary too"
+    assert 0 < await either.pttl(keys.key(keys.partition(DM), "h", DM)) <= KEPT_MS
+    assert [key async for key in either.scan_iter("*h:*")] == [keys.key(keys.partition(DM), "h", DM)]
+    await apply(either, keys, keys.partition(DM), history.forget(DM))
+    assert not await history.load(DM)
+
+
+async def test_the_summary_counts_and_stays_while_turns_go(either: Redis, keys: Keys) -> None:
+    history = History(either, keys, max_tokens=300)
+    assert await fold(history, part_of(await filled(history, *range(4))), "x" * 200) == "ok"
+    known = await filled(history, *range(4, 12))
+    assert known.summary is not None and known.summary.turns == 2 and known.gap
+    assert 200 < known.tokens <= 300 and known.entries[-1].run == "R11"
+    assert part_of(known).missed, "and the next one says so"
+
+
+async def test_what_was_dropped_while_it_was_folded_is_in_the_summary_all_the_same(either: Redis, keys: Keys) -> None:
+    history = History(either, keys, max_tokens=300)
+    for start in (0, 20):
+        part = part_of(await filled(history, *range(start, start + 10)))
+        known = await filled(history, start + 10, start + 11)
+        assert known.turns[0] not in part.before[:2], "the oldest had to go"
+        assert await fold(history, part, f"from {start}") == "ok"
+        after = await history.load(DM)
+        assert after.summary == noted(part, f"from {start}") and not after.gap
+        assert after.entries[-1].run == f"R{start + 11}"
+
+
+async def test_it_is_refused_where_these_turns_are_not_there_any_more(either: Redis, keys: Keys) -> None:
+    history, home = History(either, keys, max_tokens=300), keys.partition(DM)
+    part = part_of(await filled(history, *range(6)))
+    assert [await fold(history, part, "a"), await fold(history, part, "b")] == ["ok", "changed"]
+    part = part_of(await filled(history, *range(6, 9)))
+    await filled(history, *range(9, 20))
+    assert await fold(history, part, "c") == "changed", "all of them had to go"
+    part = part_of(await history.load(DM))
+    await apply(either, keys, home, history.forget(DM))
+    assert await fold(history, part, "d") == "changed" and not await history.load(DM)
+    known = await filled(history, 30, 31)
+    assert await fold(history, part, "e") == "changed" and await history.load(DM) == known
+
+
+async def test_turns_that_wait_stay_as_they_are_and_so_does_the_newest(either: Redis, keys: Keys) -> None:
+    history = History(either, keys)
+    known = await filled(history, *range(6))
+    part = part_of(known, "R0", "R2")
+    assert [one.run for one in part.entries[::2]] == ["R1", "R3", "R4"]
+    assert await fold(history, part, "x") == "ok"
+    after = await history.load(DM)
+    assert [one.run for one in after.entries[::2]] == ["R0", "R2", "R5"] and not after.gap
+    assert after.tokens == sum(map(estimate, after.sent(without="")))
+    assert after.oldest({"R0", "R2"}) is None and Remembered(()).oldest(()) is None
+    await filled(history, 6)
+    later = part_of(await history.load(DM))
+    assert later.entries[0].run == "R0" and (later.since_ms, later.turns) == (0, 6), "its turn comes once it has ended"
+
+
+async def test_never_half_a_turn(either: Redis, keys: Keys) -> None:
+    history, home = History(either, keys), keys.partition(DM)
+    asked, answered = turn(0, 400)
+    await apply(either, keys, home, [history.turn(DM, [asked, Entry.of("assistant", "waits", run="R0")])])
+    await filled(history, 1, 2, 3)
+    await apply(either, keys, home, [history.turn(DM, [answered])])
+    known = await filled(history, 4)
+    part = part_of(known)
+    assert {one.run for one in part.entries} == {"R0"} and len(part.entries) == 3 and len(part.kept) == 6
+    assert await fold(history, part, "x") == "ok"
+    after = await history.load(DM)
+    assert [one.run for one in after.entries[::2]] == ["R1", "R2", "R3", "R4"]
+    assert after.tokens == sum(map(estimate, after.sent(without="")))
+
+
+async def test_a_long_history_is_folded_in_parts_that_one_script_can_take(redis: Redis, keys: Keys) -> None:
+    history = History(redis, keys, max_tokens=10_000_000)
+    entries = [one for number in range(50_000) for one in turn(number)]
+    for start in range(0, len(entries), 1_000):
+        await apply(redis, keys, keys.partition(DM), [history.turn(DM, entries[start : start + 1_000])])
+    known = await history.load(DM)
+    part = part_of(known)
+    assert len(known.turns) == 100_000 and len(part.before) <= REGION
+    assert sum(estimate(one.message) for one in part.entries) < FOLDED + 200
+    assert await fold(history, part, "x") == "ok"

@@ -14,7 +14,7 @@ ESCAPED = re.compile(r"<\\(\s*/?\s*message)", re.IGNORECASE)
 TODAY = re.compile(r"Today is (\d{4}-\d\d-\d\d)")
 SPEAKER = re.compile(r"You speak with .*?\bid\W+(?:is )?(?P<id>\w+)\)?, language (?P<language>\w+)")
 OPEN_CARD = re.compile(r"^- (A\w+…?\w*): (\w+)", re.M)
-OF_THE_LOOP = ("[system] ", "<facts ")
+OF_THE_LOOP = ("[system] ", "<facts ", "<summary ")
 """Starts a user message that the program wrote, not the person."""
 CJK = re.compile(r"[\u3400-\u9fff]")
 LATIN_WORD = re.compile(r"[A-Za-z]{2,}")

@@ -23,25 +23,39 @@ function write.push(key, ttl, ...)
   keep(key, ttl)
 end
 
--- Values are `tokens|text`; they are kept as `tokens:sum|text`, where the sum runs over everything ever pushed: first
--- and last value tell what the list holds, and no key beside it has to.
-function write.remember(key, ttl, most, ...)
-  local function of(raw)
-    local tokens, sum = string.match(raw, '^(%d+):(%d+)|')
-    return tonumber(tokens), tonumber(sum)
-  end
+-- Tokens of a value that is remembered, and the sum up to it.
+local function counted(raw)
+  local tokens, sum = string.match(raw, '^(%d+):(%d+)|')
+  return tonumber(tokens), tonumber(sum)
+end
+
+-- Drops the oldest values until the others and the summary, if there is one, cost no more than `most`; the newest one
+-- stays. The summary comes in front.
+local function fit(key, summary, most)
   local last = redis.call('LINDEX', key, -1)
-  local sum = last and select(2, of(last)) or 0
+  local sum = last and select(2, counted(last)) or 0
+  local room = tonumber(most) - (summary and counted(summary) or 0)
+  while redis.call('LLEN', key) > 1 do
+    local tokens, upto = counted(redis.call('LINDEX', key, 0))
+    if sum - upto + tokens <= room then break end
+    redis.call('LPOP', key)
+  end
+  if summary then redis.call('LPUSH', key, summary) end
+end
+
+-- Values are `tokens|text`; they are kept as `tokens:sum|text`, where the sum runs over everything ever pushed: first
+-- and last value tell what the list holds, and no key beside it has to. A summary (`tokens:sum|=…`, where the sum is
+-- that of the last turn it stands for) is the first one if there is any: it counts, and it stays.
+function write.remember(key, ttl, most, ...)
+  local last, first = redis.call('LINDEX', key, -1), redis.call('LINDEX', key, 0)
+  local sum = last and select(2, counted(last)) or 0
+  local summary = first and string.match(first, '^%d+:%d+|=') and redis.call('LPOP', key)
   for _, value in ipairs({...}) do
     local tokens, start = string.match(value, '^(%d+)|()')
     sum = sum + tonumber(tokens)
     redis.call('RPUSH', key, tokens .. ':' .. whole(sum) .. '|' .. string.sub(value, start))
   end
-  while redis.call('LLEN', key) > 1 do
-    local tokens, upto = of(redis.call('LINDEX', key, 0))
-    if sum - upto + tokens <= tonumber(most) then break end
-    redis.call('LPOP', key)
-  end
+  fit(key, summary, most)
   keep(key, ttl)
 end
 
@@ -50,6 +64,25 @@ function write.count(key, ttl, ...)
   local added = {...}
   for i = 1, #added, 2 do redis.pcall('HINCRBY', key, added[i], added[i + 1]) end
   keep(key, ttl)
+end
+
+-- The first `count` values of such a list become the others, a summary first, if they are still there and newer ones
+-- follow. Some of them may have been dropped for want of room, from the left, behind a summary. Otherwise nothing is
+-- written: `changed`.
+function write.replace(key, most, count, ...)
+  local values, last, dropped = {...}, tonumber(count), 0
+  local there = redis.call('LRANGE', key, 0, last - 1)
+  for i, value in ipairs(there) do
+    if value == values[last] then dropped = last - i end
+  end
+  for i = 1, last - dropped do
+    local same = there[i] == values[i + dropped] or (i == 1 and there[1] == values[1])
+    if not same then return 'changed' end
+  end
+  if redis.call('LLEN', key) <= last - dropped then return 'changed' end
+  redis.call('LTRIM', key, last - dropped, -1)
+  for i = #values, last + 2, -1 do redis.call('LPUSH', key, values[i]) end
+  fit(key, values[last + 1], most)
 end
 
 function write.member(key, ttl, member, score)
@@ -68,7 +101,9 @@ function write.entry(key, max_age, ...)
 end
 
 -- Without the cap: what we tell ourselves is never turned away.
-function write.put(lane, id, body)
+-- `idle`: not to a lane that has something to do already.
+function write.put(lane, id, body, idle)
+  if idle and redis.call('EXISTS', inbox(lane)) == 1 then return end
   if redis.call('SET', base .. 'dd:' .. id, '1', 'NX', 'PX', '86400000') and enqueue(lane, id, body) then ring() end
 end
 

@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from unittest.mock import patch
 
 from slack_sdk.web.async_client import AsyncWebClient
@@ -121,8 +121,10 @@ class Ours:
             await asyncio.sleep(0.002)
 
     async def remember(self, number: int, count: int) -> None:
-        """The conversation of a run begins with so many earlier messages."""
+        """The conversation of a run begins with so many earlier messages. It has just been folded: between two folds,
+        which are no part of a turn, lie some dozens of them."""
         history, (place, _) = self.bot.intake.history, self.place(number)
+        history = replace(history, max_tokens=history.mark * 3 // 4)
         partition = history.keys.partition(place.conversation)
         for start in range(0, count, AT_ONCE):  # not all at once: it would leave this process another one than before
             entries = [Entry.of(**one) for one in bench.earlier(min(start + AT_ONCE, count), start)]
