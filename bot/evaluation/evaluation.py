@@ -21,6 +21,10 @@ AT_ONCE = 4
 """Scenarios; each has a database of the embedded server, which has 16."""
 
 
+QUICK_S, SLOW_S = 20.0, 400.0
+"""How long the bot may take after each act: with a model on this machine, and with a real one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A real model."""
@@ -80,11 +84,12 @@ class Evaluation:
     async def one(self, job: Job, redis_url: str) -> Trial:
         """One job, in an empty database."""
         if self.model == "hostile" and self.endpoint is None:
-            hostile = Hostile(f"{job.scenario.name} {job.seed}", self._written)
-            player = Player(_ready(hostile), self.style, intruders(hostile.chance))
+            hostile = Hostile(f"{job.scenario.name} {job.seed}", self._written, list(job.scenario.reply))
+            player = Player(_ready(hostile), self.style, meddling=intruders(hostile.chance))
             return await player.play(job.scenario, redis_url, job.seed)
         if self.endpoint is not None or not job.scenario.reply:
-            return await Player(self._endpoint, self.style).play(job.scenario, redis_url, job.seed)
+            patience_s = SLOW_S if self.endpoint else QUICK_S
+            return await Player(self._endpoint, self.style, patience_s).play(job.scenario, redis_url, job.seed)
         script = Playing(list(job.scenario.reply), self._written)
         return await Player(_ready(script), self.style).play(job.scenario, redis_url, job.seed, script)
 

@@ -35,7 +35,7 @@ class Playing:
             raise ModelDown("scripted")
         if one.refused:
             raise ModelRefused("scripted")
-        return spoken(one, self.style, messages)
+        return spoken(one, self.style, messages, extra)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,11 +131,11 @@ class People:
             person, choice, value, card.text, await self.entitled(person, choice, card), self._by_id(form or {})
         )
         self.presses.append(told)
-        self._pressed = card
+        self._pressed, before = card, len(self.town.driver.private(person))
         try:
             await self._click(person, card, choice, value)
             if form:
-                await self._fill(person, told)
+                await self._fill(person, told, before)
         except Refused as refused:
             self.problems.append(f"{self.town.named(person)} could not press {choice}: {refused}")
 
@@ -159,13 +159,20 @@ class People:
             )
         return channel, str(own[-1]["ts"])
 
-    async def _fill(self, person: str, told: Press) -> None:
+    async def _fill(self, person: str, told: Press, told_before: int) -> None:
         driver = self.town.driver
         try:
-            view = await driver.until(lambda: driver.view(person) or {}, DIALOG_S)
+            await driver.until(lambda: driver.view(person) or len(driver.private(person)) > told_before, DIALOG_S)
         except TimeoutError:
-            return  # no dialog for somebody who may not
-        values = {block_of(view, name): text for name, text in told.form.items()}
+            pass
+        if not (view := driver.view(person)):
+            return  # somebody who may not is told so
+        blocks = {name: block_of(view, name) for name in told.form}
+        if not all(blocks.values()):
+            self.problems.append(f"the dialog of {told.choice} does not ask for {', '.join(told.form)}")
+            await driver.close_view(person, view["id"])
+            return
+        values = {blocks[name]: text for name, text in told.form.items()}
         done = await driver.submit(person, view["id"], values)
         if not done.ok:
             self.problems.append(f"the dialog of {told.choice} was refused: {done.error} {dict(done.errors)}")

@@ -50,6 +50,8 @@ class Player:
 
     opened: Opened
     style: Style | str = "native"
+    patience_s: float = 20.0
+    """How long the bot may take after each act."""
     meddling: Meddling | None = None
     """Of a hostile evaluation: intruders. Then only what is unauthorised counts, not how the story goes."""
 
@@ -84,7 +86,9 @@ class Player:
     async def _played(self, scenario: Scenario, redis_url: str, folder: Path) -> Played:
         recorded: list[Recorded] = []
         opened = _recording(self.opened, recorded)
-        async with town(scenario, redis_url, folder, style=self.style, opened=opened) as here:
+        async with town(
+            scenario, redis_url, folder, style=self.style, opened=opened, patience_s=self.patience_s
+        ) as here:
             story = Story(here, People(here), Watch(here), Judge())
             try:
                 await story.told(scenario, self.meddling)
@@ -164,7 +168,8 @@ class Story:
         """What people were to be told and were not, or were not to be told and were."""
         posts = [message for room in self.town.driver.ws.state.rooms for message in self._posts(room)]
         private = [text_of(m) for person in self.town.world.people for m in self.town.driver.private(person.id)]
-        said = "\n".join([*map(text_of, posts), *private])
+        before = [text_of({"blocks": one}) for old in self.town.driver.ws.state.old_blocks.values() for one in old]
+        said = "\n".join([*map(text_of, posts), *before, *private])
         answers = "\n".join(text_of(one) for one in posts if key_of(one).endswith(ANSWERS))
         marked = "\n".join(line for line in answers.splitlines() if _starts(line, "evidence.unverified"))
         stopped = runs[-1].last.stopped if runs and runs[-1].last else ""

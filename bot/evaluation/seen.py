@@ -36,6 +36,6 @@ def buttons_of(message: Message) -> Iterator[dict[str, Any]]:
 
 
 def block_of(view: dict[str, Any], name: str) -> str:
-    """Block id of a dialog's field. Raises StopIteration if it has none of this name."""
+    """Block id of a dialog's field; empty if it has none of this name."""
     ids = [str(block["block_id"]) for block in view["blocks"] if block["type"] == "input"]
-    return next(one for one in ids if one == name or one.endswith((f":{name}", f"_{name}", f".{name}")))
+    return next((one for one in ids if one == name or one.endswith((f":{name}", f"_{name}", f".{name}"))), "")

@@ -14,7 +14,7 @@ from bot.react.model import RawCall, Reply
 _CARD = re.compile(r"^- (A\d\d[0-9a-z]{12}): ", re.MULTILINE)
 
 
-def spoken(one: Scripted, style: Style, messages: Sequence[str]) -> Reply:
+def spoken(one: Scripted, style: Style, messages: Sequence[str], extra: str) -> Reply:
     """The reply to these messages (JSON). `{card}` in it is the newest open card that they tell of. Tokens are
     estimated."""
     rules = json.loads(f"[{messages[0]}]")[0]["content"] if messages else ""
@@ -23,7 +23,7 @@ def spoken(one: Scripted, style: Style, messages: Sequence[str]) -> Reply:
     text, calls = _FORMS[style](filled)
     finish = one.finish or ("tool_calls" if calls else "stop")
     written = tokens(text + "".join(call.arguments for call in calls))
-    return Reply(text, calls, finish, one.refusal, tokens(",".join(messages)), 0, written)
+    return Reply(text, calls, finish, one.refusal, tokens(extra + ",".join(messages)), 0, written)
 
 
 def _asked(one: Scripted) -> Sequence[Call]:

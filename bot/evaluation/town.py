@@ -32,8 +32,8 @@ from bot.store.keys import Keys
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-evaluation", "xapp-local-evaluation", "evaluation"
 OUTBOX = "cs:{wf}:outbox"
-REST_S, LOOK_S = 20.0, 0.01
-"""How long the bot may take to come to rest, and how often it is looked at."""
+LOOK_S = 0.01
+"""How often it is looked whether the bot has come to rest."""
 ZONE = ZoneInfo("Asia/Shanghai")
 
 
@@ -76,7 +76,9 @@ class Town:
     bot: Bot
     today: datetime
     """The day of the scenario."""
-    clock: Clock = field(default_factory=Clock)
+    clock: Clock
+    patience_s: float
+    """How long the bot may take to come to rest."""
     keys: Keys = field(default_factory=Keys)
 
     @property
@@ -97,11 +99,13 @@ class Town:
     async def rest(self) -> None:
         """Until every event was taken and no lane has anything left to do. Raises Restless."""
         try:
-            async with asyncio.timeout(REST_S):
+            async with asyncio.timeout(self.patience_s):
                 while self.driver.ws.delivery.waiting or await self._busy():
                     await asyncio.sleep(LOOK_S)
         except TimeoutError as error:
-            raise Restless(f"still at work after {REST_S:.0f} s; last said: {self.driver.last_said()}") from error
+            raise Restless(
+                f"still at work after {self.patience_s:.0f} s; last said: {self.driver.last_said()}"
+            ) from error
 
     async def _busy(self) -> bool:
         lanes = (self.keys.key(n, "z") for n in range(self.keys.partitions))
@@ -129,6 +133,7 @@ async def town(
     *,
     style: str,
     opened: Callable[[str], contextlib.AbstractAsyncContextManager[Model]],
+    patience_s: float,
 ) -> AsyncIterator[Town]:
     """Opens the world and the bot. `redis_url`: an empty database, for this one alone. `folder`: for its files.
     `opened`: opens the model; given the address of the rehearsal's endpoint."""
@@ -162,7 +167,7 @@ async def town(
             assembled(settings, outside, tuning=_tuning(scenario, clock), model=model)
         )
         await stack.enter_async_context(connected(bot, settings, outside))
-        here = Town(world, Driver(workspace), mailbox, bot, _ten_o_clock(scenario), clock)
+        here = Town(world, Driver(workspace), mailbox, bot, _ten_o_clock(scenario), clock, patience_s)
         await here.driver.connected()
         await stack.enter_async_context(_at_work(bot))
         yield here
