@@ -7,6 +7,7 @@ import asyncio
 import copy
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from bot.evaluation.scenario import Act
@@ -161,10 +162,8 @@ class People:
 
     async def _fill(self, person: str, told: Press, told_before: int) -> None:
         driver = self.town.driver
-        try:
+        with suppress(TimeoutError):
             await driver.until(lambda: driver.view(person) or len(driver.private(person)) > told_before, DIALOG_S)
-        except TimeoutError:
-            pass
         if not (view := driver.view(person)):
             return  # somebody who may not is told so
         blocks = {name: block_of(view, name) for name in told.form}

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from math import comb, sqrt
-from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from bot.evaluation.plots import percentile
+
 Z = 1.959964
 """Of a 95 % interval."""
-T = TypeVar("T")
 
 
 class Result(BaseModel):
@@ -151,7 +151,7 @@ def figures(trials: Sequence[Trial], repeat: int = 1) -> Figures:
     passed, all_of_it = sum(one.passed for one in trials), summed(one.counts for one in trials)
     unauthorised = sum(len(one.unauthorised) for one in trials)
     low, high = wilson(passed, len(trials))
-    ms = sorted(ms for one in trials for ms in one.latencies_ms)
+    ms = [ms for one in trials for ms in one.latencies_ms]
     return Figures(
         trials=len(trials),
         passed=passed,
@@ -170,8 +170,8 @@ def figures(trials: Sequence[Trial], repeat: int = 1) -> Figures:
         tokens_cached=all_of_it.tokens_cached,
         tokens_out=all_of_it.tokens_out,
         cost=all_of_it.cost,
-        p50_ms=percentile(ms, 0.5),
-        p95_ms=percentile(ms, 0.95),
+        p50_ms=round(percentile(ms, 0.5)) if ms else None,
+        p95_ms=round(percentile(ms, 0.95)) if ms else None,
         every_time=pass_hat(trials, repeat) if repeat > 1 else None,
     )
 
@@ -207,11 +207,6 @@ def wilson(passed: int, trials: int) -> tuple[float, float]:
     share, around = passed / trials, Z * Z / trials
     middle, half = share + around / 2, Z * sqrt(share * (1 - share) / trials + around / trials / 4)
     return max(0.0, (middle - half) / (1 + around)), min(1.0, (middle + half) / (1 + around))
-
-
-def percentile(values: Sequence[int], share: float) -> int | None:
-    """Of values in order, by nearest rank; None without any."""
-    return values[max(0, min(len(values) - 1, round(share * len(values) + 0.5) - 1))] if values else None
 
 
 def pass_hat(trials: Sequence[Trial], k: int) -> float | None:

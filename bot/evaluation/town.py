@@ -100,7 +100,9 @@ class Town:
         """Until every event was taken and no lane has anything left to do. Raises Restless."""
         try:
             async with asyncio.timeout(self.patience_s):
-                while self.driver.ws.delivery.waiting or await self._busy():
+                while True:
+                    if not self.driver.ws.delivery.waiting and not await self._busy():
+                        return
                     await asyncio.sleep(LOOK_S)
         except TimeoutError as error:
             raise Restless(
