@@ -17,10 +17,10 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 MORE = """
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin: 20px 0 8px }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px }
-.tile b { display: block; font-size: 24px; line-height: 1.25; font-variant-numeric: tabular-nums }
+.tile b { display: block; font-size: 21px; line-height: 1.25; font-variant-numeric: tabular-nums }
 .tile span { color: var(--soft); font-size: 13px }
-td.g { min-width: 150px } td, th { padding-right: 18px } th.n { white-space: normal; min-width: 76px }
-.plots { display: grid; gap: 0 32px } .warn { color: var(--bad); font-weight: 600 }
+td.g { white-space: nowrap } .sheet svg { min-width: 560px } td, th { padding-right: 18px } th.n { white-space: normal; min-width: 76px }
+.warn { color: var(--bad); font-weight: 600 }
 details { border: 1px solid var(--line); border-radius: 10px; margin: 12px 0; background: var(--card) }
 summary { cursor: pointer; padding: 12px 16px; font-weight: 600; overflow-wrap: anywhere }
 summary small { display: block; color: var(--soft); font-weight: 400 }
@@ -89,7 +89,8 @@ def _plots(report: Report, language: str) -> Iterator[str]:
 
 
 def _section(title: str, told: str, inner: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{f'<p>{escape(told)}</p>' if told else ''}{inner}</section>"
+    said = f"<p>{escape(told)}</p>" if told else ""
+    return f'<section><h2>{escape(title)}</h2>{said}<div class="sheet">{inner}</div></section>'
 
 
 def _table(report: Report, language: str) -> str:
@@ -101,7 +102,7 @@ def _table(report: Report, language: str) -> str:
         for name, some in groups(report, language)
     )
     head = f"<tr><th>{escape(say('evaluation.group', language))}</th>{names}</tr>"
-    return _section(say("evaluation.figures", language), "", f'<div class="sheet"><table>{head}{rows}</table></div>')
+    return _section(say("evaluation.figures", language), "", f"<table>{head}{rows}</table>")
 
 
 def _failures(report: Report, language: str) -> str:

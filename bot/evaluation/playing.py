@@ -212,7 +212,8 @@ class Story:
             who = "bot" if message.get("user") == world.app.user else compared.handled(str(message.get("user", "")))
             labels = tuple(str(button["text"]["text"]) for button in buttons_of(message))
             where = f"#{room.name}" if room.kind == "channel" else f"DM {compared.handled(room.members[0])}"
-            text = text_of(message) if who == "bot" else str(message.get("text", ""))
+            shown = text_of({"blocks": message.get("blocks")}).strip() if who == "bot" else ""
+            text = shown or str(message.get("text", ""))
             yield Line(who=who, where=where, text=_short(text), buttons=labels)
 
 
