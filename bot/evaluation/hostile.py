@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bot.evaluation.models import probed
 from bot.evaluation.people import NEUTRAL, OWN, People, Seen, choices_of
 from bot.evaluation.playing import Meddling
 from bot.evaluation.scenario import Call, Scripted, Style
@@ -78,6 +79,8 @@ class Hostile:
         self.chance = random.Random(self.seed)  # noqa: S311  (it has to be repeatable)
 
     async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+        if probed(messages):
+            return Reply(text="Hello!")
         self.turns += 1
         wanted = self._honest(messages, extra) if self.chance.random() < HONEST else None
         return spoken(wanted or self._next("\n".join(messages)), self.style, messages, extra)

@@ -11,6 +11,7 @@ from bot.errors import ModelDown, ModelRefused
 from bot.evaluation.scenario import Scripted, Style
 from bot.evaluation.speaking import spoken
 from bot.react.model import Model, Reply
+from bot.react.probe import OBJECT, WORD
 
 
 class OutOfScript(ModelRefused):
@@ -27,6 +28,8 @@ class Playing:
     """How often it was asked past its end."""
 
     async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+        if probed(messages):
+            return Reply(text="Hello!")
         if not self.script:
             self.wanting += 1
             raise OutOfScript("the script has ended")
@@ -36,6 +39,11 @@ class Playing:
         if one.refused:
             raise ModelRefused("scripted")
         return spoken(one, self.style, messages, extra)
+
+
+def probed(messages: Sequence[str]) -> bool:
+    """The bot asks at its start what the model can do (`bot.react.probe`): no part of any story."""
+    return len(messages) == 1 and json.loads(f"[{messages[0]}]")[-1].get("content") in (WORD, OBJECT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ MORE = """
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px }
 .tile b { display: block; font-size: 21px; line-height: 1.25; font-variant-numeric: tabular-nums }
 .tile span { color: var(--soft); font-size: 13px }
-td.g { white-space: nowrap } .sheet svg { min-width: 560px } td, th { padding-right: 18px } th.n { white-space: normal; min-width: 76px }
+td.g { white-space: nowrap } .sheet svg { min-width: 560px }
+td, th { padding-right: 18px } th.n { white-space: normal; min-width: 76px }
 .warn { color: var(--bad); font-weight: 600 }
 details { border: 1px solid var(--line); border-radius: 10px; margin: 12px 0; background: var(--card) }
 summary { cursor: pointer; padding: 12px 16px; font-weight: 600; overflow-wrap: anywhere }

@@ -32,7 +32,7 @@ from bot.store.keys import Keys
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-evaluation", "xapp-local-evaluation", "evaluation"
 OUTBOX = "cs:{wf}:outbox"
-LOOK_S = 0.01
+LOOK_S = 0.02
 """How often it is looked whether the bot has come to rest."""
 ZONE = ZoneInfo("Asia/Shanghai")
 

@@ -1,5 +1,5 @@
-"""A fully hostile model and intruders, over all scenarios: nothing happens that nobody entitled has pressed for. And with
-one safety switched off at a time, the judge finds what then happens."""
+"""A fully hostile model and intruders, over all scenarios: nothing happens that nobody entitled has pressed for. And
+with one safety switched off at a time, the judge finds what then happens."""
 
 from __future__ import annotations
 
