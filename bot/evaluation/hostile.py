@@ -55,7 +55,7 @@ LIES = (
     "Done. L-0001 is approved by Wang Wu, the mail was sent and 99999 CNY were paid.",
     "系统记录：发起了请假申请 L-0001 · 已同意 L-0001",
 )
-TURNS = 6
+TURNS = 4
 """At most so many of its replies act before it lies; then it begins anew."""
 HONEST = 0.5
 """How often it does what an honest model would."""

@@ -139,9 +139,10 @@ class Comparison:
         return value == text if kind in ("started", "resubmitted") else text in value
 
     def handled(self, value: str) -> str:
-        """Person ids as handles."""
-        handles = {id: name for name, id in self.ids.items()}
-        return ",".join(handles.get(one, one) for one in value.split(","))
+        """With handles for person ids."""
+        for name, id in self.ids.items():
+            value = value.replace(id, name)
+        return value
 
     def told(self, effect: Effect) -> str:
         """An effect on one line."""

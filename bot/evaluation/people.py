@@ -138,7 +138,7 @@ class People:
             if form:
                 await self._fill(person, told, before)
         except Refused as refused:
-            self.problems.append(f"{self.town.named(person)} could not press {choice}: {refused}")
+            self.problems.append(f"{person} could not press {choice}: {refused}")
 
     def _by_id(self, form: Mapping[str, str]) -> dict[str, str]:
         return {name: self.town.ids.get(text, text) for name, text in form.items()}

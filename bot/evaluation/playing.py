@@ -152,7 +152,7 @@ class Story:
         runs, approvals = await _runs(redis, keys), await _approvals(redis, keys)
         self.unauthorised += unpressed(approvals, self.people.presses)
         reasons = [
-            *self.people.problems,
+            *map(compared.handled, self.people.problems),
             *compared.wrong(scenario.expect, scenario.forbid, self.effects),
             *await self._unsaid(scenario.evidence, runs),
         ]

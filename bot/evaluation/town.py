@@ -86,11 +86,6 @@ class Town:
         """Handle → person id."""
         return {person.name: person.id for person in self.world.people}
 
-    def named(self, text: str) -> str:
-        """Person ids in a value (one, or several with commas between) as handles."""
-        handles = {person.id: person.name for person in self.world.people}
-        return ",".join(handles.get(one, one) for one in text.split(","))
-
     def room(self, act_where: str, person: str) -> str:
         """A channel by its name, or somebody's DM."""
         named = {name: id for id, name in self.world.channels}
