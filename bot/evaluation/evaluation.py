@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,16 +71,21 @@ class Evaluation:
 
     async def run(self, done: Callable[[Trial], None], at_once: int = AT_ONCE) -> None:
         """Plays every job; `done` is told of each as it ends."""
-        waiting = asyncio.Queue[Job]()
-        for job in self.jobs:
-            waiting.put_nowait(job)
+        if not (waiting := deque(self.jobs)):
+            return
         async with _server() as url, asyncio.TaskGroup() as group:
-            for number in range(min(at_once, waiting.qsize())):
+            workers = [
                 group.create_task(self._work(waiting, f"{url}?db={number}", done))
+                for number in range(min(at_once, len(waiting)))
+            ]
+            try:
+                await asyncio.wait(workers)
+            finally:
+                waiting.clear()  # told to end, whoever did not hear it in the middle of a scenario begins no other
 
-    async def _work(self, waiting: asyncio.Queue[Job], redis_url: str, done: Callable[[Trial], None]) -> None:
-        while not waiting.empty():
-            done(await self.one(waiting.get_nowait(), redis_url))
+    async def _work(self, waiting: deque[Job], redis_url: str, done: Callable[[Trial], None]) -> None:
+        while waiting:
+            done(await self.one(waiting.popleft(), redis_url))
 
     async def one(self, job: Job, redis_url: str) -> Trial:
         """One job, in an empty database."""
