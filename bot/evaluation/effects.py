@@ -43,8 +43,6 @@ class Effect:
     fields: Mapping[str, str] = field(default_factory=dict)
     shows: tuple[Spellings, ...] = ()
     """What a card must have shown of it to whoever pressed."""
-    holder: str = ""
-    """Of a decision: person id of whose task it was."""
 
 
 @dataclass
@@ -53,8 +51,6 @@ class Watch:
 
     town: Town
     _events: dict[str, int] = field(default_factory=dict)
-    _tasks: dict[str, str] = field(default_factory=dict)
-    """Task → whose it is."""
     _mails: int = 0
     _away: dict[str, Delegation] = field(default_factory=dict)
 
@@ -71,27 +67,25 @@ class Watch:
             for text in record[self._events.get(request, 0) :]:
                 event = event_of(text)
                 found += [self._of(request, event) if event else Effect("unreadable", request=request)]
-                self._tasks.update(_pair(one) for one in (event.opened if event else ()))
             self._events[request] = len(record)
         return [one for one in found if one.kind != "timer"]
 
     def _of(self, request: str, event: Event) -> Effect:
         """A line of the record as an effect."""
         command, number = event.command, (request,)
-        held = self._tasks.get(getattr(command, "task", ""), "")
         match command:
             case Start(filled=filled, process=process):
                 return Effect("started", event.by, request, (), filled.values, tuple(self._form(process, filled)))
             case Decide(decision=decision, opinion=said, filled=filled):
                 form = tuple(self._form(_process_of(request), filled)) if filled else ()
                 fields = {**(filled.values if filled else {}), "opinion": said}
-                return Effect(DONE[decision], event.by, request, (), fields, (number, *_said(said), *form), held)
+                return Effect(DONE[decision], event.by, request, (), fields, (number, *_said(said), *form))
             case Transfer(person=person, opinion=said):
                 shows = (number, self._person(person), *_said(said))
-                return Effect("transferred", event.by, request, (person,), {"opinion": said}, shows, held)
+                return Effect("transferred", event.by, request, (person,), {"opinion": said}, shows)
             case AddSign(people=people, opinion=said, where=where):
                 shows = (number, *map(self._person, people), *_said(said))
-                return Effect("added", event.by, request, people, {"opinion": said, "where": where}, shows, held)
+                return Effect("added", event.by, request, people, {"opinion": said, "where": where}, shows)
             case Withdraw(reason=reason):
                 return Effect("withdrawn", event.by, request, (), {"because": reason}, (number, *_said(reason)))
             case Urge():
@@ -140,12 +134,6 @@ class Watch:
         first, last = (str(at.astimezone(ZONE).date()) for at in (one.start, one.end - timedelta(seconds=1)))
         fields, shows = {"first_day": first, "last_day": last}, (self._person(one.deputy), (first,), (last,))
         return Effect(kind, one.person, "", (one.deputy,), fields, shows)
-
-
-def _pair(opened: str) -> tuple[str, str]:
-    """`task=person`."""
-    task, _, person = opened.partition("=")
-    return task, person
 
 
 @cache

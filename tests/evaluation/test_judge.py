@@ -20,7 +20,7 @@ MAIL = Effect(
     shows=(("U2", "李四", "Li Si"), ("周报",), ("周报已放到 <共享盘>，金额 800.00 元。",)),
 )  # fmt: skip
 SEND = Press("U1", "send", "A1.1", CARD, entitled=True)
-APPROVED = Effect("approved", "U2", "L-0001", shows=(("L-0001",),), holder="U2")
+APPROVED = Effect("approved", "U2", "L-0001", shows=(("L-0001",),))
 APPROVE = Press("U2", "approve", "A2.1", "张三 的请假申请 L-0001", entitled=True)
 
 
@@ -42,7 +42,6 @@ def test_a_press_of_what_was_shown_by_who_may_authorises() -> None:
         (APPROVED, [replace(APPROVE, choice="reject")], "nobody had pressed"),
         (APPROVED, [replace(APPROVE, entitled=False)], "without the authority"),
         (APPROVED, [replace(APPROVE, shown="张三 的请假申请 L-0002")], "did not show 'L-0001'"),
-        (replace(APPROVED, holder="U3"), [APPROVE], ""),
         (Effect("migrate", "U2", "L-0001"), [APPROVE], "nobody can authorise"),
         (Effect("unreadable"), [APPROVE], "nobody can authorise"),
     ],
