@@ -1,4 +1,4 @@
-"""The commands of `countersign`: run the bot, follow what it does, audit what was done, look after its processes."""
+"""The commands of `countersign`: run the bot, follow and audit it, evaluate it, look after its processes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from bot.cli.audit import app as audit_commands
 from bot.cli.dead import app as dead_commands
+from bot.cli.evaluating import app as evaluating_commands
 from bot.cli.exporting import app as exporting_commands
 from bot.cli.processes import app as processes_commands
 from bot.cli.usage import app as usage_commands
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.add_typer(watching_commands)
 app.add_typer(exporting_commands)
 app.add_typer(usage_commands)
+app.add_typer(evaluating_commands)
 app.add_typer(dead_commands, name="dead")
 app.add_typer(audit_commands, name="audit")
 app.add_typer(processes_commands, name="processes")

@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bot.evaluation.plots import number, percentile
+
+__all__ = ["FIGURES", "GROUPS", "Figure", "Reading", "median", "number", "percentile", "ratios", "reading", "spread"]
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -94,21 +98,6 @@ NAMED = {figure.name: figure for figure in FIGURES}
 
 def reading(name: str, value: float, note: str = "", **detail: Any) -> Reading:
     return Reading(NAMED[name], value, note, detail)
-
-
-def number(value: float | None) -> str:
-    """A number as people write it: three digits that mean something."""
-    if value is None:
-        return "–"
-    if value == int(value) or abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The value that this share of all are not above."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:

@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from bot.evaluation.seen import block_of, buttons_of, key_of, text_of
 from bot.local.mailbox import Mailbox
 from bot.local.rehearsal.serve import Rehearsal
 from bot.local.workspace import server
@@ -371,38 +372,6 @@ def _thinking(answering: asyncio.Event) -> Middleware:
         return await handler(request)
 
     return thinking
-
-
-def key_of(message: dict[str, Any]) -> str:
-    return str((message.get("metadata") or {}).get("event_payload", {}).get("key", ""))
-
-
-def text_of(message: dict[str, Any]) -> str:
-    """Everything readable in a message: its text and the texts of its blocks."""
-    return "\n".join([message.get("text", ""), *_texts(message.get("blocks") or [])])
-
-
-def _texts(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        for name, value in node.items():
-            if name == "text" and isinstance(value, str):
-                yield value
-            else:
-                yield from _texts(value)
-    elif isinstance(node, list):
-        for one in node:
-            yield from _texts(one)
-
-
-def buttons_of(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for block in message.get("blocks") or []:
-        yield from (e for e in block.get("elements", []) if e.get("type") == "button")
-
-
-def block_of(view: dict[str, Any], name: str) -> str:
-    """Block id of a dialog's field."""
-    ids = [str(block["block_id"]) for block in view["blocks"] if block["type"] == "input"]
-    return next(one for one in ids if one == name or one.endswith((f":{name}", f"_{name}", f".{name}")))
 
 
 def found_request(text: str) -> str:

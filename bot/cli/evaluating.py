@@ -1,0 +1,204 @@
+"""`countersign eval`: scenarios through the whole bot, and what came of them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from time import monotonic
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
+
+from bot import logs
+from bot.cli import console
+from bot.cli.console import harmless
+from bot.errors import CountersignError
+from bot.evaluation.evaluation import Endpoint, Evaluation
+from bot.evaluation.page import page
+from bot.evaluation.results import Report, Trial, report
+from bot.evaluation.scenario import Scenario, read_all
+from bot.evaluation.words import cells, groups, interrupted, made, share
+from bot.settings import Settings, read
+from bot.texts import say
+
+app = typer.Typer()
+
+OURS = ("scripted", "rehearsal", "hostile")
+"""Models that need no endpoint; `endpoint` is the settings' one."""
+SHOWN = ("trials", "success", "interval", "unauthorised")
+"""Columns of the table of groups; all together has all of them."""
+
+
+class Style(StrEnum):
+    NATIVE = "native"
+    TEXT = "text"
+    JSON = "json"
+    AUTO = "auto"
+
+
+@app.command("eval")
+def evaluate(
+    scenarios: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder of *.toml; the shipped ones otherwise.")
+    ] = None,
+    style: Annotated[Style | None, typer.Option(help="How the model calls tools; REACT_STYLE otherwise.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, max=100, help="How often each; also gives pass^k.")] = 1,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="M",
+            help="scripted, rehearsal, hostile, endpoint (the one in the settings), or a model's name there.",
+            show_default="endpoint if there is one, else scripted",
+        ),
+    ] = "",
+    only: Annotated[str, typer.Option(metavar="NAME", help="Only scenarios with this in their name.")] = "",
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything there.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report there.")] = None,
+    min_success: Annotated[
+        float, typer.Option(min=0, max=1, metavar="P", help="The least success rate; below it the exit code is 1.")
+    ] = 0.0,
+) -> None:
+    """Play scenarios through the whole bot, with simulated people who press its buttons, and judge what came of them.
+
+    Each has a workspace, a mailbox and a Redis of its own on this machine:
+    nothing that is in use is touched, and no mail leaves. The exit code is 1
+    if there was any effect that nobody entitled had pressed for, or less
+    success than --min-success. Ctrl-C ends it; what was played is reported.
+
+    \b
+    countersign eval
+    countersign eval --model hostile --repeat 3 --html report.html
+    countersign eval --model gpt-5-mini --style text --repeat 5 --json figures.json
+    countersign eval --scenarios mine --only leave
+    """
+    logs.configure("CRITICAL", stream=sys.stderr)
+    settings = read()
+    chosen = model or ("endpoint" if settings.real_model else "scripted")
+    wish = style.value if style else settings.react_style if _endpoint(settings, chosen) else "native"
+    wanted = [one for one in read_all(scenarios) if only in one.name]
+    evaluation = Evaluation(_some(wanted, only), chosen, wish, repeat, _endpoint(settings, chosen))
+    done = _played(evaluation)
+    _show(done)
+    _write(done, json_file, html_file)
+    _judge(done, min_success)
+
+
+def _endpoint(settings: Settings, model: str) -> Endpoint | None:
+    """Where the model is. Raises CountersignError if the settings have none."""
+    if model in OURS:
+        return None
+    if not settings.real_model:
+        raise CountersignError(
+            f"--model {model}: set OPENAI_BASE_URL or OPENAI_API_KEY, or use one of {', '.join(OURS)}"
+        )
+    key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else "none"
+    return Endpoint(settings.openai_base_url, key, settings.openai_model if model == "endpoint" else model)
+
+
+def _some(wanted: Sequence[Scenario], only: str) -> Sequence[Scenario]:
+    if not wanted:
+        raise CountersignError(say("evaluation.no_scenario", console.language(), only=only))
+    return wanted
+
+
+def _played(evaluation: Evaluation) -> Report:
+    """All of it, or as far as it got until Ctrl-C."""
+    trials, began, planned = list[Trial](), monotonic(), len(evaluation.jobs)
+    if not planned:
+        raise CountersignError(say("evaluation.none", console.language()))
+    with _progress() as progress:
+        task = progress.add_task(say("evaluation.playing", console.language()), total=planned)
+
+        def done(trial: Trial) -> None:
+            trials.append(trial)
+            progress.advance(task)
+            if not trial.passed:
+                progress.print(_failed(trial), markup=False, highlight=False)
+
+        with suppress(KeyboardInterrupt):
+            asyncio.run(_run(evaluation, done))
+    return report(
+        trials,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        model=evaluation.endpoint.name if evaluation.endpoint else evaluation.model,
+        style=evaluation.style,
+        repeat=evaluation.repeat,
+        planned=planned,
+        seconds=monotonic() - began,
+    )
+
+
+async def _run(evaluation: Evaluation, done: Callable[[Trial], None]) -> None:
+    await evaluation.run(done)
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console.screen(), transient=True)
+
+
+def _failed(trial: Trial) -> str:
+    reason = "; ".join([*trial.unauthorised, *trial.reasons])
+    return harmless(say("evaluation.failed", console.language(), scenario=trial.scenario, reason=reason))
+
+
+def _show(done: Report) -> None:
+    language, screen = console.language(), console.screen()
+    columns = [Column(say("evaluation.group", language), no_wrap=True)]
+    columns += [Column(say(f"evaluation.{name}", language), justify="right") for name in SHOWN]
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, some in groups(done, language):
+        shown = cells(some)
+        table.add_row(name, *(shown[column] for column in SHOWN))
+    screen.print(table)
+    screen.print(_together(done))
+    screen.print(made(done, language))
+    for line in (_every_time(done), interrupted(done, language)):
+        if line:
+            screen.print(line)
+
+
+def _together(done: Report) -> Table:
+    """Every figure of all trials."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, shown in cells(done.figures).items():
+        table.add_row(say(f"evaluation.{name}", console.language()), shown)
+    return table
+
+
+def _every_time(done: Report) -> str:
+    if done.figures.every_time is None:
+        return ""
+    return f"{say('evaluation.every_time', console.language(), k=done.repeat)}: {share(done.figures.every_time)}"
+
+
+def _write(done: Report, json_file: Path | None, html_file: Path | None) -> None:
+    language = console.language()
+    for file, text in ((json_file, done.model_dump_json(indent=1)), (html_file, page(done, language))):
+        if file is not None:
+            try:
+                file.write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise CountersignError(f"{file}: {error.strerror}") from error
+            typer.echo(say("evaluation.written", language, file=file))
+
+
+def _judge(done: Report, least: float) -> None:
+    """Raises CountersignError, which ends with exit code 1, if anything happened that nobody had authorised, or too
+    little succeeded. Exit code 130 after Ctrl-C."""
+    language, figures = console.language(), done.figures
+    if figures.unauthorised:
+        raise CountersignError(say("evaluation.unauthorised_some", language, n=figures.unauthorised))
+    if (figures.success or 0) < least:
+        told = {"success": share(figures.success), "least": share(least)}
+        raise CountersignError(say("evaluation.too_few", language, **told))
+    if figures.trials < done.planned:
+        raise typer.Exit(130)

@@ -1,0 +1,133 @@
+"""Many scenarios, several at a time, each in a database of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.evaluation.hostile import Hostile, intruders
+from bot.evaluation.models import Playing
+from bot.evaluation.playing import Opened, Player
+from bot.evaluation.results import Trial
+from bot.evaluation.scenario import Scenario, Style
+from bot.local.embedded import Embedded
+from bot.react.model import Model
+
+AT_ONCE = 4
+"""Scenarios; each has a database of the embedded server, which has 16."""
+
+
+QUICK_S, SLOW_S = 20.0, 400.0
+"""How long the bot may take after each act: with a model on this machine, and with a real one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A real model."""
+
+    url: str
+    """Empty: OpenAI's."""
+    key: str = field(repr=False)
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One scenario to be played once."""
+
+    scenario: Scenario
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What is played, and with which model: `scripted` (the scenarios' own scripts; those without one with the
+    rehearsal), `rehearsal`, `hostile`, or an endpoint's."""
+
+    scenarios: Sequence[Scenario]
+    model: str = "scripted"
+    style: Style | str = "native"
+    repeat: int = 1
+    endpoint: Endpoint | None = None
+
+    @property
+    def jobs(self) -> list[Job]:
+        return [Job(one, seed) for seed in range(self.repeat) for one in self.scenarios if self.suits(one)]
+
+    def suits(self, scenario: Scenario) -> bool:
+        """A script is written for styles; the rehearsal model speaks natively; what is about a script needs it."""
+        if self.endpoint is not None:
+            return scenario.only != "script"
+        if self.model == "hostile":
+            return True
+        if self.model == "rehearsal" or not scenario.reply:
+            return not scenario.reply and self.style == "native"
+        return self.style in scenario.styles
+
+    async def run(self, done: Callable[[Trial], None], at_once: int = AT_ONCE) -> None:
+        """Plays every job; `done` is told of each as it ends."""
+        if not (waiting := deque(self.jobs)):
+            return
+        async with _server() as url, asyncio.TaskGroup() as group:
+            workers = [
+                group.create_task(self._work(waiting, f"{url}?db={number}", done))
+                for number in range(min(at_once, len(waiting)))
+            ]
+            try:
+                await asyncio.wait(workers)
+            finally:
+                waiting.clear()  # told to end, whoever did not hear it in the middle of a scenario begins no other
+
+    async def _work(self, waiting: deque[Job], redis_url: str, done: Callable[[Trial], None]) -> None:
+        while waiting:
+            done(await self.one(waiting.popleft(), redis_url))
+
+    async def one(self, job: Job, redis_url: str) -> Trial:
+        """One job, in an empty database."""
+        if self.model == "hostile" and self.endpoint is None:
+            hostile = Hostile(f"{job.scenario.name} {job.seed}", self._written, list(job.scenario.reply))
+            player = Player(_ready(hostile), self.style, meddling=intruders(hostile.chance))
+            return await player.play(job.scenario, redis_url, job.seed)
+        if self.endpoint is not None or not job.scenario.reply:
+            patience_s = SLOW_S if self.endpoint else QUICK_S
+            return await Player(self._endpoint, self.style, patience_s).play(job.scenario, redis_url, job.seed)
+        script = Playing(list(job.scenario.reply), self._written)
+        return await Player(_ready(script), self.style).play(job.scenario, redis_url, job.seed, script)
+
+    @property
+    def _written(self) -> Style:
+        return "text" if self.style == "text" else "json" if self.style == "json" else "native"
+
+    @contextlib.asynccontextmanager
+    async def _endpoint(self, rehearsal: str) -> AsyncIterator[Model]:
+        """The real one, or the rehearsal's."""
+        from bot.react.endpoint import open_model  # only now: the SDK takes as long to import as all the rest
+
+        real = self.endpoint or Endpoint(rehearsal, "none", "rehearsal")
+        async with open_model(real.url, real.key, real.name) as model:
+            yield model
+
+
+def _ready(model: Model) -> Opened:
+    @contextlib.asynccontextmanager
+    async def opened(rehearsal: str) -> AsyncIterator[Model]:
+        yield model
+
+    return opened
+
+
+@contextlib.asynccontextmanager
+async def _server() -> AsyncIterator[str]:
+    """A Redis for this evaluation alone: it is emptied again and again."""
+    with tempfile.TemporaryDirectory(prefix="countersign-eval-", ignore_cleanup_errors=True) as folder:
+        embedded = Embedded(Path(folder))
+        url = await embedded.ensure()
+        try:
+            yield url
+        finally:
+            await embedded.close()

@@ -1,0 +1,149 @@
+"""The report as one HTML file: figures, plots, and the whole transcript of whatever failed. It needs no network. What
+people and models wrote is untrusted: all of it is escaped, and no script runs in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+from bot.evaluation.plots import STYLE, bars, curve
+from bot.evaluation.results import Line, Report, Trial
+from bot.evaluation.words import COLUMNS, cells, groups, interrupted, made, share
+from bot.texts import say
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""The browser's own lock: were anything to escape from the escaping, it would still run nothing and load nothing."""
+MORE = """
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin: 20px 0 8px }
+.tile { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px }
+.tile b { display: block; font-size: 21px; line-height: 1.25; font-variant-numeric: tabular-nums }
+.tile span { color: var(--soft); font-size: 13px }
+td.g { white-space: nowrap } .sheet svg { min-width: 560px }
+td, th { padding-right: 18px } th.n { white-space: normal; min-width: 76px }
+.warn { color: var(--bad); font-weight: 600 }
+details { border: 1px solid var(--line); border-radius: 10px; margin: 12px 0; background: var(--card) }
+summary { cursor: pointer; padding: 12px 16px; font-weight: 600; overflow-wrap: anywhere }
+summary small { display: block; color: var(--soft); font-weight: 400 }
+details > div { padding: 0 16px 16px } details h3 { font-size: 14px; margin: 18px 0 6px }
+ul { margin: 0; padding-left: 20px } li { overflow-wrap: anywhere }
+.said { border-left: 3px solid var(--line); padding: 4px 0 4px 12px; margin: 8px 0; overflow-wrap: anywhere;
+  white-space: pre-wrap }
+.said.bot { border-color: var(--ours) } .said small { display: block; color: var(--soft) }
+.said i { font-style: normal; border: 1px solid var(--line); border-radius: 6px; padding: 1px 8px; margin-right: 6px;
+  font-size: 13px }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--paper); border: 1px solid var(--line);
+  border-radius: 6px; padding: 8px 10px; margin: 6px 0; font-size: 12.5px }
+main { max-width: 1040px } @media (max-width: 600px) { main { padding: 24px 14px 60px } }
+"""
+TILES = ("success", "interception", "unauthorised", "evidence", "latency", "steps")
+
+
+def page(report: Report, language: str) -> str:
+    """The HTML of a report."""
+    title = escape(say("evaluation.title", language))
+    parts = [_head(report, language), _tiles(report, language), *_plots(report, language), _table(report, language)]
+    parts.append(_failures(report, language))
+    return (
+        f'<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{STYLE}{MORE}</style></head><body><main>{''.join(parts)}</main></body></html>"
+    )
+
+
+def _head(report: Report, language: str) -> str:
+    warning = interrupted(report, language)
+    return f"<h1>{escape(say('evaluation.title', language))}</h1><p>{escape(made(report, language))}</p>" + (
+        f'<p class="warn">{escape(warning)}</p>' if warning else ""
+    )
+
+
+def _tiles(report: Report, language: str) -> str:
+    shown = cells(report.figures)
+    tiles = [_tile(shown[name], say(f"evaluation.{name}", language)) for name in TILES]
+    if report.figures.every_time is not None:
+        told = say("evaluation.every_time", language, k=report.repeat)
+        tiles.insert(1, _tile(share(report.figures.every_time), told))
+    return f'<div class="tiles">{"".join(tiles)}</div>'
+
+
+def _tile(value: str, name: str) -> str:
+    return f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+
+
+def _plots(report: Report, language: str) -> Iterator[str]:
+    if not report.trials:
+        return
+    shares = {
+        f"{say(f'evaluation.about_{name}', language)} · {some.passed}/{some.trials}": 100 * (some.success or 0)
+        for name, some in report.by_category.items()
+    }
+    yield _section(say("evaluation.by_category", language), "", bars(shares, "%", most=100))
+    if any(latencies := [ms for one in report.trials for ms in one.latencies_ms]):
+        told = say("evaluation.latencies_told", language)
+        yield _section(say("evaluation.latencies", language), told, curve(latencies))
+    counted = Counter(one.counts.steps for one in report.trials)
+    rows = {str(steps): float(counted[steps]) for steps in sorted(counted)}
+    told = say("evaluation.step_counts_told", language)
+    yield _section(say("evaluation.step_counts", language), told, bars(rows, ""))
+
+
+def _section(title: str, told: str, inner: str) -> str:
+    said = f"<p>{escape(told)}</p>" if told else ""
+    return f'<section><h2>{escape(title)}</h2>{said}<div class="sheet">{inner}</div></section>'
+
+
+def _table(report: Report, language: str) -> str:
+    names = "".join(f'<th class="n">{escape(say(f"evaluation.{name}", language))}</th>' for name in COLUMNS)
+    rows = "".join(
+        f'<tr><td class="g">{escape(name)}</td>'
+        + "".join(f'<td class="n">{escape(shown)}</td>' for shown in cells(some).values())
+        + "</tr>"
+        for name, some in groups(report, language)
+    )
+    head = f"<tr><th>{escape(say('evaluation.group', language))}</th>{names}</tr>"
+    return _section(say("evaluation.figures", language), "", f"<table>{head}{rows}</table>")
+
+
+def _failures(report: Report, language: str) -> str:
+    failed = [one for one in report.trials if not one.passed]
+    told = "" if failed else say("evaluation.no_failures", language)
+    return _section(say("evaluation.failures", language), told, "".join(_failure(one, language) for one in failed))
+
+
+def _failure(trial: Trial, language: str) -> str:
+    about = say(f"evaluation.about_{trial.category}", language)
+    head = f"{escape(trial.title)}<small>{escape(f'{trial.scenario} · {about} · {trial.seed}')}</small>"
+    return f"<details><summary>{head}</summary><div>{''.join(_told(trial, language))}</div></details>"
+
+
+def _told(trial: Trial, language: str) -> Iterator[str]:
+    """Why it failed, what changed, what was said, called, pressed, asked and answered."""
+    yield _list("reasons", [*trial.unauthorised, *trial.reasons], language)
+    yield _list("effects", trial.effects or [say("evaluation.no_effects", language)], language)
+    if (all_of_it := trial.transcript) is None:
+        return
+    yield _titled("thread", "".join(map(_line, all_of_it.said)), language)
+    yield _list("calls", all_of_it.calls, language)
+    yield _list("pressed", all_of_it.pressed, language)
+    asked = "".join(f"<pre>{escape(one.asked)}\n\n→ {escape(one.said)}\n({one.ms} ms)</pre>" for one in all_of_it.model)
+    yield _titled("model_calls", asked, language)
+
+
+def _list(name: str, items: Iterable[str], language: str) -> str:
+    return _titled(name, "".join(f"<li>{escape(one)}</li>" for one in items), language, "ul")
+
+
+def _titled(name: str, inner: str, language: str, tag: str = "div") -> str:
+    return f"<h3>{escape(say(f'evaluation.{name}', language))}</h3><{tag}>{inner}</{tag}>" if inner else ""
+
+
+def _line(line: Line) -> str:
+    kind = "said bot" if line.who == "bot" else "said"
+    told = f"<small>{escape(line.who)} · {escape(line.where)}</small>{escape(line.text)}{_buttons(line.buttons)}"
+    return f'<div class="{kind}">{told}</div>'
+
+
+def _buttons(labels: Sequence[str]) -> str:
+    return f"<div>{''.join(f'<i>{escape(one)}</i>' for one in labels)}</div>" if labels else ""

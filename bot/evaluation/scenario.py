@@ -1,0 +1,269 @@
+"""A scenario: one TOML file with people, what they write and press, what must come of it, and what must not.
+
+Everything is strict: an unknown name, person or field is an error that says in which file and where it stands.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from datetime import date
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from bot.errors import CountersignError
+from bot.local.mailbox import Fault
+from bot.local.workspace.world import World, read_world
+from bot.react.guards import Reason
+
+Category = Literal[
+    "main", "look_up", "decision", "mail", "injection", "impersonation", "loop", "cycle", "wrong_tool", "malformed",
+    "long_observation", "early_final", "invented", "overclaim", "risky", "cut_off", "filtered", "model_down",
+    "broken_tool", "missing", "ambiguous", "expired", "double", "limits",
+]  # fmt: skip
+"""What a scenario is about."""
+Kind = Literal[
+    "started", "resubmitted", "withdrawn", "approved", "rejected", "returned", "transferred", "added", "urged",
+    "commented", "copied", "mailed", "absent", "back",
+]  # fmt: skip
+"""What can happen in the world."""
+Style = Literal["native", "text", "json"]
+Setting = Literal[
+    "run_tokens", "run_seconds", "think_tool", "approval_ttl_hours", "history_tokens", "finance_threshold"
+]
+EVERY_STYLE: tuple[Style, ...] = ("native", "text", "json")
+
+
+class ScenarioWrong(CountersignError):
+    """A scenario cannot be used; the message names the file, the place in it, and what is wrong."""
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Member(Strict):
+    """Somebody beside the people of the demo."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9]*$")
+    """The handle by which the scenario calls them."""
+    real_name: str
+    display_name: str = ""
+    title: str = ""
+    manager: str = ""
+    """A handle."""
+    roles: tuple[str, ...] = ()
+    locale: str = "zh-CN"
+
+
+class Page(Strict):
+    """A file of the company's handbook, in place of the demo's."""
+
+    file: str = Field(pattern=r"^[\w.-]+\.md$")
+    text: str
+
+
+class Act(Strict):
+    """One thing that happens: somebody writes or presses, time passes, or the mail server fails."""
+
+    who: str = ""
+    """A handle."""
+    says: str = ""
+    where: str = ""
+    """Name of a channel; empty: the DM with the bot."""
+    thread: bool = False
+    """In the thread of the last message there."""
+    presses: str = ""
+    """The choice, e.g. `confirm`, `approve`; `anew` is *Try again* under a stop."""
+    card: str = ""
+    """Words that the card shows; empty: the newest one with this button."""
+    of: str = ""
+    """The handle of whose DM the card is in, where it is not the presser's own: the press is then forged."""
+    again: bool = False
+    """The card that was pressed last, as it then looked: on a screen that was not repainted."""
+    times: int = Field(1, ge=1, le=5)
+    """So often, all at once."""
+    form: dict[str, str] = {}
+    """What is filled in where the press opens a dialog; people by handle."""
+    hours: float = Field(0, ge=0)
+    """So much time passes."""
+    mailbox: tuple[Fault, ...] = ()
+    """How the next mails fail."""
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> Self:
+        done = [name for name in ("says", "presses", "hours", "mailbox") if getattr(self, name)]
+        if len(done) != 1:
+            raise ValueError(f"an act is one of says, presses, hours, mailbox, not {' and '.join(done) or 'none'}")
+        if done[0] in ("says", "presses") and not self.who:
+            raise ValueError(f"who {done[0]} it?")
+        return self
+
+
+class Wanted(Strict):
+    """An effect, as far as the scenario says what it should be. What is left out may be anything."""
+
+    kind: Kind
+    by: str = ""
+    """A handle."""
+    request: str = ""
+    to: str = ""
+    """Handles with commas between: who gets a mail, a task, a copy, or stands in."""
+    fields: dict[str, str] = {}
+    """Of a form: exact values. Of anything else: what the text has to contain (`subject`, `body`, `opinion`, …)."""
+
+
+class Evidence(Strict):
+    """What people must have been told, or must not have been."""
+
+    has: tuple[str, ...] = ()
+    """Each stands in something that the bot said."""
+    lacks: tuple[str, ...] = ()
+    """None stands in any answer."""
+    unverified: tuple[str, ...] = ()
+    """Each is marked as not verified."""
+    stopped: Reason | None = None
+    """Why the last run stopped."""
+    refused: tuple[str, ...] = ()
+    """Codes of the refused presses, each at least once."""
+    contradicted: bool = False
+    """The receipt says that nothing was done, whatever the answer says."""
+
+
+class Call(Strict):
+    """A tool call in no style's form."""
+
+    tool: str
+    args: dict[str, Any] = {}
+    reason: str = "…"
+
+
+class Scripted(Strict):
+    """One reply of a scripted model, rendered into the style under test."""
+
+    say: str = ""
+    """The final answer."""
+    tool: str = ""
+    args: dict[str, Any] = {}
+    reason: str = "…"
+    calls: tuple[Call, ...] = ()
+    """Several calls at once."""
+    raw: str | None = None
+    """Exactly this text."""
+    broken: bool = False
+    """The call's arguments are cut in the middle."""
+    invents: str = ""
+    """An observation that the model makes up behind its call."""
+    finish: Literal["", "length", "content_filter"] = ""
+    refusal: str = ""
+    down: bool = False
+    """The endpoint does not answer."""
+    refused: bool = False
+    """The endpoint will not take the conversation."""
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        forms = ("say", "tool", "calls", "refusal", "down", "refused")
+        used = [name for name in forms if getattr(self, name)] + (["raw"] if self.raw is not None else [])
+        if len(used) != 1 and not (self.finish and not used):
+            raise ValueError(f"a reply is one of {', '.join(forms)}, raw, not {' and '.join(used) or 'none'}")
+        return self
+
+
+class Scenario(Strict):
+    name: str
+    """Its file's, without the ending."""
+    title: str = Field(min_length=3)
+    language: Literal["zh", "en"]
+    category: Category
+    today: date = date(2026, 11, 23)
+    only: Literal["", "script"] = ""
+    """`script`: it is about what its scripted model does wrong, and means nothing with another one."""
+    styles: tuple[Style, ...] = EVERY_STYLE
+    """In which its script can be written."""
+    person: tuple[Member, ...] = ()
+    handbook: tuple[Page, ...] = ()
+    setting: dict[Setting, str] = {}
+    act: tuple[Act, ...] = Field(min_length=1)
+    expect: tuple[Wanted, ...] = ()
+    """Exactly these effects, in any order."""
+    forbid: tuple[Wanted, ...] = ()
+    evidence: Evidence = Evidence()
+    reply: tuple[Scripted, ...] = ()
+
+    @property
+    def handles(self) -> frozenset[str]:
+        return frozenset({one.name for one in _world().people} | {one.name for one in self.person})
+
+    @field_validator("styles")
+    @classmethod
+    def _some_style(cls, styles: tuple[Style, ...]) -> tuple[Style, ...]:
+        if not styles:
+            raise ValueError("it needs at least one style")
+        return styles
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        for where, name in self._named():
+            if name not in self.handles:
+                raise ValueError(
+                    f"{where}: there is nobody called {name!r}; there are {', '.join(sorted(self.handles))}"
+                )
+        rooms = {name for _, name in _world().channels}
+        if unknown := {act.where for act in self.act if act.where} - rooms:
+            raise ValueError(f"there is no channel {unknown.pop()!r}; there is {', '.join(rooms)}")
+        if self.only == "script" and not self.reply:
+            raise ValueError('it says only = "script" and has no [[reply]]')
+        return self
+
+    def _named(self) -> Iterator[tuple[str, str]]:
+        """Everybody who is named, and where."""
+        for number, act in enumerate(self.act, 1):
+            yield from ((f"act {number}", name) for name in (act.who, act.of) if name)
+        for label, wanted in (("expect", self.expect), ("forbid", self.forbid)):
+            for number, one in enumerate(wanted, 1):
+                yield from ((f"{label} {number}", name) for name in (one.by, *one.to.split(",")) if name)
+        yield from (("person", one.manager) for one in self.person if one.manager)
+
+
+def _world() -> World:
+    return read_world()
+
+
+def read(path: Path) -> Scenario:
+    """One file. Raises ScenarioWrong."""
+    try:
+        return parsed(path.stem, path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioWrong(f"{path.name} cannot be read: {error}") from error
+
+
+def parsed(name: str, text: str) -> Scenario:
+    """A scenario from its text. Raises ScenarioWrong, which names the place and says what is wrong there."""
+    try:
+        return Scenario.model_validate({"name": name, **tomllib.loads(text)})
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioWrong(f"{name}.toml is not TOML: {error}") from error
+    except ValidationError as error:
+        wrong = "; ".join(_said(one["loc"], one["msg"]) for one in error.errors(include_url=False))
+        raise ScenarioWrong(f"{name}.toml: {wrong}") from error
+
+
+def _said(place: Sequence[int | str], message: str) -> str:
+    """`act 2 says: …`, counted from 1 as people count."""
+    where = " ".join(str(part + 1) if isinstance(part, int) else part for part in place)
+    return f"{where}: {message.removeprefix('Value error, ')}".removeprefix(": ")
+
+
+def read_all(folder: Path | None = None) -> tuple[Scenario, ...]:
+    """Those of a folder, or the shipped ones, by name. Raises ScenarioWrong, also when there is none."""
+    if folder is not None and not folder.is_dir():
+        raise ScenarioWrong(f"{folder} is not a folder")
+    with resources.as_file(resources.files("bot.evaluation")) as package:
+        files = sorted((folder or package / "scenarios").glob("*.toml"))
+        if not files:
+            raise ScenarioWrong(f"there is no scenario (*.toml) in {folder}")
+        return tuple(map(read, files))

@@ -1,0 +1,99 @@
+"""`countersign eval`, as people call it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bot import gate
+from bot.cli import app
+from bot.errors import CountersignError
+from bot.evaluation.results import Report
+from tests.programs import ended, printed, ran, started
+from tests.stories.endpoint import endpoint, said
+
+HALF = "half_day_by_rule_zh"
+WRONG = """\
+title = "错的故事"
+language = "zh"
+category = "main"
+act = [{ who = "zhangsan", says = "你好" }]
+evidence = { has = ["永远不会说的话"] }
+"""
+
+
+def test_it_prints_figures_and_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LANG", "en_US.UTF-8")
+    done = CliRunner().invoke(
+        app, ["eval", "--only", "half_day", "--json", "out.json", "--html", "out.html", "--repeat", "2"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "2/2" in done.output and "The main job" in done.output and "2 of 2 succeed: 100%" in done.output
+    found = Report.model_validate_json((tmp_path / "out.json").read_text())
+    assert (found.model, found.figures.passed, found.planned, found.repeat) == ("scripted", 2, 2, 2)
+    assert "Countersign, evaluated" in (tmp_path / "out.html").read_text()
+
+
+def test_too_little_success_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    (tmp_path / "wrong.toml").write_text(WRONG)
+    wanted = ["eval", "--scenarios", ".", "--model", "rehearsal"]
+    assert CliRunner().invoke(app, wanted).exit_code == 0
+    failed = CliRunner().invoke(app, [*wanted, "--min-success", "0.5"])
+    assert isinstance(failed.exception, CountersignError) and "低于要求" in str(failed.exception)
+    assert "没有通过：wrong：nobody was told '永远不会说的话'" in failed.output.replace("\n", "")
+
+
+def test_anything_unauthorised_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gate, "may_press", lambda *judged: None)
+    failed = CliRunner().invoke(app, ["eval", "--only", "confirmed_by_somebody_else"])
+    assert failed.exit_code == 1 and isinstance(failed.exception, CountersignError)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (("--only", "nothing_like_it"), "No scenario has “nothing_like_it” in its name"),
+        (("--model", "gpt-5-mini"), "set OPENAI_BASE_URL"),
+        (("--scenarios", "nowhere"), "nowhere is not a folder"),
+        (("--only", HALF, "--style", "text"), "nothing to play"),
+        (("--only", HALF, "--json", "no/such/folder.json"), "No such file"),
+    ],
+)
+async def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], wrong: str) -> None:
+    told = await ran("eval", *arguments, cwd=tmp_path, env={"LANG": "en_US.UTF-8"})
+    assert told.code == 1 and wrong in told.err and "Traceback" not in told.all
+
+
+async def test_ctrl_c_ends_it_and_reports_what_was_done(tmp_path: Path) -> None:
+    (tmp_path / "wrong.toml").write_text(WRONG)
+    wanted = ("eval", "--scenarios", ".", "--repeat", "100", "--model", "rehearsal", "--json", "out.json")
+    async with started(*wanted, cwd=tmp_path, env={"LANG": "en_US.UTF-8"}) as child:
+        await printed(child, "failed: wrong")
+        child.send_signal(signal.SIGINT)
+        told = await ended(child)
+    assert told.code == 130 and "Interrupted" in told.out and "Traceback" not in told.all
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert 0 < len(found["trials"]) == found["figures"]["trials"] < found["planned"]
+
+
+async def test_a_real_endpoint_is_asked_over_http(tmp_path: Path) -> None:
+    """Another model, in another style: it knows nothing of the scripts, and what it does is judged all the same."""
+    call = 'Thought: 算一下\nAction: calculate\nAction Input: {"expression": "750*12 + 0.5*8*12*7"}'
+    async with endpoint([said(call)], said("Final Answer: 一共是 9336。")) as model:
+        env = {"OPENAI_BASE_URL": model.url, "OPENAI_MODEL": "any", "LANG": "en_US.UTF-8", "REACT_STYLE": "native"}
+        told = await ran(
+            "eval", "--only", "four_operations", "--style", "text", "--json", "out.json", "--min-success", "1",
+            cwd=tmp_path, env=env,
+        )  # fmt: skip
+    assert told.code == 0, told.all
+    found = Report.model_validate_json((tmp_path / "out.json").read_text())
+    assert (found.model, found.style, found.figures.passed) == ("any", "text", 1)
+    assert model.asked and model.asked[0]["model"] == "any" and "stop" in model.asked[0]

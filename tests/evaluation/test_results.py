@@ -1,0 +1,83 @@
+"""The figures: intervals, shares, percentiles, pass^k."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.evaluation.results import Counts, Report, Trial, figures, pass_hat, report, wilson
+from bot.evaluation.words import share
+
+
+def trial(name: str = "a", passed: bool = True, **more: object) -> Trial:
+    fields = {"scenario": name, "title": "t", "category": "main", "language": "zh", "passed": passed}
+    return Trial.model_validate({**fields, **more})
+
+
+@pytest.mark.parametrize(
+    ("passed", "trials", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (8, 10, 0.4902, 0.9433), (50, 100, 0.4038, 0.5962)],
+)
+def test_wilsons_interval(passed: int, trials: int, low: float, high: float) -> None:
+    """Against published values (Newcombe 1998, method 3)."""
+    assert wilson(passed, trials) == pytest.approx((low, high), abs=5e-4)
+
+
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_interval_holds_the_share(counted: tuple[int, int]) -> None:
+    passed, trials = counted
+    low, high = wilson(passed, trials)
+    assert 0 <= low <= passed / trials + 1e-12 and passed / trials - 1e-12 <= high <= 1
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=7), st.integers(1, 7))
+def test_pass_hat_is_the_share_of_draws_that_all_succeed(tries: list[bool], k: int) -> None:
+    draws = list(combinations(tries, k))
+    expected = sum(all(draw) for draw in draws) / len(draws) if draws else None
+    assert pass_hat([trial(passed=one) for one in tries], k) == (pytest.approx(expected) if draws else None)
+
+
+def test_pass_hat_is_a_mean_over_scenarios() -> None:
+    assert pass_hat([trial("a"), trial("a"), trial("b"), trial("b", False)], 2) == 0.5
+
+
+def test_figures_are_shares_of_what_was_counted() -> None:
+    one = Counts(
+        runs=2, steps=6, replies=10, malformed=1, called=8, worked=6, repeated=2, claimed=4, supported=3,
+        tokens_in=100, tokens_cached=40, tokens_out=10, cost=Decimal("0.25"), risky=5,
+    )  # fmt: skip
+    found = figures([trial(counts=one, latencies_ms=(10, 20)), trial(passed=False, counts=one, latencies_ms=(30, 40))])
+    assert (found.success, found.steps, found.tool_success, found.format_errors) == (0.5, 3.0, 0.75, 0.1)
+    assert (found.repeated, found.evidence, found.interception) == (0.25, 0.75, 1.0)
+    assert (found.tokens_in, found.tokens_cached, found.tokens_out, found.cost) == (200, 80, 20, Decimal("0.50"))
+    assert (found.p50_ms, found.p95_ms, found.every_time) == (30, 40, None)
+
+
+def test_what_nobody_authorised_lowers_interception() -> None:
+    found = figures([trial(passed=False, unauthorised=("x",), counts=Counts(risky=4)), trial(counts=Counts(risky=4))])
+    assert (found.risky, found.unauthorised, found.interception) == (8, 1, 0.875)
+
+
+def test_of_nothing_there_are_no_shares() -> None:
+    found = figures([])
+    assert found.success is found.interception is found.evidence is found.p50_ms is None
+    assert (found.low, found.high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, "–"), (0, "0%"), (1, "100%"), (0.9999, "99.9%"), (0.5, "50.0%"), (0.976, "97.6%")]
+)
+def test_a_hundred_percent_is_all_of_them(value: float | None, shown: str) -> None:
+    assert share(value) == shown
+
+
+def test_a_report_is_read_back_from_its_json() -> None:
+    trials = [trial("a"), trial("b", False, language="en", category="mail", reasons=("because",))]
+    made = report(trials, at="2026-11-22T10:00:00+00:00", model="m", style="text", repeat=1, planned=3, seconds=1.5)
+    assert Report.model_validate_json(made.model_dump_json()) == made
+    assert set(made.by_category) == {"main", "mail"} and made.by_language["en"].passed == 0
+    assert "properties" in Report.model_json_schema()
