@@ -9,8 +9,9 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any
 
 from httpx2 import AsyncClient, RequestError, Response
@@ -28,6 +29,8 @@ ASKED_MAX_S = 60.0
 """An endpoint that asks for a longer pause than this is down, as for the SDK (s)."""
 MOST_TOKENS = 100_000_000
 """No reply has more: a figure above it would only spoil what is added up."""
+SPARE = frozenset({"temperature", "stop"})
+"""What a request can do without: models that reason by themselves refuse any but the default of either, with 400."""
 AGAIN = frozenset({408, 409, 429})
 """What may work when it is asked again, as may any 5xx: the SDK's own rule."""
 
@@ -64,16 +67,17 @@ class OpenAIModel:
     temperature: float = 0.3
     retries: int = 1
     """How often one call is asked again, at most."""
+    spared: set[str] = field(default_factory=set)
+    """Of `SPARE`, what the endpoint has refused."""
     draw: Callable[[float, float], float] = random.uniform
     """A number between two: the jitter."""
     now: Callable[[], float] = time.time
     """Seconds since the epoch: what a date in Retry-After is held against."""
 
     async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
-        body = self._body(messages, extra)
         try:
             async with asyncio.timeout(timeout_s) as limit:
-                response = await self._response(body, limit)
+                response = await self._response(messages, extra, limit)
         except TimeoutError as error:
             raise ModelDown(f"no answer within {timeout_s:.0f} s") from error
         try:
@@ -84,12 +88,11 @@ class OpenAIModel:
             raise ModelDown("the endpoint's answer was not JSON")
         return _read(answer, self.name)
 
-    async def _response(self, body: bytes, limit: asyncio.Timeout) -> Response:
+    async def _response(self, messages: Sequence[str], extra: str, limit: asyncio.Timeout) -> Response:
         """Try after try, for as long as another one may do and its wait fits into the time left. Raises ModelDown and
         ModelRefused."""
-        url = f"{self.client.base_url}chat/completions"
         for tried in range(self.retries + 1):
-            answer = await self._try(url, body)
+            answer = await self._try(messages, extra)
             if isinstance(answer, Response) and answer.status_code == 200:
                 return answer
             asked_s = _asked_s(answer.headers, self.now()) if isinstance(answer, Response) else 0.0
@@ -101,17 +104,47 @@ class OpenAIModel:
             await asyncio.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
 
-    async def _try(self, url: str, body: bytes) -> Response | RequestError:
-        """One answer; an error where there is none. The time is kept around all tries."""
-        try:
-            return await self.http.post(url, content=body, headers=self.headers, timeout=None)
-        except RequestError as error:
-            return error
+    async def _try(self, messages: Sequence[str], extra: str) -> Response | RequestError:
+        """One answer; an error where there is none. What the endpoint says it does not take is left out at once, and
+        from then on. The time is kept around all tries."""
+        url = f"{self.client.base_url}chat/completions"
+        while True:
+            body = self._body(messages, extra)
+            try:
+                answer = await self.http.post(url, content=body, headers=self.headers, timeout=None)
+            except RequestError as error:
+                return error
+            if not (refused := _refused(answer) - self.spared):
+                return answer
+            log.info("model.spares", model=self.name, left_out=sorted(refused))
+            self.spared.update(refused)
 
     def _body(self, messages: Sequence[str], extra: str) -> bytes:
-        known = f'"model":{json.dumps(self.name)},"temperature":{self.temperature}'
-        more = f",{extra}" if extra else ""
-        return f'{{{known},"messages":[{",".join(messages)}]{more}}}'.encode(errors="replace")
+        known = f'"model":{json.dumps(self.name)}'
+        if "temperature" not in self.spared:
+            known += f',"temperature":{self.temperature}'
+        more = _without(extra, frozenset(self.spared)) if self.spared else extra
+        return f'{{{known},"messages":[{",".join(messages)}]{"," if more else ""}{more}}}'.encode(errors="replace")
+
+
+def _refused(answer: Response) -> frozenset[str]:
+    """Of what a request can do without, what is said not to be supported. OpenAI names it in `param`; others repeat
+    only its words."""
+    if answer.status_code != 400:
+        return frozenset()
+    try:
+        error = _field(json.loads(answer.content), "error")
+    except (ValueError, RecursionError):
+        return frozenset()
+    param, told = _field(error, "param"), _string(_field(error, "message"))
+    return frozenset(name for name in SPARE if name == param or (f"'{name}'" in told and "support" in told))
+
+
+@lru_cache(maxsize=64)
+def _without(extra: str, names: frozenset[str]) -> str:
+    """Members of a request without some of them."""
+    kept = {name: value for name, value in json.loads(f"{{{extra}}}").items() if name not in names}
+    return json.dumps(kept, ensure_ascii=False)[1:-1]
 
 
 def _left_s(limit: asyncio.Timeout) -> float:

@@ -163,3 +163,44 @@ async def test_the_key_is_in_no_log(stream: io.StringIO) -> None:
         await ask(model)
         assert serving.keys == ["Bearer sk-first-secret"] * 3
     assert "model.again" in stream.getvalue() and "first-secret" not in stream.getvalue()
+
+
+def refuses(param: str) -> Raw:
+    """As OpenAI's reasoning models do."""
+    said = f"Unsupported value: '{param}' does not support 0.3 with this model."
+    return Raw({"error": {"message": said, "type": "invalid_request_error", "param": param}}, 400)
+
+
+STOP = '"stop":["\\nObservation"],"seed":1'
+
+
+async def test_what_a_model_does_not_take_is_left_out_from_then_on() -> None:
+    script = [refuses("temperature"), refuses("stop"), said("one"), said("two")]
+    async with asked(script, retries=0) as (serving, model, drawn):
+        assert [(await model.reply(HELLO, STOP, timeout_s=20)).text for _ in range(2)] == ["one", "two"]
+    sent = [sorted(set(one) & {"temperature", "stop", "seed"}) for one in serving.asked]
+    assert sent == [["seed", "stop", "temperature"], ["seed", "stop"], ["seed"], ["seed"]]
+    assert drawn.ranges == [], "nothing was waited for"
+
+
+async def test_a_proxy_that_names_it_only_in_words_is_understood() -> None:
+    words = Raw({"error": {"message": "400 Unsupported parameter: 'stop' is not supported with this model."}}, 400)
+    async with asked([words, said("one")]) as (serving, model, _):
+        assert (await model.reply(HELLO, STOP, timeout_s=20)).text == "one"
+    assert "temperature" in serving.asked[1] and "stop" not in serving.asked[1]
+
+
+@pytest.mark.parametrize("no", [Raw({"error": {"message": "bad", "param": "messages"}}, 400), Raw(b"<html>", 400),
+                                Raw([1], 400), refuses("tools")], ids=str)  # fmt: skip
+async def test_any_other_refusal_stays_one(no: Raw) -> None:
+    async with asked([no, said("never")]) as (serving, model, _):
+        with pytest.raises(ModelRefused):
+            await ask(model)
+    assert len(serving.asked) == 1
+
+
+async def test_what_is_refused_although_it_was_left_out_stays_refused() -> None:
+    async with asked([refuses("temperature")] * 3) as (serving, model, _):
+        with pytest.raises(ModelRefused):
+            await ask(model)
+    assert len(serving.asked) == 2
