@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from bot.events import Channel, Post, Slot
+from bot.events import Button, Channel, Post, Slot
+from bot.policy import ANEW
 from bot.react.guards import Reason
 from bot.react.loop import Step
-from bot.records import Run
+from bot.records import Last, Run
 from bot.texts import literal, plain, say, sentences
 from bot.trace import Trace
 
@@ -102,6 +103,15 @@ def _subject(args: dict[str, Any]) -> str:
         if isinstance(value, str) and value.strip() and not PLATFORM_ID.fullmatch(value.strip()):
             return " ".join(value.split())[:SUBJECT_MAX]
     return ""
+
+
+def ending(run: Run, last: Last) -> Post:
+    """The last word as people see it: what nothing supports is marked, and a stop can be tried again."""
+    text = last.text
+    if last.unverified:
+        text += "\n\n" + say("evidence.unverified", run.language, what=" · ".join(last.unverified))
+    anew = (Button(say("choice.retry", run.language), ANEW, run.id, 1),) if last.stopped else ()
+    return Post(text, receipt=receipt(run), buttons=anew)
 
 
 def stop(run: Run, reason: Reason, renewed: datetime) -> str:

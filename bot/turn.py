@@ -20,15 +20,14 @@ from bot import folding, pictures
 from bot.commands import Commands
 from bot.door import Door
 from bot.errors import ChatFailed, ModelDown
-from bot.events import Button, Channel, Directory, Message, Post, Slot
+from bot.events import Channel, Directory, Message, Post, Slot
 from bot.logs import bind
-from bot.policy import ANEW
 from bot.react import prompt
 from bot.react.grounds import UNVERIFIED, Grounds
 from bot.react.guards import Budget
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
 from bot.records import Draw, Last, Resume, Run, RunStatus
-from bot.show import Steps, figures, receipt, stop
+from bot.show import Steps, ending, figures, receipt, stop
 from bot.store.approvals import ask_for
 from bot.store.history import Entry, History
 from bot.store.journal import Journal
@@ -276,7 +275,7 @@ class Turns:
         run = passage.run
         await self.steps.flush(run, again=passage.again)
         key = f"{run.id}:final"
-        await self.chat.post(run.message.place, _last(run, last), key=key, again=passage.again, wait_ms=wait_ms)
+        await self.chat.post(run.message.place, ending(run, last), key=key, again=passage.again, wait_ms=wait_ms)
         over = self._over(run, RunStatus.STOPPED if last.stopped else RunStatus.DONE)
         remembered = self._remembered(run, last.text + _unverified(last))
         return [
@@ -385,15 +384,6 @@ def _lately(recalled: Recalled) -> str:
 def _going(run: Run | None) -> Run | None:
     """A run, if it has not ended."""
     return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
-
-
-def _last(run: Run, last: Last) -> Post:
-    """The last word as people see it: what nothing supports is marked, and a stop can be tried again."""
-    text = last.text
-    if last.unverified:
-        text += "\n\n" + say("evidence.unverified", run.language, what=" · ".join(last.unverified))
-    anew = (Button(say("choice.retry", run.language), ANEW, run.id, 1),) if last.stopped else ()
-    return Post(text, receipt=receipt(run), buttons=anew)
 
 
 def _unverified(last: Last) -> str:

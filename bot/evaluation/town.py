@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
+from bot.base import Tuning
 from bot.evaluation.scenario import Member, Scenario
 from bot.local.mailbox import Mailbox
 from bot.local.rehearsal.serve import Rehearsal
@@ -23,7 +24,7 @@ from bot.local.workspace.delivery import Timing
 from bot.local.workspace.driver import Driver
 from bot.local.workspace.workspace import Setup, Workspace
 from bot.local.workspace.world import Person, World, read_world
-from bot.main import Bot, Tuning, assembled
+from bot.main import Bot, assembled
 from bot.outside import Outside
 from bot.react.model import Model
 from bot.serving import connected

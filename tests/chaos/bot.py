@@ -17,11 +17,12 @@ from functools import wraps
 from typing import Any
 
 from bot import logs
+from bot.base import Tuning
 from bot.chat.slack import outbound
 from bot.errors import CountersignError
 from bot.events import Message
 from bot.intake import LaneIntake
-from bot.main import Tuning, assembled
+from bot.main import assembled
 from bot.outside import outside_of
 from bot.serving import connected
 from bot.settings import Settings

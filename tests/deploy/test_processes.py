@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from bot import worker
+from bot.base import Tuning
 from bot.chat.slack.app import DRAIN_S
-from bot.main import Tuning
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 

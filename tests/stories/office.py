@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from bot.base import Tuning
 from bot.evaluation.seen import block_of, buttons_of, key_of, text_of
 from bot.local.mailbox import Mailbox
 from bot.local.rehearsal.serve import Rehearsal
@@ -29,7 +30,7 @@ from bot.local.workspace.delivery import Timing
 from bot.local.workspace.driver import Driver
 from bot.local.workspace.workspace import Change, Setup, Workspace
 from bot.local.workspace.world import Person, read_world
-from bot.main import Bot, Tuning, assembled
+from bot.main import Bot, assembled
 from bot.outside import Outside
 from bot.policy import ANEW
 from bot.react.model import Model
