@@ -119,8 +119,10 @@ class Hands:
         if not proposed.reason:
             raise ToolError("bad_arguments", "`reason` is missing: say in one short sentence why.")
         args = fit(tool.args, proposed.args)
-        if tool.gate is Gate.NONE or tool.prepare is None:
+        if tool.gate is Gate.NONE:
             return await tool.run(use, args)
+        if tool.prepare is None:  # fail closed: what cannot be shown is not run
+            raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
         if held:
             raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
         return await tool.prepare(use, args)
