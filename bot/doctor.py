@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.chat.facts import read_facts
 from bot.chat.slack import app as slack
 from bot.chat.slack.calls import call
-from bot.errors import ChatFailed, CountersignError, ModelDown, ModelRefused, StoreDown
+from bot.company import calendar_of, handbook_of, persona_of, prices_of
+from bot.errors import ChatFailed, CountersignError, ModelDown, ModelRefused, SettingsWrong, StoreDown
 from bot.logs import redact
 from bot.outside import Outside
 from bot.react.probe import Wish, ask, calls_tools, chosen
+from bot.settings import Settings
 from bot.store.check import Severity, check, servers
 from bot.store.cluster import Cluster
 from bot.store.connect import connect, reaching
@@ -64,6 +68,26 @@ async def examine(outside: Outside, style: Wish, servers: Sequence[Server] = ())
     async for finding in _servers(servers):
         yield finding
     yield _pictures()
+
+
+def files(settings: Settings) -> Iterator[Finding]:
+    """The company's own files, read as the start reads them. A policy is checked by the start alone: it is about the
+    processes that the engine has."""
+    looks: tuple[tuple[str, Path | None, Callable[[], object]], ...] = (
+        ("DIRECTORY_FILE", settings.directory_file, lambda: read_facts(settings.directory_file)),
+        ("CALENDAR_FILE", settings.calendar_file, lambda: calendar_of(settings)),
+        ("HANDBOOK_DIR", settings.handbook_dir, lambda: handbook_of(settings.handbook_dir)),
+        ("PERSONA_FILE", settings.persona_file, lambda: persona_of(settings)),
+        ("PRICES_FILE", settings.prices_file, lambda: prices_of(settings)),
+    )
+    for name, path, look in looks:
+        if path is None:
+            continue
+        try:
+            look()
+            yield Finding("ok", name, str(path))
+        except SettingsWrong as wrong:
+            yield Finding("fail", name, str(wrong).removeprefix(f"{name}: "))
 
 
 async def _servers(servers: Sequence[Server]) -> AsyncIterator[Finding]:

@@ -210,6 +210,19 @@ async def test_doctor_names_what_is_broken_and_looks_at_the_rest(empty: Office, 
         assert end.out.count("ok  ") >= 3, "the rest is looked at all the same"
 
 
+async def test_doctor_reads_the_files_of_the_company(empty: Office, tmp_path: Path) -> None:
+    handbook, prices = tmp_path / "handbook", tmp_path / "prices.toml"
+    handbook.mkdir()
+    (handbook / "leave.md").write_text("# Leave", encoding="utf-8")
+    prices.write_text("currency = 5", encoding="utf-8")
+    async with endpoint(past_end=tool_call(("echo", '{"word": "hello"}'))) as model:
+        given = {"HANDBOOK_DIR": str(handbook), "PRICES_FILE": str(prices), "OPENAI_BASE_URL": model.url}
+        end = await command(empty, tmp_path, "doctor", **given)
+    assert f"ok   HANDBOOK_DIR: {handbook}" in end.out
+    failed = [line for line in end.out.splitlines() if line.startswith("FAIL")]
+    assert end.code == 1 and len(failed) == 1 and failed[0].startswith("FAIL PRICES_FILE: ") and failed[0].count("PRICES_FILE") == 1
+
+
 async def test_doctor_counts_the_dead_letters(busy: Office, tmp_path: Path) -> None:
     redis = busy.bot.redis  # type: ignore[union-attr]
     for id in ("Ev1", "Ev2"):

@@ -16,7 +16,7 @@ from bot.cli import console
 from bot.cli.console import Json, clock, harmless
 from bot.cli.usage import money
 from bot.company import servers_of
-from bot.doctor import examine
+from bot.doctor import Finding, examine, files
 from bot.errors import CountersignError
 from bot.outside import outside_of
 from bot.records import Approval
@@ -119,17 +119,24 @@ def pending(as_json: Json = False) -> None:
     console.run(work())
 
 
+def _found(finding: Finding) -> bool:
+    """Says what was found; True if it is wrong."""
+    mark, colour = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow")}.get(finding.level, ("FAIL", "red"))
+    typer.secho(f"{mark} {finding.what}: {finding.text}", fg=colour)
+    return finding.level == "fail"
+
+
 @app.command()
 def doctor() -> None:
     """Check tokens, scopes, Redis, the model (one tool call) and SMTP, and say how to mend what is wrong."""
 
     async def work() -> None:
         settings, failed = read(), False
+        for finding in files(settings):
+            failed = _found(finding) or failed
         async with outside_of(settings, start=False) as outside:
             async for finding in examine(outside, settings.react_style, servers_of(settings)):
-                mark, colour = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow")}.get(finding.level, ("FAIL", "red"))
-                typer.secho(f"{mark} {finding.what}: {finding.text}", fg=colour)
-                failed = failed or finding.level == "fail"
+                failed = _found(finding) or failed
         if failed:
             sys.exit(1)
 
