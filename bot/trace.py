@@ -160,8 +160,9 @@ class Trace(BaseModel):
         """No counter knows this run yet."""
         return 0 < len(self.replies) == len(self.uncounted)
 
-    def spend(self, spent: Spent) -> None:
+    def heard(self, spent: Spent, at_ms: int, ms: int, did: str) -> None:
         """Adds a reply up. What came before a change of the currency is not of this one, and has no price in it."""
+        self.replies.append(Spoken(at_ms, ms, spent.tokens_in, spent.tokens_cached, spent.tokens_out, did))
         if spent.cost is not None and spent.currency != self.currency:
             self.unpriced, self.cost, self.currency = self.tokens, Decimal(0), spent.currency
         self.model = spent.model

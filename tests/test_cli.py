@@ -220,7 +220,8 @@ async def test_doctor_reads_the_files_of_the_company(empty: Office, tmp_path: Pa
         end = await command(empty, tmp_path, "doctor", **given)
     assert f"ok   HANDBOOK_DIR: {handbook}" in end.out
     failed = [line for line in end.out.splitlines() if line.startswith("FAIL")]
-    assert end.code == 1 and len(failed) == 1 and failed[0].startswith("FAIL PRICES_FILE: ") and failed[0].count("PRICES_FILE") == 1
+    assert end.code == 1 and len(failed) == 1
+    assert failed[0].startswith("FAIL PRICES_FILE: ") and failed[0].count("PRICES_FILE") == 1
 
 
 async def test_doctor_counts_the_dead_letters(busy: Office, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from bot.react.prices import Prices
 from bot.react.selection import FIND, Offers
 from bot.react.style import Style
 from bot.react.styles.native import Native
-from bot.trace import Call, CallStatus, Spoken, Trace, fingerprint
+from bot.trace import Call, CallStatus, Trace, fingerprint
 from tools.spec import Gate, Note, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
 
@@ -226,11 +226,9 @@ class Loop:
         at_ms, began = self._now_ms(), self.clock()
         reply = await self.model.reply(messages, sheet.body, timeout_s=max(left, 1.0))
         ms = int((self.clock() - began) * 1000)
-        trace.spend(self.prices.spent(reply))
         trace.style = style.name
         decision = self._sure(style.decide(reply, sheet.tools, most=self.limits.calls_per_reply))
-        did = type(decision).__name__.lower()
-        trace.replies.append(Spoken(at_ms, ms, reply.tokens_in, reply.tokens_cached, reply.tokens_out, did))
+        trace.heard(self.prices.spent(reply), at_ms, ms, type(decision).__name__.lower())
         return decision
 
     def _sure(self, decision: Decision) -> Decision:

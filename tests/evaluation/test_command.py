@@ -15,6 +15,11 @@ from bot.errors import CountersignError
 from bot.evaluation.results import Report
 from tests.programs import ended, printed, ran, started
 from tests.stories.endpoint import endpoint, said
+from tests.test_logs import stream
+
+__all__ = ["stream"]
+
+pytestmark = pytest.mark.usefixtures("stream")  # the command sets how the whole process logs
 
 HALF = "half_day_by_rule_zh"
 WRONG = """\

@@ -64,7 +64,7 @@ def test_money_is_exact(
 def test_a_run_adds_up_exactly_and_keeps_apart_what_has_no_price(replies: list[tuple[str, int, int, int]]) -> None:
     trace = Trace()
     for one in replies:
-        trace.spend(PRICES.spent(reply(*one)))
+        trace.heard(PRICES.spent(reply(*one)), 0, 0, "act")
     known = [PRICES.models[one[0]].of(reply(*one)) for one in replies if one[0] in PRICES.models]
     assert trace.cost == sum(known, Decimal(0)) and trace.tokens == sum(one[1] + one[3] for one in replies)
     assert trace.unpriced == sum(one[1] + one[3] for one in replies if one[0] == "other")
@@ -74,8 +74,8 @@ def test_a_run_adds_up_exactly_and_keeps_apart_what_has_no_price(replies: list[t
 
 def test_money_of_two_currencies_is_never_put_together() -> None:
     trace = Trace()
-    trace.spend(Spent("m", 10, 0, 0, Decimal(5), "USD"))
-    trace.spend(Spent("m", 7, 0, 0, Decimal(3), "CNY"))
+    trace.heard(Spent("m", 10, 0, 0, Decimal(5), "USD"), 0, 0, "act")
+    trace.heard(Spent("m", 7, 0, 0, Decimal(3), "CNY"), 0, 0, "act")
     assert (trace.cost, trace.currency, trace.unpriced) == (3, "CNY", 10)
 
 

@@ -124,8 +124,10 @@ def _faithful(value: Any, text: str) -> bool:
         return False
     meant = _ESCAPE.sub(_unescaped, text)
     bare = _OUTSIDE.sub(" ", text)
-    strings = all(_written(one, bare) or _quoted(one, text) or _quoted(one, meant) for one in _strings(value))
-    return strings and _words(text) == _words(json.dumps(value, ensure_ascii=False))
+    strings = list(_strings(value))
+    there = all(_written(one, bare) or _quoted(one, text) or _quoted(one, meant) for one in strings)
+    empty = sum(token["text"] in ('""', "''") for token in _TOKEN.finditer(text))
+    return there and strings.count("") <= empty and _words(text) == _words(json.dumps(value, ensure_ascii=False))
 
 
 def _written(string: str, bare: str) -> bool:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bot.react.styles.payload import DEPTH, REPAIRABLE, Unreadable, read
@@ -111,6 +111,7 @@ def test_no_part_of_an_object_is_taken_for_the_whole(value: dict[str, Any], data
         read(text[: data.draw(st.integers(0, len(text) - 1))])
 
 
+@example({"X": "\n", "Y": ""})
 @given(st.dictionaries(st.text("abcXYZ ,'中\n", max_size=8), scalars, max_size=4))
 def test_what_python_writes_is_read_back_or_refused(value: dict[str, Any]) -> None:
     try:
