@@ -20,7 +20,7 @@ from bot.errors import CountersignError
 from bot.outside import redis_of
 from bot.settings import read
 from bot.store.connect import connect, reaching
-from bot.store.journal import Journal
+from bot.store.journal import Journal, age_ms
 from bot.store.keys import Keys
 from bot.texts import say
 from tools.workflow.redis_store import RedisStore
@@ -28,6 +28,15 @@ from tools.workflow.redis_store import RedisStore
 JOINER = "\u200d"
 """Holds compound emoji together."""
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+
+def age(text: str) -> str:
+    """An option like *2h*, as it is. Raises BadParameter."""
+    try:
+        age_ms(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return text
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

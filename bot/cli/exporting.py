@@ -19,7 +19,7 @@ from bot.errors import CountersignError
 from bot.records import Run
 from bot.settings import read
 from bot.store.approvals import Approvals
-from bot.store.journal import Journal, age_ms
+from bot.store.journal import Journal
 from bot.store.runs import Runs
 from bot.texts import say
 from bot.tracing.lines import Line, line_of, written
@@ -59,17 +59,9 @@ class Found:
             yield run
 
 
-def _age(text: str) -> str:
-    try:
-        age_ms(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    return text
-
-
 @app.command()
 def export(
-    since: Annotated[str, typer.Option(help="How far back, e.g. 2h, 7d.", callback=_age)] = DAY,
+    since: Annotated[str, typer.Option(help="How far back, e.g. 2h, 7d.", callback=console.age)] = DAY,
     run_id: Annotated[
         list[str] | None, typer.Option("--run", metavar="R", help="Only this run; may be repeated.")
     ] = None,
@@ -109,7 +101,10 @@ def export(
 
 
 async def _lines(runs: AsyncIterator[Run], approvals: Approvals, content: bool) -> AsyncIterator[Line]:
+    task = asyncio.current_task()
     async for run in runs:
+        if task is not None and task.cancelling():  # swallowed on the way, see `bot.cancel.cancelled`
+            raise asyncio.CancelledError
         yield await line_of(run, approvals, GATES, content=content)
 
 

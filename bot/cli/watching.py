@@ -22,19 +22,11 @@ from bot.outside import outside_of
 from bot.records import Approval
 from bot.settings import read
 from bot.store.approvals import Approvals
-from bot.store.journal import Journal, Record, age_ms
+from bot.store.journal import Journal, Record
 from bot.store.runs import Runs
 from bot.texts import say
 
 app = typer.Typer()
-
-
-def _age(text: str) -> str:
-    try:
-        age_ms(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    return text
 
 
 @app.command()
@@ -50,7 +42,7 @@ def tail(
     channel: Annotated[str, typer.Option(help="Only this channel.")] = "",
     person: Annotated[str, typer.Option(help="Only this person (id).")] = "",
     kind: Annotated[list[str] | None, typer.Option(help="Only these kinds; may be repeated.")] = None,
-    since: Annotated[str, typer.Option(help="How far back, e.g. 15m, 2h, 7d.", callback=_age)] = "1h",
+    since: Annotated[str, typer.Option(help="How far back, e.g. 15m, 2h, 7d.", callback=console.age)] = "1h",
     as_json: Json = False,
 ) -> None:
     """One time line of steps, decisions, refusals and errors, across all processes."""

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot import logs, main
+from bot import base, logs, main
 from bot.chat.slack.inbound import Me
 from bot.events import Message, Place, Post, Ref
 from bot.main import Bot
@@ -133,10 +133,10 @@ class Ours:
 
 
 @asynccontextmanager
-async def nowhere(platform: Nowhere) -> AsyncIterator[main.Slack]:
+async def nowhere(platform: Nowhere) -> AsyncIterator[base.Slack]:
     """In the place of Slack."""
     client = AsyncWebClient("xoxb-bench", "http://127.0.0.1:9/api/")
-    yield main.Slack(client, Me("T1", "U0BOT", "B0BOT"), platform, Staff())  # type: ignore[arg-type]
+    yield base.Slack(client, Me("T1", "U0BOT", "B0BOT"), platform, Staff())  # type: ignore[arg-type]
 
 
 def settings(job: Job) -> Settings:
@@ -183,7 +183,7 @@ async def working(job: Job, tools: Sequence[Tool] = (LOOK_UP,), model: Model | N
 async def opened(job: Job) -> AsyncIterator[Ours]:
     endings = Endings()
     async with AsyncExitStack() as stack:
-        stack.enter_context(patch.object(main, "_slack", lambda *_: nowhere(Nowhere(endings))))
+        stack.enter_context(patch.object(base, "_slack", lambda *_: nowhere(Nowhere(endings))))
         bot = await stack.enter_async_context(working(job))
         ours = Ours(job, bot, endings)
         if job.earlier > LONG:

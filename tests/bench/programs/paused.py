@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import patch
 
-from bot import main
+from bot import base
 from bot.events import Place, Post, Ref
 from bot.react.model import RawCall, Reply
 from tests.bench import job as bench
@@ -53,7 +53,7 @@ class Cards(Nowhere):
 async def opened(job: Job) -> AsyncIterator[Ours]:
     endings = Endings()
     async with AsyncExitStack() as stack:
-        stack.enter_context(patch.object(main, "_slack", lambda *_: nowhere(Cards(endings))))
+        stack.enter_context(patch.object(base, "_slack", lambda *_: nowhere(Cards(endings))))
         bot = await stack.enter_async_context(working(job, TOOLS, Asking()))
         yield Ours(job, bot, endings)
 

@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 from redis.asyncio.connection import AbstractConnection
 
-from bot import engine, main
+from bot import base, engine
 from bot.events import Card, Click, Message, Place, Post, Ref
 from bot.main import Bot
 from bot.react.model import RawCall, Reply
@@ -107,7 +107,7 @@ async def quiet(bot: Bot) -> None:
 async def counted(job: Job) -> dict[str, float]:
     cards = Cards(Endings())
     with (
-        patch.object(main, "_slack", lambda *_: nowhere(cards)),
+        patch.object(base, "_slack", lambda *_: nowhere(cards)),
         patch.object(engine, "RedisStore", lambda _: MemoryStore()),
     ):
         async with working(job, TOOLS, Ordered()) as bot:

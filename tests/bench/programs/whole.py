@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from unittest.mock import patch
 
-from bot import main
+from bot import base
 from bot.chat.slack.outbound import SlackChannel
 from bot.events import Place, Post, Ref
 from tests.bench import job as bench
@@ -27,7 +27,7 @@ async def opened(job: Job) -> AsyncIterator[Ours]:
             return ref
 
     async with AsyncExitStack() as stack:
-        stack.enter_context(patch.object(main, "SlackChannel", Told))
+        stack.enter_context(patch.object(base, "SlackChannel", Told))
         bot = await stack.enter_async_context(working(job))
         team = job.workspace["team"]
         places = [
