@@ -11,7 +11,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import httpx2
@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from tools.servers.cards import Theirs
 from tools.servers.config import Server
-from tools.servers.diary import Diary
+from tools.servers.diary import Diary, Report
 from tools.servers.results import failed, outcome
 from tools.servers.said import cleaned
 from tools.spec import EffectUnknown, Outcome, ToolError
@@ -45,12 +45,6 @@ GONE = (
     *(anyio.ClosedResourceError, anyio.BrokenResourceError),
 )
 """What the SDK raises for whatever a server or the way to it can do."""
-
-
-class Report(Protocol):
-    """Where what happens is written down: `log.info` and the like."""
-
-    def __call__(self, event: str, **about: object) -> object: ...
 
 
 class Connection:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, TextIO
+from typing import Protocol, TextIO
 
 from tools.servers.config import Server
 from tools.servers.said import cleaned
 
-if TYPE_CHECKING:
-    from tools.servers.connection import Report
-
 LINE, LINES = 500, 200
 """Characters of a line, and lines of one life of a server: what is more is read and dropped."""
+
+
+class Report(Protocol):
+    """Where what happens is written down: `log.info` and the like."""
+
+    def __call__(self, event: str, **about: object) -> object: ...
 
 
 class Diary:

@@ -9,7 +9,8 @@ from typing import Any
 
 from tools.servers.cards import BETWEEN, Sealed, Theirs, awaited, called, card, done, theirs
 from tools.servers.config import Server
-from tools.servers.connection import TOOLS, Connection, Report, Sleep, away
+from tools.servers.connection import TOOLS, Connection, Sleep, away
+from tools.servers.diary import Report
 from tools.servers.said import cleaned
 from tools.servers.schemas import Unusable
 from tools.spec import Outcome, ToolError
