@@ -22,7 +22,10 @@ from tools.workflow.policy import Row, read_policy
 def calendar_of(settings: Settings) -> Calendar:
     """Raises SettingsWrong naming the setting or the file and what is wrong with it."""
     calendar = Calendar()
-    for setting, overrides in (("CALENDAR_COUNTRY", ""), ("CALENDAR_FILE", _text(settings.calendar_file))):
+    for setting, overrides in (
+        ("CALENDAR_COUNTRY", ""),
+        ("CALENDAR_FILE", _text("CALENDAR_FILE", settings.calendar_file)),
+    ):
         try:
             calendar = read_calendar(settings.calendar_country, overrides)
         except ValueError as wrong:
@@ -33,7 +36,7 @@ def calendar_of(settings: Settings) -> Calendar:
 def policy_of(settings: Settings, forms: Iterable[Form]) -> tuple[Row, ...]:
     """The rows of the policy file, checked against the forms they are about. Raises SettingsWrong."""
     try:
-        rows = read_policy(_text(settings.policy_file))
+        rows = read_policy(_text("POLICY_FILE", settings.policy_file))
         check_policy(rows, forms)
     except ValueError as wrong:
         raise SettingsWrong(f"POLICY_FILE: {wrong}") from wrong
@@ -52,7 +55,7 @@ def prices_of(settings: Settings) -> Prices:
     """What tokens cost. Raises SettingsWrong for a file that cannot be used, and for a budget of money that a model
     without a price would not keep."""
     try:
-        prices = read_prices(_text(settings.prices_file)) if settings.prices_file else Prices()
+        prices = read_prices(_text("PRICES_FILE", settings.prices_file)) if settings.prices_file else Prices()
     except ValueError as wrong:
         raise SettingsWrong(f"PRICES_FILE: {wrong}") from wrong
     asked = (settings.openai_model, settings.openai_fallback_model) if settings.real_model else ()
@@ -80,7 +83,7 @@ def handbook_of(folder: Path | None) -> Handbook:
 
 def persona_of(settings: Settings) -> str:
     """The tone that the company wishes. Raises SettingsWrong."""
-    text = _text(settings.persona_file).strip()
+    text = _text("PERSONA_FILE", settings.persona_file).strip()
     if len(text) > PERSONA:
         raise SettingsWrong(f"PERSONA_FILE: {len(text)} characters, at most {PERSONA}")
     return text
@@ -89,16 +92,16 @@ def persona_of(settings: Settings) -> str:
 def servers_of(settings: Settings) -> tuple[Server, ...]:
     """The MCP servers that the settings name; their file may refer to the environment. Raises SettingsWrong."""
     try:
-        return read_servers(_text(settings.mcp_file), environment())
+        return read_servers(_text("MCP_FILE", settings.mcp_file), environment())
     except ValueError as wrong:
         raise SettingsWrong(f"MCP_FILE: {wrong}") from wrong
 
 
-def _text(path: Path | None) -> str:
+def _text(setting: str, path: Path | None) -> str:
     """Nothing without a file. Raises SettingsWrong."""
     try:
         return path.read_text(encoding="utf-8") if path else ""
     except OSError as error:
-        raise SettingsWrong(f"{path} cannot be read: {error.strerror}") from error
+        raise SettingsWrong(f"{setting}: {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise SettingsWrong(f"{path} is not UTF-8") from None
+        raise SettingsWrong(f"{setting}: {path} is not UTF-8") from None

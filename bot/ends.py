@@ -126,12 +126,11 @@ class Ends:
         return approval.model_copy(update={"state": state, "by": by, "decided_ms": self._now_ms()})
 
     def noted(self, approval: Approval, kind: str, *, person: str = "", **more: Any) -> Write:
-        run = approval.waiters[0].run if approval.waiters else ""
         more |= {"raised_to": approval.on_behalf} if approval.on_behalf else {}
         return self.journal.entry(
             approval.id,
             kind,
-            run=run,
+            run=approval.run or next((one.run for one in approval.waiters), ""),
             person=person,
             channel=approval.place.channel if approval.place else "",
             text=approval.tool,

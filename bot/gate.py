@@ -27,7 +27,7 @@ from bot.store.lanes import Lease
 from bot.store.writes import Write
 from bot.texts import literal
 from bot.trace import fit
-from tools.spec import Caller, Choice, EffectUnknown, Note, ToolError
+from tools.spec import Caller, Choice, Effect, EffectUnknown, Note, ToolError
 from tools.tool import Desk, Tool, Use
 
 ENDED = (EffectState.DONE, EffectState.FAILED, EffectState.UNKNOWN)
@@ -143,10 +143,12 @@ class Gates:
             await lease.sure()
             outcome = await tool.run(self._use(presser, _key(tool, approval)), args)
         except ToolError as error:
-            return _failed(approval, error.note, error.text)
+            return _failed(approval, error.note, error.text, error.maybe)
         except EffectUnknown:
             return approval.model_copy(update={"effect": EffectState.UNKNOWN})
-        return approval.model_copy(update={"effect": EffectState.DONE, "outcome": outcome, "problem": None})
+        return approval.model_copy(
+            update={"effect": EffectState.DONE, "outcome": outcome, "problem": None, "maybe": None}
+        )
 
     def _without_tool(self, approval: Approval, choice: Choice) -> bool:
         """Nothing can be planned anew: a deploy has taken the tool away since the card was shown."""
@@ -305,5 +307,6 @@ def _edited(approval: Approval, click: Click) -> dict[str, Any]:
     return {**approval.plan.args, **(click.form or {})}
 
 
-def _failed(approval: Approval, problem: Note, why: str) -> Approval:
-    return approval.model_copy(update={"effect": EffectState.FAILED, "problem": problem, "why": why})
+def _failed(approval: Approval, problem: Note, why: str, maybe: Effect | None = None) -> Approval:
+    told = {"problem": problem, "why": why, "maybe": maybe}
+    return approval.model_copy(update={"effect": EffectState.FAILED, **told})

@@ -45,7 +45,7 @@ def _heard(approval: Approval) -> tuple[CallStatus, dict[str, Any], Effect | Non
         return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.effect
     if approval.effect is EffectState.FAILED:
         code = approval.problem.key.removeprefix("error.") if approval.problem else "failed"
-        return CallStatus.FAILED, {"error": code, "message": approval.why}, None
+        return CallStatus.FAILED, {"error": code, "message": approval.why}, approval.maybe
     if approval.effect is EffectState.UNKNOWN:
         return (
             CallStatus.UNKNOWN,

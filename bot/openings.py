@@ -37,9 +37,10 @@ class Openings:
             approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
         if fresh:  # kept before it is shown: whoever presses at once finds it
             await lease.checkpoint("open", *approvals.opened(approval))
+        unseen = approval.brought != approval.version
         shown = await self._brought(lease, ask, approval)
         asked = self.ends.noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
-        advice = advising.wanted(approval) if fresh and self.advice else []
+        advice = advising.wanted(approval) if unseen and self.advice else []
         return [approvals.shown(shown.approval), asked, *advice, *self.ends.behind(lease.item, shown)]
 
     async def _brought(self, lease: Lease, ask: Ask, approval: Approval) -> Shown:
@@ -67,6 +68,7 @@ class Openings:
             sha=seal(ask.tool, ask.plan),
             caller=ask.caller,
             place=ask.place,
+            run=ask.waiter.run if ask.waiter else "",
             created_ms=created_ms,
             expires_ms=expires_ms,
         )

@@ -38,6 +38,8 @@ class Last(Frozen):
 
     text: str
     stopped: str = ""
+    said: str = ""
+    """By the model's endpoint, where that refused: for administrators."""
     unverified: tuple[str, ...] = ()
     """What of it nothing supports, as it says it."""
     overclaims: bool = False
@@ -139,6 +141,8 @@ class Approval(Frozen):
     """`seal` of tool and plan: what was shown is what runs."""
     caller: str
     place: Place | None
+    run: str = ""
+    """The run that proposed it, if one did: also what is pressed after it has ended belongs to it."""
     waiters: tuple[Waiter, ...] = ()
     refs: tuple[tuple[str, Ref], ...] = ()
     """(person id of the reader, the posted card), oldest first. Of several copies that one reader has, the last is the
@@ -163,6 +167,8 @@ class Approval(Frozen):
     """Why the effect failed, for people."""
     why: str = ""
     """The same for the model."""
+    maybe: Effect | None = None
+    """What may have changed although it failed."""
 
     @property
     def on_behalf(self) -> str:

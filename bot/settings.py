@@ -72,7 +72,7 @@ class Settings(BaseSettings):
     prices_file: Path | None = None
     """TOML: what a model's tokens cost, per million, in one currency (see `bot.react.prices`). Without it tokens are
     counted, and what they cost is not known."""
-    budget_tokens_per_day: int | None = Field(default=None, ge=0)
+    budget_tokens_per_day: int | None = Field(default=None, ge=1)
     """What one person's messages may take of the model in a day, in and out (tokens). Empty: as much as they like."""
     budget_per_day: str = ""
     """The same in money, in the currency of `prices_file`, which must know the models in use. Empty: no limit."""

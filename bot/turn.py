@@ -212,9 +212,9 @@ class Turns:
                         case Final(text, unverified, overclaims):
                             last = Last(text=text, unverified=unverified, overclaims=overclaims)
                             return await self._end(passage, last)
-                        case Stopped(reason):
+                        case Stopped(reason, said):
                             text = stop(run, reason, self.spending.renewed().astimezone(passage.caller.person.zone))
-                            return await self._end(passage, Last(text=text, stopped=reason.value))
+                            return await self._end(passage, Last(text=text, stopped=reason.value, said=said))
         except ModelDown as down:
             await self._down(passage)
             wait_ms = min(max(self.down_ms, int(down.wait_s * 1000)), DOWN_MAX_MS)
@@ -288,6 +288,7 @@ class Turns:
                 run=run.id,
                 text=receipt(run),
                 **({"why": last.stopped} if last.stopped else {}),
+                **({"said": last.said} if last.said else {}),
                 **figures(run.trace),
             ),
         ]

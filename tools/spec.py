@@ -177,14 +177,23 @@ class ToolError(Exception):
     """A tool could not do it, and says what to do instead.
 
     `code` is stable and is the key of a text (`error.<code>`) that people read, filled with `params`;
-    `text` is English for the model. `ask` is true when only the person can supply what is missing.
+    `text` is English for the model. `ask` is true when only the person can supply what is missing. `maybe`: what may
+    have changed all the same, for the receipt.
     """
 
     def __init__(
-        self, code: str, text: str, *, ask: bool = False, field: str = "", **params: str | int | dict[str, str]
+        self,
+        code: str,
+        text: str,
+        *,
+        ask: bool = False,
+        field: str = "",
+        maybe: Effect | None = None,
+        **params: str | int | dict[str, str],
     ) -> None:
         super().__init__(text)
         self.code, self.text, self.ask, self.field, self.params = code, text, ask, field, params
+        self.maybe = maybe
 
     @property
     def note(self) -> Note:

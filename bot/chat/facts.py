@@ -58,9 +58,9 @@ def read_facts(path: Path | None) -> Mapping[str, Facts]:
         text = path.read_text(encoding="utf-8-sig")
         return _known(_of_csv(text) if path.suffix.lower() == ".csv" else _of_toml(text))
     except OSError as error:
-        raise SettingsWrong(f"The directory file {path.name} cannot be read: {error.strerror}.") from error
+        raise SettingsWrong(f"DIRECTORY_FILE: {path} cannot be read: {error.strerror}") from error
     except (ValueError, csv.Error) as error:
-        raise SettingsWrong(f"The directory file {path.name} is odd: {error}") from error
+        raise SettingsWrong(f"DIRECTORY_FILE: {path.name} is odd: {error}") from error
 
 
 def _known(rows: Rows) -> Mapping[str, Facts]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -56,9 +57,8 @@ def evaluate(
         typer.Option(
             metavar="M",
             help="scripted, rehearsal, hostile, endpoint (the one in the settings), or a model's name there.",
-            show_default="endpoint if there is one, else scripted",
         ),
-    ] = "",
+    ] = "scripted",
     only: Annotated[str, typer.Option(metavar="NAME", help="Only scenarios with this in their name.")] = "",
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything there.")] = None,
     html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report there.")] = None,
@@ -81,10 +81,12 @@ def evaluate(
     """
     logs.configure("CRITICAL", stream=sys.stderr)
     settings = read()
-    chosen = model or ("endpoint" if settings.real_model else "scripted")
-    wish = style.value if style else settings.react_style if _endpoint(settings, chosen) else "native"
+    endpoint = _endpoint(settings, model)
+    wish = style.value if style else settings.react_style if endpoint else "native"
+    for file in filter(None, (json_file, html_file)):
+        _check_writable(file)
     wanted = [one for one in read_all(scenarios) if only in one.name]
-    evaluation = Evaluation(_some(wanted, only), chosen, wish, repeat, _endpoint(settings, chosen))
+    evaluation = Evaluation(_some(wanted, only), model, wish, repeat, endpoint)
     done = _played(evaluation)
     _show(done)
     _write(done, json_file, html_file)
@@ -100,7 +102,14 @@ def _endpoint(settings: Settings, model: str) -> Endpoint | None:
             f"--model {model}: set OPENAI_BASE_URL or OPENAI_API_KEY, or use one of {', '.join(OURS)}"
         )
     key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else "none"
-    return Endpoint(settings.openai_base_url, key, settings.openai_model if model == "endpoint" else model)
+    name = settings.openai_model if model == "endpoint" else model
+    return Endpoint(settings.openai_base_url, key, name, settings.prices_file)
+
+
+def _check_writable(file: Path) -> None:
+    """Before anything is played: what it costs should not be lost. Raises CountersignError."""
+    if file.is_dir() or not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
+        raise CountersignError(say("evaluation.not_writable", console.language(), file=file))
 
 
 def _some(wanted: Sequence[Scenario], only: str) -> Sequence[Scenario]:

@@ -13,6 +13,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from bot import logs
 from bot.cancel import ending
 from bot.cli import console
 from bot.errors import CountersignError
@@ -83,6 +84,7 @@ def export(
     countersign export --run R…
     countersign export --since 7d --otlp      # to OTEL_EXPORTER_OTLP_ENDPOINT
     """
+    logs.configure("ERROR", stream=sys.stderr)
     if otlp and out:
         raise typer.BadParameter(say("export.either", console.language()), param_hint="--out")
 

@@ -100,7 +100,9 @@ def money(costs: Mapping[str, Decimal], unpriced: int, language: str) -> str:
     known = " + ".join(f"{plain(cost)} {currency}" for currency, cost in sorted(costs.items()))
     if not unpriced:
         return known or "0"
-    return say("usage.and_more", language, known=known, tokens=unpriced) if known else say("usage.no_price", language)
+    if not known:
+        return say("usage.no_price", language)
+    return say("usage.and_more", language, known=known, tokens=f"{unpriced:,}")
 
 
 async def _names(settings: Settings, people: Iterable[str]) -> dict[str, str]:
@@ -119,9 +121,10 @@ def _told(by: By, sums: Mapping[str, Sum], names: Mapping[str, str], language: s
     if not sums:
         typer.echo(say("usage.none", language))
         return
-    columns = [Column(say(f"usage.title_{by.value}", language), overflow="fold")]
-    titles = ("runs", "replies", "in", "cached", "out", "cost")
+    columns = [Column(say(f"usage.title_{by.value}", language), overflow="fold", min_width=10)]
+    titles = ("runs", "replies", "in", "cached", "out")
     columns += [Column(say(f"usage.title_{name}", language), justify="right", no_wrap=True) for name in titles]
+    columns += [Column(say("usage.title_cost", language), justify="right", overflow="fold")]
     table = Table(*columns, show_footer=False)
     for key, one in sums.items():
         table.add_row(_title(by, key, names, language), *_cells(one, language))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from bot import serving
+from bot import logs, serving
 from bot.cancel import ending
 from bot.cli import console
 from bot.cli.console import Json, clock, harmless
@@ -121,6 +121,8 @@ def _found(finding: Finding) -> bool:
 @app.command()
 def doctor() -> None:
     """Check tokens, scopes, Redis, the model (one tool call) and SMTP, and say how to mend what is wrong."""
+
+    logs.configure("ERROR", stream=sys.stderr)
 
     async def work() -> None:
         settings, failed = read(), False

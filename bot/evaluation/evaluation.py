@@ -34,6 +34,8 @@ class Endpoint:
     """Empty: OpenAI's."""
     key: str = field(repr=False)
     name: str
+    prices: Path | None = None
+    """PRICES_FILE: what it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,13 @@ class Evaluation:
             return await player.play(job.scenario, redis_url, job.seed)
         if self.endpoint is not None or not job.scenario.reply:
             patience_s = SLOW_S if self.endpoint else QUICK_S
-            return await Player(self._endpoint, self.style, patience_s).play(job.scenario, redis_url, job.seed)
+            return await Player(self._endpoint, self.style, patience_s).play(self._priced(job), redis_url, job.seed)
         script = Playing(list(job.scenario.reply), self._written)
         return await Player(_ready(script), self.style).play(job.scenario, redis_url, job.seed, script)
+
+    def _priced(self, job: Job) -> Scenario:
+        prices = {"prices_file": self.endpoint.prices} if self.endpoint and self.endpoint.prices else {}
+        return job.scenario.model_copy(update={"setting": {**job.scenario.setting, **prices}})
 
     @property
     def _written(self) -> Style:

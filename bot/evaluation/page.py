@@ -15,12 +15,12 @@ from bot.texts import say
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """The browser's own lock: were anything to escape from the escaping, it would still run nothing and load nothing."""
 MORE = """
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin: 20px 0 8px }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(132px, 1fr)); gap: 12px; margin: 20px 0 8px }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px }
-.tile b { display: block; font-size: 21px; line-height: 1.25; font-variant-numeric: tabular-nums }
+.tile b { display: block; font-size: 19px; white-space: nowrap; line-height: 1.25; font-variant-numeric: tabular-nums }
 .tile span { color: var(--soft); font-size: 13px }
-td.g { white-space: nowrap } .sheet svg { min-width: 560px }
-td, th { padding-right: 18px } th.n { white-space: normal; min-width: 76px }
+td.g { white-space: nowrap } th { vertical-align: bottom }
+td, th { padding-right: 12px; font-size: 13px } th.n { white-space: normal; min-width: 62px }
 .warn { color: var(--bad); font-weight: 600 }
 details { border: 1px solid var(--line); border-radius: 10px; margin: 12px 0; background: var(--card) }
 summary { cursor: pointer; padding: 12px 16px; font-weight: 600; overflow-wrap: anywhere }

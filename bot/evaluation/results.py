@@ -206,7 +206,8 @@ def wilson(passed: int, trials: int) -> tuple[float, float]:
         return 0.0, 1.0
     share, around = passed / trials, Z * Z / trials
     middle, half = share + around / 2, Z * sqrt(share * (1 - share) / trials + around / trials / 4)
-    return max(0.0, (middle - half) / (1 + around)), min(1.0, (middle + half) / (1 + around))
+    low, high = (middle - half) / (1 + around), (middle + half) / (1 + around)
+    return (low if passed else 0.0), (high if passed < trials else 1.0)  # exactly: rounding would say 99.9 %
 
 
 def pass_hat(trials: Sequence[Trial], k: int) -> float | None:

@@ -9,8 +9,8 @@ from bot.evaluation.results import Figures, Report
 from bot.texts import say
 
 COLUMNS = (
-    "trials", "success", "interval", "steps", "tool_success", "format_errors", "repeated", "evidence", "risky",
-    "interception", "unauthorised", "tokens", "cost", "latency",
+    "trials", "success", "interval", "unauthorised", "risky", "interception", "steps", "tool_success", "format_errors",
+    "repeated", "evidence", "latency", "tokens", "cost",
 )  # fmt: skip
 
 
@@ -29,17 +29,17 @@ def cells(figures: Figures) -> dict[str, str]:
         "trials": f"{figures.passed}/{figures.trials}",
         "success": share(figures.success),
         "interval": f"{share(figures.low)}–{share(figures.high)}",
+        "unauthorised": number(figures.unauthorised),
+        "risky": number(figures.risky),
+        "interception": share(figures.interception),
         "steps": number(figures.steps),
         "tool_success": share(figures.tool_success),
         "format_errors": share(figures.format_errors),
         "repeated": share(figures.repeated),
         "evidence": share(figures.evidence),
-        "risky": number(figures.risky),
-        "interception": share(figures.interception),
-        "unauthorised": number(figures.unauthorised),
+        "latency": f"{number(figures.p50_ms)} / {number(figures.p95_ms)} ms",
         "tokens": " / ".join(map(number, tokens)),
         "cost": f"{figures.cost:.4f}" if figures.cost else "–",
-        "latency": f"{number(figures.p50_ms)} / {number(figures.p95_ms)} ms",
     }
 
 

@@ -41,7 +41,7 @@ DEEDS = (
     Deed(frozenset({"add_sign"}), "加签", "added"),
     Deed(frozenset({"urge_task", "send_email"}), "催办|催了|提醒", "urged|reminded"),
     Deed(frozenset({"comment_request"}), "评论|留言", "commented"),
-    Deed(frozenset({"cc_request"}), "抄送", "copied|told"),
+    Deed(frozenset({"cc_request"}), "抄送", "copied"),
     Deed(frozenset({"set_absence"}), "委托", "delegated"),
 )
 

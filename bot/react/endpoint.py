@@ -27,6 +27,8 @@ PAUSE_S, PAUSE_MAX_S = 0.5, 8.0
 """The first wait between two tries is up to so long, each further one up to twice as long, up to the second (s)."""
 ASKED_MAX_S = 60.0
 """An endpoint that asks for a longer pause than this is down, as for the SDK (s)."""
+REASON = 200
+"""Characters of what an endpoint says of a request that it refuses."""
 MOST_TOKENS = 100_000_000
 """No reply has more: a figure above it would only spoil what is added up."""
 SPARE = frozenset({"temperature", "stop"})
@@ -127,6 +129,16 @@ class OpenAIModel:
         return f'{{{known},"messages":[{",".join(messages)}]{"," if more else ""}{more}}}'.encode(errors="replace")
 
 
+def _reason(answer: Response) -> str:
+    """What the endpoint says is wrong, in a line for administrators."""
+    try:
+        error = _field(json.loads(answer.content), "error")
+    except (ValueError, RecursionError):
+        return ""
+    said = _string(_field(error, "message")) or _string(error)
+    return logs.redact(" ".join(said.split()))[:REASON]
+
+
 def _refused(answer: Response) -> frozenset[str]:
     """Of what a request can do without, what is said not to be supported. OpenAI names it in `param`; others repeat
     only its words."""
@@ -169,7 +181,7 @@ def _failure(answer: Response | RequestError, wait_s: float) -> ModelDown | Mode
         return ModelDown(f"HTTP {status}", wait_s=wait_s)
     if status in (401, 403, 404):
         return ModelDown(f"HTTP {status}: check its key, its address and its name")
-    return ModelRefused(f"HTTP {status}")
+    return ModelRefused(f"HTTP {status} {_reason(answer)}".strip())
 
 
 def _asked_s(headers: Mapping[str, str], now: float) -> float:

@@ -80,6 +80,8 @@ class Paused:
 @dataclass(frozen=True, slots=True)
 class Stopped:
     reason: Reason
+    said: str = ""
+    """By the model's endpoint, for administrators."""
 
 
 Event = Stepped | Final | Paused | Stopped
@@ -160,8 +162,9 @@ class Loop:
                     return
         except Halt as halt:
             yield Stopped(halt.reason)
-        except ModelRefused:
-            yield Stopped(Reason.REFUSED)
+        except ModelRefused as error:
+            log.warning("model.refused", error=str(error))
+            yield Stopped(Reason.REFUSED, str(error))
 
     async def _step(self, way: Way, stopped: Stop) -> Event:
         trace = way.trace

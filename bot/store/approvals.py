@@ -19,7 +19,7 @@ from bot.store.keys import Keys
 from bot.store.lanes import Lease
 from bot.store.writes import Decide, Fields, Member, Timer, Unmember, Untimer, Write, apply
 from bot.trace import Call
-from tools.spec import Gate, Note, Outcome, Plan
+from tools.spec import Effect, Gate, Note, Outcome, Plan
 
 KEPT_MS = 30 * 24 * 3_600_000
 """A decided approval is kept this long, so that a late press still gets its answer."""
@@ -166,6 +166,7 @@ def _written(approval: Approval) -> dict[str, str]:
         "sha": approval.sha,
         "caller": approval.caller,
         "place": approval.place.model_dump_json() if approval.place else "",
+        "run": approval.run,
         "waiters": _waiters.dump_json(approval.waiters).decode(),
         "refs": _refs.dump_json(approval.refs).decode(),
         "brought": str(approval.brought),
@@ -182,6 +183,7 @@ def _written(approval: Approval) -> dict[str, str]:
         "outcome": approval.outcome.model_dump_json() if approval.outcome else "",
         "problem": approval.problem.model_dump_json() if approval.problem else "",
         "why": approval.why,
+        "maybe": approval.maybe.model_dump_json() if approval.maybe else "",
     }
 
 
@@ -196,5 +198,6 @@ def _read(fields: dict[str, str]) -> Approval:
             "form": json.loads(fields["form"]),
             "outcome": Outcome.model_validate_json(fields["outcome"]) if fields["outcome"] else None,
             "problem": Note.model_validate_json(fields["problem"]) if fields["problem"] else None,
+            "maybe": Effect.model_validate_json(fields["maybe"]) if fields["maybe"] else None,
         }
     )

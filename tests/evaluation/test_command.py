@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,14 @@ def test_it_prints_figures_and_writes_them(tmp_path: Path, monkeypatch: pytest.M
     assert "Countersign, evaluated" in (tmp_path / "out.html").read_text()
 
 
+def test_where_it_cannot_write_nothing_is_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANG", "en_US.UTF-8")
+    for option, file in (("--json", tmp_path / "none" / "x.json"), ("--html", tmp_path)):
+        failed = CliRunner().invoke(app, ["eval", "--only", "half_day", option, str(file)])
+        assert isinstance(failed.exception, CountersignError) and "cannot be written" in str(failed.exception)
+        assert "half_day" not in failed.output and "/" not in failed.output
+
+
 def test_too_little_success_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
@@ -69,7 +78,7 @@ def test_anything_unauthorised_is_exit_code_1(tmp_path: Path, monkeypatch: pytes
         (("--model", "gpt-5-mini"), "set OPENAI_BASE_URL"),
         (("--scenarios", "nowhere"), "nowhere is not a folder"),
         (("--only", HALF, "--style", "text"), "nothing to play"),
-        (("--only", HALF, "--json", "no/such/folder.json"), "No such file"),
+        (("--only", HALF, "--json", "no/such/folder.json"), "cannot be written"),
     ],
 )
 async def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], wrong: str) -> None:
@@ -92,13 +101,20 @@ async def test_ctrl_c_ends_it_and_reports_what_was_done(tmp_path: Path) -> None:
 async def test_a_real_endpoint_is_asked_over_http(tmp_path: Path) -> None:
     """Another model, in another style: it knows nothing of the scripts, and what it does is judged all the same."""
     call = 'Thought: 算一下\nAction: calculate\nAction Input: {"expression": "750*12 + 0.5*8*12*7"}'
-    async with endpoint([said(call)], said("Final Answer: 一共是 9336。")) as model:
+    prices = tmp_path / "prices.toml"
+    prices.write_text('currency = "USD"\n[models.any]\ninput = 1\noutput = 2\n')
+    first = said(call)
+    first.body["usage"] = {"prompt_tokens": 1_000, "completion_tokens": 50}
+    async with endpoint([first], said("Final Answer: 一共是 9336。")) as model:
         env = {"OPENAI_BASE_URL": model.url, "OPENAI_MODEL": "any", "LANG": "en_US.UTF-8", "REACT_STYLE": "native"}
         told = await ran(
-            "eval", "--only", "four_operations", "--style", "text", "--json", "out.json", "--min-success", "1",
-            cwd=tmp_path, env=env,
+            "eval", "--model", "endpoint", "--only", "four_operations", "--style", "text", "--json", "out.json",
+            "--min-success", "1", cwd=tmp_path, env=env | {"PRICES_FILE": str(prices)},
         )  # fmt: skip
+        untouched = await ran("eval", "--only", "half_day", cwd=tmp_path, env=env)
     assert told.code == 0, told.all
     found = Report.model_validate_json((tmp_path / "out.json").read_text())
     assert (found.model, found.style, found.figures.passed) == ("any", "text", 1)
-    assert model.asked and model.asked[0]["model"] == "any" and "stop" in model.asked[0]
+    assert found.figures.cost == Decimal("0.0011") and found.figures.tokens_in == 1_000
+    assert len(model.asked) == 2 and model.asked[0]["model"] == "any" and "stop" in model.asked[0]
+    assert untouched.code == 0, "what costs money is asked only when it is named"

@@ -241,7 +241,7 @@ async def test_stop_interrupts_a_thinking_model() -> None:
 async def test_a_model_that_is_down_is_not_an_answer_and_one_that_refuses_is_an_end() -> None:
     with pytest.raises(ModelDown):
         await play([ModelDown("gone")])
-    assert (await play([ModelRefused("HTTP 400")]))[0] == [Stopped(Reason.REFUSED)]
+    assert (await play([ModelRefused("HTTP 400")]))[0] == [Stopped(Reason.REFUSED, "HTTP 400")]
 
 
 reply_texts = st.text(max_size=40)

@@ -204,3 +204,11 @@ async def test_what_is_refused_although_it_was_left_out_stays_refused() -> None:
         with pytest.raises(ModelRefused):
             await ask(model)
     assert len(serving.asked) == 2
+
+
+async def test_why_a_request_is_refused_is_told_to_administrators_and_no_key_with_it() -> None:
+    no = Raw({"error": {"message": "tools are not supported;\nyour key is sk-proj-abcdefgh12345678901234"}}, 400)
+    async with asked([no]) as (_, model, _):
+        with pytest.raises(ModelRefused, match=r"^HTTP 400 tools are not supported; your key is") as refused:
+            await ask(model)
+    assert "abcdefgh12345678" not in str(refused.value)

@@ -306,3 +306,34 @@ async def test_doctor_lists_tools_and_gates_and_what_is_wrong(world: World, valk
     assert "wiki__search (none)" in told["ok", "wiki"] and "wiki__write_page (confirm)" in told["ok", "wiki"]
     assert "burn" in told["warn", "wiki"]
     assert "not reached (FileNotFoundError" in told["fail", "nowhere"] and "MCP_FILE" in told["fail", "nowhere"]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+async def test_a_server_that_says_it_failed_may_have_done_half_of_it(
+    redis: Redis, world: World, language: str
+) -> None:
+    """So the receipt does not say that nothing was changed."""
+    async with world.fleet(world.server("wiki", tools={"fail": "confirm"})) as wiki:
+        here = lab(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), Reply(text="没有办成。"))
+        person = "U1" if language == "zh" else "U3"
+        await here.says("改一下", person=person)
+        await here.work()
+        await here.presses(here.wall.cards()[0], "confirm", person=person)
+        await here.work()
+    unsure = {"zh": "有没有改动无从得知", "en": "whether it changed anything is not known"}[language]
+    receipt = here.wall.said[-1].post.receipt
+    assert unsure in receipt and say("receipt.nothing", language) not in receipt
+    approval = await here.approval()
+    assert approval.effect is EffectState.FAILED and approval.maybe is not None
+    assert (await here.approvals.get(approval.id)) == approval
+
+
+async def test_negative_control_a_call_that_no_tool_took_changed_nothing(redis: Redis, world: World) -> None:
+    """A server that is away has surely done nothing."""
+    async with world.fleet(world.server("wiki", timeout=2, tools={"fail": "confirm"})) as wiki:
+        here = lab(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), DONE)
+        await here.says("改一下")
+        await here.work()
+    await here.presses(here.wall.cards()[0], "confirm")
+    await here.work()
+    assert here.wall.said[-1].post.receipt == say("receipt.nothing", "zh")

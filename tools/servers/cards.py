@@ -32,6 +32,7 @@ INTO = " › "
 ERRORS = {
     "server_away": "Say that this server cannot be reached and that nothing was done by it.",
     "server_failed": "Mend the arguments if its message says how; otherwise say that the server could not do it.",
+    "server_unsure": "Say that the server says it failed, and that nobody here knows whether it changed anything.",
     "tool_changed": "Say that the server has changed this tool, that nothing was run, and propose it again if asked.",
     "too_much": "Ask for less at once: a card has to show all of it.",
 }

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from tools.servers.cards import Theirs
 from tools.servers.config import Server
 from tools.servers.diary import Diary, Report
-from tools.servers.results import failed, outcome
+from tools.servers.results import done, failed, outcome
 from tools.servers.said import cleaned
 from tools.spec import EffectUnknown, Outcome, ToolError
 
@@ -100,8 +100,8 @@ class Connection:
             raise self._lost(error) from None
 
     async def effect(self, one: Theirs, arguments: Mapping[str, Any]) -> Outcome:
-        """Calls a tool that a button was pressed for. Raises `ToolError` when it surely did nothing or says that it
-        failed, `EffectUnknown` when nobody can know."""
+        """Calls a tool that a button was pressed for. Raises `ToolError` when it surely did nothing, or says that it
+        failed (which tells nothing of what it did before), `EffectUnknown` when nobody can know."""
         client = await self._here()
         try:
             answer = await self._call(client, one.name, arguments)
@@ -113,7 +113,7 @@ class Connection:
         except GONE as error:
             self._lost(error)
             raise EffectUnknown(f"{self.server.name} gave no answer that can be read") from None
-        return outcome(self.server, one, answer)
+        return done(self.server, one, answer)
 
     async def relist(self) -> None:
         """What the server has, as of now. Raises `ToolError` `server_away`."""

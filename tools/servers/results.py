@@ -8,7 +8,7 @@ from typing import Any
 
 from tools.servers.cards import Theirs
 from tools.servers.config import Server
-from tools.spec import Note, Outcome, ToolError
+from tools.spec import Effect, Note, Outcome, ToolError
 
 TEXT = 4_000
 """Characters of an answer that are passed on."""
@@ -29,6 +29,17 @@ def outcome(server: Server, one: Theirs, result: Any) -> Outcome:
         data={"server": one.server, "result": found},
         note=Note(key="result.server", params={"server": one.server}),
     )
+
+
+def done(server: Server, one: Theirs, result: Any) -> Outcome:
+    """The same of a tool with consequences. Raises `ToolError` `server_unsure` if it says that it failed: some of it
+    may have been done before."""
+    try:
+        return outcome(server, one, result)
+    except ToolError as error:
+        params: dict[str, Any] = {"server": one.server, "tool": one.name}
+        maybe = Effect(note=Note(key="effect.server_unsure", params=params), subject=one.called)
+        raise ToolError("server_unsure", error.text, maybe=maybe, server=one.server) from None
 
 
 def failed(server: Server, message: str) -> ToolError:
