@@ -20,6 +20,10 @@ from tests.bench.peers import Peer, available, last_line
 from tests.bench.tool import texts
 
 
+FOLDS = 4
+"""What a long conversation may ask of the model besides its runs: to have older turns put in short."""
+
+
 @dataclass(frozen=True)
 class Options:
     rounds: int = 5
@@ -66,7 +70,8 @@ class Bench:
         asked, wanted = outside.served(self.mock) - before, (job.runs + job.warm) * job.steps
         if result.errors and not failing:
             raise NotMeasured(f"{program}: {len(result.errors)} runs failed, the first with {result.errors[0]}", words)
-        if asked != wanted and not result.errors:
+        folds = FOLDS if job.earlier else 0
+        if not (wanted <= asked <= wanted + folds or result.errors):
             raise NotMeasured(f"{program} asked the model {asked} times, not {wanted}")
         return result
 
