@@ -19,7 +19,6 @@ from tests.bench.outside import NotMeasured
 from tests.bench.peers import Peer, available, last_line
 from tests.bench.tool import texts
 
-
 FOLDS = 4
 """What a long conversation may ask of the model besides its runs: to have older turns put in short."""
 
