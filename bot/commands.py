@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -23,6 +24,8 @@ from tools.workflow.state import Kind
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
 HISTORY_SHOWN = 10
 TASKS_SHOWN = 20
+_FORMATS = re.compile(r"([\\*_~`])")
+"""What would be formatting: what people wrote is shown as they wrote it (`2*3*4`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,8 @@ def _listing(name: str, lines: Sequence[str], language: str) -> str:
 def _said(entry: Entry, language: str) -> str:
     """An entry as people know it: their own words, and a card instead of a note to the model."""
     by = "bot" if entry.answers else "person"
-    return say(f"command.said_by_{by}", language, text=_short(entry.text) or say("command.waits", language))
+    text = _short(entry.text) if entry.answers else _FORMATS.sub(r"\\\1", _short(entry.text))
+    return say(f"command.said_by_{by}", language, text=text or say("command.waits", language))
 
 
 def _noted(known: Remembered, zone: tzinfo, language: str) -> list[str]:

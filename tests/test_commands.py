@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from bot.commands import TASKS_SHOWN
 from bot.events import Home, Message
 from bot.home import SHOWN, Homes
+from bot.react.model import Reply
 from tests.lab import DM, TODAY, Lab
 from tests.tools.office import SICK, TAXI, decide
 from tools.workflow.commands import Withdraw
@@ -83,3 +84,13 @@ async def test_to_agree_to_a_withdrawal_is_listed_as_that(redis: Redis) -> None:
     await lab.engine.act(Withdraw(request="L-0001", actor="U1"), "withdraw", lab.today())
     await decide(lab.engine, "L-0001-2", "U2", Decision.APPROVE)
     assert any(line.endswith("同意撤回") for line in (await told(lab, "U2", "已办")).splitlines())
+
+
+async def test_history_shows_what_people_wrote_as_they_wrote_it(redis: Redis) -> None:
+    lab = Lab(redis, [Reply(text="**9336**")])
+    await lab.says("750*12 + 0.5*8 等于_多少_")
+    await lab.work()
+    await lab.says("history", id="Ev2")
+    await lab.work()
+    told = lab.wall.texts()[-1]
+    assert r"750\*12 + 0.5\*8 等于\_多少\_" in told and "**9336**" in told, "an answer keeps its formatting"

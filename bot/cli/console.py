@@ -6,6 +6,7 @@ import asyncio
 import getpass
 import json
 import os
+import select
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ import typer
 from redis.asyncio import Redis
 from rich.console import Console
 
-from bot.errors import CountersignError
+from bot.errors import CountersignError, StoreDown
 from bot.outside import redis_of
 from bot.settings import read
 from bot.store.connect import connect, reaching
@@ -25,6 +26,8 @@ from bot.store.keys import Keys
 from bot.texts import say
 from tools.workflow.redis_store import RedisStore
 
+UNREAD = 141
+"""What a shell reports of a program that wrote to nobody (SIGPIPE)."""
 JOINER = "\u200d"
 """Holds compound emoji together."""
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
@@ -55,8 +58,23 @@ async def opened() -> AsyncIterator[tuple[Redis, Keys]]:
         try:
             with reaching():  # the workflow's store lets the client's errors through
                 yield redis, Keys()
+        except StoreDown:
+            if _unread():
+                raise typer.Exit(UNREAD) from None
+            raise
         finally:
             await redis.aclose()
+
+
+def _unread() -> bool:
+    """Nobody reads what is printed any more (`| head`): that is no trouble of the store's. Whatever is left to be
+    written then goes nowhere."""
+    watched = select.poll()
+    watched.register(sys.stdout.fileno(), 0)
+    gone = any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0))
+    if gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return gone
 
 
 @asynccontextmanager

@@ -191,3 +191,15 @@ async def test_of_a_run_that_is_not_kept_any_more_it_says_so(redis: Redis, valke
     assert len(lines(end.out)) == 1 and end.code == 0 and "Of 1 more only the journal is left" in end.err
     nothing = await command(valkey, tmp_path, "--since", "1s")
     assert nothing.code == 0
+
+
+async def test_who_stops_reading_is_told_nothing_of_the_store(redis: Redis, valkey: str, tmp_path: Path) -> None:
+    """As `| head -1` does."""
+    for n in range(MANY):
+        await kept(redis, run(n))
+    async with started("export", cwd=tmp_path, env={"REDIS_URL": valkey}) as child:
+        await printed(child, "\n")
+        assert child.stdout is not None and child.stderr is not None
+        child.stdout._transport.close()  # type: ignore[attr-defined]
+        told = (await asyncio.wait_for(child.stderr.read(), 30)).decode()
+        assert await child.wait() == 141 and told == ""
