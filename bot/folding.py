@@ -11,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from bot.events import Directory
 from bot.react import prompt
-from bot.react.model import Metered
 from bot.react.prices import Prices
 from bot.react.summary import Draft, Old, Summarizer
 from bot.records import Fold, Run
@@ -72,11 +71,9 @@ class Folding:
                 return []
             zone = await self._zone(fold.person)
             notes = json.loads(part.summary.message)["content"] if part.summary else ""
-            model = Metered(self.summarizer.model)
-            summarizer = replace(self.summarizer, model=model)
-            draft = await summarizer.draft(Old(part.entries, zone, notes), self.history.summary_tokens)
+            draft = await self.summarizer.draft(Old(part.entries, zone, notes), self.history.summary_tokens)
             # Nobody has asked for it, so it is on nobody's account.
-            counted = self.spending.counts(lease.lane, SYSTEM, map(self.prices.spent, model.replies))
+            counted = self.spending.counts(lease.lane, SYSTEM, map(self.prices.spent, draft.replies))
             if not draft.lines:
                 return await self._failed(lease, fold, draft, counted)
             return await self._folded(lease, fold, summed(part, draft.lines, zone), part, draft, counted)

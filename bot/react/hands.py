@@ -68,10 +68,10 @@ class Hands:
         *,
         held: bool,
         offered: Collection[str],
-    ) -> tuple[Call, Outcome | Plan | ToolError]:
+    ) -> tuple[Call, Result]:
         """One call: run if it reads, planned if it is gated. Errors are results, also those that no tool should have;
         only `passing` passes. `offered`: names of the tools whose cards the model has read."""
-        result: Outcome | Plan | ToolError
+        result: Result
         try:
             tool = self._called(proposed, offered)
             result = await self._read(tool, use, reads, proposed, held=held)

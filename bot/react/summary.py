@@ -94,14 +94,20 @@ class Draft:
     """Why there are none: `away`, `refused`, `unusable`, `unsupported`."""
     dropped: int = 0
     """How many lines were left out, because they did not hold or were too many."""
-    tokens_in: int = 0
-    tokens_cached: int = 0
-    tokens_out: int = 0
+    replies: list[Reply] = field(default_factory=list)
+    """All that it took, also those of no use."""
 
-    def count(self, reply: Reply) -> None:
-        self.tokens_in += reply.tokens_in
-        self.tokens_cached += reply.tokens_cached
-        self.tokens_out += reply.tokens_out
+    @property
+    def tokens_in(self) -> int:
+        return sum(reply.tokens_in for reply in self.replies)
+
+    @property
+    def tokens_cached(self) -> int:
+        return sum(reply.tokens_cached for reply in self.replies)
+
+    @property
+    def tokens_out(self) -> int:
+        return sum(reply.tokens_out for reply in self.replies)
 
 
 class Lines(BaseModel):
@@ -153,7 +159,7 @@ class Summarizer:
     async def _asked(self, draft: Draft, messages: Sequence[str]) -> list[str] | None:
         """Raises `ModelDown`, `ModelRefused`."""
         reply = await self.model.reply(messages, "", timeout_s=self.timeout_s)
-        draft.count(reply)
+        draft.replies.append(reply)
         return read(reply)
 
 

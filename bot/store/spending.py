@@ -29,7 +29,8 @@ from bot.trace import DECIMALS, Spent
 
 KEPT_DAYS = 92
 SYSTEM = "system"
-"""Who has used what nobody asked for: suggestions on cards, the question at the start what a model can do."""
+"""Who has used what nobody asked for: suggestions on cards, summaries, the question at the start what a model can
+do."""
 UNKNOWN = "unknown"
 """A model without a name."""
 TOTAL = ""
