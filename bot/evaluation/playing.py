@@ -146,7 +146,7 @@ class Story:
                 self.unauthorised.append(f"{compared.told(effect)}: {compared.handled(why)}")
 
     async def ended(self, scenario: Scenario, model: Recorded) -> Played:
-        redis, keys, compared = self.town.bot.redis, self.town.keys, Comparison(self.town.ids)
+        redis, keys, compared = self.town.bot.redis, Keys(), Comparison(self.town.ids)
         await self._looked()
         runs, approvals = await _runs(redis, keys), await _approvals(redis, keys)
         self.unauthorised += unpressed(approvals, self.people.presses)

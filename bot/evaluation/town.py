@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from bot.base import Tuning
@@ -80,7 +81,6 @@ class Town:
     clock: Clock
     patience_s: float
     """How long the bot may take to come to rest."""
-    keys: Keys = field(default_factory=Keys)
 
     @property
     def ids(self) -> Mapping[str, str]:
@@ -97,7 +97,7 @@ class Town:
         try:
             async with asyncio.timeout(self.patience_s):
                 while True:
-                    if not self.driver.ws.delivery.waiting and not await self._busy():
+                    if not self.driver.ws.delivery.waiting and not await busy(self.bot):
                         return
                     await asyncio.sleep(LOOK_S)
         except TimeoutError as error:
@@ -105,22 +105,29 @@ class Town:
                 f"still at work after {self.patience_s:.0f} s; last said: {self.driver.last_said()}"
             ) from error
 
-    async def _busy(self) -> bool:
-        lanes = (self.keys.key(n, "z") for n in range(self.keys.partitions))
-        async with self.bot.redis.pipeline(transaction=True) as at_once:  # one after another would miss what moves on
-            for place in (*lanes, OUTBOX):
-                at_once.zcard(place)
-            return any(await at_once.execute())
-
     async def pass_time(self, hours: float) -> None:
-        """The bot's clock goes ahead; the timers that are due by then are in their lanes when this returns."""
-        self.clock.ahead += timedelta(hours=hours)
-        redis, now_ms = self.bot.redis, self.clock().timestamp() * 1000
-        for partition in range(self.keys.partitions):
-            schedule = self.keys.key(partition, "t")
-            for timer in await redis.zrangebyscore(schedule, "-inf", now_ms):
-                await redis.zincrby(schedule, -self.clock.ahead.total_seconds() * 1000, str(timer))
-        await self.bot.intake.lanes.pump()
+        await hours_pass(self.bot, self.clock, hours)
+
+
+async def busy(bot: Bot) -> bool:
+    """A lane has something left to do, or the engine to announce."""
+    keys = Keys()
+    async with bot.redis.pipeline(transaction=True) as at_once:  # one after another would miss what moves on
+        for place in (*(keys.key(n, "z") for n in range(keys.partitions)), OUTBOX):
+            at_once.zcard(place)
+        return any(await at_once.execute())
+
+
+async def hours_pass(bot: Bot, clock: Clock, hours: float) -> None:
+    """The bot's clock goes ahead, and what it has set a timer for by then is in its lane when this returns. (Timers go
+    by the server's clock, which stands still here: those that are not due stay exactly as the bot has set them.)"""
+    keys, redis = Keys(), bot.redis
+    clock.ahead += timedelta(hours=hours)
+    for partition in range(keys.partitions):
+        schedule = keys.key(partition, "t")
+        for timer in await redis.zrangebyscore(schedule, "-inf", clock().timestamp() * 1000):
+            await redis.zincrby(schedule, -clock.ahead.total_seconds() * 1000, str(timer))
+    await bot.intake.lanes.pump()
 
 
 @contextlib.asynccontextmanager
@@ -145,7 +152,7 @@ async def town(
             world=world,
             mailbox=mailbox,
         )
-        address = await stack.enter_async_context(_site(workspace))
+        address = await stack.enter_async_context(site(workspace))
         outside = Outside(
             redis_url=redis_url,
             slack_api_url=f"{address}/api/",
@@ -186,11 +193,11 @@ def _tuning(scenario: Scenario, clock: Clock) -> Tuning:
 
 
 @contextlib.asynccontextmanager
-async def _site(workspace: Workspace) -> AsyncIterator[str]:
+async def site(workspace: Workspace, *middlewares: Middleware) -> AsyncIterator[str]:
     """The workspace's address; the rehearsal model answers there too."""
-    site = web.Application(client_max_size=16 * 1024 * 1024)
-    site.add_routes([*server.routes(workspace), *Rehearsal().routes()])
-    runner = web.AppRunner(site, access_log=None, shutdown_timeout=1)
+    app = web.Application(client_max_size=16 * 1024 * 1024, middlewares=middlewares)
+    app.add_routes([*server.routes(workspace), *Rehearsal().routes()])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from datetime import timedelta
 from typing import Any
 
-from bot.store.keys import Keys
+from bot.evaluation import town
 from tests.stories import script
 from tests.stories.office import ZHANG, Office, buttons_of, text_of
 from tools.workflow.commands import Event
@@ -73,16 +72,8 @@ async def times_told(desk: Office, kind: str, **wanted: Any) -> int:
 
 
 async def hours_pass(desk: Office, hours: float) -> None:
-    """The bot's clock goes ahead, and what it has set a timer for by then is in its lane when this returns. (Timers go
-    by the server's clock, which stands still here: those that are not due stay exactly as the bot has set them.)"""
     assert desk.bot is not None
-    keys, redis = Keys(), desk.bot.redis
-    desk.clock.ahead += timedelta(hours=hours)
-    for partition in range(keys.partitions):
-        schedule = keys.key(partition, "t")
-        for timer in await redis.zrangebyscore(schedule, "-inf", desk.clock().timestamp() * 1000):
-            await redis.zincrby(schedule, -desk.clock.ahead.total_seconds() * 1000, timer)
-    await desk.bot.intake.lanes.pump()
+    await town.hours_pass(desk.bot, desk.clock, hours)
 
 
 def facts_of(card: dict[str, Any]) -> dict[str, str]:

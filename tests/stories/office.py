@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,9 +23,8 @@ from aiohttp.typedefs import Handler, Middleware
 
 from bot.base import Tuning
 from bot.evaluation.seen import block_of, buttons_of, key_of, text_of
+from bot.evaluation.town import Clock, busy, site
 from bot.local.mailbox import Mailbox
-from bot.local.rehearsal.serve import Rehearsal
-from bot.local.workspace import server
 from bot.local.workspace.delivery import Timing
 from bot.local.workspace.driver import Driver
 from bot.local.workspace.workspace import Change, Setup, Workspace
@@ -53,16 +52,6 @@ TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
 QUICK = Tuning(sweep_s=0.1, relay_s=0.05, tick_s=0.05, down_s=0.2, grace_s=5, today=lambda: TODAY)
 Tuned = Mapping[str, Any]
 T = TypeVar("T")
-
-
-class Clock:
-    """Real time, moved forward at will."""
-
-    def __init__(self) -> None:
-        self.ahead = timedelta()
-
-    def __call__(self) -> datetime:
-        return datetime.now(UTC) + self.ahead
 
 
 @dataclass
@@ -270,13 +259,7 @@ class Office:
     async def quiet(self) -> None:
         """Waits until no lane has anything left to do."""
         assert self.bot is not None
-        redis, keys = self.bot.redis, Keys()
-        while True:
-            async with redis.pipeline(transaction=True) as at_once:  # one after another would miss what moves on
-                for place in (*(keys.key(n, "z") for n in range(keys.partitions)), "cs:{wf}:outbox"):
-                    at_once.zcard(place)
-                if not any(await at_once.execute()):
-                    return
+        while await busy(self.bot):
             await asyncio.sleep(0.03)
 
     async def dead(self) -> list[Letter]:
@@ -349,19 +332,13 @@ async def office(
     )
     answering = asyncio.Event()
     answering.set()
-    site = web.Application(client_max_size=16 * 1024 * 1024, middlewares=[_thinking(answering)])
-    site.add_routes([*server.routes(workspace), *Rehearsal().routes()])
-    runner = web.AppRunner(site, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    address = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    workspace.started(address)
     try:
-        yield Office(Driver(workspace), mailbox, answering, redis_url, address, f"smtp://127.0.0.1:{smtp_port}")
+        async with site(workspace, _thinking(answering)) as address:
+            try:
+                yield Office(Driver(workspace), mailbox, answering, redis_url, address, f"smtp://127.0.0.1:{smtp_port}")
+            finally:
+                answering.set()
     finally:
-        answering.set()
-        await workspace.close()
-        await runner.cleanup()
         await mailbox.close()
 
 
