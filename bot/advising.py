@@ -18,7 +18,7 @@ from bot.store.lanes import Lease
 from bot.store.spending import SYSTEM, Spending
 from bot.store.writes import Put, Write
 from tools.names import language_of, name_of
-from tools.spec import Fact, Gate, Note
+from tools.spec import Fact, Gate, Note, Plan
 
 
 def wanted(approval: Approval) -> list[Write]:
@@ -27,6 +27,15 @@ def wanted(approval: Approval) -> list[Write]:
         return []
     advise = Advise(approval=approval.id, version=approval.version)
     return [Put(f"advice:{approval.id}", f"{approval.id}:{approval.version}", advise.model_dump_json())]
+
+
+def has_advice(plan: Plan) -> bool:
+    return any(fact.label == ADVICE for fact in plan.facts)
+
+
+def with_advice(plan: Plan, before: Plan) -> Plan:
+    """A card's next version keeps what the model thought of the same request."""
+    return plan.model_copy(update={"facts": (*plan.facts, *(f for f in before.facts if f.label == ADVICE))})
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,8 @@ class Anew:
         if click.card is not None and run.last is not None:
             with contextlib.suppress(ChatFailed):
                 text = f"{run.last.text}\n{say('stopped.anew', run.language)}"
-                await self.chat.edit(click.card, Post(text, receipt=receipt(run)))
+                in_channel = not run.message.place.direct and click.card.channel == run.message.place.channel
+                await self.chat.edit(click.card, Post(text, receipt=receipt(run, in_channel=in_channel)))
         run.anew = click.id
         again = run.message.model_copy(update={"id": f"anew:{run.id}"})
         put = Put(again.place.conversation, again.id, Wrote(message=again).model_dump_json())

@@ -13,16 +13,19 @@ from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import logs
+from bot.chat.facts import FactsFile
 from bot.chat.slack import app as slack
-from bot.chat.slack.directory import SlackDirectory, read_facts
+from bot.chat.slack.directory import FRESH_S, SlackDirectory
 from bot.chat.slack.inbound import Me
 from bot.chat.slack.outbound import SlackChannel
+from bot.chat.slack.rooms import SlackRooms
 from bot.company import prices_of, servers_of
 from bot.outside import Outside
 from bot.react.fallback import Fallback
 from bot.react.model import Model
 from bot.react.prices import Prices
 from bot.records import Run
+from bot.redaction import remember_secrets
 from bot.settings import Settings
 from bot.store.approvals import Approvals
 from bot.store.check import require
@@ -34,6 +37,7 @@ from bot.store.lanes import Lanes
 from bot.store.limits import Limits
 from bot.store.runs import Runs
 from bot.store.spending import Spending
+from bot.telling import Telling
 from bot.tracing.setting import sender_of
 from tools.tool import Tool
 
@@ -52,6 +56,8 @@ class Tuning:
     tick_s: float = 1.0
     down_s: float = 5.0
     reply_s: float = 60.0
+    fresh_s: float = FRESH_S
+    """How old what is known of a person may be when they press."""
     max_tries: int = 5
     cap: int = 500
     backoff_ms: int = 500
@@ -83,6 +89,8 @@ class Slack:
     me: Me
     chat: SlackChannel
     directory: SlackDirectory
+    telling: Telling
+    """Says things where they may stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +116,10 @@ async def opened(
 ) -> AsyncIterator[Base]:
     """All of it. Raises `StoreUnfit`, `StoreDown`, `SettingsWrong` or `ChatFailed` with the way out."""
     tuning = tuning or Tuning()
+    remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
     async with AsyncExitStack() as stack:
         stores = await stack.enter_async_context(_stores(settings, outside, tuning))
-        platform = await stack.enter_async_context(_slack(settings, outside, stores))
+        platform = await stack.enter_async_context(_slack(settings, outside, stores, tuning))
         model = await stack.enter_async_context(_model(settings, outside)) if model is None else model
         servers = await stack.enter_async_context(_servers(settings))
         ended = await stack.enter_async_context(_followed(settings, outside, stores))
@@ -145,12 +154,14 @@ async def _stores(settings: Settings, outside: Outside, tuning: Tuning) -> Async
 
 
 @asynccontextmanager
-async def _slack(settings: Settings, outside: Outside, stores: Stores) -> AsyncIterator[Slack]:
+async def _slack(settings: Settings, outside: Outside, stores: Stores, tuning: Tuning) -> AsyncIterator[Slack]:
     async with slack.open_client(outside.bot_token, outside.slack_api_url) as client:
         me = await slack.identify(client)
         limits = Limits(stores.redis, stores.keys)
         chat = SlackChannel(client, limits, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
-        yield Slack(client, me, chat, SlackDirectory(client, read_facts(outside.directory_file), team=me.team))
+        facts = FactsFile(outside.directory_file)
+        directory = SlackDirectory(client, facts, team=me.team, fresh_s=tuning.fresh_s)
+        yield Slack(client, me, chat, directory, Telling(chat, SlackRooms(client, directory), directory))
 
 
 @asynccontextmanager

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from bot import cards, logs
+from bot import cards, disclosure, logs
 from bot.errors import ChatDown, ChatFailed
-from bot.events import Channel, Click, Directory, Place, Post, Ref
+from bot.events import Card, Channel, Click, Directory, Place, Post, Ref, Surroundings
+from bot.outcomes import moment, say_outcome
 from bot.policy import Refusal
-from bot.records import Approval
-from bot.texts import say
-from tools.spec import Gate, Note, Person
+from bot.records import Approval, ApprovalState
+from bot.texts import literal, say
+from tools.spec import Gate, Note, Person, Privacy
 
 log = logs.get(__name__)
 
@@ -39,6 +40,10 @@ class Board:
     async def post(self, approval: Approval, asked: str, *, again: bool) -> Shown:
         """A fresh card in front of everybody it is for."""
         return await self._fresh(approval, await self._for(approval), asked, again=again)
+
+    async def show_again(self, approval: Approval, reader: str, asked: str, *, again: bool) -> Shown:
+        """A fresh copy for one reader; everybody else's copies say where they stand what is true now."""
+        return await self._fresh(approval, [reader], asked, again=again)
 
     async def complete(self, approval: Approval, asked: str, *, again: bool) -> Shown:
         """A card that is there already, in front of those who have no copy of it."""
@@ -69,7 +74,7 @@ class Board:
     async def replace(self, before: Approval, approval: Approval, asked: str, *, again: bool) -> Shown:
         """An edited card, where it stands. One that may take several messages is shown anew instead: of those only the
         last can be rewritten, and what is shown must be what will be done."""
-        if max(len(before.plan.body), len(approval.plan.body)) > LONG:
+        if max(len(before.plan.body), len(approval.plan.body)) > LONG or not _may_stand(approval.place):
             return await self.post(approval, asked, again=again)
         return await self.rewrite(_brought(approval))
 
@@ -87,7 +92,7 @@ class Board:
         for reader in await self._people(readers):
             key = f"{approval.id}:{approval.version}:{reader.id}:{asked}"[:200]
             try:
-                place, post = approval.place or await self.chat.direct(reader.id), cards.card(approval, reader, names)
+                place, post = await self._place(approval, reader), cards.card(approval, reader, names)
                 fresh[reader.id] = await self.chat.post(place, post, key=key, again=again)
             except ChatDown:
                 raise
@@ -97,6 +102,13 @@ class Board:
         if failed and not fresh:
             raise failed[0]
         return fresh
+
+    async def _place(self, approval: Approval, reader: Person) -> Place:
+        """A card shows all of its matter, so it belongs into a DM. What stood in a channel before that was so, stays
+        there and is rewritten there; whatever is shown anew is not."""
+        if approval.place is not None and _may_stand(approval.place):
+            return approval.place
+        return await self.chat.direct(reader.id)
 
     async def rewrite(self, approval: Approval, copies: Collection[Ref] | None = None) -> Shown:
         """Every copy (or each of these) says what is true now. Never fails: one that is gone (a deleted message) is no
@@ -117,8 +129,10 @@ class Board:
         try:
             person = await self.directory.get(reader)
             if person is not None:
-                post = cards.card(approval, person, await self.names_on(approval))
-                await self.chat.edit(ref, cards.moved(post, person.language) if moved else post)
+                names = await self.names_on(approval)
+                post = cards.moved(approval, person) if moved else cards.card(approval, person, names)
+                left = moved and approval.place is not None and ref.channel == approval.place.channel
+                await self.chat.edit(ref, _emptied(post) if left and not _may_stand(approval.place) else post)
         except ChatFailed as error:
             log.warning("card.not_rewritten", approval=approval.id, error=error.code)
             return not isinstance(error, ChatDown)
@@ -138,10 +152,11 @@ class Board:
                 note.key,
                 reader.language,
                 title=cards.title_of(approval, reader),
-                until=cards.moment(approval.expires_ms, reader),
+                until=moment(approval.expires_ms, reader),
                 **note.params,
             )
-            place = approval.place or Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
+            here = approval.place if approval.place and approval.place.channel == ref.channel else None
+            place = here or Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
             key = f"{approval.id}:{asked}:{reader.id}"[:200]
             await self.chat.post(place, Post(text), key=key, again=again)
 
@@ -157,15 +172,14 @@ class Board:
         """Tells one person privately why their press does nothing, and who can."""
         person = await self.directory.get(click.person)
         language = person.language if person else "en"
+        if refusal.note is not None:
+            await self.whisper(click, literal(refusal.note, language))
+            return
         names = await self.names_on(approval) if approval else {}
         who = [names[one] for one in approval.plan.deciders if one in names] if approval else []
-        shown = cards.card(approval, person, names).card if approval and person else None
-        text = say(
-            f"refused.{refusal.code}",
-            language,
-            who=say("card.comma", language).join(who),
-            what=shown.footer.splitlines()[0] if shown else "",
-        )
+        over = approval is not None and approval.state is not ApprovalState.OPEN
+        what = say_outcome(approval, person, names) if approval and person and over else ""
+        text = say(f"refused.{refusal.code}", language, who=say("card.comma", language).join(who), what=what)
         await self.whisper(click, text)
 
     async def whisper(self, click: Click, text: str) -> None:
@@ -187,3 +201,15 @@ class Board:
 
 def _brought(approval: Approval) -> Approval:
     return approval.model_copy(update={"brought": approval.version})
+
+
+def _may_stand(place: Place | None) -> bool:
+    """True where a card may be shown in full; None: in DMs."""
+    surroundings = Surroundings.DIRECT if place is None or place.direct else Surroundings.INSIDE
+    return disclosure.decide_audience(Privacy.PRIVATE, surroundings) is disclosure.Audience.HERE
+
+
+def _emptied(post: Post) -> Post:
+    """A copy in a channel that says no more than that it was sent again: what was edited since is not shown there."""
+    title = post.card.title if post.card else ""
+    return Post(title, card=Card(title))

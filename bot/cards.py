@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
+from collections.abc import Iterable, Iterator, Sequence
 
-from bot.events import Button, Card, Click, Dialog, Post
+from bot.drafting import fill_draft, shown_draft
+from bot.events import Button, Card, Click, Dialog, Directory, NamedPeople, NamedPerson, Post
+from bot.outcomes import Names, moment, say_consequence, say_matter, say_outcome
 from bot.records import Approval, ApprovalState, EffectState
-from bot.texts import label, literal, say, sentences
-from tools.spec import Choice, Fact, Field, Gate, Note, Person, Plan
+from bot.texts import label, literal, say
+from tools.identities import identify_people
+from tools.names import name_of
+from tools.spec import Choice, Fact, Field, Gate, Identities, Identity, Person, Plan
 
 HOPELESS = frozenset(
     {"error.altered", "error.request_changed", "error.task_closed", "error.own_level", "error.tool_changed"}
@@ -21,34 +22,44 @@ TASK = "decide_task"
 """The tool whose cards are about a task: they can show the request's way."""
 ADVICE = "advice"
 """Label of what a model thinks of it."""
-Names = Mapping[str, str]
-"""Person id → name."""
 
 
 def card(approval: Approval, reader: Person, names: Names) -> Post:
-    """The card as it stands now, for one reader."""
+    """The card as it stands now, for one reader. Once it is over it leads with what became of it; what it asked for is
+    below, as a fact."""
     language = reader.language
+    is_open = approval.state is ApprovalState.OPEN
+    facts = show_facts(_current(approval, reader), language)
     shown = Card(
-        title=title_of(approval, reader),
-        facts=told(_current(approval, reader), language),
+        title=title_of(approval, reader) if is_open else say_outcome(approval, reader, names),
+        lead="" if is_open else say_consequence(approval, language),
+        facts=facts if is_open else (_matter(approval, reader), *facts),
         body=approval.plan.body,
         buttons=_buttons(approval, reader, language),
-        footer=_footer(approval, reader, names),
+        footer=_footer(approval, reader, names) if is_open else "",
     )
     return Post(_notification(approval, reader, names), card=shown)
 
 
-def moved(post: Post, language: str) -> Post:
-    """A copy that a newer one has taken the place of."""
-    shown = replace(post.card, buttons=(), footer=say("card.moved", language)) if post.card else None
-    return replace(post, card=shown)
+def moved(approval: Approval, reader: Person) -> Post:
+    """A copy that a newer one has taken the place of: what it was about, and nothing of how that stands."""
+    facts = (_matter(approval, reader), *show_facts(_facts(approval, reader, "status"), reader.language))
+    title = say("card.moved", reader.language)
+    return Post(f"{title} {say_matter(approval.plan, reader)}", card=Card(title, facts, body=approval.plan.body))
+
+
+def _matter(approval: Approval, reader: Person) -> tuple[str, str]:
+    return label("matter", reader.language), say_matter(approval.plan, reader)
 
 
 def _notification(approval: Approval, reader: Person, names: Names) -> str:
-    language, title = reader.language, title_of(approval, reader)
+    language = reader.language
+    if approval.state is ApprovalState.OPEN:
+        return say("card.notification", language, title=title_of(approval, reader))
+    matter = say_matter(approval.plan, reader)
     if approval.state is ApprovalState.EXPIRED and watches(approval, reader):
-        return say("card.nobody", language, title=title, who=_listed(approval.plan.deciders, names, language))
-    return say("card.notification", language, title=title)
+        return say("card.nobody", language, title=matter, who=_listed(approval.plan.deciders, names, language))
+    return say("card.over", language, outcome=say_outcome(approval, reader, names), matter=matter)
 
 
 def title_of(approval: Approval, reader: Person) -> str:
@@ -70,10 +81,49 @@ def stands_in(approval: Approval, reader: Person) -> bool:
 
 def _current(approval: Approval, reader: Person) -> tuple[Fact, ...]:
     """The facts: without *waiting for a decision* on a card that has been decided; without the model's suggestion for
-    whose request it is."""
-    left_out = ["status"] if approval.state is not ApprovalState.OPEN else []
-    left_out += [ADVICE] if watches(approval, reader) else []
-    return tuple(fact for fact in approval.plan.facts if fact.label not in left_out)
+    whose request it is; with the draft of who has one."""
+    left_out = "status" if approval.state is not ApprovalState.OPEN else ""
+    return (*_facts(approval, reader, left_out), *shown_draft(approval, reader.id))
+
+
+def _facts(approval: Approval, reader: Person, left_out: str) -> tuple[Fact, ...]:
+    hidden = {left_out, ADVICE} if watches(approval, reader) else {left_out}
+    return tuple(fact for fact in approval.plan.facts if not isinstance(fact.label, str) or fact.label not in hidden)
+
+
+def show_facts(facts: Iterable[Fact], language: str) -> tuple[tuple[str, str | NamedPeople], ...]:
+    """Labels and values as a card has them: persons so that the reader can check who they are."""
+    return tuple((label(fact.label, language), _show_value(fact.value, language)) for fact in facts)
+
+
+def _show_value(value: object, language: str) -> str | NamedPeople:
+    if not isinstance(value, Identities):
+        return literal(value, language)
+    people = tuple(NamedPerson(p.id, p.name, p.email, marks=tuple(_marks(p, language))) for p in value.people)
+    return NamedPeople(people, literal(value.note, language) if value.note else "")
+
+
+async def show_candidates(directory: Directory, people: Sequence[str], language: str) -> NamedPeople | None:
+    """Those whom a name may mean, with what they cannot choose themselves; None for nobody."""
+    if not people:
+        return None
+    shown = []
+    for one in (await identify_people(directory, people)).people:
+        found = await directory.get(one.id)
+        manager = await name_of(directory, found.manager) if found and found.manager else ""
+        more = [found.department if found else "", say("card.manager_is", language, name=manager) if manager else ""]
+        marks = tuple(_marks(one, language))
+        shown.append(NamedPerson(one.id, one.name, one.email, tuple(filter(None, more)), marks))
+    return NamedPeople(tuple(shown), say("card.candidates", language))
+
+
+def _marks(person: Identity, language: str) -> Iterator[str]:
+    if person.is_name_shared:
+        yield say("card.name_shared", language)
+    if person.is_name_misleading:
+        yield say("card.name_misleading", language)
+    if person.is_in_directory is False:
+        yield say("card.not_in_directory", language)
 
 
 def told(facts: Iterable[Fact], language: str) -> tuple[tuple[str, str], ...]:
@@ -107,66 +157,20 @@ def _button(approval: Approval, choice: str, language: str, style: str = "") -> 
 
 
 def _footer(approval: Approval, reader: Person, names: Names) -> str:
-    """Who must act until when, or who did what and when, and what came of it."""
+    """Who must act until when."""
     language = reader.language
-    if approval.state is ApprovalState.OPEN:
-        who = _listed(approval.plan.deciders, names, language)
-        key = "card.open_for" if stands_in(approval, reader) else "card.open"
-        return say(key, language, who=who, until=moment(approval.expires_ms, reader))
-    if approval.state is not ApprovalState.DECIDED:
-        return _ended(approval, reader, names)
-    decided = _decided(approval, reader, names)
-    return "\n".join([decided, *_opinion(approval, language), *_result(approval, language)])
-
-
-def _decided(approval: Approval, reader: Person, names: Names) -> str:
-    """Who chose what and when, and for whom if they stood in."""
-    return say(
-        "card.decided_for" if approval.on_behalf else "card.decided",
-        reader.language,
-        choice=say(f"choice.{approval.choice}", reader.language),
-        by=names.get(approval.by, approval.by),
-        who=names.get(approval.on_behalf, approval.on_behalf),
-        at=moment(approval.decided_ms, reader),
-    )
-
-
-def _ended(approval: Approval, reader: Person, names: Names) -> str:
-    """How a card ended that nobody decided: if its matter ended elsewhere, how."""
-    language, key = reader.language, f"card.{approval.state.value}"
-    if approval.state is ApprovalState.CLOSED and f"card.closed_{approval.choice}" in sentences():
-        key = f"card.closed_{approval.choice}"
-    by = names.get(approval.by) or say("card.system", language)
-    return say(key, language, by=by, at=moment(approval.decided_ms, reader))
-
-
-def _opinion(approval: Approval, language: str) -> list[str]:
-    """On one line: what somebody writes begins no line of ours."""
-    opinion = " ".join(approval.form.get("opinion", "").split())
-    return [say("card.opinion", language, opinion=opinion)] if opinion else []
-
-
-def _result(approval: Approval, language: str) -> list[str]:
-    if approval.effect is EffectState.DONE and approval.outcome is not None:
-        changed = approval.outcome.effect or approval.outcome
-        return [say("card.done", language, result=literal(changed.note, language))]
-    if approval.effect is EffectState.FAILED:
-        return [say("card.failed", language, problem=literal(approval.problem or Note(key="error.gone"), language))]
-    return [say(f"card.effect_{approval.effect.value or 'none'}", language)]
+    who = _listed(approval.plan.deciders, names, language)
+    key = "card.open_for" if stands_in(approval, reader) else "card.open"
+    return say(key, language, who=who, until=moment(approval.expires_ms, reader))
 
 
 def _listed(people: tuple[str, ...], names: Names, language: str) -> str:
     return say("card.comma", language).join(names.get(one, one) for one in people)
 
 
-def moment(ms: int, reader: Person) -> str:
-    """A time as this reader's clock shows it."""
-    return datetime.fromtimestamp(ms / 1000, UTC).astimezone(ZoneInfo(reader.timezone)).strftime("%Y-%m-%d %H:%M")
-
-
 def dialog(approval: Approval, choice: Choice, reader: Person, click: Click) -> Dialog:
-    """The form that a button opens."""
-    language = reader.language
+    """The form that a button opens, with what this reader has drafted for it."""
+    language, choice = reader.language, fill_draft(approval.plan, choice, reader.id)
     return Dialog(
         title=say(f"choice.{choice.name}", language),
         submit=say("card.submit", language),

@@ -11,7 +11,9 @@ from functools import cache
 from bot.events import Message
 from bot.home import summary
 from bot.logs import redact
+from bot.react.guards import Reason
 from bot.store.history import Entry, History, Remembered
+from bot.store.runs import Runs
 from bot.store.writes import Write
 from bot.texts import LANGUAGES, say, sentences
 from tools.deciding import AGREED
@@ -22,6 +24,12 @@ from tools.workflow.engine import Assigned
 from tools.workflow.state import Kind
 
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
+CONCERNING = ("steps", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
+"""Settings that everybody may know, because they are about what people see; all others are for administrators."""
+LATELY = 20
+"""Entries of a conversation that are looked through for what a *stop* has ended."""
+SKEW_MS = 5_000
+"""How far the platform's clock and ours may be apart."""
 HISTORY_SHOWN = 10
 TASKS_SHOWN = 20
 _FORMATS = re.compile(r"([\\*_~`])")
@@ -62,7 +70,8 @@ class Commands:
     desk: Desk
     history: History
     settings: Callable[[], Mapping[str, str]]
-    """The settings as they may be shown: secrets masked."""
+    """All settings as an administrator may see them: secrets masked."""
+    runs: Runs
     today: Callable[[], datetime]
     """Aware UTC."""
 
@@ -111,7 +120,7 @@ class Commands:
                 language,
                 request=one.id,
                 summary=await summary(self.desk, one, language),
-                status=say(f"status.{one.status.value}", language),
+                status=say(f"status.{one.standing}", language),
             )
             for one in requests
         ]
@@ -126,16 +135,37 @@ class Commands:
         return Said("history", "\n".join([*_noted(known, zone, language), told]))
 
     async def _settings(self, message: Message, caller: Caller) -> Said:
-        lines = [f"`{name}` = {redact(value) or '—'}" for name, value in self.settings().items()]
-        return Said("settings", _listing("settings", lines, caller.person.language))
+        """For an administrator all of them; for everybody else what concerns them."""
+        language, values = caller.person.language, self.settings()
+        if caller.person.is_administrator:
+            lines = [f"`{name}` = {redact(value) or '—'}" for name, value in values.items()]
+            return Said("settings", _listing("settings", lines, language))
+        own = {"language": say("setting.in_language", language), "timezone": caller.person.timezone}
+        known = own | {name: values[name] for name in CONCERNING if values.get(name)}
+        lines = [say(f"setting.{name}", language, value=_value(name, value, language)) for name, value in known.items()]
+        return Said("settings", _listing("own_settings", lines, language))
 
     async def _forget(self, message: Message, caller: Caller) -> Said:
         writes = self.history.forget(message.place.conversation)
         return Said("forget", say("command.forgotten", caller.person.language), tuple(writes))
 
     async def _stop(self, message: Message, caller: Caller) -> Said:
-        """Stopping itself happened before the queue; by the time this is read, nothing runs here."""
-        return Said("stop", say("command.stopped", caller.person.language))
+        """Stopping itself happened before the queue; by the time this is read, nothing of theirs runs here."""
+        key = "stopped"
+        if not message.place.direct and not caller.person.is_administrator:
+            key = "stopped_own" if await self._has_stopped(message) else "stopped_nothing"
+        return Said("stop", say(f"command.{key}", caller.person.language))
+
+    async def _has_stopped(self, message: Message) -> bool:
+        """True when something of who says *stop* was ended by it."""
+        entries = (await self.history.load(message.place.conversation)).entries[-LATELY:]
+        runs = [await self.runs.get(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
+        theirs = [run for run in runs if run is not None and run.message.person == message.person]
+        said_ms = float(message.at) * 1000 if _is_stamp(message.at) else 0.0
+        return any(
+            run.last is not None and run.last.stopped == Reason.USER and run.ended_ms >= said_ms - SKEW_MS
+            for run in theirs
+        )
 
     async def _told(self, key: str, one: Assigned, language: str) -> str:
         requester = await name_of(self.desk.directory, one.request.initiator)
@@ -152,6 +182,16 @@ class Commands:
             decision=decision,
             who=await name_of(self.desk.directory, one.task.assignee),
         )
+
+
+def _value(name: str, value: str, language: str) -> str:
+    """A value in words, where it has some."""
+    key = f"setting.{name}_{value}"
+    return say(key, language) if key in sentences() else value
+
+
+def _is_stamp(at: str) -> bool:
+    return at.replace(".", "", 1).isdigit()
 
 
 def _for(one: Assigned, caller: Caller) -> str:

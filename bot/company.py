@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from bot.errors import SettingsWrong
 from bot.react.guards import Budget
 from bot.react.prices import Prices, read_prices
 from bot.react.prompt import PERSONA
+from bot.redaction import SHORTEST, is_secret_name, read_secrets, remember_secrets
 from bot.settings import Settings, environment
 from tools.library.folder import Handbook, HandbookWrong
 from tools.servers.config import Server, read_servers
@@ -92,9 +93,37 @@ def persona_of(settings: Settings) -> str:
 def servers_of(settings: Settings) -> tuple[Server, ...]:
     """The MCP servers that the settings name; their file may refer to the environment. Raises SettingsWrong."""
     try:
-        return read_servers(_text("MCP_FILE", settings.mcp_file), environment())
+        servers = read_servers(_text("MCP_FILE", settings.mcp_file), environment())
     except ValueError as wrong:
         raise SettingsWrong(f"MCP_FILE: {wrong}") from wrong
+    remember_secrets(secret for server in servers for secret in secrets_of(server))
+    return servers
+
+
+def secrets_of(server: Server) -> Iterator[str]:
+    """What of a server's table is secret: what is sent in headers, and of its environment whatever is not plainly a
+    word, a number, a path or an address, which logs have to be able to say."""
+    for value in server.headers.values():
+        yield from (value, value.partition(" ")[2])
+    for name, value in server.env.items():
+        if is_secret_name(name) or not _is_plain(value):
+            yield value
+        yield from read_secrets(value)
+    yield from read_secrets(server.url)
+    for before, value in zip(server.command, server.command[1:], strict=False):
+        name, _, given = value.partition("=")
+        if given and is_secret_name(name):
+            yield given
+        elif before.startswith("-") and is_secret_name(before):
+            yield value
+
+
+def _is_plain(value: str) -> bool:
+    """True for what is no secret by its looks: short words, numbers, versions, paths and addresses."""
+    if value.startswith(("/", "./", "../", "~/", "http://", "https://")):
+        return "@" not in value and "?" not in value
+    signs = "".join(value.split()).translate(str.maketrans("", "", "._,:-"))
+    return len(value) <= 40 and (signs.isalpha() or signs.isdecimal() or not signs or len(signs) < SHORTEST)
 
 
 def _text(setting: str, path: Path | None) -> str:

@@ -13,9 +13,10 @@ from bot.advising import Advising
 from bot.anew import Anew
 from bot.ends import Ends
 from bot.errors import ChatDown, ChatFailed
-from bot.events import Channel, Click, Directory, Post
+from bot.events import Click, Directory, Post
 from bot.folding import Folding
 from bot.gate import Gates
+from bot.memory import Memory
 from bot.outbox import Outbox
 from bot.pictures import Pictures
 from bot.policy import ANEW
@@ -34,6 +35,7 @@ from bot.records import (
     Notice,
     OfCard,
     Pressed,
+    Recollect,
     Remind,
     Resume,
     Show,
@@ -43,6 +45,7 @@ from bot.store.journal import Journal
 from bot.store.lanes import Item, Later, Lease
 from bot.store.overflow import Overflows
 from bot.store.writes import Write
+from bot.telling import Telling
 from bot.texts import literal, say
 from bot.turn import Turns
 from tools.names import language_of
@@ -70,7 +73,8 @@ class Dispatch:
     pictures: Pictures
     outbox: Outbox
     folding: Folding
-    chat: Channel
+    memory: Memory
+    telling: Telling
     directory: Directory
     journal: Journal
     now: Callable[[], datetime]
@@ -128,12 +132,20 @@ class Dispatch:
                 return []
             case Draw() as draw:
                 return await self.pictures.draw(lease, draw)
-            case Fold() as fold:
-                return await self.folding.fold(lease, fold)
-            case CaughtUp() as caught_up:
-                return await self._caught_up(lease, caught_up)
+            case (Fold() | Recollect() | CaughtUp()) as work:
+                return await self._keep(lease, work)
             case card:
                 return await self._card(lease, card)
+
+    async def _keep(self, lease: Lease, work: Fold | Recollect | CaughtUp) -> Sequence[Write]:
+        """What happens to a conversation besides being spoken in."""
+        match work:
+            case Fold() as fold:
+                return await self.folding.fold(lease, fold)
+            case Recollect() as recollect:
+                return self.memory.recollect(recollect)
+            case CaughtUp() as caught_up:
+                return await self._caught_up(lease, caught_up)
 
     async def _card(self, lease: Lease, work: OfCard) -> Sequence[Write]:
         """What happens to a card besides being pressed."""
@@ -155,15 +167,15 @@ class Dispatch:
         person = await self.directory.get(notice.person)
         if person is None or not person.active:
             return []
-        place = await self.chat.direct(person.id)
+        place = await self.telling.chat.direct(person.id)
         text = literal(notice.note, person.language)
-        await self.chat.post(place, Post(text, plain=True), key=lease.item.id, again=lease.item.again)
+        await self.telling.chat.post(place, Post(text, plain=True), key=lease.item.id, again=lease.item.again)
         return [self.journal.entry(lease.lane, "notice", person=person.id, channel=place.channel, text=notice.note.key)]
 
     async def _caught_up(self, lease: Lease, caught_up: CaughtUp) -> Sequence[Write]:
         text = say("turn.caught_up", await language_of(self.directory, caught_up.person))
-        await self.chat.post(caught_up.place, Post(text), key=lease.item.id, again=lease.item.again)
-        person, channel = caught_up.person, caught_up.place.channel
+        person, channel, again = caught_up.person, caught_up.place.channel, lease.item.again
+        await self.telling.tell(caught_up.place, person, Post(text), key=lease.item.id, again=again)
         noted = self.journal.entry(lease.lane, "lane.caught_up", person=person, channel=channel)
         return [Overflows(self.journal.redis, self.journal.keys).over(lease.lane), noted]
 
@@ -189,7 +201,7 @@ class Dispatch:
     async def _whispered(self, item: Item, click: Click) -> None:
         try:
             text = say("turn.given_up", await language_of(self.directory, click.person), id=item.id)
-            await self.chat.whisper(click.place, click.person, text)
+            await self.telling.chat.whisper(click.place, click.person, text)
         except ChatFailed as failed:
             log.warning("could not tell", person=click.person, error=failed.code)
 

@@ -13,15 +13,17 @@ from typing import Literal
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.facts import read_facts
+from bot.chat.facts import FactsFile, read_facts
 from bot.chat.slack import app as slack
 from bot.chat.slack.calls import call
-from bot.company import calendar_of, handbook_of, persona_of, prices_of
+from bot.chat.slack.directory import SlackDirectory
+from bot.company import calendar_of, handbook_of, persona_of, policy_of, prices_of
 from bot.errors import ChatFailed, CountersignError, ModelDown, ModelRefused, SettingsWrong, StoreDown
+from bot.local.embedded import program, version
 from bot.logs import redact
 from bot.outside import Outside
 from bot.react.probe import Wish, ask, calls_tools, chosen
-from bot.settings import Settings
+from bot.settings import Settings, find_misspelt_variables
 from bot.store.check import Severity, check, servers
 from bot.store.cluster import Cluster
 from bot.store.connect import connect, reaching
@@ -30,17 +32,25 @@ from bot.store.keys import Keys
 from bot.store.sentinel import Master
 from bot.texts import say
 from tools.mail import SmtpMailer
+from tools.ports import Directory
 from tools.servers.config import Server
-from tools.spec import ToolError
+from tools.spec import Person, ToolError
+from tools.workflow.assigning import find_unserved
 from tools.workflow.diagram import font_file
+from tools.workflow.embedded import EmbeddedEngine
+from tools.workflow.process import Process, shipped
+from tools.workflow.redis_store import RedisStore
 
 SCOPES = frozenset(
     {
-        *("app_mentions:read", "channels:history", "chat:write", "commands", "groups:history"),
+        *("app_mentions:read", "channels:history", "channels:read", "chat:write", "commands", "groups:history"),
+        "groups:read",
         *("files:write", "im:history", "im:write", "users:read", "users:read.email"),
     }
 )
 """What the manifest asks for and the bot cannot do without."""
+NAMED = 5
+"""So many people are named where something is wrong with more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,12 @@ async def examine(outside: Outside, style: Wish, servers: Sequence[Server] = ())
     yield _pictures()
 
 
+def check_names() -> Iterator[Finding]:
+    """Names in the environment that are nearly those of settings. Those in `.env` are refused before anything else."""
+    for wrong in find_misspelt_variables():
+        yield Finding("warn", "settings", wrong)
+
+
 def files(settings: Settings) -> Iterator[Finding]:
     """The company's own files, read as the start reads them. A policy is checked by the start alone: it is about the
     processes that the engine has."""
@@ -88,6 +104,49 @@ def files(settings: Settings) -> Iterator[Finding]:
             yield Finding("ok", name, str(path))
         except SettingsWrong as wrong:
             yield Finding("fail", name, str(wrong).removeprefix(f"{name}: "))
+
+
+async def check_approvers(settings: Settings, outside: Outside) -> AsyncIterator[Finding]:
+    """Whether there is somebody to decide for everybody, in each process. What is not reached is told of elsewhere."""
+    if "workspace" in outside.standins:
+        return
+    team = ""
+    try:
+        async with slack.open_client(outside.bot_token, outside.slack_api_url) as client:
+            with suppress(SettingsWrong):  # a token that Slack refuses is the workspace's finding
+                team = (await slack.identify(client)).team
+            if not team:
+                return
+            directory = SlackDirectory(client, FactsFile(outside.directory_file), team=team)
+            people, processes = await directory.everyone(), await _processes(outside, directory)
+        rows = policy_of(settings, [process.form for process in processes])
+    except SettingsWrong as wrong:
+        yield Finding("fail", "approvers", str(wrong))
+        return
+    except CountersignError:
+        return
+    for process in processes:
+        own = [row for row in rows if row.process == process.key]
+        yield _unserved(process, find_unserved(process.form, process.definition, own, people), len(people))
+
+
+async def _processes(outside: Outside, directory: Directory) -> Sequence[Process]:
+    """Those in use: deployed, or shipped."""
+    redis = await connect(outside.redis_url, retries=1)
+    try:
+        with reaching():
+            return await EmbeddedEngine(RedisStore(redis), shipped(), directory).processes()
+    finally:
+        await redis.aclose()
+
+
+def _unserved(process: Process, people: Sequence[Person], everybody: int) -> Finding:
+    if not people:
+        return Finding("ok", "approvers", f"{process.key}: somebody can decide for each of {everybody} people")
+    some = ", ".join(one.email or one.name for one in people[:NAMED]) + (", …" if len(people) > NAMED else "")
+    cure = 'enter their managers in DIRECTORY_FILE, or let them choose by a row with others = "flagged" in POLICY_FILE'
+    lacking = f"{process.key}: nobody can decide for {len(people)} of {everybody} people ({some})"
+    return Finding("warn", "approvers", f"{lacking}; {cure}")
 
 
 async def _servers(servers: Sequence[Server]) -> AsyncIterator[Finding]:
@@ -159,6 +218,9 @@ async def _scopes(client: AsyncWebClient) -> Finding:
 
 
 async def _redis(outside: Outside) -> AsyncIterator[Finding]:
+    if not outside.redis_url:
+        yield _no_redis_yet()
+        return
     redis = await connect(outside.redis_url, retries=1)
     try:
         yield Finding("ok", "redis", await _kind(redis))
@@ -172,6 +234,14 @@ async def _redis(outside: Outside) -> AsyncIterator[Finding]:
             yield Finding("warn", "queue", f"dead letters: {dead}; `countersign dead` lists them and puts them back")
     finally:
         await redis.aclose()
+
+
+def _no_redis_yet() -> Finding:
+    """Neither a setting nor data of an embedded server: the start makes it. To look is not to make one."""
+    binary = program()
+    if not binary:
+        return Finding("fail", "redis", say("local_store.no_server", "en"))
+    return Finding("ok", "redis", f"embedded ({version(binary)}); the first start makes its data in DATA_DIR")
 
 
 async def _kind(redis: Redis) -> str:

@@ -29,18 +29,19 @@ class Ends:
     now: Callable[[], datetime]
     """Aware UTC."""
 
-    async def ended(self, item: Item, approval: Approval) -> Sequence[Write]:
+    async def ended(self, item: Item, approval: Approval, *, silent: bool = False) -> Sequence[Write]:
         """The card says how it ended; then the writes of `over`."""
-        return self.over(item, await self.board.rewrite(approval))
+        return self.over(item, await self.board.rewrite(approval), silent=silent)
 
-    def over(self, item: Item, shown: Shown) -> Sequence[Write]:
-        """In one commit, waiting runs hear how it ended and the record is closed."""
+    def over(self, item: Item, shown: Shown, *, silent: bool = False) -> Sequence[Write]:
+        """In one commit, waiting runs hear how it ended and the record is closed. `silent`: they end with that, because
+        their person knows it already and has been answered."""
         approval = shown.approval
         kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
         opinion = approval.form.get("opinion", "")
         told = self.noted(approval, kind, person=approval.by, choice=approval.choice, opinion=opinion)
         heard = approval.model_copy(update={"waiters": ()})
-        resumed = (resume(approval, waiter) for waiter in approval.waiters)
+        resumed = (resume(approval, waiter, silent=silent) for waiter in approval.waiters)
         return [*self.approvals.closed(heard), told, *resumed, *self.behind(item, shown)]
 
     def behind(self, item: Item, shown: Shown) -> Sequence[Write]:
@@ -79,9 +80,10 @@ class Ends:
         return await self.ended(item, approval) if approval else []
 
     async def cancel(self, item: Item, cancel: Cancel) -> Sequence[Write]:
-        """Whoever proposed a card takes it back by saying so in chat."""
+        """Whoever proposed a card takes it back by saying so in chat, and is answered there: the run that has proposed
+        it says nothing more."""
         approval = await self._cancelling(cancel)
-        return await self.ended(item, approval) if approval else []
+        return await self.ended(item, approval, silent=True) if approval else []
 
     async def give_up(self, item: Item, work: Work) -> Sequence[Write]:
         """What was to happen to a card has failed every time. Nobody waits for ever: the record says what is known,
@@ -89,7 +91,7 @@ class Ends:
         if isinstance(work, Ask):
             return undelivered(work)
         approval = await self._left(item.lane, work)
-        return await self.ended(item, approval) if approval else []
+        return await self.ended(item, approval, silent=isinstance(work, Cancel)) if approval else []
 
     async def _left(self, lane: str, work: Work) -> Approval | None:
         """The card as far as it can be brought to an end without whatever keeps failing."""

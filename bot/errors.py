@@ -2,6 +2,7 @@
 
 CountersignError
 ├── SettingsWrong        a setting is missing or odd; the message says how to mend it
+├── NoBot                no bot has ever kept anything where this command looks
 ├── StoreUnfit           the Redis in use would lose data; the message says the way out
 ├── StoreDown            Redis cannot be reached now
 ├── LeaseLost            another process has taken the lane over; stop, write nothing
@@ -21,6 +22,10 @@ class CountersignError(Exception):
 
 class SettingsWrong(CountersignError):
     """A setting is missing or odd; the message says how to mend it."""
+
+
+class NoBot(CountersignError):
+    """No bot has ever kept anything where this command looks; the message says where it looked."""
 
 
 class StoreUnfit(CountersignError):

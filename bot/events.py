@@ -5,7 +5,9 @@ Untyped platform payloads become these frozen types at the edge (`bot.chat`); no
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from tools.spec import Caller, Field, Frozen, Person
@@ -21,6 +23,8 @@ class Place(Frozen):
     """Timestamp of the thread's first message; replies go there."""
     direct: bool = False
     """A DM between one person and the bot."""
+    shared: bool = False
+    """The platform said with the message that another company reads here too."""
 
     @property
     def conversation(self) -> str:
@@ -42,6 +46,8 @@ class Message(Frozen):
     """The platform's timestamp of the message."""
     command: bool = False
     """A slash command: `text` is what follows the command's name."""
+    unread: int = 0
+    """Characters, as the platform counts them, of a message that was too long to be read: then `text` is empty."""
 
 
 class Ref(Frozen):
@@ -78,14 +84,36 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedPerson:
+    """A person on a card, to be shown so that the reader can check who it is: by the platform's own mention, too."""
+
+    id: str
+    name: str
+    email: str = ""
+    more: tuple[str, ...] = ()
+    """What else the company says of them, in the reader's language."""
+    marks: tuple[str, ...] = ()
+    """Why they may be mistaken, in the reader's language."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPeople:
+    people: tuple[NamedPerson, ...]
+    text: str = ""
+    """The sentence that names them; empty: their names are all that is said."""
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """A card in the reader's language: every word already chosen, by code."""
 
     title: str
-    facts: tuple[tuple[str, str], ...] = ()
+    facts: tuple[tuple[str, str | NamedPeople], ...] = ()
     body: str = ""
     buttons: tuple[Button, ...] = ()
     footer: str = ""
+    lead: str = ""
+    """Right under the title, before the facts: what came of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +128,8 @@ class Post:
     """Nothing in the text is formatting: somebody's own words are in it."""
     buttons: tuple[Button, ...] = ()
     """Under an answer without a card."""
+    people: NamedPeople | None = None
+    """Under an answer: those whom its question is about, with a heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +188,24 @@ class Channel(Protocol):
         """The rate that posts to this place keep, if any."""
 
 
+class Surroundings(StrEnum):
+    """Who reads a place besides the bot."""
+
+    DIRECT = "direct"
+    """One person: a DM."""
+    INSIDE = "inside"
+    """Full members of the company's workspace, and nobody else."""
+    OUTSIDE = "outside"
+    """Guests or another company, or nobody can say."""
+
+
+class Rooms(Protocol):
+    """Who reads a place."""
+
+    async def surroundings(self, place: Place) -> Surroundings:
+        """What cannot be found out is `OUTSIDE`. Raises nothing; keeps what it has found for some minutes."""
+
+
 class Directory(Protocol):
     """People, as everything above the platform sees them."""
 
@@ -165,8 +213,15 @@ class Directory(Protocol):
 
     async def everyone(self) -> tuple[Person, ...]: ...
 
+    async def refresh(self, people: Iterable[str]) -> None:
+        """What `get`, `everyone` and `caller` say of these persons is at most 30 s old from here on. Raises `ChatDown`
+        if the platform cannot be asked: then a decision waits."""
+
     async def caller(self, person: str) -> Caller | None:
         """The caller behind a verified payload; None for bots, guests and the deactivated."""
+
+    async def is_inside(self, person: str) -> bool:
+        """True for full members and for bots of the workspace; False for guests and whoever is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any
 
 from bot.events import Directory
 from bot.react import prompt
+from bot.react.guards import Budget
 from bot.react.prices import Prices
 from bot.react.summary import Draft, Old, Summarizer
 from bot.records import Fold, Run
@@ -54,6 +55,7 @@ class Folding:
     journal: Journal
     spending: Spending
     prices: Prices = field(default_factory=Prices)
+    budget: Budget = field(default_factory=Budget)
     pause_ms: int = 60_000
     """Between the first two tries; each further one takes four times as long."""
     hands: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
@@ -69,6 +71,8 @@ class Folding:
             part = recalled.history.oldest({one.run for one in recalled.waiting})
             if part is None:
                 return []
+            if await self._is_used_up(fold.person):
+                return [self._noted(fold, "history.not_folded", Draft(), why="budget")]
             zone = await self._zone(fold.person)
             notes = json.loads(part.summary.message)["content"] if part.summary else ""
             draft = await self.summarizer.draft(Old(part.entries, zone, notes), self.history.summary_tokens)
@@ -77,6 +81,14 @@ class Folding:
             if not draft.lines:
                 return await self._failed(lease, fold, draft, counted)
             return await self._folded(lease, fold, summed(part, draft.lines, zone), part, draft, counted)
+
+    async def _is_used_up(self, person: str) -> bool:
+        """True when the person whose turn asked for it may take no more of the model today. Then nothing is asked of
+        it; the first turn that ends while there is a budget asks again."""
+        if not self.budget:
+            return False
+        used = await self.spending.used(self.spending.today(person, self.prices.currency))
+        return self.budget.is_used_up(used.tokens, used.cost)
 
     async def _folded(
         self, lease: Lease, fold: Fold, summary: Summary, part: Part, draft: Draft, counted: Sequence[Write]

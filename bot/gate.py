@@ -16,10 +16,12 @@ from zoneinfo import ZoneInfo
 
 from bot import cards, pictures
 from bot.board import Board
+from bot.drafting import answer_of
 from bot.ends import Ends
 from bot.events import Click, Dialog, Directory
 from bot.openings import Openings
 from bot.policy import LOOKS, RECOVERIES, RENEWALS, Refusal, may_press
+from bot.react.planning import clean_form, count_removed, plan_call
 from bot.records import Approval, ApprovalState, Draw, EffectState, seal
 from bot.store.approvals import Approvals
 from bot.store.journal import Journal
@@ -27,11 +29,13 @@ from bot.store.lanes import Lease
 from bot.store.writes import Write
 from bot.texts import literal
 from bot.trace import fit
-from tools.spec import Caller, Choice, Effect, EffectUnknown, Note, ToolError
+from tools.spec import AsksAgain, Caller, Choice, Effect, EffectUnknown, Note, Plan, ToolError
 from tools.tool import Desk, Tool, Use
 
 ENDED = (EffectState.DONE, EffectState.FAILED, EffectState.UNKNOWN)
 """A press that led to one of these has been committed: it is not carried out again, whoever brings it again."""
+UNAUTHORIZED = frozenset({"not_named", "nobody_named"})
+"""What `Tool.authorize` says of somebody whom the rules no longer name. The effect tells anything else."""
 SETTLED_MS = 60_000
 """So long after a change its card may still be on the way to people: a press on the old one is only late."""
 
@@ -59,37 +63,60 @@ class Gates:
             approval = _with_copy(approval, click, standing)
         if approval is not None and approval.press == click.id:  # ours, begun before a crash
             return await self._carry_out(lease, approval) if approval.effect not in ENDED else []
+        await self.directory.refresh([click.person])
         person = await self.directory.caller(click.person)
         if approval is None or person is None:
             return await self._refuse(lease, click, None, Refusal(code="gone" if person else "stranger"))
         refusal = may_press(approval, click.person, click.choice, click.version, self._now_ms(), standing)
         if refusal is not None:
             return await self._refuse(lease, click, approval, refusal)
-        if click.choice in RENEWALS:
-            return await self._renew(lease, approval, person)
-        if click.choice in LOOKS:
-            return await self._look(approval, click)
-        if click.choice in RECOVERIES:
-            return await self._recover(lease, approval, click)
         choice = cards.choice_of(approval.plan, click.choice)
+        if click.form is not None and not (choice and choice.fields):  # a dialog that nobody was shown
+            return await self._refuse(lease, click, approval, Refusal(code="no_form"))
+        if click.choice in RENEWALS | LOOKS | RECOVERIES:
+            return await self._follow(lease, approval, person, click)
         if choice is not None and self._without_tool(approval, choice):
             return await self._refuse(lease, click, approval, Refusal(code="no_tool"))
         if choice is None or (choice.fields and click.form is None):
             return await self._refuse(lease, click, approval, Refusal(code="no_form"))
-        click = _as_asked(click, choice)
+        click = click.model_copy(update={"form": answer_of(approval.plan, choice, click)})
         if choice.replans:
             return await self._replan(lease, approval, person, click)
+        if choice.runs and (refusal := await self._unauthorized(approval, person, choice, click)):
+            return await self._refuse(lease, click, approval, refusal)
         return await self._decide(lease, approval, choice, click)
+
+    async def _follow(self, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
+        """A press that decides nothing about an open card."""
+        if click.choice in RENEWALS:
+            return await self._renew(lease, approval, person)
+        if click.choice in LOOKS:
+            return await self._look(approval, click)
+        return await self._recover(lease, approval, click)
+
+    async def _unauthorized(self, approval: Approval, person: Caller, choice: Choice, click: Click) -> Refusal | None:
+        """The rules no longer name who was asked. Nothing is decided: the card stays as it is, for whoever may."""
+        tool = self.tools.get(approval.tool)
+        if tool is None or tool.authorize is None or tool.stored is None:
+            return None
+        try:
+            await tool.authorize(self._use(person), fit(tool.stored, _merged(approval, choice, click.form or {})))
+        except ToolError as error:
+            return Refusal(code=error.code, note=error.note) if error.code in UNAUTHORIZED else None
+        return None
 
     async def _decide(self, lease: Lease, approval: Approval, choice: Choice, click: Click) -> Sequence[Write]:
         """Decided once, by one write. What may be repeated is begun in the same breath."""
         ends, now_ms = ApprovalState.DECIDED if choice.runs else ApprovalState.CANCELLED, self._now_ms()
+        removed, form = count_removed(click.form or {}), clean_form(click.form or {})
+        click = click.model_copy(update={"form": form})
         decided = approval.model_copy(
             update={
                 "state": ends,
                 "by": click.person,
                 "choice": click.choice,
-                "form": click.form or {},
+                "form": form,
+                "removed": removed,
                 "press": click.id,
                 "decided_ms": now_ms,
             }
@@ -108,10 +135,10 @@ class Gates:
         if approval.state is not ApprovalState.DECIDED:
             return await self.ends.ended(lease.item, approval)
         if approval.effect is not EffectState.STARTED:
-            begun, presser = _begun(approval), await self.directory.caller(approval.by)
+            begun, presser = _begun(approval), await self._presser(approval)
             await self.board.rewrite(begun)  # before it is begun: what dies here has surely not happened
             await lease.checkpoint(f"begin:{begun.tries}", *self._beginning(begun))
-            return await self.ends.ended(lease.item, await self._effect(lease, begun, presser))
+            return await self._finish(lease, begun, presser)
         if not await self._repeatable(approval):
             return await self.ends.ended(lease.item, approval.model_copy(update={"effect": EffectState.UNKNOWN}))
         return await self._run(lease, approval)
@@ -119,8 +146,25 @@ class Gates:
     async def _run(self, lease: Lease, approval: Approval) -> Sequence[Write]:
         """Begun, and safe to repeat: who decided, and when, is on the card before anything runs."""
         await self.board.rewrite(approval)
-        presser = await self.directory.caller(approval.by)
-        return await self.ends.ended(lease.item, await self._effect(lease, approval, presser))
+        return await self._finish(lease, approval, await self._presser(approval))
+
+    async def _finish(self, lease: Lease, approval: Approval, presser: Caller | None) -> Sequence[Write]:
+        """What was begun comes to its end, or has to be confirmed once more."""
+        try:
+            return await self.ends.ended(lease.item, await self._effect(lease, approval, presser))
+        except AsksAgain as asked:
+            return await self._ask_again(lease, approval, asked.plan)
+
+    async def _ask_again(self, lease: Lease, approval: Approval, plan: Plan) -> Sequence[Write]:
+        """Nothing was done, and the card is open again: it says what the presser did not know, and takes another
+        press. The pressed button is stale."""
+        reopened = self.openings.again(approval, plan)
+        shown = await self.board.replace(approval, reopened, f"again:{approval.version}", again=lease.item.again)
+        return [
+            *self.approvals.opened(shown.approval),
+            self.ends.noted(reopened, "approval.asked_again", person=approval.by),
+            *self.ends.behind(lease.item, shown),
+        ]
 
     def _beginning(self, begun: Approval) -> Sequence[Write]:
         return self.approvals.saved(begun), self.ends.noted(begun, "effect.started", person=begun.by)
@@ -142,6 +186,8 @@ class Gates:
             args = fit(tool.stored, _merged(approval, choice, approval.form))
             await lease.sure()
             outcome = await tool.run(self._use(presser, _key(tool, approval)), args)
+        except AsksAgain:
+            raise
         except ToolError as error:
             return _failed(approval, error.note, error.text, error.maybe)
         except EffectUnknown:
@@ -157,7 +203,12 @@ class Gates:
     async def _repeatable(self, approval: Approval) -> bool:
         """True when what was begun can be run again with its key, and comes to the same."""
         tool = self.tools.get(approval.tool)
-        return tool is not None and tool.repeatable and await self.directory.caller(approval.by) is not None
+        return tool is not None and tool.repeatable and await self._presser(approval) is not None
+
+    async def _presser(self, approval: Approval) -> Caller | None:
+        """Who pressed, as they are now: who has lost their membership since has nothing run in their name."""
+        await self.directory.refresh([approval.by])
+        return await self.directory.caller(approval.by)
 
     async def _recover(self, lease: Lease, approval: Approval, click: Click) -> Sequence[Write]:
         """After *failed* or *unknown*: a person says that it happened, or has it done again. From here on the pressed
@@ -179,7 +230,7 @@ class Gates:
         if tool.prepare is None:
             return []
         try:
-            plan = await tool.prepare(self._use(person), fit(tool.args, _edited(approval, click)))
+            plan = await plan_call(tool, self._use(person), _edited(approval, click))
         except ToolError as error:
             await self.board.whisper(click, literal(error.note, person.person.language))
             return []
@@ -220,7 +271,12 @@ class Gates:
         choice = cards.choice_of(approval.plan, click.choice) if approval else None
         if approval is None or person is None or choice is None or approval.tool not in self.tools:
             return {}  # the click itself is answered with words
-        click = _as_asked(click, choice)
+        standing = await self.board.standing(approval, click.person)
+        if may_press(approval, click.person, click.choice, click.version, self._now_ms(), standing) is not None:
+            return {}  # so is one that is not theirs, or too late: nothing is looked up for it
+        if not choice.fields:
+            return {}  # and a dialog of a button that has none
+        click = click.model_copy(update={"form": answer_of(approval.plan, choice, click)})
         try:
             await self._try(approval, choice, person, click)
         except ToolError as error:
@@ -232,9 +288,10 @@ class Gates:
         """Validates what a dialog brought, without any effect. Raises `ToolError`."""
         tool = self.tools[approval.tool]
         if choice.replans and tool.prepare is not None:
-            await tool.prepare(self._use(person), fit(tool.args, _edited(approval, click)))
+            await plan_call(tool, self._use(person), _edited(approval, click))
         elif tool.check is not None and tool.stored is not None:
-            await tool.check(self._use(person), fit(tool.stored, _merged(approval, choice, click.form or {})))
+            merged = _merged(approval, choice, clean_form(click.form or {}))
+            await tool.check(self._use(person), fit(tool.stored, merged))
 
     async def _refuse(self, lease: Lease, click: Click, approval: Approval | None, refusal: Refusal) -> Sequence[Write]:
         """Never silent: the person is told privately why, and who can; and it is on record. If it is the card that is
@@ -290,12 +347,6 @@ def _key(tool: Tool, approval: Approval) -> str:
 
 def _begun(approval: Approval) -> Approval:
     return approval.model_copy(update={"effect": EffectState.STARTED, "tries": approval.tries + 1})
-
-
-def _as_asked(click: Click, choice: Choice) -> Click:
-    """The press with the dialog's own fields and nothing else: a form never adds to, or overrides, what was shown."""
-    asked = {field.name for field in choice.fields}
-    return click.model_copy(update={"form": {name: text for name, text in (click.form or {}).items() if name in asked}})
 
 
 def _merged(approval: Approval, choice: Choice | None, form: Mapping[str, str]) -> dict[str, Any]:

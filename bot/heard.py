@@ -7,7 +7,7 @@ from typing import Any
 from bot.records import Approval, ApprovalState, Ask, EffectState, Notice, Resume, Waiter
 from bot.store.writes import Put, Write
 from bot.trace import CallStatus
-from tools.spec import Effect, Note
+from tools.spec import Effect, Note, Privacy
 
 UNKNOWN = (
     "It was begun and nobody can say whether it happened. The person is asked on the card. "
@@ -15,19 +15,20 @@ UNKNOWN = (
 )
 EXPIRED = "Nobody answered in time. That is not a no: nothing was decided. The card can be renewed with one press."
 UNDELIVERED = "The card could not be brought to the person who decides (they may have left). Nothing was done; say so."
-NOTHING = "The card was taken back or its matter ended elsewhere; nothing was done."
+CANCELLED = "The person has cancelled the card; nothing was done. Do not propose it again unless they ask for it."
+NOTHING = "The matter of the card ended elsewhere; nothing was done here."
 
 
-def resume(approval: Approval, waiter: Waiter) -> Write:
-    """What a waiting run hears."""
-    return _resumed(waiter, *_heard(approval))
+def resume(approval: Approval, waiter: Waiter, *, silent: bool = False) -> Write:
+    """What a waiting run hears; `silent`: and ends with."""
+    return _resumed(waiter, *_heard(approval), silent=silent)
 
 
 def undelivered(ask: Ask) -> list[Write]:
     """A card could not be brought to anybody: whoever waits for it hears so at once, not when it would have expired."""
     if ask.waiter:
         observation = {"error": "undelivered", "message": UNDELIVERED}
-        return [_resumed(ask.waiter, CallStatus.FAILED, observation, None)]
+        return [_resumed(ask.waiter, CallStatus.FAILED, observation, None, Privacy.PUBLIC)]
     if not ask.plan.requester:
         return []
     note = Note(key="notice.undelivered", params={"task": ask.plan.subject})
@@ -35,23 +36,39 @@ def undelivered(ask: Ask) -> list[Write]:
     return [Put(f"notice:{ask.plan.requester}", f"undelivered:{ask.plan.subject}", notice.model_dump_json())]
 
 
-def _resumed(waiter: Waiter, status: CallStatus, observation: dict[str, Any], effect: Effect | None) -> Write:
-    heard = Resume(run=waiter.run, uid=waiter.uid, status=status, observation=observation, effect=effect)
+def _resumed(
+    waiter: Waiter,
+    status: CallStatus,
+    observation: dict[str, Any],
+    effect: Effect | None,
+    privacy: Privacy,
+    *,
+    silent: bool = False,
+) -> Write:
+    heard = Resume(
+        run=waiter.run,
+        uid=waiter.uid,
+        status=status,
+        observation=observation,
+        effect=effect,
+        privacy=privacy,
+        silent=silent,
+    )
     return Put(waiter.lane, f"resume:{waiter.uid}", heard.model_dump_json())
 
 
-def _heard(approval: Approval) -> tuple[CallStatus, dict[str, Any], Effect | None]:
+def _heard(approval: Approval) -> tuple[CallStatus, dict[str, Any], Effect | None, Privacy]:
+    """What is said by code is public; what the tool itself has said is as private as that says."""
     if approval.effect is EffectState.DONE and approval.outcome is not None:
-        return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.effect
+        privacy = approval.outcome.privacy or Privacy.PRIVATE
+        return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.effect, privacy
     if approval.effect is EffectState.FAILED:
         code = approval.problem.key.removeprefix("error.") if approval.problem else "failed"
-        return CallStatus.FAILED, {"error": code, "message": approval.why}, approval.maybe
+        return CallStatus.FAILED, {"error": code, "message": approval.why}, approval.maybe, Privacy.PRIVATE
     if approval.effect is EffectState.UNKNOWN:
-        return (
-            CallStatus.UNKNOWN,
-            {"error": "unknown", "message": UNKNOWN},
-            Effect(note=Note(key="effect.unknown")),
-        )
+        unknown = Effect(note=Note(key="effect.unknown"), privacy=Privacy.PUBLIC)
+        return CallStatus.UNKNOWN, {"error": "unknown", "message": UNKNOWN}, unknown, Privacy.PUBLIC
     if approval.state is ApprovalState.EXPIRED:
-        return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED}, None
-    return CallStatus.DENIED, {"error": approval.state.value, "message": NOTHING}, None
+        return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED}, None, Privacy.PUBLIC
+    message = CANCELLED if approval.state is ApprovalState.CANCELLED else NOTHING
+    return CallStatus.DENIED, {"error": approval.state.value, "message": message}, None, Privacy.PUBLIC

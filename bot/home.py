@@ -53,7 +53,7 @@ class Homes:
         return Card(title=f"{one.request.id} · {requester}", body=body, footer=say("home.for", language, who=who))
 
     async def _request(self, one: Request, language: str) -> Card:
-        status = say(f"status.{one.status.value}", language)
+        status = say(f"status.{one.standing}", language)
         return Card(title=f"{one.id} · {status}", body=await summary(self.desk, one, language))
 
 

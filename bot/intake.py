@@ -8,17 +8,18 @@ from datetime import datetime
 
 from bot import commands
 from bot.errors import StoreDown
-from bot.events import Channel, Click, Dialog, Directory, Home, Message, Place, Post
+from bot.events import Click, Dialog, Directory, Home, Message, Place, Post
 from bot.gate import Gates
 from bot.home import Homes
 from bot.records import ApprovalState, Cancel, CaughtUp, Pressed, Wrote
 from bot.store.approvals import Approvals, Verdict
 from bot.store.history import History
 from bot.store.journal import Journal
-from bot.store.lanes import Accepted, Lanes
+from bot.store.lanes import ANYBODY, Accepted, Lanes
 from bot.store.overflow import Overflows
 from bot.store.runs import Runs
 from bot.store.writes import Put, apply
+from bot.telling import Telling
 from bot.texts import say
 from bot.worker import Worker
 from tools.names import language_of
@@ -34,7 +35,7 @@ class LaneIntake:
     homes: Homes
     history: History
     runs: Runs
-    chat: Channel
+    telling: Telling
     directory: Directory
 
     async def message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
@@ -55,7 +56,7 @@ class LaneIntake:
         put = Put(lane, f"{message.id}:caught_up", caught_up.model_dump_json())
         await apply(redis, keys, keys.partition(lane), [put, noted])
         text = say("turn.full", await language_of(self.directory, message.person))
-        await self.chat.post(message.place, Post(text), key=f"{message.id}:full", again=True)
+        await self.telling.tell(message.place, message.person, Post(text), key=f"{message.id}:full", again=True)
 
     async def click(self, click: Click) -> None:
         """A press takes the lane of its approval: nobody's slow conversation holds a decision up."""
@@ -64,10 +65,12 @@ class LaneIntake:
             raise StoreDown(f"too many presses wait for {click.approval}")
 
     async def stop(self, place: Place, person: str, at: str) -> None:
-        """For those who are served; nobody else's word stops anything."""
-        if await self.directory.caller(person) is None:
-            return
-        await self.lanes.stop(place.conversation, at)
+        """For those who are served: their own work, or, for an administrator, anybody's. The word of others stops
+        nothing."""
+        caller = await self.directory.caller(person)
+        if caller is not None:
+            whose = ANYBODY if caller.person.is_administrator else person
+            await self.lanes.stop(place.conversation, at, whose)
 
     def is_stop(self, text: str) -> bool:
         return commands.is_stop(text)

@@ -7,12 +7,13 @@ that no logger can forget to. Context (run, conversation, person) is bound once 
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Mapping
 from typing import TextIO
 
 import structlog
+
+from bot.redaction import redact as redact
 
 QUIET = {
     "httpx": logging.WARNING,
@@ -28,38 +29,6 @@ QUIET = {
 }
 """Libraries that say every request at INFO, whole payloads at DEBUG, or every time that spans were not taken (which
 `bot.tracing.sending` says once): the least level that is written."""
-
-_SECRETS = (
-    (re.compile(r"(xox[a-z]|xapp)(?:\.xox[a-z])?-[\w.-]+"), r"\1-***"),
-    (re.compile(r"(?<![A-Za-z0-9])sk-[\w-]{6,}"), "sk-***"),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}"), r"\1 ***"),
-    (re.compile(r"(://[^\s:@/\"'\\]*):[^\s/\"'\\]+@"), r"\1:***@"),
-    (re.compile(r"(hooks\.slack\.com/\w+)/[\w/-]+"), r"\1/***"),
-    (re.compile(r"(?i)\b(ticket|access_token|refresh_token|secret)=[^\s&\"'\\]+"), r"\1=***"),
-    (
-        re.compile(
-            r"(?i)((?:password|passwd|api[_-]?key|(?:signing|client|app)[_-]?secret)\\*[\"']?\s*[:=]\s*\\*[\"']?)"
-            r"[^\s\"'\\,;}]+"
-        ),
-        r"\1***",
-    ),
-    (re.compile(r"([\w.+%-])[\w.+%-]*@((?:[\w-]+\.)+[\w-]+)"), r"\1***@\2"),
-)
-_SIGNS = (
-    *("xox", "xapp", "sk-", "bearer", "basic", "://", "hooks.slack", "ticket=", "token=", "secret"),
-    *("password", "passwd", "api", "@"),
-)
-"""Every pattern above needs one of these (case folded): most texts have none, and are left alone at once."""
-
-
-def redact(text: str) -> str:
-    """Text without tokens, keys, passwords and the names in e-mail addresses (`l***@example.com`)."""
-    small = text.casefold()
-    if not any(sign in small for sign in _SIGNS):
-        return text
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
-    return text
 
 
 def bind(**context: object) -> None:

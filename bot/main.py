@@ -26,6 +26,8 @@ from bot.commands import Commands
 from bot.company import budget_of, calendar_of, handbook_of, persona_of, policy_of
 from bot.dispatch import Dispatch
 from bot.door import Door
+from bot.duplicates import Duplicates
+from bot.endings import Endings
 from bot.ends import Ends
 from bot.engine import engine_of
 from bot.errors import CountersignError
@@ -33,6 +35,7 @@ from bot.folding import Folding
 from bot.gate import Gates
 from bot.home import Homes
 from bot.intake import LaneIntake, OpenCards
+from bot.memory import Memory
 from bot.openings import Openings
 from bot.outbox import Outbox, Timers
 from bot.outside import Outside
@@ -143,7 +146,9 @@ def _loop(base: Base, desk: Desk, styles: Sequence[Style]) -> Loop:
 def _turns(base: Base, desk: Desk, loop: Loop, house: str, door: Door) -> Turns:
     settings, tuning, stores, platform = base.settings, base.tuning, base.stores, base.platform
     return Turns(
-        chat=platform.chat,
+        telling=platform.telling,
+        endings=Endings(platform.telling, platform.directory),
+        memory=Memory(stores.history, stores.runs, tuning.today),
         directory=platform.directory,
         desk=desk,
         keys=stores.keys,
@@ -153,8 +158,9 @@ def _turns(base: Base, desk: Desk, loop: Loop, house: str, door: Door) -> Turns:
         spending=stores.spending,
         budget=budget_of(settings),
         loop=loop,
-        commands=Commands(desk, stores.history, settings.shown, tuning.today),
-        steps=Steps(platform.chat, settings.steps),
+        duplicates=Duplicates(stores.approvals, stores.runs),
+        commands=Commands(desk, stores.history, settings.shown, stores.runs, tuning.today),
+        steps=Steps(platform.telling, settings.steps),
         today=tuning.today,
         now=tuning.now,
         house=house,
@@ -166,14 +172,14 @@ def _turns(base: Base, desk: Desk, loop: Loop, house: str, door: Door) -> Turns:
 
 def _dispatch(base: Base, turns: Turns, gates: Gates, outbox: Outbox) -> Dispatch:
     stores, tuning, model = base.stores, base.tuning, base.model
-    chat, directory = base.platform.chat, base.platform.directory
+    chat, directory, telling = base.platform.chat, base.platform.directory, base.platform.telling
     advising = Advising(Adviser(model, gates.desk.handbook), gates.ends, directory, stores.spending, base.prices)
     return Dispatch(
         turns,
         Anew(chat, directory, stores.runs, stores.history, stores.journal),
         gates,
         gates.ends,
-        Pictures(chat, directory, gates.desk, gates.tools, stores.journal, tuning.today),
+        Pictures(telling, directory, gates.desk, gates.tools, stores.journal, tuning.today),
         outbox,
         Folding(
             Summarizer(model, directory.everyone),
@@ -183,8 +189,10 @@ def _dispatch(base: Base, turns: Turns, gates: Gates, outbox: Outbox) -> Dispatc
             stores.journal,
             stores.spending,
             base.prices,
+            budget_of(base.settings),
         ),
-        chat,
+        turns.memory,
+        telling,
         directory,
         stores.journal,
         tuning.now,
@@ -212,7 +220,7 @@ def _intake(base: Base, worker: Worker, gates: Gates) -> LaneIntake:
     stores, platform = base.stores, base.platform
     homes = Homes(gates.desk, platform.directory, base.tuning.today)
     return LaneIntake(
-        worker, stores.lanes, gates, homes, stores.history, stores.runs, platform.chat, platform.directory
+        worker, stores.lanes, gates, homes, stores.history, stores.runs, platform.telling, platform.directory
     )
 
 

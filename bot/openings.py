@@ -8,12 +8,24 @@ from datetime import timedelta
 
 from bot import advising
 from bot.board import Shown
+from bot.drafting import draft_of, is_redrafted
 from bot.ends import Ends
 from bot.heard import resume
-from bot.records import Approval, ApprovalState, Ask, seal
+from bot.records import Approval, ApprovalState, Ask, EffectState, seal
 from bot.store.lanes import Lease
 from bot.store.writes import Write
 from tools.spec import Plan
+
+UNDECIDED = {
+    "state": ApprovalState.OPEN,
+    "by": "",
+    "choice": "",
+    "form": {},
+    "press": "",
+    "decided_ms": 0,
+    "effect": EffectState.NONE,
+}
+"""What a card is before anybody has pressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,8 @@ class Openings:
         fresh = approval is None or approval.state is not ApprovalState.OPEN
         if approval is None or fresh:
             approval = self._new(ask, approval)
+        elif is_redrafted(approval, ask.plan, ask.caller) and await self.ends.board.is_for(approval, ask.caller):
+            fresh, approval = True, self.again(approval, advising.with_advice(ask.plan, approval.plan))
         if ask.waiter and ask.waiter not in approval.waiters:
             approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
         if fresh:  # kept before it is shown: whoever presses at once finds it
@@ -40,14 +54,16 @@ class Openings:
         unseen = approval.brought != approval.version
         shown = await self._brought(lease, ask, approval)
         asked = self.ends.noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
-        advice = advising.wanted(approval) if unseen and self.advice else []
+        advice = advising.wanted(approval) if unseen and self.advice and not advising.has_advice(approval.plan) else []
         return [approvals.shown(shown.approval), asked, *advice, *self.ends.behind(lease.item, shown)]
 
     async def _brought(self, lease: Lease, ask: Ask, approval: Approval) -> Shown:
         """Who decides and asks for it is shown it again. Of what others ask for, and the engine tells of, there is one
-        copy a person, with a word under it if there is one to say."""
+        copy a person, with a word under it if there is one to say. A draft of one of them is news to nobody else."""
         board, item = self.ends.board, lease.item
-        if approval.brought != approval.version or await board.is_for(approval, ask.caller):
+        if approval.brought and draft_of(approval.plan, ask.caller):
+            shown = await board.show_again(approval, ask.caller, item.id, again=item.again)
+        elif approval.brought != approval.version or await board.is_for(approval, ask.caller):
             shown = await board.post(approval, item.id, again=item.again)
         else:
             shown = await board.complete(approval, item.id, again=item.again)
@@ -74,16 +90,16 @@ class Openings:
         )
 
     def again(self, approval: Approval, plan: Plan) -> Approval:
-        """The next version of a card: open, with all its time."""
+        """The next version of a card: open, with all its time, whatever was pressed on the one before."""
         created_ms, expires_ms = self._times()
         return approval.model_copy(
             update={
                 "version": approval.version + 1,
                 "plan": plan,
                 "sha": seal(approval.tool, plan),
-                "state": ApprovalState.OPEN,
                 "created_ms": created_ms,
                 "expires_ms": expires_ms,
+                **UNDECIDED,
             }
         )
 

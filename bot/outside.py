@@ -8,21 +8,26 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from pydantic import SecretStr
 
-from bot.errors import LocalFailed, SettingsWrong
+from bot.errors import LocalFailed, NoBot, SettingsWrong
+from bot.local.claim import claim_folder
 from bot.local.embedded import Embedded
+from bot.local.private import make_private
 from bot.logs import redact
 from bot.settings import Settings
+from bot.texts import language_of_terminal, say
 from bot.worker import Job
 
 OPENAI = "api.openai.com"
+LOOPBACK = "127.0.0.1"
+"""Where stand-ins listen."""
 KEEP_S = 2.0
 """How often the embedded server is looked after."""
 READY_S, END_S = 20.0, 10.0
@@ -56,22 +61,58 @@ class Outside:
 
 @asynccontextmanager
 async def outside_of(settings: Settings, *, start: bool = True) -> AsyncIterator[Outside]:
-    """The real services by setting; each missing one replaced by its local stand-in (not started if not `start`)."""
-    _usable(settings.data_dir)
+    """The real services by setting; each missing one replaced by its local stand-in. Not `start`: nothing is started
+    or made; `redis_url` is empty if there is no Redis yet."""
+    missing, services = [] if settings.redis_url else ["redis"], _missing_services(settings)
     async with AsyncExitStack() as stack:
+        if not start:
+            url = await stack.enter_async_context(open_redis(settings)) if has_redis(settings) else ""
+            yield _outside(settings, url, {}, (*missing, *services))
+            return
+        _usable(settings.data_dir)
+        lock = await stack.enter_async_context(_claimed(settings, services)) if _is_local(settings, services) else None
         redis_url, upkeep = await stack.enter_async_context(redis_of(settings))
-        missing = [] if settings.redis_url else ["redis"]
-        services = [
-            name
-            for name, real in (
-                ("workspace", settings.real_slack),
-                ("model", settings.real_model),
-                ("mail", settings.real_mail),
-            )
-            if not real
-        ]
-        local = await stack.enter_async_context(_standins(settings, services, redis_url)) if services and start else {}
+        local = await stack.enter_async_context(_standins(settings, services, redis_url, lock)) if services else {}
         yield replace(_outside(settings, redis_url, local, (*missing, *services)), upkeep=upkeep)
+
+
+def _missing_services(settings: Settings) -> list[str]:
+    """Those that a stand-in takes the place of."""
+    services = {"workspace": settings.real_slack, "model": settings.real_model, "mail": settings.real_mail}
+    return [name for name, real in services.items() if not real]
+
+
+def _keeps_files(services: Sequence[str]) -> bool:
+    """Whether one of these stand-ins keeps its state in the data folder; the rehearsal model has none."""
+    return bool({"workspace", "mail"} & {*services})
+
+
+def _is_local(settings: Settings, services: Sequence[str]) -> bool:
+    """Whether anything is kept in the data folder."""
+    return not settings.redis_url or _keeps_files(services)
+
+
+def _claimed(settings: Settings, services: Sequence[str]) -> AbstractAsyncContextManager[int]:
+    """The data folder, as this process's own or shared. Raises LocalFailed when another one has it."""
+    page = f"http://{LOOPBACK}:{settings.local_port}/" if "workspace" in services else ""
+    folder = settings.data_dir.absolute()
+    return claim_folder(folder, alone=_keeps_files(services), address=page, language=language_of_terminal())
+
+
+def has_redis(settings: Settings) -> bool:
+    """Whether there is a Redis to look into: one by setting, or what an embedded one has kept."""
+    return bool(settings.redis_url) or _embedded(settings).has_data
+
+
+@asynccontextmanager
+async def open_redis(settings: Settings) -> AsyncIterator[str]:
+    """The URL of the Redis that a bot keeps its work in, for whoever only looks: nothing is made where there is none.
+    Raises NoBot, and LocalFailed if what is there cannot be opened."""
+    if not has_redis(settings):
+        folder = settings.data_dir.absolute()
+        raise NoBot(say("local_store.no_bot", language_of_terminal(), folder=folder))
+    async with redis_of(settings) as (url, _):
+        yield url
 
 
 @asynccontextmanager
@@ -80,7 +121,7 @@ async def redis_of(settings: Settings) -> AsyncIterator[tuple[str, tuple[Job, ..
     if settings.redis_url:
         yield settings.redis_url, ()
         return
-    embedded = Embedded(settings.data_dir / "redis")
+    embedded = _embedded(settings)
     url = await embedded.ensure()
     try:
         yield url, (partial(_keep, embedded),)
@@ -88,10 +129,14 @@ async def redis_of(settings: Settings) -> AsyncIterator[tuple[str, tuple[Job, ..
         await embedded.close()
 
 
+def _embedded(settings: Settings) -> Embedded:
+    return Embedded(settings.data_dir / "redis", language=language_of_terminal())
+
+
 def _usable(folder: Path) -> None:
     """Everything local is kept there. Raises SettingsWrong."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         (folder / ".writable").touch()
         (folder / ".writable").unlink(missing_ok=True)
     except OSError as error:
@@ -140,8 +185,11 @@ def _demo(name: str) -> Path:
 
 
 @asynccontextmanager
-async def _standins(settings: Settings, services: list[str], redis_url: str) -> AsyncIterator[dict[str, str]]:
-    """A child process that speaks the real protocols; it ends with us, whatever becomes of us."""
+async def _standins(
+    settings: Settings, services: list[str], redis_url: str, lock: int | None
+) -> AsyncIterator[dict[str, str]]:
+    """A child process that speaks the real protocols; it ends with us, whatever becomes of us, and holds the folder's
+    `lock` until then."""
     tokens = {"bot_token": f"xoxb-local-{secrets.token_hex(12)}", "app_token": f"xapp-local-{secrets.token_hex(12)}"}
     command = [
         sys.executable, "-m", "bot.local.standins",
@@ -156,6 +204,7 @@ async def _standins(settings: Settings, services: list[str], redis_url: str) -> 
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is for us; we end the child after the last word has been said
         env={**os.environ, **told},
+        pass_fds=() if lock is None else (lock,),
     )
     try:
         yield {**await _ready(child), **tokens}

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from bot.events import Channel, Directory, Post
+from bot.events import Directory, Place, Post
 from bot.records import Draw
 from bot.store.journal import Journal
 from bot.store.lanes import Lease
 from bot.store.writes import Put, Write
+from bot.telling import Telling
 from bot.texts import literal
 from bot.trace import Call, CallStatus, fit
-from tools.spec import Caller, Picture, ToolError
+from tools.privacy import privacy_of_result
+from tools.spec import Caller, Picture, Privacy, ToolError
 from tools.tool import Desk, Tool, Use
 from tools.workflow.diagram import picture
 
@@ -38,7 +40,7 @@ def wanted(call: Call) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    chat: Channel
+    telling: Telling
     directory: Directory
     desk: Desk
     tools: Mapping[str, Tool]
@@ -52,22 +54,29 @@ class Pictures:
         caller = await self.directory.caller(draw.person)
         if caller is None:
             return []
-        place, key, again = draw.place or await self.chat.direct(caller.id), lease.item.id, lease.item.again
-        language = caller.person.language
+        language, key, again, chat = caller.person.language, lease.item.id, lease.item.again, self.telling.chat
         try:
-            shown = await self._of(caller, draw.name)
+            shown, privacy = await self._of(caller, draw.name)
+            place = await self._place(draw, privacy)
             png = await self.paint(shown.bpmn, shown.done, shown.active, language)
         except ToolError as error:
-            await self.chat.post(place, Post(literal(error.note, language)), key=key, again=again)
+            place = await self._place(draw, privacy_of_result(self.tools[SHOWS], error))
+            await chat.post(place, Post(literal(error.note, language)), key=key, again=again)
             return []
         title, alt = literal(shown.title, language), literal(shown.alt, language)
-        await self.chat.share(place, png, name=FILE, title=title, alt=alt, key=key, again=again)
+        await chat.share(place, png, name=FILE, title=title, alt=alt, key=key, again=again)
         return [self.journal.entry(lease.lane, "picture", person=caller.id, channel=place.channel, text=draw.name)]
 
-    async def _of(self, caller: Caller, name: str) -> Picture:
+    async def _place(self, draw: Draw, privacy: Privacy) -> Place:
+        """Where it was asked for, if it may stand there: if not, the answer of the same run says where it is."""
+        if draw.place is not None and await self.telling.may_stand(draw.place, privacy):
+            return draw.place
+        return await self.telling.chat.direct(draw.person)
+
+    async def _of(self, caller: Caller, name: str) -> tuple[Picture, Privacy]:
         """Raises `ToolError` for who may not see it."""
         tool, local = self.tools[SHOWS], self.today().astimezone(ZoneInfo(caller.person.timezone))
         outcome = await tool.run(Use(self.desk, caller, local), fit(tool.args, {"name": name}))
         if outcome.picture is None:
             raise ToolError("no_picture", "there is nothing to draw")
-        return outcome.picture
+        return outcome.picture, privacy_of_result(tool, outcome)

@@ -7,7 +7,7 @@ whatever else they are; only then does it matter who the card is for.
 from __future__ import annotations
 
 from bot.records import Approval, ApprovalState, EffectState, Run, RunStatus
-from tools.spec import Frozen, Gate
+from tools.spec import Frozen, Gate, Note
 
 RENEWALS = frozenset({"again"})
 """Presses on a card that expired: ask again."""
@@ -21,9 +21,10 @@ ANEW = "anew"
 
 
 class Refusal(Frozen):
-    """Why a press does nothing. The text is `refused.<code>`."""
+    """Why a press does nothing. The text is `refused.<code>`, unless there is a note of its own."""
 
     code: str
+    note: Note | None = None
 
 
 def may_press(

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from bot.events import Click, Message, Place, Ref
 from bot.trace import Call, CallStatus, Trace, fingerprint
-from tools.spec import Effect, Frozen, Gate, Note, Outcome, Plan
+from tools.spec import Effect, Frozen, Gate, Note, Outcome, Plan, Privacy
 from tools.workflow.store import OutboxEvent
 
 
@@ -31,6 +31,8 @@ class RunStatus(StrEnum):
     PAUSED = "paused"
     DONE = "done"
     STOPPED = "stopped"
+    CANCELLED = "cancelled"
+    """Its person has taken its card back in words: nothing more is said."""
 
 
 class Last(Frozen):
@@ -105,6 +107,8 @@ class Run(BaseModel):
     effects: list[Effect] = []
     lines: list[str] = []
     """Step lines in the person's language."""
+    candidates: tuple[str, ...] = ()
+    """Ids of those whom a name may mean, if its last step found that this has to be asked."""
     posted: int = 0
     """How many of `lines` people can see."""
     board: Ref | None = None
@@ -113,6 +117,8 @@ class Run(BaseModel):
     """What a paused run has asked a gate to bring."""
     remembered: bool = False
     """The person's message is in the history already."""
+    direct: Place | None = None
+    """The DM with its person, once something of it was brought there because it may not stand where it was asked."""
     told_down: bool = False
     """The person knows that the model cannot be reached."""
     last: Last | None = None
@@ -156,6 +162,8 @@ class Approval(Frozen):
     """Person id of who pressed."""
     choice: str = ""
     form: dict[str, str] = Field(default_factory=dict)
+    removed: int = 0
+    """So many characters that nobody can see were removed from the dialog's answers."""
     press: str = ""
     """Id of the click that decided: the same click, delivered again, goes on instead of being refused."""
     decided_ms: int = 0
@@ -222,6 +230,10 @@ class Resume(Frozen):
     status: CallStatus
     observation: dict[str, Any]
     effect: Effect | None = None
+    silent: bool = False
+    """The run ends with this: no model is asked, and nothing is said."""
+    privacy: Privacy = Privacy.PRIVATE
+    """Of the observation."""
 
 
 class Remind(Frozen):
@@ -305,6 +317,22 @@ class News(Frozen):
     event: OutboxEvent
 
 
+class Recollect(Frozen):
+    """A run that began in a channel has said something in the DM with its person: that conversation remembers it, so
+    that its person can ask on there."""
+
+    kind: Literal["recollect"] = "recollect"
+    run: str
+    place: Place
+    """The DM."""
+    person: str
+    entries: tuple[tuple[str, str | None, int], ...]
+    """(message as JSON, what people read instead, epoch ms), oldest first."""
+    approval: str = ""
+    """The card that it waits for; empty once it does not wait any more."""
+    tool: str = ""
+
+
 class CaughtUp(Frozen):
     """Stands at the end of a lane that was full: what had been taken before is done when its turn comes."""
 
@@ -325,7 +353,7 @@ class Fold(Frozen):
 OfCard = Ask | Remind | Expire | Close | Show | Cancel
 """What happens to a card besides being pressed."""
 Work = Annotated[
-    Wrote | Pressed | Resume | OfCard | Notice | News | CaughtUp | Advise | Advised | Draw | Fold,
+    Wrote | Pressed | Resume | OfCard | Notice | News | CaughtUp | Advise | Advised | Draw | Fold | Recollect,
     Field(discriminator="kind"),
 ]
 """Everything that a lane can hold."""

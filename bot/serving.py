@@ -18,7 +18,7 @@ from bot.company import servers_of
 from bot.errors import SettingsWrong
 from bot.main import Bot, assembled
 from bot.outside import Outside, banner, outside_of
-from bot.settings import Settings
+from bot.settings import Settings, find_misspelt_variables
 
 log = logs.get(__name__)
 
@@ -27,6 +27,8 @@ async def serve(settings: Settings) -> None:
     """`countersign run`: until SIGTERM or Ctrl-C. Then Slack is let go first, so that it brings its events to others;
     what runs is finished meanwhile, or handed over. Asked for a second time, the end is at once."""
     logs.configure(settings.log_level, None if settings.log_format == "auto" else settings.log_format == "json")
+    for warning in find_misspelt_variables():
+        log.warning(warning)
     ending = _Ending()
     async with outside_of(settings) as outside, assembled(settings, outside) as bot:
         ending.listen()
@@ -99,7 +101,7 @@ async def connected(bot: Bot, settings: Settings, outside: Outside) -> AsyncIter
         async with slack.socket_mode(bot.app, outside.app_token, bot.door):
             yield
         return
-    runner = web.AppRunner(slack.web_app(bot.app, outside.signing_secret, bot.door), shutdown_timeout=slack.DRAIN_S)
+    runner = slack.http_runner(bot.app, outside.signing_secret, bot.door)
     await runner.setup()
     try:
         await _listen(runner, settings.http_host, settings.http_port)

@@ -6,10 +6,11 @@ Secrets are `SecretStr`: they print as asterisks wherever a setting is shown.
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import unquote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv import dotenv_values
@@ -17,10 +18,16 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bot.errors import SettingsWrong
+from bot.redaction import SHORTEST, is_secret_name, read_secrets, remember_secrets, spell
+from bot.spelling import find_misspelt, find_references, find_wrong_names, read_env_file
 
+ENV_FILE = Path(".env")
+"""Of the folder in which the program is started."""
 MASK = "••••••"
-_IN_URLS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=[?&]password=)[^&\s]+|(?<=[?&]sentinel_password=)[^&\s]+")
-"""What addresses carry that is nobody's business: user and password."""
+NO_SECRETS = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
+"""Names that look so and are where somebody stands."""
+PATH_LENGTH = 16
+"""Characters from which a part of an address with letters and digits counts as a secret: tokens stand in paths too."""
 REDIS = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
 Capture = Literal["false", "true", "no_content", "span_only", "event_only", "span_and_event"]
@@ -30,7 +37,7 @@ Capture = Literal["false", "true", "no_content", "span_only", "event_only", "spa
 class Settings(BaseSettings):
     """The environment variable of a setting is its name in capitals."""
 
-    model_config = SettingsConfigDict(env_file=".env", extra="ignore", frozen=True, env_ignore_empty=True)
+    model_config = SettingsConfigDict(env_file=ENV_FILE, extra="ignore", frozen=True, env_ignore_empty=True)
 
     slack_bot_token: SecretStr | None = None
     """`xoxb-…`. With `slack_app_token` (or the signing secret in HTTP mode) set, this is the real Slack."""
@@ -153,6 +160,8 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["auto", "json", "console"] = "auto"
     """`auto`: coloured on a terminal, JSON elsewhere."""
+    redact_personal: Literal["off", "on"] = "off"
+    """`on`: numbers of phones, identity cards, bank accounts and cards stay out of logs, journal and exports too."""
 
     traces: Literal["off", "otlp"] = "off"
     """`otlp`: every run that ends becomes OpenTelemetry spans, sent by OTLP over HTTP in the background. Needs the
@@ -185,32 +194,99 @@ class Settings(BaseSettings):
     def real_mail(self) -> bool:
         return self.smtp_url is not None
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Every secret in it, as it is sent: also those inside addresses."""
+        hidden = [value.get_secret_value() for _, value in self if isinstance(value, SecretStr)]
+        addresses = [*hidden, *(value for _, value in self if isinstance(value, str))]
+        inside = [secret for one in addresses if "://" in one for secret in read_secrets(one)]
+        headers = self.otel_exporter_otlp_headers.get_secret_value() if self.otel_exporter_otlp_headers else ""
+        values = [unquote(one.partition("=")[2].strip()) for one in headers.split(",")]
+        words = [one.partition(" ")[2].strip() for one in values]  # Bearer …
+        return frozenset(one for one in (*hidden, *inside, *values, *words) if one)
+
     def shown(self) -> dict[str, str]:
-        """Every setting as it may be shown to anybody: secrets masked."""
-        return {name: _masked(value) for name, value in self}
+        """Every setting as an administrator may see it: secrets masked, also where they stand inside another value."""
+        secrets = self._spellings()
+        return {name: _mask(value, secrets) for name, value in self}
+
+    def _spellings(self) -> tuple[str, ...]:
+        """Known secret values, of ours and of the environment, in every spelling; longest first."""
+        others = [value for name, value in environment().items() if is_secret_name(name) and name not in NO_SECRETS]
+        spelled = {spelling for one in (*self.secrets, *others) for spelling in spell(one)}
+        return tuple(sorted((one for one in spelled if len(one) >= SHORTEST), key=len, reverse=True))
 
 
-def _masked(value: object) -> str:
+def _mask(value: object, secrets: Iterable[str]) -> str:
     if isinstance(value, SecretStr):
         return MASK if value.get_secret_value() else ""
-    return "" if value is None else _IN_URLS.sub(MASK, str(value))
+    text = "" if value is None else str(value)
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    scheme, between, rest = text.partition("://")
+    return f"{scheme}{between}{_mask_address(rest)}" if between else text
+
+
+def _mask_address(rest: str) -> str:
+    """An address behind its scheme: hosts, ports and short names stay; user, password, the values of its query, its
+    fragment and what looks like a token in its path do not. Where it cannot be told which is which, nothing stays."""
+    user, at, place = rest.rpartition("@")
+    if set(user) & set("/?#"):
+        return MASK
+    place, hash_, _ = place.partition("#")
+    place, mark, query = place.partition("?")
+    parts = [MASK if _looks_secret(part) else part for part in place.split("/")]
+    names = [f"{name}={MASK}" if given else name for name, given, _ in (one.partition("=") for one in query.split("&"))]
+    return (MASK + at if at else "") + "/".join(parts) + mark + "&".join(names) + (hash_ and f"#{MASK}")
+
+
+def _looks_secret(part: str) -> bool:
+    """True for a long part with letters and digits and no dot or colon: no host, no port, no file."""
+    mixed = any(c.isdigit() for c in part) and any(c.isalpha() for c in part)
+    return len(part) >= PATH_LENGTH and mixed and not set(part) & set(".:,")
 
 
 def environment() -> dict[str, str]:
     """What `.env` and the environment say beside the settings: files that settings name may refer to it."""
-    said = dotenv_values(".env")
+    said = dotenv_values(ENV_FILE)
     return {**{name: value for name, value in said.items() if value}, **os.environ}
 
 
 def read() -> Settings:
-    """The settings. Raises `SettingsWrong` naming the variable and what it should be."""
+    """The settings; what is secret in them is redacted from now on. Raises `SettingsWrong` naming the variable and what
+    it should be: every wrong name in `.env` and every value that cannot be read, at once."""
+    names, wrong = read_env_file(ENV_FILE), list[str]()  # first: it says so if the file cannot be read at all
+    settings: Settings | None = None
     try:
         settings = Settings()
     except ValidationError as error:
-        wrong = "; ".join(f"{str(one['loc'][0]).upper()}: {one['msg']}" for one in error.errors())
-        raise SettingsWrong(wrong) from error
+        wrong = [f"{str(one['loc'][0]).upper()}: {one['msg']}" for one in error.errors()]
+    used = find_references(ENV_FILE, _mcp_file(settings))
+    wrong = [*find_wrong_names(names, _known_names(), used), *wrong]
+    if wrong or settings is None:
+        raise SettingsWrong("; ".join(wrong))
     _check(settings)
+    remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
     return settings
+
+
+def find_misspelt_variables() -> tuple[str, ...]:
+    """What in the environment is nearly the name of a setting, in words. It belongs to all programs of the machine, so
+    this is a warning and no error."""
+    used = find_references(_mcp_file(None))
+    return tuple(find_misspelt(os.environ.keys() - used, _known_names()))
+
+
+def _known_names() -> frozenset[str]:
+    return frozenset(name.upper() for name in Settings.model_fields)
+
+
+def _mcp_file(settings: Settings | None) -> Path | None:
+    """What it refers to is somebody's, whatever it looks like."""
+    if settings is not None:
+        return settings.mcp_file
+    named = environment().get("MCP_FILE")
+    return Path(named) if named else None
 
 
 def _check(settings: Settings) -> None:

@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from bot.events import Button, Channel, Post, Slot
+from bot.disclosure import Audience, decide_in_channel
+from bot.events import Button, NamedPeople, Post, Slot
 from bot.policy import ANEW
 from bot.react.guards import Reason
 from bot.react.loop import Step
 from bot.records import Last, Run
+from bot.telling import Telling
 from bot.texts import literal, plain, say, sentences
 from bot.trace import Trace
+from tools.spec import Effect
 
 Display = Literal["replies", "plan", "quiet"]
 
@@ -30,23 +33,25 @@ REASON_MAX = 160
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    chat: Channel
+    telling: Telling
     display: Display = "replies"
 
     def add(self, run: Run, steps: Sequence[Step]) -> None:
-        """Puts steps in words; nothing is shown yet."""
+        """Puts steps in words, as private as the conversation is; nothing is shown yet."""
         for step in steps:
-            run.lines.append(line(len(run.lines) + 1, step, run.language))
+            audience = Audience.HERE if run.message.place.direct else decide_in_channel(step.privacy)
+            run.lines.append(line(len(run.lines) + 1, step, run.language, audience))
+            run.candidates = step.people
 
     def slot(self, run: Run) -> Slot | None:
         """The rate that showing the next step keeps."""
-        return self.chat.slot(run.message.place) if self.display == "replies" else None
+        return self.telling.chat.slot(run.message.place) if self.display == "replies" else None
 
     async def show(self, run: Run, *, again: bool, wait_ms: int | None) -> None:
         """Shows what the display and the rate allow now. `wait_ms` None: no slot of the rate is free, so the lines wait
         for company."""
         if self.display == "plan":
-            await self._board(run, again=again)
+            await self.flush(run, again=again)
         elif wait_ms is not None or self.slot(run) is None:
             await self.flush(run, again=again, wait_ms=wait_ms)
 
@@ -54,30 +59,39 @@ class Steps:
         """Shows the lines that are held back: as one reply, or in the live message."""
         if self.display == "quiet" or run.posted == len(run.lines):
             return
+        if not await self.telling.may_stand(run.message.place):
+            run.posted = len(run.lines)
+            return
         if self.display == "plan":
             await self._board(run, again=again)
             return
         text, key = "\n".join(run.lines[run.posted :]), f"{run.id}:line:{run.posted}"
-        await self.chat.post(run.message.place, Post(text), key=key, again=again, wait_ms=wait_ms)
+        chat = self.telling.chat
+        await chat.post(run.message.place, Post(text), key=key, again=again, wait_ms=wait_ms)
         run.posted = len(run.lines)
 
     async def _board(self, run: Run, *, again: bool) -> None:
-        post = Post("\n".join(run.lines))
+        post, chat = Post("\n".join(run.lines)), self.telling.chat
         if run.board is None:
-            run.board = await self.chat.post(run.message.place, post, key=f"{run.id}:board", again=again)
+            run.board = await chat.post(run.message.place, post, key=f"{run.id}:board", again=again)
         else:
-            await self.chat.edit(run.board, post)
+            await chat.edit(run.board, post)
         run.posted = len(run.lines)
 
 
-def line(number: int, step: Step, language: str) -> str:
-    """One step in words: number, action, subject, result, and the model's stated reason."""
+def line(number: int, step: Step, language: str, audience: Audience = Audience.HERE) -> str:
+    """One step in words: number, action, subject, result, and the model's stated reason. Where it may not stand, no
+    more than the action; what is free text there is the reason."""
     result = literal(step.note, language)
+    if audience is Audience.DM_WITH_POINTER:
+        waits = f" {result}" if step.title is not None else ""
+        action = _action(step.call.tool, language)
+        return say("steps.line_private", language, number=number, action=action) + waits
     if step.title is not None:
         told = say("steps.line_waiting", language, number=number, title=literal(step.title, language), result=result)
     else:
         told = _read(number, step, result, language)
-    reason = " ".join(step.call.reason.split())[:REASON_MAX]
+    reason = " ".join(step.call.reason.split())[:REASON_MAX] if audience is Audience.HERE else ""
     return f"{told}\n_{reason}_" if reason else told
 
 
@@ -105,13 +119,14 @@ def _subject(args: dict[str, Any]) -> str:
     return ""
 
 
-def ending(run: Run, last: Last) -> Post:
-    """The last word as people see it: what nothing supports is marked, and a stop can be tried again."""
+def ending(run: Run, last: Last, candidates: NamedPeople | None = None, *, in_channel: bool = False) -> Post:
+    """The last word as people see it: what nothing supports is marked, and a stop can be tried again. `candidates`:
+    those of whom the person is asked which one is meant. `in_channel`: its receipt is read by others too."""
     text = last.text
     if last.unverified:
         text += "\n\n" + say("evidence.unverified", run.language, what=" · ".join(last.unverified))
     anew = (Button(say("choice.retry", run.language), ANEW, run.id, 1),) if last.stopped else ()
-    return Post(text, receipt=receipt(run), buttons=anew)
+    return Post(text, receipt=receipt(run, in_channel=in_channel), buttons=anew, people=candidates)
 
 
 def stop(run: Run, reason: Reason, renewed: datetime) -> str:
@@ -147,8 +162,15 @@ def figures(trace: Trace) -> dict[str, Any]:
     return told | ({"claimed": trace.claimed, "supported": trace.supported} if trace.claimed else {})
 
 
-def receipt(run: Run) -> str:
-    """What this run changed, written by code from what happened: it contradicts a model that claims more."""
-    effects = " · ".join(literal(one.note, run.language) for one in run.effects)
+def receipt(run: Run, *, in_channel: bool = False) -> str:
+    """What this run changed, written by code from what happened: it contradicts a model that claims more. `in_channel`:
+    for everybody who reads there, so what is private is only said to have been done."""
+    lines = [_effect_line(one, run.language, in_channel=in_channel) for one in run.effects]
     more = "_though" if run.last is not None and run.last.overclaims else ""
+    effects = " · ".join(dict.fromkeys(lines) if in_channel else lines)
     return say(f"receipt.{'changed' if effects else 'nothing'}{more}", run.language, effects=effects)
+
+
+def _effect_line(effect: Effect, language: str, *, in_channel: bool) -> str:
+    hidden = in_channel and decide_in_channel(effect.privacy) is not Audience.HERE
+    return say("receipt.private", language) if hidden else literal(effect.note, language)

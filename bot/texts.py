@@ -6,13 +6,15 @@ The sentences stand in `words/*.toml`, one table a topic: `[cards] open = {zh = 
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
 from importlib import resources
 
-from tools.spec import Note
+from tools.names import listed
+from tools.spec import Identities, Note
 
 LANGUAGES = ("zh", "en")
 
@@ -34,12 +36,20 @@ def say(key: str, language: str, /, **params: object) -> str:
 
 
 def literal(value: object, language: str) -> str:
-    """A value as this reader sees it: words in their language, a note said, anything else as text."""
+    """A value as this reader sees it: words in their language, a note said, persons by name, anything else as text."""
+    if isinstance(value, Identities):
+        return literal(value.note or listed(one.name for one in value.people), language)
     if isinstance(value, Note):
         return say(value.key, language, **value.params)
     if isinstance(value, Mapping):
         return str(value[language])
     return str(value)
+
+
+def language_of_terminal() -> str:
+    """The language in which commands answer, by the locale of their environment."""
+    named = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    return "zh" if next(filter(None, named), "").startswith("zh") else "en"
 
 
 def plain(amount: Decimal) -> str:

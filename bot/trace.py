@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from tools.spec import ToolError
+from tools.spec import Privacy, ToolError
 
 
 def canonical(args: Mapping[str, Any]) -> str:
@@ -138,6 +138,9 @@ class Trace(BaseModel):
     replies: list[Spoken] = []
     path: list[str] = []
     """Fingerprints of the latest replies: the calls of each, with their results."""
+    privacy: Privacy = Privacy.PRIVATE
+    """The most private that the run has seen: it decides where its words may go. A record of an earlier version does
+    not say, so it counts as private."""
     doubted: bool = False
     """The model was told what of its answer nothing supports."""
     claimed: int = 0

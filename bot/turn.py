@@ -13,32 +13,37 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot import folding, pictures
 from bot.commands import Commands
 from bot.door import Door
-from bot.errors import ChatFailed, ModelDown
-from bot.events import Channel, Directory, Message, Post, Slot
+from bot.duplicates import Duplicates
+from bot.endings import Endings
+from bot.errors import ModelDown
+from bot.events import Directory, Message, Post, Slot
 from bot.logs import bind
+from bot.memory import Memory
+from bot.passage import Passage
 from bot.react import prompt
 from bot.react.grounds import UNVERIFIED, Grounds
 from bot.react.guards import Budget
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
-from bot.records import Draw, Last, Resume, Run, RunStatus
-from bot.show import Steps, ending, figures, receipt, stop
+from bot.records import Ask, Draw, Last, Resume, Run, RunStatus
+from bot.show import Steps, figures, receipt, stop
 from bot.store.approvals import ask_for
-from bot.store.history import Entry, History
+from bot.store.history import History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Kept, Later, Lease
-from bot.store.runs import Recalled, Runs
+from bot.store.runs import Recalled, Runs, Waiting
 from bot.store.spending import Spending, Today
-from bot.store.writes import Put, Remember, Write
+from bot.store.writes import Put, Write
+from bot.telling import Telling, Told
 from bot.texts import say
-from tools.names import language_of
-from tools.spec import Caller
+from tools.spec import Caller, Gate, Privacy
 from tools.tool import Desk, Use
 
 DOWN_MAX_MS = 300_000
@@ -49,7 +54,9 @@ TEXT_MAX = 12_000
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    chat: Channel
+    telling: Telling
+    endings: Endings
+    memory: Memory
     directory: Directory
     desk: Desk
     loop: Loop
@@ -60,6 +67,7 @@ class Turns:
     history: History
     journal: Journal
     spending: Spending
+    duplicates: Duplicates
     today: Callable[[], datetime]
     """Aware UTC: the day that people mean."""
     now: Callable[[], datetime]
@@ -76,6 +84,7 @@ class Turns:
     async def message(self, lease: Lease, message: Message) -> Sequence[Write]:
         """From what a person wrote to the writes that end it. Raises `Later` while the model is down."""
         await self.door.quiet()
+        lease.work_for(message.person)
         caller = await self.directory.caller(message.person)
         if caller is None:
             return await self._not_served(lease, message)
@@ -92,9 +101,12 @@ class Turns:
         if run is None:
             return []
         bind(run=run.id)
+        lease.work_for(run.message.person)
         if today := self._today(run.message.person):
             recalled = replace(recalled, used=await self.spending.used(today))
         fresh = self._settled(run, resume)
+        if resume.silent:
+            return self._taken_back(run)
         caller = await self.directory.caller(run.message.person)
         if caller is None:
             noted = self._noted(run.message, "run.stopped", run=run.id, text="its person is not a member any more")
@@ -104,13 +116,18 @@ class Turns:
             await self._checkpoint(passage, f"resume:{resume.uid}")
         return await self._through(passage)
 
+    def _taken_back(self, run: Run) -> Sequence[Write]:
+        """Its person has taken its card back in words and was answered by another run: this one ends without a word."""
+        over, remembered = self._over(run, RunStatus.CANCELLED), self.memory.keep_taken_back(run)
+        return [*over, *remembered, self._noted(run.message, "run.cancelled", run=run.id, **figures(run.trace))]
+
     async def give_up(self, item: Item, message: Message) -> Sequence[Write]:
         """A message that failed every time. A card that was proposed is still brought; otherwise its writer is told."""
         run = await self.runs.get(self._id(message))
         if run is not None and run.status is RunStatus.PAUSED:
             return self._waits(run)
-        text = await self._given_up(item, message, run)
-        return self._left(run, text) if run else []
+        text, told = await self.endings.give_up(item, message, run)
+        return self._left(run, text, told) if run else []
 
     async def give_up_resuming(self, item: Item, resume: Resume) -> Sequence[Write]:
         """The same after a button: what it changed is said, whatever else could not be."""
@@ -120,10 +137,11 @@ class Turns:
         self._settled(run, resume)
         if run.status is RunStatus.PAUSED:
             return self._waits(run)
-        return self._left(run, await self._given_up(item, run.message, run))
+        return self._left(run, *await self.endings.give_up(item, run.message, run))
 
-    def _left(self, run: Run, text: str) -> Sequence[Write]:
-        return [*self._over(run, RunStatus.STOPPED), self._remembered(run, text)]
+    def _left(self, run: Run, text: str, told: Told) -> Sequence[Write]:
+        remembered, direct = self.memory.keep_answer(run, text, told)
+        return [*self._over(run, RunStatus.STOPPED), remembered, *direct]
 
     def _over(self, run: Run, status: RunStatus) -> Sequence[Write]:
         """The run has ended, and whoever follows runs is told."""
@@ -131,24 +149,13 @@ class Turns:
         self.ended(run)
         return self.runs.saved(run)
 
-    async def _given_up(self, item: Item, message: Message, run: Run | None) -> str:
-        """What was said: where it was asked, or, if nothing can be said there, in their DM."""
-        text = say("turn.given_up", await language_of(self.directory, message.person), id=item.id)
-        text = run.last.text if run is not None and run.last is not None else text
-        post, key = Post(text, receipt=receipt(run) if run else ""), f"dead:{item.id}"
-        try:
-            await self.chat.post(message.place, post, key=key, again=True)
-        except ChatFailed:
-            await self.chat.post(await self.chat.direct(message.person), post, key=key, again=True)
-        return text
-
     def _id(self, message: Message) -> str:
         """The id of a message's run."""
         return self.keys.derived("R", self.keys.partition(message.place.conversation), message.id)
 
     def _settled(self, run: Run, resume: Resume) -> bool:
         """How the call ended is in the run; False if it was already. Whatever is away from here on is news again."""
-        if not self.loop.settle(run.trace, resume.uid, resume.status, resume.observation):
+        if not self.loop.settle(run.trace, resume.uid, resume.status, resume.observation, resume.privacy):
             return False
         run.status, run.ask, run.told_down = RunStatus.RUNNING, None, False
         run.effects += [resume.effect] if resume.effect else []
@@ -167,14 +174,19 @@ class Turns:
         if (answer := await self.commands.answer(message, caller)) is not None:
             await self._say(lease, message, answer.text, key="command")
             return [*answer.writes, self._noted(message, "command", text=answer.command)]
+        if message.unread:
+            return await self._too_long(lease, message, message.unread, language)
         if not message.text.strip():
             await self._say(lease, message, say("turn.empty", language), key="empty")
             return [self._noted(message, "message.empty")]
         if len(message.text) > TEXT_MAX:
-            text = say("turn.too_long", language, length=len(message.text), most=TEXT_MAX)
-            await self._say(lease, message, text, key="long")
-            return [self._noted(message, "message.too_long")]
+            return await self._too_long(lease, message, len(message.text), language)
         return None
+
+    async def _too_long(self, lease: Lease, message: Message, length: int, language: str) -> Sequence[Write]:
+        text = say("turn.too_long", language, length=length, most=TEXT_MAX)
+        await self._say(lease, message, text, key="long")
+        return [self._noted(message, "message.too_long")]
 
     async def _opened(self, lease: Lease, message: Message, caller: Caller) -> Passage:
         """The message's run: a new one, or, if the message was begun before, the one that was left."""
@@ -184,6 +196,7 @@ class Turns:
         if recalled.run is not None:
             return Passage(lease, recalled.run, caller, recalled)
         run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
+        run.trace.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
         run.trace.offered = self.loop.offers.choose(message.text, lambda: _lately(recalled))
         run.trace.add(prompt.message(caller, message.text))
         return Passage(lease, run, caller, recalled)
@@ -200,7 +213,8 @@ class Turns:
         use = Use(self.desk, passage.caller, self._local(passage.caller))
         head, grounds = await self._head(passage)
         share = self.budget.share(passage.recalled.used.tokens, passage.recalled.used.cost, run.trace)
-        running = self.loop.run(run.id, head, run.trace, use, lease.stopped, grounds, share)
+        screen = partial(self.duplicates.refuse, passage.recalled.waiting, run)
+        running = self.loop.run(run.id, head, run.trace, use, lease.stopped, grounds, share, screen)
         try:
             async with contextlib.aclosing(running) as events:
                 async for event in events:
@@ -225,7 +239,7 @@ class Turns:
         """Rules, day and person, then the conversation so far, without this run's own part of it: as JSON, in few
         pieces, because that is what every step sends. And what of it an answer may rest on."""
         run, caller, recalled, now = passage.run, passage.caller, passage.recalled, self._local(passage.caller)
-        cards = [(one.approval, one.tool) for one in recalled.waiting if one.run != run.id]
+        cards = [(one.approval, one.tool) for one in recalled.waiting if _is_theirs(one, run)]
         manager = await self.directory.get(caller.person.manager) if caller.person.manager else None
         facts, history = prompt.facts(caller.person, manager), recalled.history.sent(without=run.id)
         rules = prompt.system(caller, now, cards, self.loop.manual(run.trace), self.house)
@@ -245,22 +259,32 @@ class Turns:
 
     async def _pause(self, passage: Passage, event: Paused) -> Sequence[Write]:
         """The card is brought by its own lane, so that a crash right here cannot lose it."""
-        run = passage.run
-        run.ask = ask_for(self.keys, run, event.call, event.plan, event.gate)
+        run, place = passage.run, passage.run.message.place
+        here = await self.telling.may_stand(place, Privacy.PRIVATE)
+        run.ask = ask_for(self.keys, run, event.call, event.plan, event.gate, here=here)
         index = run.trace.calls.index(event.call)
         run.trace.calls[index] = replace(event.call, approval=run.ask.approval)
         run.status = RunStatus.PAUSED
+        if not here and event.gate is Gate.CONFIRM:
+            run.direct = await self.telling.chat.direct(run.message.person)
         await self._step(passage, event.steps)
         await self.steps.flush(run, again=passage.again)
+        await self._say_whose(passage, run.ask)
         return self._waits(run)
 
+    async def _say_whose(self, passage: Passage, ask: Ask) -> None:
+        """Who asks is told where the card is, if it does not come to this very place and no step says so."""
+        run, stand_ins = passage.run, self.desk.engine.stand_ins
+        deputies = await stand_ins(ask.plan.subject, self.today()) if ask.gate is Gate.APPROVE else ()
+        theirs, quiet = run.message.person in (*ask.plan.deciders, *deputies), self.steps.display == "quiet"
+        await self.endings.say_whose(run, ask, theirs=theirs, quiet=quiet, again=passage.again)
+
     def _waits(self, run: Run) -> Sequence[Write]:
-        """What ends the message of a paused run: the card's item, and what the conversation remembers meanwhile."""
+        """What ends the message of a paused run: the card's item, and what conversations remember meanwhile."""
         ask = run.ask
         if ask is None:
             return []
-        remembered = [] if run.remembered else [self._awaited(run, ask.tool)]
-        run.remembered = True
+        remembered = self.memory.keep_waiting(run)
         put = Put(ask.approval, f"open:{run.id}:{len(run.trace.calls)}", ask.model_dump_json())
         return [*self.runs.saved(run), *remembered, put]
 
@@ -268,19 +292,18 @@ class Turns:
         """The last word is kept before it is said: after a crash in between the model is not asked for another one."""
         run = passage.run
         run.last = last
-        kept = await self._checkpoint(passage, "end", slot=self.chat.slot(run.message.place))
+        kept = await self._checkpoint(passage, "end", slot=self.telling.chat.slot(run.message.place))
         return await self._ended(passage, last, kept.wait_ms)
 
     async def _ended(self, passage: Passage, last: Last, wait_ms: int | None) -> Sequence[Write]:
         run = passage.run
         await self.steps.flush(run, again=passage.again)
-        key = f"{run.id}:final"
-        await self.chat.post(run.message.place, ending(run, last), key=key, again=passage.again, wait_ms=wait_ms)
-        over = self._over(run, RunStatus.STOPPED if last.stopped else RunStatus.DONE)
-        remembered = self._remembered(run, last.text + _unverified(last))
+        told = await self.endings.say_last(run, last, again=passage.again, wait_ms=wait_ms)
+        remembered, direct = self.memory.keep_answer(run, last.text + _unverified(last), told)
         return [
-            *over,
+            *self._over(run, RunStatus.STOPPED if last.stopped else RunStatus.DONE),
             remembered,
+            *direct,
             *folding.wanted(self.history, passage.recalled.history, remembered, run),
             self._noted(
                 run.message,
@@ -292,12 +315,6 @@ class Turns:
                 **figures(run.trace),
             ),
         ]
-
-    def _remembered(self, run: Run, text: str) -> Remember:
-        """What the conversation keeps of a run that has ended: what was asked, what was said, what was changed."""
-        asked = [] if run.remembered else [self._asked(run)]
-        answer = Entry.of("assistant", f"{text}\n[{receipt(run)}]", run=run.id, at_ms=self._today_ms())
-        return self.history.turn(run.message.place.conversation, [*asked, answer])
 
     async def _down(self, passage: Passage) -> None:
         """The message stays queued; its writer is told, once, and so is the journal."""
@@ -321,16 +338,9 @@ class Turns:
         return kept
 
     async def _say(self, lease: Lease, message: Message, text: str, *, key: str) -> None:
-        await self.chat.post(message.place, Post(text), key=f"{message.id}:{key}", again=lease.item.again)
-
-    def _awaited(self, run: Run, tool: str) -> Write:
-        """What the conversation keeps of a run while its card waits."""
-        waits = Entry.of("assistant", f"[waiting for a button: {tool}]", run=run.id, said="", at_ms=self._today_ms())
-        return self.history.turn(run.message.place.conversation, [self._asked(run), waits])
-
-    def _asked(self, run: Run) -> Entry:
-        """What the person wrote, and how a model reads it."""
-        return Entry(run.trace.messages[0], run.id, run.message.text, self._today_ms())
+        """Words of our own, which tell nothing of anybody."""
+        key = f"{message.id}:{key}"
+        await self.telling.tell(message.place, message.person, Post(text), key=key, again=lease.item.again)
 
     def _told(self, run: Run, step: Step) -> list[Write]:
         """The journal's line; and the picture, if it is about one, in the same lane: it comes after the answer."""
@@ -357,29 +367,16 @@ class Turns:
     def _now_ms(self) -> int:
         return int(self.now().timestamp() * 1000)
 
-    def _today_ms(self) -> int:
-        """What is remembered is dated by the day that people mean."""
-        return int(self.today().timestamp() * 1000)
-
-
-@dataclass(slots=True)
-class Passage:
-    """One run on its way through this process."""
-
-    lease: Lease
-    run: Run
-    caller: Caller
-    recalled: Recalled
-
-    @property
-    def again(self) -> bool:
-        """Another process may have posted some of this already."""
-        return self.lease.item.again
-
 
 def _lately(recalled: Recalled) -> str:
     """What was said last before a message: what it may be about."""
     return " ".join(one.text for one in recalled.history.entries[-3:])
+
+
+def _is_theirs(one: Waiting, run: Run) -> bool:
+    """True for a card that the run's person waits for, from another run."""
+    theirs = one.person == run.message.person if one.person else run.message.place.direct
+    return theirs and one.run != run.id
 
 
 def _going(run: Run | None) -> Run | None:

@@ -317,10 +317,10 @@ class Worker:
     async def _hear_stops(self) -> None:
         """Tell running handlers at once that somebody said *stop*."""
         async with aclosing(self._lanes.stops()) as told:
-            async for lane, at_ms in told:
+            async for lane, whose, at_ms in told:
                 held = self._held.get(lane)
                 if held is not None and at_ms > held.lease.item.put_ms:
-                    held.lease.stopped.set()
+                    held.lease.stop(whose)
 
     async def _supervised(self, job: Job, pause_s: float) -> None:
         loop, down = asyncio.get_running_loop(), Outage(_name(job))

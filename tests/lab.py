@@ -18,12 +18,15 @@ from bot.anew import Anew
 from bot.board import Board
 from bot.commands import Commands
 from bot.dispatch import Dispatch
+from bot.duplicates import Duplicates
+from bot.endings import Endings
 from bot.ends import Ends
-from bot.errors import ChatFailed
-from bot.events import Button, Card, Click, Message, Place, Post, Ref
+from bot.errors import ChatDown, ChatFailed
+from bot.events import Button, Card, Click, Message, Place, Post, Ref, Surroundings
 from bot.folding import Folding
 from bot.gate import Gates
 from bot.intake import OpenCards
+from bot.memory import Memory
 from bot.openings import Openings
 from bot.outbox import Outbox
 from bot.pictures import Pictures
@@ -46,6 +49,7 @@ from bot.store.lanes import Lanes, Later, Lease
 from bot.store.runs import Runs, Waiting
 from bot.store.spending import Spending
 from bot.store.writes import Write
+from bot.telling import Telling
 from bot.texts import literal
 from bot.turn import Turns
 from bot.worker import GIVE_UP_TRIES
@@ -53,7 +57,7 @@ from tests.tools.office import PEOPLE, People
 from tools.catalog import TOOLS
 from tools.library.folder import Handbook
 from tools.mail import MemoryMailer
-from tools.spec import Caller
+from tools.spec import Caller, Person
 from tools.tool import Desk, Tool
 from tools.workflow.embedded import EmbeddedEngine
 from tools.workflow.memory_store import MemoryStore
@@ -109,9 +113,7 @@ class Wall:
     shared: list[Shared] = field(default_factory=list)
     fails: dict[str, list[ChatFailed]] = field(default_factory=dict)
 
-    async def post(
-        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
-    ) -> Ref:
+    async def post(self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None) -> Ref:
         self.edge()
         if self.fails.get(place.channel):
             raise self.fails[place.channel].pop(0)
@@ -166,12 +168,41 @@ class Wall:
         return [one for one in here if one is not None and one.buttons]
 
 
+@dataclass
+class Walls:
+    """Who reads a channel: only members, unless it is said otherwise."""
+
+    known: dict[str, Surroundings] = field(default_factory=dict)
+
+    async def surroundings(self, place: Place) -> Surroundings:
+        if place.direct or place.shared:
+            return Surroundings.DIRECT if place.direct else Surroundings.OUTSIDE
+        return self.known.get(place.channel, Surroundings.INSIDE)
+
+
+@dataclass
 class Staff(People):
     """The directory, with callers."""
+
+    by_now: dict[str, Person] = field(default_factory=dict)
+    """What the platform says of people by now, and only a fresh look shows."""
+    away: bool = False
+    """The platform cannot be asked."""
+
+    async def refresh(self, people: Iterable[str]) -> None:
+        if self.away:
+            raise ChatDown("unreachable", "users.info")
+        for person in people:
+            if (found := self.by_now.pop(person, None)) is not None:
+                self.known = [found if one.id == person else one for one in self.known]
 
     async def caller(self, person: str) -> Caller | None:
         found = await self.get(person)
         return Caller(found) if found and found.active else None
+
+    async def is_inside(self, person: str) -> bool:
+        found = await self.get(person)
+        return found is not None and found.active
 
     def leaves(self, person: str) -> None:
         self.known = [one.model_copy(update={"active": one.active and one.id != person}) for one in self.known]
@@ -243,31 +274,36 @@ class Lab:
             self.ends.board, self.ends, self.staff, self.desk, known,
             self.approvals, self.journal, self.today, self.now, Openings(self.ends, advice=advice is not None),
         )  # fmt: skip
+        self.rooms = Walls()
+        self.telling = Telling(self.wall, self.rooms, self.staff)
+        memory = Memory(self.history, self.runs, self.today)
         self.turns = Turns(
-            chat=self.wall, directory=self.staff, desk=self.desk,
+            telling=self.telling, endings=Endings(self.telling, self.staff), memory=memory,
+            directory=self.staff, desk=self.desk,
             loop=Loop(
                 self.model, tools, now=self.now, styles=styles, prices=prices or Prices(), more=more, most=most
             ),
-            commands=Commands(self.desk, self.history, dict, self.today), steps=Steps(self.wall, display),
+            commands=Commands(self.desk, self.history, dict, self.runs, self.today), steps=Steps(self.telling, display),
             keys=self.keys, runs=self.runs, history=self.history, journal=self.journal,
             spending=self.spending, budget=budget or Budget(),
-            today=self.today, now=self.now, house=house, down_ms=0,
+            duplicates=Duplicates(self.approvals, self.runs), today=self.today, now=self.now, house=house, down_ms=0,
             ended=self.over.append,
         )  # fmt: skip
         self.opinions = ScriptedModel(list(advice or ()))
         advising = Advising(Adviser(self.opinions), self.ends, self.staff, self.spending, prices or Prices())
         self.pictures = Pictures(
-            self.wall, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
+            self.telling, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
         )
         self.outbox = Outbox(self.desk, self.staff, self.lanes, self.keys, self.today)
         self.notes = ScriptedModel(list(notes))
         self.folding = Folding(
             Summarizer(self.notes, self.staff.everyone), self.runs, self.history, self.staff, self.journal,
-            self.spending, prices or Prices(), pause_ms=0,
+            self.spending, prices or Prices(), budget or Budget(), pause_ms=0,
         )  # fmt: skip
         anew = Anew(self.wall, self.staff, self.runs, self.history, self.journal)
         self.dispatch = Dispatch(
-            self.turns, anew, self.gates, self.ends, self.pictures, self.outbox, self.folding, self.wall, self.staff,
+            self.turns, anew, self.gates, self.ends, self.pictures, self.outbox, self.folding, memory,
+            self.telling, self.staff,
             self.journal, lambda: datetime.now(UTC), advising=advising if advice is not None else None,
         )  # fmt: skip
 

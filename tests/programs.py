@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 25.0
@@ -58,6 +62,21 @@ async def ran(*arguments: str, cwd: Path, env: Mapping[str, str]) -> Ended:
         return await ended(child)
 
 
+def invoke(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *arguments: str) -> Ended:
+    """`countersign …` in this process, as from a terminal: it starts in no time. Not where a loop runs; use
+    `asyncio.to_thread` there."""
+    from bot.cli import main
+
+    patch.setattr(sys, "argv", ["countersign", *arguments])
+    code = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    said = capsys.readouterr()
+    return Ended(code, said.out, said.err)
+
+
 async def printed(child: asyncio.subprocess.Process, text: str) -> str:
     """Reads its output until it has said this."""
     assert child.stdout is not None
@@ -68,6 +87,19 @@ async def printed(child: asyncio.subprocess.Process, text: str) -> str:
             assert line, f"it ended without a word of {text!r}: {said}"
             said += line
     return said
+
+
+def free_ports(count: int = 2) -> int:
+    """The first of so many free ports in a row, below those that the system gives out by itself."""
+    while True:
+        first = random.randrange(20_000, 30_000)
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
 
 
 def ctrl_c(child: asyncio.subprocess.Process) -> None:

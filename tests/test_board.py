@@ -183,7 +183,7 @@ async def test_a_press_that_comes_before_the_older_copy_points_to_the_newer_one(
     old = lab.wall.cards("DU2")[0]
     await lab.work()
     lab.wall.fails["edit DU2"] = [DOWN] * 3
-    await lab.presses(old, "approve", person="U2", form={"opinion": ""})
+    await lab.presses(old, "approve", person="U2")
     await lab.work()
     assert not lab.wall.cards("DU2")
 

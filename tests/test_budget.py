@@ -18,6 +18,7 @@ from bot.texts import LANGUAGES, sentences
 from bot.trace import Call, Spent, Trace
 from tests.lab import DM, Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
+from tests.test_folding import notes, talked
 from tests.test_spending import ELSEWHERE, PRICES, took
 from tests.tools.office import SICK
 from tools.workflow.state import Status
@@ -197,3 +198,41 @@ async def test_an_answer_that_is_there_is_not_lost_for_a_second_thought(redis: R
     lab = Lab(redis, [doubtful, DONE], budget=TOKENS)
     await says(lab)
     assert "L-0042" in answers(lab)[0] and "未经核实" in answers(lab)[0] and len(lab.model.asked) == 1
+
+
+# Summaries
+
+
+NOTES = [notes("想了解请假规定和报销规定")] * 9
+
+
+async def fold_once(redis: Redis, budget: Budget) -> tuple[Lab, list[str]]:
+    """A conversation that has grown long with all that its person may use; and the kinds of the journal."""
+    lab = Lab(redis, [took(DONE, 10)] * 12, history_tokens=1_500)
+    await talked(lab, 5)
+    lab = Lab(redis, [took(DONE, 10)] * 12, notes=NOTES, history_tokens=1_500, budget=budget)
+    await talked(lab, 5, start=5)
+    return lab, await lab.kinds()
+
+
+async def test_a_used_up_budget_stops_summaries_of_that_persons_threads(redis: Redis) -> None:
+    lab, kinds = await fold_once(redis, Budget(tokens=60))
+    assert lab.notes.asked == [] and "history.folded" not in kinds
+    why = [one.more["why"] async for one in lab.journal.follow(kinds=["history.not_folded"])]
+    assert why and set(why) == {"budget"}
+    memory = await lab.history.load(DM.conversation)
+    assert memory.summary is None and memory.tokens <= lab.history.max_tokens, "the history is capped all the same"
+
+
+async def test_the_next_day_they_are_made_again(redis: Redis) -> None:
+    _, kinds = await fold_once(redis, Budget(tokens=60))
+    assert "history.folded" not in kinds
+    tomorrow = Lab(redis, [took(DONE, 10)] * 3, notes=NOTES, history_tokens=1_500, budget=Budget(tokens=60))
+    tomorrow.ahead = timedelta(days=1)
+    await talked(tomorrow, 1, start=20)
+    assert tomorrow.notes.asked and "history.folded" in await tomorrow.kinds()
+
+
+async def test_negative_control_with_some_budget_left_they_are_made(redis: Redis) -> None:
+    lab, kinds = await fold_once(redis, Budget(tokens=10_000_000))
+    assert lab.notes.asked and "history.folded" in kinds

@@ -19,7 +19,7 @@ from bot.store.writes import apply
 from tests.programs import Ended, ended, printed, ran, started
 from tests.stories.endpoint import called as tool_call
 from tests.stories.endpoint import endpoint, said
-from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, WANG, ZHANG, Office, office
+from tests.stories.office import APP_TOKEN, BOT_TOKEN, DEMO, LI, WANG, ZHANG, Office, office
 from tests.stories.script import expense
 
 EVIL = "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202e"
@@ -222,6 +222,30 @@ async def test_doctor_reads_the_files_of_the_company(empty: Office, tmp_path: Pa
     failed = [line for line in end.out.splitlines() if line.startswith("FAIL")]
     assert end.code == 1 and len(failed) == 1
     assert failed[0].startswith("FAIL PRICES_FILE: ") and failed[0].count("PRICES_FILE") == 1
+
+
+async def test_doctor_counts_those_for_whom_nobody_can_decide(empty: Office, tmp_path: Path) -> None:
+    """And says how to mend it: by a manager, or by a row that permits a choice."""
+    alone = "".join(f'[[person]]\nemail = "{name}@example.com"\n' for name in ("zhangsan", "lisi", "wangwu", "admin"))
+    choice = "".join(
+        f'[[policy]]\nprocess = "{one}"\nlevel = "approver"\nwho = ["manager"]\nothers = "flagged"\n'
+        for one in ("leave", "expense")
+    )
+    (tmp_path / "alone.toml").write_text(alone, encoding="utf-8")
+    (tmp_path / "choice.toml").write_text(choice, encoding="utf-8")
+    lone = {"DIRECTORY_FILE": str(tmp_path / "alone.toml")}
+    async with endpoint(past_end=tool_call(("echo", '{"word": "hello"}'))) as model:
+        fine, bad, free = await asyncio.gather(
+            command(empty, tmp_path, "doctor", OPENAI_BASE_URL=model.url, DIRECTORY_FILE=str(DEMO)),
+            command(empty, tmp_path, "doctor", OPENAI_BASE_URL=model.url, **lone),
+            command(empty, tmp_path, "doctor", OPENAI_BASE_URL=model.url, **lone,
+                    POLICY_FILE=str(tmp_path / "choice.toml")),
+        )  # fmt: skip
+    assert "leave: somebody can decide for each of 6 people" in fine.out, fine
+    (warned,) = [line for line in bad.out.splitlines() if line.startswith("warn approvers: leave")]
+    assert "nobody can decide for 5 of 6 people (zhangsan@example.com, " in warned, bad
+    assert "DIRECTORY_FILE" in warned and 'others = "flagged"' in warned
+    assert "leave: somebody can decide for each of 6 people" in free.out, free
 
 
 async def test_doctor_counts_the_dead_letters(busy: Office, tmp_path: Path) -> None:

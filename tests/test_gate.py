@@ -43,6 +43,11 @@ async def opened(lab: Lab, text: str = "请假") -> Lab:
     return lab
 
 
+def whole(body: str) -> str:
+    """What Li Si gets of a mail that Zhang San sends."""
+    return f"本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n{body}"
+
+
 async def started(redis: Redis, *script: Reply) -> Lab:
     """A request that Li Si has a card for."""
     lab = await opened(Lab(redis, [LEAVE, DONE, *script]))
@@ -145,10 +150,10 @@ async def test_an_edited_long_mail_is_shown_anew_and_in_full(redis: Redis) -> No
     await lab.presses(lab.wall.cards()[0], "edit", form={"subject": "新的安排", "body": body})
     await lab.work()
     [card] = lab.wall.cards()
-    assert card.body == body and len(lab.wall.said) == 3, "step, old card without buttons, new card"
+    assert card.body == whole(body) and len(lab.wall.said) == 3, "step, old card without buttons, new card"
     await lab.presses(card, "send")
     await lab.work()
-    assert [one.body for one in lab.mailer.mails] == [body]
+    assert [one.body for one in lab.mailer.mails] == [whole(body)]
 
 
 async def test_asking_for_what_has_just_been_decided_is_answered_and_shows_no_card(redis: Redis) -> None:
@@ -366,7 +371,7 @@ async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> N
     lab = Lab(redis)
     full = Lanes(redis, lab.keys, cap=0)
     worker = Worker(full, lab.dispatch)
-    intake = LaneIntake(worker, full, lab.gates, None, lab.history, lab.runs, lab.wall, lab.staff)  # type: ignore[arg-type]
+    intake = LaneIntake(worker, full, lab.gates, None, lab.history, lab.runs, lab.telling, lab.staff)  # type: ignore[arg-type]
     with pytest.raises(StoreDown):
         await intake.click(Click(id="x", approval="A00x", version=1, choice="send", person="U1", place=DM))
 
@@ -427,9 +432,11 @@ async def test_done_again_it_is_the_same_effect_with_the_same_key(redis: Redis, 
     class Late:
         """Carries out what it does not answer."""
 
-        async def start(self, process: str, form: dict[str, str], author: str, key: str, *rest: Any) -> Moved:
+        async def start(
+            self, process: str, form: dict[str, str], author: str, key: str, *rest: Any, **more: Any
+        ) -> Moved:
             keys.append(key)
-            moved = await engine.start(process, form, author, key, *rest)
+            moved = await engine.start(process, form, author, key, *rest, **more)
             if len(keys) == 1:
                 raise error
             return moved

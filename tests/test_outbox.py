@@ -38,22 +38,22 @@ async def announced(lab: Lab, kind: str, /, **data: str) -> None:
     await lab.work()
 
 
-def footer(lab: Lab, person: str = "U2") -> str:
-    """What the first card of somebody says at its end."""
-    return next(one.post.card.footer for one in lab.wall.said if one.post.card and one.place.channel == f"D{person}")
+def title(lab: Lab, person: str = "U2") -> str:
+    """What the first card of somebody leads with."""
+    return next(one.post.card.title for one in lab.wall.said if one.post.card and one.place.channel == f"D{person}")
 
 
 async def test_a_transferred_card_says_by_whom_and_goes_to_the_other(redis: Redis) -> None:
     lab = await asked(redis)
     await done(lab, Transfer(task="L-0001-1", actor="U2", person="U5"))
-    assert "李四 已转交给别人" in footer(lab) and not lab.wall.cards("DU2")
+    assert "李四 已转交给别人" in title(lab) and not lab.wall.cards("DU2")
     assert len(lab.wall.cards("DU5")) == 1
 
 
 async def test_a_card_that_waits_for_others_first_says_so(redis: Redis) -> None:
     lab = await asked(redis)
     await done(lab, AddSign(task="L-0001-1", actor="U2", people=("U5",), where=Where.BEFORE))
-    assert "先等加签的人决定" in footer(lab) and not lab.wall.cards("DU2")
+    assert "先等加签的人决定" in title(lab) and not lab.wall.cards("DU2")
     await decide(lab.engine, "L-0001-2", "U5", Decision.APPROVE)
     await lab.work()
     assert len(lab.wall.cards("DU2")) == 1, "then it is their turn again"
@@ -64,14 +64,14 @@ async def test_the_card_of_a_task_that_another_vote_settles_says_so(redis: Redis
     await done(lab, AddSign(task="L-0001-1", actor="U2", people=("U5",), where=Where.BESIDE))
     await decide(lab.engine, "L-0001-2", "U5", Decision.REJECT, "no")
     await lab.work()
-    assert "其他审批人的决定已经够了" in footer(lab)
+    assert "其他审批人的决定已经够了" in title(lab)
 
 
 async def test_a_return_and_a_withdrawal_close_the_card_in_their_own_words(redis: Redis) -> None:
     lab = await asked(redis)
     await withdraw(lab.engine, "L-0001", "U1")
     await lab.work()
-    assert "张三 撤回了申请" in footer(lab)
+    assert "张三 撤回了申请" in title(lab)
     assert (await lab.approval()).state is ApprovalState.CLOSED
 
 
@@ -83,7 +83,7 @@ async def test_whatever_closes_a_task_its_card_says_how_and_has_no_buttons(redis
     lab = await asked(redis)
     await announced(lab, "task_closed", task="L-0001-1", person="U2", by="system:timer", why=why, by_name="")
     assert not lab.wall.cards("DU2")
-    assert ("在别处结束" in footer(lab)) == (why not in WHYS), "each has words of its own"
+    assert ("在别处结束" in title(lab)) == (why not in WHYS), "each has words of its own"
 
 
 async def test_an_urge_is_a_word_under_the_card_and_no_second_card(redis: Redis) -> None:
@@ -215,6 +215,10 @@ kind = "person"
 label = { zh = "审批人", en = "Approver" }
 help = { zh = "谁审批", en = "Who approves" }
 
+[[policy]]
+level = "approver"
+who = ["manager"]
+
 [[mail]]
 node = "mail"
 to = "role director"
@@ -236,7 +240,8 @@ async def test_a_mail_that_a_process_proposes_is_its_authors_to_send(redis: Redi
     await lab.presses(lab.wall.cards("DU2")[0], "approve", person="U2")
     await lab.work()
     [card] = lab.wall.cards("DU1")
-    assert {one.choice for one in card.buttons} == {"send", "edit", "cancel"} and card.body == "李四 同意了"
+    assert {one.choice for one in card.buttons} == {"send", "edit", "cancel"}
+    assert card.body.endswith("a reply goes to them.\n\n李四 同意了"), "who reads it reads English"
     assert lab.mailer.mails == [], "nothing leaves by itself"
     await lab.presses(card, "send", person="U2")
     await lab.work()

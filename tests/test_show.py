@@ -10,7 +10,10 @@ from bot.events import Message, Place, Post, Ref, Slot
 from bot.react.loop import Step
 from bot.records import Run
 from bot.show import Display, Steps, line, receipt
+from bot.telling import Telling
 from bot.trace import Call, CallStatus
+from tests.lab import Staff, Walls
+from tests.tools.office import PEOPLE
 from tools.spec import Effect, Note
 
 PLACE = Place(team="T", channel="D1", thread="1.0", direct=True)
@@ -23,9 +26,7 @@ class Wall:
     posts: list[tuple[str, str]] = field(default_factory=list)
     edits: list[str] = field(default_factory=list)
 
-    async def post(
-        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
-    ) -> Ref:
+    async def post(self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None) -> Ref:
         self.posts.append((key, post.text))
         return Ref(channel=place.channel, ts=f"{len(self.posts)}.0")
 
@@ -57,7 +58,7 @@ def step(tool: str = "list_people", reason: str = "to know who may approve", **a
 
 async def shown(display: Display, crowds: list[bool]) -> tuple[Wall, Run]:
     wall, one = Wall(), run()
-    steps = Steps(wall, display)
+    steps = Steps(Telling(wall, Walls(), Staff(list(PEOPLE))), display)
     for crowded in crowds:
         steps.add(one, [step()])
         await steps.show(one, again=False, wait_ms=None if crowded else 0)

@@ -198,7 +198,7 @@ async def told(redis: Redis, script: Sequence[Scripted], edges: Edges, *, carele
     await lab.says("给李四发邮件")
     await lab.says("你好", person="U2", id="Ev2", place=ELSEWHERE)
     await lab.work()
-    for person, channel in (("U1", DM.channel), ("U2", ELSEWHERE.channel)):
+    for person, channel in (("U1", DM.channel), ("U2", "DU2")):
         for card in lab.wall.cards(channel):
             await lab.presses(card, "send", person=person)
     await lab.work()

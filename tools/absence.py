@@ -9,9 +9,10 @@ from typing import Any
 from pydantic import Field
 
 from tools.advice import advice
-from tools.names import name_of, the_one
+from tools.identities import identify_people
+from tools.names import load_person, name_of, resolve_person
 from tools.plans import changed, own_card
-from tools.spec import Fact, Frozen, Gate, Note, Outcome, Person, Plan, ToolError
+from tools.spec import Fact, Frozen, Gate, Note, Outcome, Person, Plan, Privacy, ToolError
 from tools.spec import Field as Input
 from tools.tool import Tool, Use
 from tools.workflow.authority import refuse_delegation
@@ -36,7 +37,7 @@ class ListAbsences(Frozen):
 
 
 async def prepare_set(use: Use, args: SetAbsence) -> Plan:
-    deputy = the_one(await use.desk.directory.everyone(), args.deputy, field="deputy")
+    deputy = resolve_person(await use.desk.directory.everyone(), args.deputy, field="deputy")
     absence = _absence(use, args, deputy)
     refuse_delegation(absence, await use.desk.engine.delegations(use.caller.id, use.now), use.now)
     first, last = _days(use, absence)
@@ -44,7 +45,7 @@ async def prepare_set(use: Use, args: SetAbsence) -> Plan:
         use,
         args={"first_day": first, "last_day": last, "deputy": deputy.id},
         title=Note(key="title.absence", params={"name": deputy.name}),
-        facts=_facts(first, last, deputy.name),
+        facts=await _facts(use, first, last, deputy.id),
         subject=deputy.id,
         inputs=(
             Input(name="first_day", label="first_day", kind="date", value=first),
@@ -55,13 +56,13 @@ async def prepare_set(use: Use, args: SetAbsence) -> Plan:
 
 
 async def run_set(use: Use, args: SetAbsence) -> Outcome:
-    deputy = the_one(await use.desk.directory.everyone(), args.deputy, field="deputy")
+    deputy = await load_person(use.desk.directory, args.deputy, field="deputy")
     absence = _absence(use, args, deputy)
     await use.desk.engine.delegate(absence, use.now)
     first, last = _days(use, absence)
     data = {"absence": absence.id, "first_day": first, "last_day": last, "deputy": deputy.name}
     params: dict[str, Any] = {"first": first, "last": last, "name": deputy.name}
-    return changed(data, "result.absent", "effect.absent", deputy.id, params)
+    return changed(data, "result.absent", "effect.absent", deputy.id, params, Privacy.OWN)
 
 
 async def prepare_end(use: Use, args: EndAbsence) -> Plan:
@@ -73,7 +74,8 @@ async def prepare_end(use: Use, args: EndAbsence) -> Plan:
     first, last = _days(use, named[0])
     name = await name_of(use.desk.directory, named[0].deputy)
     title = Note(key="title.end_absence", params={"name": name})
-    return own_card(use, {"absence_id": named[0].id}, title, _facts(first, last, name), subject=named[0].deputy)
+    facts = await _facts(use, first, last, named[0].deputy)
+    return own_card(use, {"absence_id": named[0].id}, title, facts, subject=named[0].deputy)
 
 
 async def run_end(use: Use, args: EndAbsence) -> Outcome:
@@ -83,7 +85,8 @@ async def run_end(use: Use, args: EndAbsence) -> Outcome:
     except ToolError as error:
         if error.code != "no_delegation":
             raise
-    return changed({"absence": args.absence_id, "status": "ended"}, "result.back", "effect.back", args.absence_id, {})
+    data = {"absence": args.absence_id, "status": "ended"}
+    return changed(data, "result.back", "effect.back", args.absence_id, {}, Privacy.OWN)
 
 
 async def run_list(use: Use, args: ListAbsences) -> Outcome:
@@ -132,9 +135,9 @@ def _days(use: Use, absence: Delegation) -> tuple[str, str]:
     return str(first.date()), str((end - timedelta(microseconds=1)).date())
 
 
-def _facts(first: str, last: str, deputy: str) -> tuple[Fact, ...]:
-    labelled = (("first_day", first), ("last_day", last), ("deputy", deputy))
-    return tuple(Fact(label=label, value=value) for label, value in labelled)
+async def _facts(use: Use, first: str, last: str, deputy: str) -> tuple[Fact, ...]:
+    stands_in = Fact(label="deputy", value=await identify_people(use.desk.directory, [deputy]))
+    return Fact(label="first_day", value=first), Fact(label="last_day", value=last), stands_in
 
 
 SET_ABSENCE = Tool(
@@ -151,6 +154,7 @@ SET_ABSENCE = Tool(
     gate=Gate.CONFIRM,
     prepare=prepare_set,
     stored=SetAbsence,
+    privacy=Privacy.OWN,
 )
 END_ABSENCE = Tool(
     name="end_absence",
@@ -165,6 +169,7 @@ END_ABSENCE = Tool(
     gate=Gate.CONFIRM,
     prepare=prepare_end,
     stored=EndAbsence,
+    privacy=Privacy.OWN,
 )
 LIST_ABSENCES = Tool(
     name="list_absences",
@@ -176,4 +181,5 @@ LIST_ABSENCES = Tool(
     errors={},
     example={},
     run=run_list,
+    privacy=Privacy.OWN,
 )

@@ -30,6 +30,11 @@ ADVICE: Mapping[str, str] = {
     "too_many": "Ask for fewer people.",
     "too_long": "Ask for a shorter text, or shorten it and show it.",
     "own_approver": "Ask for somebody else: nobody approves their own request.",
+    "other_approver": "Say whom the rules name for this field and offer them; choose somebody else for nobody.",
+    "no_approver": "Say that the rules name nobody who could decide for this person, and that an administrator has to "
+    "enter their manager in the directory, or permit a choice in the policy table.",
+    "not_named": "Say that the rules name somebody else for this now, and whom.",
+    "nobody_named": "Say that the rules name nobody for this now, and that an administrator has to look at it.",
     "own_level": "Say that one person cannot decide two levels and ask for another approver.",
     "no_level": "Say that nobody can take this level and that an administrator has to add somebody.",
     "no_task": "Check the id with query_todo_tasks.",
@@ -73,6 +78,7 @@ ADVICE: Mapping[str, str] = {
     "sum_too_long": "Split it into several calls.",
     "no_such_day": "Write YYYY-MM-DD; work relative dates out from today's date.",
     "no_calendar": "Say that days can only be counted within these years.",
+    "started_already": "Nothing: the card asks the person whether they want it twice.",
     "no_card": "say that there is no such open card; the person may press Cancel on the card itself",
     "no_recipient": "Ask who the mail is for.",
     "no_address": "Say that the directory has no address for this person.",
@@ -84,6 +90,8 @@ ADVICE: Mapping[str, str] = {
     "engine_down": "Say that the workflow engine cannot be reached, that nothing was done, and offer to try again.",
     "engine_refused": "Say that an administrator has to look at the bot's login to the workflow engine.",
     "engine_failed": "Try once more; if it stays, say that an administrator has to look at the workflow engine.",
+    "engine_too_large": "Say that the workflow engine answers more than can be read; an administrator has to look.",
+    "engine_unreadable": "Say that the workflow engine's answer makes no sense, and that an administrator has to look.",
     "not_remote": "Say what the workflow engine cannot do, and offer what is possible instead.",
     "not_deployed": "Say that an administrator has to deploy this process to the workflow engine.",
     "no_engine_user": "Say that an administrator has to name this person's user in the workflow engine.",
@@ -93,10 +101,14 @@ FORM = (
     "missing_field", "unknown_field", "unknown_person", "ambiguous_person", "bad_choice", "bad_date",
     "in_the_past", "too_far_ahead", "end_before_start", "span_too_long", "zero_days", "zero_days_estimated",
     "bad_amount", "big_amount", "too_precise", "two_currencies", "too_long", "own_approver", "own_level", "no_level",
+    "other_approver", "no_approver",
     "bad_number", "bad_attachment", "overlap", "no_balance", "own_person", "too_many",
 )  # fmt: skip
 """What filling a form in may raise."""
-ENGINE = ("engine_down", "engine_refused", "engine_failed", "not_remote", "not_deployed", "no_engine_user")
+ENGINE = (
+    "engine_down", "engine_refused", "engine_failed", "engine_too_large", "engine_unreadable", "not_remote",
+    "not_deployed", "no_engine_user",
+)  # fmt: skip
 """What any tool may raise where the engine is a remote one; on no card, since it is on all of them."""
 
 

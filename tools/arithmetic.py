@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from tools.advice import advice
-from tools.spec import Frozen, Note, Outcome
+from tools.spec import Frozen, Note, Outcome, Privacy
 from tools.sums import LONGEST, SHOWN, compute
 from tools.tool import Tool, Use
 
@@ -48,4 +48,5 @@ CALCULATE = Tool(
     errors=advice("bad_sum", "mixed_currencies", "zero_divisor", "sum_too_long"),
     example={"expression": "750*12 + 0.5*8*12*7"},
     run=run_calculate,
+    privacy=Privacy.PUBLIC,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from tools.advice import advice
-from tools.spec import Frozen, Note, Outcome, ToolError
+from tools.spec import Frozen, Note, Outcome, Privacy, ToolError
 from tools.tool import Tool, Use
 
 
@@ -32,4 +32,5 @@ CANCEL_CARD = Tool(
     example={"card": "A03k2j5d8f1g0h2"},
     run=run_cancel_card,
     cached=False,
+    privacy=Privacy.PUBLIC,
 )

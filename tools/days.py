@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tools.advice import advice
-from tools.spec import Frozen, Note, Outcome, ToolError
+from tools.spec import Frozen, Note, Outcome, Privacy, ToolError
 from tools.tool import Tool, Use
 from tools.workflow.calendar import DAY, MAX_SPAN, Calendar
 from tools.workflow.state import plain
@@ -111,6 +111,7 @@ WORKING_DAYS = Tool(
     errors=advice("no_such_day", "no_calendar", "end_before_start", "span_too_long"),
     example={"start": "2026-10-01", "end": "2026-10-31"},
     run=run_working_days,
+    privacy=Privacy.PUBLIC,
 )
 ADD_WORKING_DAYS = Tool(
     name="add_working_days",
@@ -122,4 +123,5 @@ ADD_WORKING_DAYS = Tool(
     errors=advice("no_such_day", "no_calendar"),
     example={"day": "2026-12-07", "count": -5},
     run=run_add_working_days,
+    privacy=Privacy.PUBLIC,
 )

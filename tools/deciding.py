@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from tools.characters import Written
 from tools.names import name_of, names_of
 from tools.plans import changed, gathered, named_as_in_dialog, passed
 from tools.spec import Frozen, Outcome, ToolError
@@ -33,9 +34,12 @@ AGREED = {"approve": "agreed", "reject": "kept"}
 """The same of the withdrawal of an approved request."""
 
 
+BETWEEN = re.compile("[,，、;；]")
+
+
 def _several(people: Any) -> Any:
     """A dialog gives ids with commas between; models sometimes do likewise."""
-    return [p.strip() for p in re.split("[,，、;；]", people) if p.strip()] if isinstance(people, str) else people
+    return [p.strip() for p in BETWEEN.split(people) if p.strip()] if isinstance(people, str) else people
 
 
 People = Annotated[tuple[str, ...], Field(max_length=MOST_ADDED), BeforeValidator(_several)]
@@ -47,8 +51,11 @@ class DecideStored(Frozen):
     task_id: str
     decision: Doing
     form_sha: str
-    opinion: str = Field("", max_length=MAX_OPINION)
-    draft: str = ""
+    opinion: Written = Field("", max_length=MAX_OPINION)
+    draft: Written = ""
+    drafted_by: str = ""
+    meant: str = ""
+    """What the card showed to who drafted it (`bot.drafting`); what counts is `opinion`."""
     to: str = ""
     """Of a return: the node to go back to."""
     person: str = ""
@@ -73,6 +80,11 @@ async def check_decide(use: Use, stored: DecideStored) -> None:
         raise ToolError("request_changed", "the request is not what the card shows; show it again")
     with named_as_in_dialog(stored.form):
         await use.desk.engine.check(command_of(use, stored), use.now, form=stored.form)
+
+
+async def authorize_decide(use: Use, stored: DecideStored) -> None:
+    """Whether the rules still let the task be decided by whom it is assigned to. Raises `ToolError`."""
+    await use.desk.engine.authorize(command_of(use, stored), use.now)
 
 
 async def run_decide(use: Use, stored: DecideStored) -> Outcome:

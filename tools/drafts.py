@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from tools.characters import clean_value
 from tools.spec import ToolError
 
 BLANKS_EN = (
@@ -18,20 +19,21 @@ BLANKS_ZH = (
 PLACEHOLDERS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"\{\{.{0,80}?\}\}",
+        r"\{\{[^{}\n]{0,80}+\}\}",
         r"\$\{[^}]{0,80}\}",
         rf"[\[<]\s*(?:{BLANKS_EN})\b[^\]>\n]{{0,60}}[\]>]",
         rf"[\[<【〔]\s*(?:{BLANKS_ZH})[^\]>】〕\n]{{0,20}}[\]>】〕]",
         r"[（(]\s*(?:请?填写|请?输入|请?补充|待填|待补充)[^）)\n]{0,20}[）)]",
         r"lorem ipsum",
         r"\b(?:subject|body|email|mail|message)\s+(?:goes\s+)?here\b",
-        r"\b(?:insert|enter|write|type)\s+(?:your|the)\s+[\w\s]{0,30}\bhere\b",
+        r"\b(?:insert|enter|write|type)\s++(?:your|the)\s++[\w\s]{0,30}\bhere\b",
         r"(?:此处|这里|在此)(?:填写|填入|输入|插入|补充)",
         r"(?<![\w×＿])(?:(?-i:X{3,8})|×××++|___++|＿＿＿++)(?!\w)",
     )
 )
 """Anywhere in a text."""
 
+ENCODED = re.compile(r"=\?[^?\s]{1,40}\?[bBqQ]\?")
 SHORT = 100
 REQUESTS = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -57,8 +59,9 @@ EMPTY = re.compile(
 
 def checked_draft(subject: str, body: str, max_subject: int, max_body: int) -> tuple[str, str]:
     """Subject and body, trimmed and ready. Raises `ToolError` naming what is wrong with them."""
-    subject, body = subject.strip(), _tidy(body)
-    _refuse_size(subject, body, max_subject, max_body)
+    _refuse_lines(subject.strip(), max_subject)
+    subject, body = clean_value(subject).strip(), clean_value(body.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    _refuse_size(body, max_body)
     for name, text in (("subject", subject), ("body", body)):
         if not _core(text):
             raise ToolError("empty_mail", f"the {name} is empty; ask what the mail should say", ask=True, field=name)
@@ -68,14 +71,19 @@ def checked_draft(subject: str, body: str, max_subject: int, max_body: int) -> t
     return subject, body
 
 
-def _refuse_size(subject: str, body: str, max_subject: int, max_body: int) -> None:
-    if len(subject) > max_subject or any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in subject):
-        message = f"the subject should be one line of at most {max_subject} characters"
-        raise ToolError("bad_subject", message, field="subject", limit=max_subject)
+def _refuse_size(body: str, max_body: int) -> None:
     if len(body) > max_body:
         label = {"zh": "正文", "en": "The text"}
         message = f"the body has {len(body)} characters, at most {max_body}"
         raise ToolError("too_long", message, field="body", label=label, limit=max_body)
+
+
+def _refuse_lines(subject: str, most: int) -> None:
+    """What begins another line begins another header; and an encoded word (RFC 2047) is read as something else."""
+    several = any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in subject)
+    if len(subject) > most or several or ENCODED.search(subject):
+        message = f"the subject should be one line of at most {most} characters"
+        raise ToolError("bad_subject", message, field="subject", limit=most)
 
 
 def is_template(text: str) -> bool:
@@ -88,9 +96,3 @@ def _core(text: str) -> str:
     """Without the signs around it: `[TBD]…` → `TBD`."""
     kept = [place for place, sign in enumerate(text) if sign.isalnum()]
     return text[kept[0] : kept[-1] + 1] if kept else ""
-
-
-def _tidy(body: str) -> str:
-    """With plain line breaks and no other control characters."""
-    plain = body.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(c for c in plain if c in "\n\t" or unicodedata.category(c) != "Cc").strip()

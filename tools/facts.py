@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tools.identities import identify_people
 from tools.names import name_of, names_of, standing_in
 from tools.ports import Directory
-from tools.spec import Choice, Fact, Field, Note
+from tools.spec import Choice, Fact, Field, Identities, Note
 from tools.workflow.assigning import ROLE
 from tools.workflow.balance import balances, label_of
-from tools.workflow.forms import PERSONS, FieldKind, Form, FormField
+from tools.workflow.bounds import COUNT
+from tools.workflow.forms import PERSONS, Bound, FieldKind, Form, FormField
 from tools.workflow.graph import Topic
 from tools.workflow.paths import happy_path
 from tools.workflow.process import Process, passes_by, shown_values
-from tools.workflow.state import SPEAKING, Filled, Opinion, Request
+from tools.workflow.state import SPEAKING, Filled, Opinion, Request, plain
 
 CONFIRM = Choice(name="confirm", style="primary")
 CANCEL = Choice(name="cancel", runs=False)
@@ -36,8 +38,8 @@ INPUTS: Mapping[FieldKind, str] = {
 
 
 async def form_facts(directory: Directory, process: Process, filled: Filled) -> tuple[Fact, ...]:
-    """Every field that has a value, the working days, what is left of a balance, further approvers, who is told, and
-    the rule that lets it pass."""
+    """Every field that has a value, the working days, what is left of a balance, further approvers, who is told, the
+    rule that lets it pass, and what is out of the ordinary."""
     form = process.form
     beside = {name for f in form.fields for name in (f.half, f.currency)}
     facts = [
@@ -47,10 +49,48 @@ async def form_facts(directory: Directory, process: Process, filled: Filled) -> 
     ]
     facts += _lengths(form, filled)
     chosen = [(label, people) for label, people in _chosen(process, filled) if people]
-    facts += [Fact(label=label, value=await names_of(directory, people)) for label, people in chosen]
+    facts += [Fact(label=label, value=await identify_people(directory, people)) for label, people in chosen]
     if rule := passes_by(process, filled):
         facts.append(Fact(label="rule", value=form.rule(rule)))
-    return tuple(facts)
+    return (*facts, *await _exceptions(directory, form, filled), *_exceeded(form, filled))
+
+
+async def _exceptions(directory: Directory, form: Form, filled: Filled) -> list[Fact]:
+    """Who decides although the rules name somebody else."""
+    facts = list[Fact]()
+    for name, named in (filled.exceptions or {}).items():
+        field = form.field(name)
+        params: dict[str, Any] = {"label": field.label.both if field else name}
+        facts.append(Fact(label="notice", value=Note(key="fact.exception" if named else "fact.chosen", params=params)))
+        if named:
+            facts.append(Fact(label="by_rules", value=await identify_people(directory, named)))
+    return facts
+
+
+def _exceeded(form: Form, filled: Filled) -> Iterator[Fact]:
+    """What several requests come to together."""
+    for bound in form.bounds:
+        if bound.name in filled.exceeded:
+            yield Fact(label="notice", value=_sum_of(form, bound, filled))
+
+
+def _sum_of(form: Form, bound: Bound, filled: Filled) -> Note:
+    field, options = form.field(bound.field), [_option_words(form, name, filled) for name in bound.per]
+    currency = filled.values.get(field.currency, "") if field and field.currency else ""
+    params: dict[str, Any] = {
+        "process": form.name.both,
+        "n": plain(filled.numbers[f"{COUNT}{bound.name}"]),
+        "days": bound.days,
+        "sum": f"{filled.numbers[bound.name]:f} {currency}".strip(),
+        "per": {"zh": "、".join(o["zh"] for o in options), "en": ", ".join(o["en"] for o in options)},
+    }
+    return Note(key="fact.bound_per" if options else "fact.bound", params=params)
+
+
+def _option_words(form: Form, name: str, filled: Filled) -> dict[str, str]:
+    field, value = form.field(name), filled.values.get(name, "")
+    option = field.option(value) if field else None
+    return option.both if option else {"zh": value, "en": value}
 
 
 def _lengths(form: Form, filled: Filled) -> Iterator[Fact]:
@@ -102,11 +142,11 @@ async def request_facts(directory: Directory, process: Process, request: Request
     head = (
         Fact(label="request", value=request.id),
         Fact(label="process", value=process.form.title),
-        Fact(label="requester", value=await name_of(directory, request.initiator)),
+        Fact(label="requester", value=await identify_people(directory, [request.initiator])),
     )
     said = [await _said(directory, opinion) for opinion in request.opinions[-REMARKS:]]
-    copied = [Fact(label="copied", value=await names_of(directory, request.cc))] if request.cc else []
-    status = Fact(label="status", value=Note(key=f"status.{request.status}"))
+    copied = [Fact(label="copied", value=await identify_people(directory, request.cc))] if request.cc else []
+    status = Fact(label="status", value=Note(key=f"status.{request.standing}"))
     return (*head, *await form_facts(directory, process, request.filled), *said, *copied, status)
 
 
@@ -117,7 +157,9 @@ async def _said(directory: Directory, opinion: Opinion) -> Fact:
     said = "said" if opinion.text else "silent"
     label = "opinion" if opinion.decision in SPEAKING else "remark"
     params: dict[str, Any] = {"name": by, "text": opinion.text}
-    return Fact(label=label, value=Note(key=f"fact.{said}_{opinion.decision}", params=params))
+    note = Note(key=f"fact.{said}_{opinion.decision}", params=params)
+    people = (opinion.by, *([opinion.on_behalf] if opinion.on_behalf else []))
+    return Fact(label=label, value=await identify_people(directory, people, note))
 
 
 def form_inputs(process: Process, values: Mapping[str, str]) -> tuple[Field, ...]:
@@ -139,12 +181,12 @@ def _input(process: Process, field: FormField, value: str) -> Field:
 
 async def _shown(
     directory: Directory, process: Process, field: FormField, values: Mapping[str, str]
-) -> str | dict[str, str] | Note:
+) -> str | dict[str, str] | Note | Identities:
     value = values[field.name]
     option = field.option(value)
     half = process.form.field(field.half) if field.half else None
     if field.kind in PERSONS:
-        return await names_of(directory, value.split(","))
+        return await identify_people(directory, value.split(","))
     if half and (chosen := half.option(values.get(half.name, ""))):
         return Note(key="fact.day", params={"day": value, "half": chosen.both})
     if field.currency:

@@ -11,7 +11,7 @@ from tools.library.folder import Book, HandbookWrong
 from tools.library.ranking import terms
 from tools.library.sections import Section
 from tools.paging import page_of
-from tools.spec import Frozen, Note, Outcome, ToolError
+from tools.spec import Frozen, Note, Outcome, Privacy, ToolError
 from tools.tool import Tool, Use
 
 FOUND = 5
@@ -95,6 +95,7 @@ SEARCH_HANDBOOK = Tool(
     errors=advice("bad_handbook"),
     example={"query": "年假可以结转吗"},
     run=run_search,
+    privacy=Privacy.PUBLIC,
 )
 READ_HANDBOOK = Tool(
     name="read_handbook",
@@ -107,4 +108,5 @@ READ_HANDBOOK = Tool(
     errors=advice("no_section", "bad_handbook"),
     example={"section": "leave.zh.md#年假结转"},
     run=run_read,
+    privacy=Privacy.PUBLIC,
 )

@@ -7,11 +7,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tools.advice import advice
-from tools.deciding import MAX_OPINION, DecideStored, People, check_decide, run_decide
+from tools.characters import Written
+from tools.deciding import MAX_OPINION, DecideStored, People, authorize_decide, check_decide, run_decide
 from tools.facts import request_facts
+from tools.identities import identify_people
 from tools.names import name_of, names_of
 from tools.plans import ids_of, own_card
-from tools.spec import Fact, Frozen, Gate, Note, Plan
+from tools.spec import Fact, Frozen, Gate, Note, Plan, Privacy
 from tools.timeline import MODES
 from tools.tool import Tool, Use
 from tools.workflow.graph import Mode
@@ -22,8 +24,8 @@ REMARK = "What the caller says with it, if anything."
 
 class TransferTask(Frozen):
     task_id: str = Field(max_length=60, description=TASK)
-    person: str = Field(max_length=100, description="Name or id of who decides instead.")
-    opinion: str = Field("", max_length=MAX_OPINION, description=REMARK)
+    person: str = Field(max_length=100, description="Name, id or e-mail address of who decides instead.")
+    opinion: Written = Field("", max_length=MAX_OPINION, description=REMARK)
 
 
 class AddSign(Frozen):
@@ -35,20 +37,22 @@ class AddSign(Frozen):
     mode: Literal["all", "any", "order"] = Field(
         "all", description="Of several: all have to agree, any one decides, or in this order."
     )
-    opinion: str = Field("", max_length=MAX_OPINION, description=REMARK)
+    opinion: Written = Field("", max_length=MAX_OPINION, description=REMARK)
 
 
 async def prepare_transfer(use: Use, args: TransferTask) -> Plan:
     (person,) = await ids_of(use, (args.person,), "person")
     more = {"decision": "transfer", "person": person}
-    return await _card(use, args.task_id, args.opinion, more, "title.transfer", (person,))
+    to = Fact(label="transfer_to", value=await identify_people(use.desk.directory, [person]))
+    return await _card(use, args.task_id, args.opinion, more, "title.transfer", (person,), (to,))
 
 
 async def prepare_add_sign(use: Use, args: AddSign) -> Plan:
     people = await ids_of(use, args.people)
     more = {"decision": "add_sign", "people": list(people), "where": args.where, "mode": args.mode}
+    who = Fact(label="add_who", value=await identify_people(use.desk.directory, people))
     how = (Fact(label="add_mode", value=MODES[Mode(args.mode)]),) if len(people) > 1 else ()
-    return await _card(use, args.task_id, args.opinion, more, f"title.add_sign_{args.where}", people, how)
+    return await _card(use, args.task_id, args.opinion, more, f"title.add_sign_{args.where}", people, (who, *how))
 
 
 async def _card(
@@ -58,7 +62,7 @@ async def _card(
     more: dict[str, Any],
     key: str,
     people: tuple[str, ...],
-    facts: tuple[Fact, ...] = (),
+    facts: tuple[Fact, ...],
 ) -> Plan:
     """The request is shown only to who may hand its task on: that is checked first."""
     request = (await use.desk.engine.task(task_id)).request
@@ -76,7 +80,10 @@ async def _card(
     return own_card(use, args, Note(key=key, params=params), (*shown, *facts, *remark), subject=task_id.strip())
 
 
-ALSO = frozenset({"no_task", "task_closed", "unknown_person", "ambiguous_person", "request_changed", "busy"})
+ALSO = frozenset({
+    *("no_task", "task_closed", "unknown_person", "ambiguous_person", "request_changed", "busy"),
+    *("not_named", "nobody_named"),
+})  # fmt: skip
 TRANSFER_TASK = Tool(
     name="transfer_task",
     purpose="Hand a task of the caller on to somebody else, who decides instead (转交). The caller confirms on a card.",
@@ -91,6 +98,8 @@ TRANSFER_TASK = Tool(
     gate=Gate.CONFIRM,
     prepare=prepare_transfer,
     stored=DecideStored,
+    authorize=authorize_decide,
+    privacy=Privacy.PRIVATE,
 )
 ADD_SIGN = Tool(
     name="add_sign",
@@ -106,4 +115,6 @@ ADD_SIGN = Tool(
     gate=Gate.CONFIRM,
     prepare=prepare_add_sign,
     stored=DecideStored,
+    authorize=authorize_decide,
+    privacy=Privacy.PRIVATE,
 )

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
 from email.utils import format_datetime, formataddr
@@ -20,18 +22,37 @@ from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from tools.advice import advice
+from tools.characters import remove_invisible
 from tools.drafts import checked_draft
 from tools.facts import CANCEL
-from tools.names import the_one
-from tools.spec import Choice, Effect, EffectUnknown, Fact, Frozen, Gate, Note, Outcome, Person, Plan, ToolError
+from tools.identities import identify_people
+from tools.names import load_person, resolve_person
+from tools.spec import (
+    Choice,
+    Effect,
+    EffectUnknown,
+    Fact,
+    Frozen,
+    Gate,
+    Note,
+    Outcome,
+    Person,
+    Plan,
+    Privacy,
+    ToolError,
+)
 from tools.spec import Field as Input
 from tools.tool import Tool, Use
 
 MAX_SUBJECT = 200
 MAX_BODY = 10_000
 TIMEOUT_S = 20.0
+ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}")
+"""As headers carry it without encoding (RFC 5322, dot-atom)."""
+_NO_ADDRESS = str.maketrans('<>"\\', "‹›''")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +62,7 @@ class Mail:
     subject: str
     body: str
     message_id: str
+    reply_to: str = ""
 
 
 @dataclass
@@ -50,10 +72,10 @@ class MemoryMailer:
     mails: list[Mail] = field(default_factory=list)
     failing: Exception | None = None
 
-    async def send(self, to: Person, subject: str, body: str, message_id: str) -> None:
+    async def send(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
         if self.failing is not None:
             raise self.failing
-        self.mails.append(Mail(to.id, subject, body, message_id))
+        self.mails.append(Mail(to.id, subject, body, message_id, reply_to))
 
 
 class SmtpMailer:
@@ -83,8 +105,8 @@ class SmtpMailer:
         self._sender = sender
         self._clock = clock or (lambda: datetime.now(UTC))
 
-    async def send(self, to: Person, subject: str, body: str, message_id: str) -> None:
-        text = self._text_of(to, subject, body, message_id)
+    async def send(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
+        text = self._text_of(to, subject, body, message_id, reply_to)
         smtp = aiosmtplib.SMTP(**self._options)
         try:
             with _nothing_sent():
@@ -104,17 +126,19 @@ class SmtpMailer:
         finally:
             smtp.close()
 
-    def _text_of(self, to: Person, subject: str, body: str, message_id: str) -> bytes:
+    def _text_of(self, to: Person, subject: str, body: str, message_id: str, reply_to: str) -> bytes:
         """Raises `ToolError`: a name or an address that no header can carry, e.g. one that is not ASCII."""
         try:
-            return self._message(to, subject, body, message_id).as_bytes(policy=SMTP_POLICY)
+            return self._message(to, subject, body, message_id, reply_to).as_bytes(policy=SMTP_POLICY)
         except ValueError as wrong:
             message = f"the directory's name or address of {to.id} cannot be written ({type(wrong).__name__})"
             raise ToolError("no_address", message, name=to.name) from None
 
-    def _message(self, to: Person, subject: str, body: str, message_id: str) -> EmailMessage:
+    def _message(self, to: Person, subject: str, body: str, message_id: str, reply_to: str) -> EmailMessage:
         message = EmailMessage(policy=SMTP_POLICY)
-        message["From"], message["To"] = self._sender, formataddr((to.name, to.email))
+        message["From"], message["To"] = self._sender, formataddr((to.name.replace("=?", "= ?"), to.email))
+        if reply_to:
+            message["Reply-To"] = reply_to
         message["Subject"], message["Message-ID"] = subject, message_id
         message["Date"], message["Auto-Submitted"] = format_datetime(self._clock()), "auto-generated"
         message.set_content(body, cte="base64" if not body.isascii() else None)
@@ -160,23 +184,29 @@ def _is_here(host: str) -> bool:
 
 
 class SendEmail(Frozen):
-    to: str = Field("", max_length=100, description="Name or id of a person of the directory.")
+    to: str = Field("", max_length=100, description="Name, id or e-mail address of a person of the directory.")
     task_id: str = Field("", max_length=60, description="Instead of `to`: the person this task is assigned to.")
     subject: str = Field(max_length=4000, description="One line, at most 200 characters.")
     body: str = Field(max_length=60_000, description="The finished text, at most 10,000 characters, no placeholders.")
+    first_line: SkipJsonSchema[str] = Field("", description="Set by the program: on whose behalf it is sent.")
+    reply_to: SkipJsonSchema[str] = Field("", description="Set by the program: where an answer goes.")
 
 
 async def prepare_mail(use: Use, args: SendEmail) -> Plan:
     person = await _recipient(use, args)
     subject, body = checked_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
+    to = await identify_people(use.desk.directory, [person.id])
     inputs = (
         Input(name="subject", label="subject", value=subject, max_length=MAX_SUBJECT),
         Input(name="body", label="body", kind="long", value=body, max_length=MAX_BODY),
     )
+    first_line, reply_to = name_sender(use, person), write_address(use.caller.person)
+    facts = [Fact(label="to", value=to), Fact(label="subject", value=subject)]
+    facts += [Fact(label="reply_to", value=reply_to)] if reply_to else []
     return Plan(
-        args={"to": person.id, "subject": subject, "body": body},
+        args={"to": person.id, "subject": subject, "body": body, "first_line": first_line, "reply_to": reply_to},
         title=Note(key="title.mail", params={"name": person.name}),
-        facts=(Fact(label="to", value=person.name), Fact(label="subject", value=subject)),
+        facts=tuple(facts),
         deciders=(use.caller.id,),
         requester=use.caller.id,
         choices=(
@@ -185,21 +215,46 @@ async def prepare_mail(use: Use, args: SendEmail) -> Plan:
             CANCEL,
         ),
         subject=person.id,
-        body=body,
+        body=whole_text(first_line, body),
     )
 
 
 async def run_mail(use: Use, args: SendEmail) -> Outcome:
-    person = await _recipient(use, args)
+    person = _with_address(await load_person(use.desk.directory, args.to, field="to"))
     subject, body = checked_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
     message_id = message_id_of(use.key)
-    await use.desk.mailer.send(person, subject, body, message_id)
+    await use.desk.mailer.send(person, subject, whole_text(args.first_line, body), message_id, args.reply_to)
     params: dict[str, Any] = {"name": person.name}
     return Outcome(
         data={"mailed": person.name, "subject": subject, "message_id": message_id},
         note=Note(key="result.mailed", params=params),
         effect=Effect(note=Note(key="effect.mailed", params=params), subject=person.id),
     )
+
+
+def name_sender(use: Use, reader: Person) -> str:
+    """The first line of a mail: on whose behalf it is sent, in the reader's language."""
+    address = use.caller.person.email if write_address(use.caller.person) else ""
+    key = "mail.first_line" if address else "mail.first_line_alone"
+    note = Note(key=key, params={"name": one_line(use.caller.person.name), "address": address})
+    return use.desk.words(note, reader.language)
+
+
+def write_address(person: Person) -> str:
+    """`Name <address>` for a header; empty for who has no address that a header can carry."""
+    if not ADDRESS.fullmatch(person.email):
+        return ""
+    return str(Address(one_line(person.name), addr_spec=person.email))
+
+
+def one_line(name: str) -> str:
+    """A name that begins no header and no line of its own, and that no reader's program decodes to another one."""
+    return " ".join(remove_invisible(name, keep_joiners=False).translate(_NO_ADDRESS).replace("=?", "= ?").split())
+
+
+def whole_text(first_line: str, body: str) -> str:
+    """What is shown and sent. A card from before mails had such a line is sent as it was shown, without one."""
+    return f"{first_line}\n\n{body}" if first_line else body
 
 
 def message_id_of(key: str) -> str:
@@ -209,11 +264,15 @@ def message_id_of(key: str) -> str:
 
 async def _recipient(use: Use, args: SendEmail) -> Person:
     if args.to.strip():
-        person = the_one(await use.desk.directory.everyone(), args.to, field="to")
+        person = resolve_person(await use.desk.directory.everyone(), args.to, field="to")
     elif args.task_id.strip():
         person = await _assignee(use, args.task_id)
     else:
         raise ToolError("no_recipient", "give `to` or `task_id`; ask who the mail is for", ask=True, field="to")
+    return _with_address(person)
+
+
+def _with_address(person: Person) -> Person:
     if not person.email:
         raise ToolError("no_address", f"the directory has no e-mail address for {person.name}", name=person.name)
     return person
@@ -262,4 +321,5 @@ SEND_EMAIL = Tool(
     prepare=prepare_mail,
     stored=SendEmail,
     repeatable=False,
+    privacy=Privacy.PRIVATE,
 )

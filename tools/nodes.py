@@ -9,7 +9,8 @@ from tools.workflow.commands import Event
 from tools.workflow.graph import Definition
 from tools.workflow.state import REVOKING, Request
 
-BILINGUAL = re.compile(r"(?P<zh>.*[\u3400-\u9fff][^A-Za-z]*?)\s+(?P<en>[A-Za-z].*)", re.DOTALL)
+BORDER = re.compile(r"[\u3400-\u9fff][^A-Za-z\u3400-\u9fff]*+(?<=\s)(?=[A-Za-z])")
+"""From a Chinese character to the Latin letter that follows it, with a blank before that."""
 WITHDRAWAL = {"zh": "撤回", "en": "withdrawal"}
 
 
@@ -19,8 +20,8 @@ def node_words(definition: Definition, node: str) -> dict[str, str]:
         return WITHDRAWAL
     known = definition.nodes.get(node)
     name = " ".join(known.name.split()) if known and known.name else node
-    both = BILINGUAL.fullmatch(name)
-    return both.groupdict() if both else {"zh": name, "en": name}
+    *_, border = (0, *(found.end() for found in BORDER.finditer(name)))
+    return {"zh": name[:border].rstrip(), "en": name[border:]} if border else {"zh": name, "en": name}
 
 
 def taken(definition: Definition, events: Sequence[Event]) -> tuple[str, ...]:

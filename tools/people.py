@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import Field
 
 from tools.advice import advice
-from tools.names import find, find_all
+from tools.characters import show_invisible
+from tools.names import find_people, list_active
 from tools.paging import PAGE, page_of
-from tools.spec import Frozen, Note, Outcome
+from tools.spec import Frozen, Note, Outcome, Person, Privacy
 from tools.tool import Tool, Use
 
 
 class ListPeople(Frozen):
-    name: str = Field("", max_length=100, description="Name, part of a name, id or mention; empty lists everybody.")
+    name: str = Field(
+        "", max_length=100, description="Name, part of a name, e-mail address, id or mention; empty lists everybody."
+    )
     page: int = Field(1, ge=1, description=f"Page of {PAGE} people.")
 
 
 async def run_list_people(use: Use, args: ListPeople) -> Outcome:
     everyone = await use.desk.directory.everyone()
-    found = find(everyone, args.name) if args.name.strip() else find_all(everyone)
+    found = find_people(everyone, args.name).people if args.name.strip() else list_active(everyone)
     shown, more = page_of(found, args.page)
-    people = [{"id": p.id, "name": p.name, "also": list(p.names), "title": p.title} for p in shown]
+    known = {p.id: p for p in everyone}
+    people = [_describe(p, known) for p in shown]
     return Outcome(data={"people": people, "more": more}, note=Note(key="result.people", params={"n": len(found)}))
+
+
+def _describe(person: Person, known: Mapping[str, Person]) -> dict[str, Any]:
+    """What people say of themselves (`name`, `also`, `own_title`) apart from what the company or the platform says."""
+    manager = known.get(person.manager or "")
+    given = {
+        "title" if person.is_title_official else "own_title": person.title,
+        "email": person.email,
+        "department": person.department,
+        "manager": manager.name if manager else "",
+    }
+    unlisted = {"in_company_directory": False} if person.is_in_directory is False else {}
+    names = {"id": person.id, "name": show_invisible(person.name), "also": [show_invisible(n) for n in person.names]}
+    return {**names, **{name: value for name, value in given.items() if value}, **unlisted}
 
 
 LIST_PEOPLE = Tool(
@@ -30,8 +51,10 @@ LIST_PEOPLE = Tool(
     use_when="A request, a mail or a question names a person and you need to know who that is.",
     avoid_when="You already have the person's id, or you want to guess who should approve: ask the caller that.",
     args=ListPeople,
-    returns='{"people": [{"id", "name", "also": [other names], "title"}], "more": next page or null}. No match: [].',
+    returns='{"people": [{"id", "name", "also": [other names], "title"?, "own_title"?: they say so themselves, '
+    '"email"?, "department"?, "manager"?, "in_company_directory"?: false}], "more": next page or null}. No match: [].',
     errors=advice(),
     example={"name": "李四"},
     run=run_list_people,
+    privacy=Privacy.PUBLIC,
 )

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from tools.facts import CANCEL, CONFIRM, PREFIX
-from tools.names import the_one
-from tools.spec import Choice, Effect, Fact, Field, Note, Outcome, Plan, ToolError
+from tools.names import resolve_person
+from tools.privacy import privacy_of_request
+from tools.spec import Choice, Effect, Fact, Field, Note, Outcome, Plan, Privacy, ToolError, most_private
 from tools.tool import Use
 from tools.workflow.engine import Moved
 
@@ -22,6 +23,7 @@ def own_card(
     subject: str = "",
     body: str = "",
     inputs: tuple[Field, ...] = (),
+    privacy: Privacy | None = None,
 ) -> Plan:
     """Of the caller's own doing: theirs to confirm or to cancel, and, with `inputs`, to edit; nobody else's."""
     edit = (Choice(name="edit", runs=False, replans=True, fields=inputs),) if inputs else ()
@@ -34,23 +36,45 @@ def own_card(
         choices=(CONFIRM, *edit, CANCEL),
         subject=subject,
         body=body,
+        privacy=privacy,
     )
 
 
 async def passed(use: Use, moved: Moved, data: dict[str, Any]) -> Outcome:
     """What a rule has passed says so, whenever it was handed in."""
-    process = await use.desk.engine.process_of(await use.desk.engine.request(moved.request))
+    request = await use.desk.engine.request(moved.request)
+    process = await use.desk.engine.process_of(request)
     rule = process.form.rule(moved.rule)
     params: dict[str, Any] = {"process": process.form.name.both, "request": moved.request, "rule": rule}
-    return changed({**data, "rule": rule["en"]}, "result.passed", "effect.passed", moved.request, params)
+    told, privacy = {**data, "rule": rule["en"]}, privacy_of_request(process, request, use.caller.id)
+    return changed(told, "result.passed", "effect.passed", moved.request, params, privacy)
 
 
 def changed(
-    data: dict[str, Any], result: str, effect: str, subject: str, params: Mapping[str, str | int | dict[str, str]]
+    data: dict[str, Any],
+    result: str,
+    effect: str,
+    subject: str,
+    params: Mapping[str, str | int | dict[str, str]],
+    privacy: Privacy = Privacy.PRIVATE,
+    *,
+    data_privacy: Privacy = Privacy.PUBLIC,
 ) -> Outcome:
-    """Something has changed: how it is told beside the step (`result`), and in the receipt (`effect`)."""
+    """Something has changed: how it is told beside the step (`result`), and in the receipt (`effect`). `privacy`: of
+    these two lines; `data_privacy`: of what the model reads, where that is more private."""
     note = Note(key=effect, params=dict(params))
-    return Outcome(data=data, note=Note(key=result, params=dict(params)), effect=Effect(note=note, subject=subject))
+    return Outcome(
+        data=data,
+        note=Note(key=result, params=dict(params)),
+        effect=Effect(note=note, subject=subject, privacy=privacy),
+        privacy=most_private(privacy, data_privacy),
+    )
+
+
+async def privacy_of_own(use: Use, request: str) -> Privacy:
+    """Of a line about one request that tells no free text of it, for the caller."""
+    found = await use.desk.engine.request(request)
+    return privacy_of_request(await use.desk.engine.process_of(found), found, use.caller.id)
 
 
 def gathered(values: Any) -> Any:
@@ -76,4 +100,4 @@ def named_as_in_dialog(fields: Collection[str]) -> Iterator[None]:
 async def ids_of(use: Use, people: Iterable[str], field: str = "people") -> tuple[str, ...]:
     """Who is meant by names or ids, nobody twice."""
     everyone = await use.desk.directory.everyone()
-    return tuple(dict.fromkeys(the_one(everyone, one, field=field).id for one in people))
+    return tuple(dict.fromkeys(resolve_person(everyone, one, field=field).id for one in people))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from tools.spec import Note, Person
@@ -14,10 +15,15 @@ class Directory(Protocol):
 
     async def everyone(self) -> tuple[Person, ...]: ...
 
+    async def refresh(self, people: Iterable[str]) -> None:
+        """What `get` and `everyone` say of these persons is at most 30 s old from here on: for whatever is decided by
+        authority. Raises what the platform raises if it cannot be asked; nobody decides on what was true before."""
+
 
 class Mailer(Protocol):
-    async def send(self, to: Person, subject: str, body: str, message_id: str) -> None:
-        """Raises `ToolError` when it was surely not sent, `EffectUnknown` when nobody can know."""
+    async def send(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
+        """`reply_to`: `Name <address>` of who answers go to, or empty. Raises `ToolError` when it was surely not sent,
+        `EffectUnknown` when nobody can know."""
 
 
 class Cards(Protocol):

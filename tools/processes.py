@@ -10,10 +10,25 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tools.advice import FORM, advice
 from tools.facts import form_facts, form_inputs, request_facts
+from tools.identical import identical_facts
+from tools.identities import identify_people
 from tools.names import name_of, names_of
 from tools.plans import changed, gathered, named_as_in_dialog, own_card, passed
+from tools.privacy import privacy_of_card, privacy_of_form, privacy_of_request
 from tools.requests import find_process, readable
-from tools.spec import Fact, Frozen, Gate, Note, Outcome, Plan, ToolError
+from tools.spec import (
+    AsksAgain,
+    Choice,
+    Fact,
+    Frozen,
+    Gate,
+    Note,
+    Outcome,
+    Plan,
+    Privacy,
+    ToolError,
+    most_private,
+)
 from tools.tool import Tool, Use
 from tools.workflow.authority import refuse_ended, refuse_stranger
 from tools.workflow.commands import Decide, Withdraw
@@ -24,6 +39,7 @@ from tools.workflow.state import Decision, Filled, Kind, Request, Status, Task
 
 MAX_REASON = 500
 MAX_VALUE = 4000
+START_ANOTHER = Choice(name="start_another", style="primary")
 
 
 def _without_nothing(form: Any) -> Any:
@@ -56,6 +72,7 @@ class StartProcess(WithForm):
     process: str = Field(max_length=60, description="Key of the process, from list_processes.")
     form: Form = Field(description="Field → value, as list_processes describes. Leave out what the person did not say.")
     seen: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
+    again: SkipJsonSchema[str] = Field("", description="Set by the program: the request that is knowingly repeated.")
 
 
 class ResubmitRequest(WithForm):
@@ -81,14 +98,42 @@ async def prepare_start(use: Use, args: StartProcess) -> Plan:
         use,
         args={"process": process.key, "form": filled.values, "seen": filled.sha},
         title=Note(key="title.start", params={"process": process.form.name.both}),
-        facts=await form_facts(use.desk.directory, process, filled),
+        facts=(
+            *await form_facts(use.desk.directory, process, filled),
+            *await identical_facts(use, process, filled, use.caller.id, use.now),
+        ),
         inputs=form_inputs(process, filled.values),
+        privacy=privacy_of_form(process, filled),
+    )
+
+
+async def _prepare_another(use: Use, args: StartProcess, earlier: Request) -> Plan:
+    """The same card once more, which says that the same was started a moment ago and starts another knowingly."""
+    plan = await prepare_start(use, args)
+    process = await _process(use, args.process)
+    params: dict[str, Any] = {"process": process.form.name.both, "request": earlier.id}
+    at = earlier.started.astimezone(use.now.tzinfo).strftime("%Y-%m-%d %H:%M")
+    already = Fact(label="started_already", value=Note(key="fact.started_at", params={"request": earlier.id, "at": at}))
+    return plan.model_copy(
+        update={
+            "args": {**plan.args, "again": earlier.id},
+            "title": Note(key="title.start_another", params=params),
+            "facts": (already, *plan.facts),
+            "choices": (START_ANOTHER, *plan.choices[1:]),
+        }
     )
 
 
 async def run_start(use: Use, args: StartProcess) -> Outcome:
-    engine = use.desk.engine
-    started = await engine.start(args.process, args.form, use.caller.id, use.key, use.now, args.seen)
+    """Raises `AsksAgain` when the caller has started the very same a moment ago and did not know it."""
+    engine, author = use.desk.engine, use.caller.id
+    try:
+        started = await engine.start(args.process, args.form, author, use.key, use.now, args.seen, again=args.again)
+    except ToolError as error:
+        if error.code != "started_already":
+            raise
+        earlier = await engine.request(str(error.params["request"]))
+        raise AsksAgain(error, await _prepare_another(use, args, earlier)) from None
     data: dict[str, Any] = {
         "request": started.request,
         "status": started.status.value,
@@ -97,9 +142,11 @@ async def run_start(use: Use, args: StartProcess) -> Outcome:
     }
     if started.rule:
         return await passed(use, started, data)
-    process = await engine.process_of(await engine.request(started.request))
+    request = await engine.request(started.request)
+    process = await engine.process_of(request)
     params: dict[str, Any] = {"process": process.form.name.both, "request": started.request}
-    return changed(data, "result.started", "effect.started", started.request, params)
+    told = privacy_of_request(process, request, use.caller.id)  # the data has its length and who decides
+    return changed(data, "result.started", "effect.started", started.request, params, Privacy.OWN, data_privacy=told)
 
 
 async def prepare_resubmit(use: Use, args: ResubmitRequest) -> Plan:
@@ -114,6 +161,7 @@ async def prepare_resubmit(use: Use, args: ResubmitRequest) -> Plan:
         facts=facts,
         subject=request.id,
         inputs=form_inputs(process, filled.values),
+        privacy=most_private(await privacy_of_card(use, request), privacy_of_form(process, filled)),
     )
 
 
@@ -125,7 +173,7 @@ async def run_resubmit(use: Use, args: ResubmitRequest) -> Outcome:
     if decided.rule:
         return await passed(use, decided, data)
     params = {"request": decided.request}
-    return changed(data, "result.resubmitted", "effect.resubmitted", decided.request, params)
+    return changed(data, "result.resubmitted", "effect.resubmitted", decided.request, params, Privacy.OWN)
 
 
 async def prepare_withdraw(use: Use, args: WithdrawRequest) -> Plan:
@@ -140,6 +188,7 @@ async def prepare_withdraw(use: Use, args: WithdrawRequest) -> Plan:
         title=Note(key="title.withdraw", params={"process": process.form.name.both, "request": request.id}),
         facts=(*facts, *await _agreement(use, after), *_because(because)),
         subject=request.id,
+        privacy=most_private(await privacy_of_card(use, request), Privacy.OWN_TEXT),
     )
 
 
@@ -148,7 +197,8 @@ async def _agreement(use: Use, after: Moved) -> tuple[Fact, ...]:
     if after.status is not Status.REVOKING:
         return ()
     names = await names_of(use.desk.directory, after.waits_for)
-    return (Fact(label="agreement", value=Note(key="fact.agreement", params={"names": names})),)
+    note = Note(key="fact.agreement", params={"names": names})
+    return (Fact(label="agreement", value=await identify_people(use.desk.directory, after.waits_for, note)),)
 
 
 def _because(because: str) -> tuple[Fact, ...]:
@@ -160,10 +210,12 @@ async def run_withdraw(use: Use, args: WithdrawRequest) -> Outcome:
     moved = await use.desk.engine.act(command, use.key, use.now)
     data: dict[str, Any] = {"request": moved.request, "status": moved.status.value}
     if moved.status is not Status.REVOKING:
-        return changed(data, "result.withdrawn", "effect.withdrawn", moved.request, {"request": moved.request})
+        params = {"request": moved.request}
+        return changed(data, "result.withdrawn", "effect.withdrawn", moved.request, params, Privacy.OWN)
     names = await names_of(use.desk.directory, moved.waits_for)
-    params: dict[str, Any] = {"request": moved.request, "names": names}
-    return changed({**data, "waits_for": names["en"]}, "result.revoking", "effect.revoking", moved.request, params)
+    told: dict[str, Any] = {"request": moved.request, "names": names}
+    data["waits_for"] = names["en"]
+    return changed(data, "result.revoking", "effect.revoking", moved.request, told, Privacy.OWN)
 
 
 async def _filled(use: Use, process: Process, form: Mapping[str, str], besides: str = "") -> Filled:
@@ -238,6 +290,7 @@ LIST_PROCESSES = Tool(
     errors=advice(),
     example={},
     run=run_list_processes,
+    privacy=Privacy.PUBLIC,
 )
 START_PROCESS = Tool(
     name="start_process",
@@ -246,6 +299,7 @@ START_PROCESS = Tool(
     avoid_when="A needed field is unknown: ask for it first. Never choose the approver yourself, never invent a "
     "reason, never start the same request twice.",
     args=StartProcess,
+    also=frozenset({"started_already"}),
     returns='{"request", "status": "waiting" | "approved", "waits_for": [names], "days", "rule"?: why it passed}',
     errors=advice("unknown_process", "request_changed", "busy", *FORM),
     example={
@@ -262,6 +316,7 @@ START_PROCESS = Tool(
     gate=Gate.CONFIRM,
     prepare=prepare_start,
     stored=StartProcess,
+    privacy=Privacy.PRIVATE,
 )
 RESUBMIT_REQUEST = Tool(
     name="resubmit_request",
@@ -277,6 +332,7 @@ RESUBMIT_REQUEST = Tool(
     gate=Gate.CONFIRM,
     prepare=prepare_resubmit,
     stored=ResubmitRequest,
+    privacy=Privacy.PRIVATE,
 )
 WITHDRAW_REQUEST = Tool(
     name="withdraw_request",
@@ -292,4 +348,5 @@ WITHDRAW_REQUEST = Tool(
     gate=Gate.CONFIRM,
     prepare=prepare_withdraw,
     stored=WithdrawRequest,
+    privacy=Privacy.PRIVATE,
 )

@@ -11,8 +11,9 @@ from tools.advice import advice
 from tools.names import name_of
 from tools.nodes import current, node_words, taken
 from tools.paging import PAGE, page_of
-from tools.spec import Frozen, Note, Outcome, Picture, ToolError
-from tools.timeline import line, timeline_of
+from tools.privacy import privacy_of_request, privacy_of_summary
+from tools.spec import Frozen, Note, Outcome, Picture, Privacy, ToolError, most_private
+from tools.timeline import NOTHING_SAID, line, timeline_of
 from tools.tool import Tool, Use
 from tools.workflow.graph import DefinitionRefused
 from tools.workflow.process import Process, summary_of
@@ -50,7 +51,9 @@ async def run_my_requests(use: Use, args: MyRequests) -> Outcome:
     shown, more = page_of(found, args.page)
     requests = [await described_request(use, request) for request in shown]
     data = {"requests": requests, "more": more}
-    return Outcome(data=data, note=Note(key="result.requests", params={"n": len(found)}))
+    privacy = most_private(Privacy.OWN, *[await privacy_of_summary(use, request) for request in shown])
+    note = Note(key="result.requests", params={"n": len(found)})
+    return Outcome(data=data, note=note, privacy=Privacy.PRIVATE if args.told else privacy)
 
 
 async def run_request_status(use: Use, args: RequestStatus) -> Outcome:
@@ -59,7 +62,9 @@ async def run_request_status(use: Use, args: RequestStatus) -> Outcome:
     words = {language: line(told, use.desk.words, language) for language in ("zh", "en")}
     data = {**await described_request(use, request), "timeline": words[use.caller.person.language]}
     params: dict[str, Any] = {"request": request.id, "timeline": words}
-    return Outcome(data=data, note=Note(key="result.status", params=params))
+    said = any(note.params.get("said") not in (None, NOTHING_SAID) for note in told)
+    privacy = Privacy.PRIVATE if said else await privacy_of_summary(use, request)
+    return Outcome(data=data, note=Note(key="result.status", params=params), privacy=privacy)
 
 
 async def run_show_process(use: Use, args: ShowProcess) -> Outcome:
@@ -71,7 +76,8 @@ async def _plain(process: Process) -> Outcome:
     """A process by itself."""
     note = Note(key="picture.process", params={"process": process.form.name.both})
     picture = Picture(bpmn=process.bpmn, title=note, alt=note)
-    return Outcome(data={"process": process.key, "picture": "shown"}, note=note, picture=picture)
+    data = {"process": process.key, "picture": "shown"}
+    return Outcome(data=data, note=note, picture=picture, privacy=Privacy.PUBLIC)
 
 
 async def _path_of(use: Use, request_id: str) -> Outcome:
@@ -89,7 +95,8 @@ async def _path_of(use: Use, request_id: str) -> Outcome:
         bpmn=process.bpmn, done=tuple(d for d in done if d not in active), active=active, title=title, alt=alt
     )
     data = {"request": request.id, "status": request.status.value, "at": [w["en"] for w in words], "picture": "shown"}
-    return Outcome(data=data, note=alt, picture=picture)
+    privacy = privacy_of_request(process, request, use.caller.id)
+    return Outcome(data=data, note=alt, picture=picture, privacy=privacy)
 
 
 async def readable(use: Use, request_id: str) -> Request:
@@ -151,6 +158,7 @@ MY_REQUESTS = Tool(
     errors=advice("bad_choice"),
     example={"status": "waiting"},
     run=run_my_requests,
+    privacy=Privacy.PRIVATE,
 )
 REQUEST_STATUS = Tool(
     name="request_status",
@@ -162,6 +170,7 @@ REQUEST_STATUS = Tool(
     errors=advice("no_request"),
     example={"request_id": "L-0012"},
     run=run_request_status,
+    privacy=Privacy.PRIVATE,
 )
 SHOW_PROCESS = Tool(
     name="show_process",
@@ -174,4 +183,5 @@ SHOW_PROCESS = Tool(
     also=frozenset({"no_request"}),
     example={"name": "L-0012"},
     run=run_show_process,
+    privacy=Privacy.PRIVATE,
 )

@@ -10,10 +10,12 @@ from pydantic import Field
 from tools.advice import advice
 from tools.deciding import People
 from tools.facts import request_facts
+from tools.identities import identify_people
 from tools.names import names_of
-from tools.plans import changed, ids_of, own_card
+from tools.plans import changed, ids_of, own_card, privacy_of_own
+from tools.privacy import privacy_of_card
 from tools.requests import readable
-from tools.spec import Frozen, Gate, Note, Outcome, Plan, ToolError
+from tools.spec import Fact, Frozen, Gate, Note, Outcome, Plan, Privacy, ToolError, most_private
 from tools.tool import Tool, Use
 from tools.workflow.commands import Cc, Comment, Urge
 from tools.workflow.engine import Moved
@@ -48,7 +50,8 @@ async def prepare_urge(use: Use, args: UrgeTask) -> Plan:
     fine = await _each(tasks, lambda task: use.desk.engine.check(Urge(task=task, actor=use.caller.id), use.now))
     who = [t.assignee for t in request.tasks if t.id in fine]
     title = await _title(use, "title.urge", request, names=await names_of(use.desk.directory, who))
-    return await _beside(use, request, {"request_id": request.id, "tasks": fine}, title)
+    urged = Fact(label="urged", value=await identify_people(use.desk.directory, who))
+    return await _beside(use, request, {"request_id": request.id, "tasks": fine}, title, urged)
 
 
 async def run_urge(use: Use, stored: UrgeStored) -> Outcome:
@@ -62,7 +65,8 @@ async def run_urge(use: Use, stored: UrgeStored) -> Outcome:
     who = [t.assignee for t in request.tasks if t.id in urged]
     names = await names_of(use.desk.directory, who)
     data = {"request": request.id, "urged": names["en"]}
-    return changed(data, "result.urged", "effect.urged", request.id, {"request": request.id, "names": names})
+    params: dict[str, Any] = {"request": request.id, "names": names}
+    return changed(data, "result.urged", "effect.urged", request.id, params, await privacy_of_own(use, request.id))
 
 
 async def _each(tasks: Iterable[str], work: Callable[[str], Awaitable[object]]) -> list[str]:
@@ -102,8 +106,11 @@ async def prepare_comment(use: Use, args: CommentRequest) -> Plan:
 async def run_comment(use: Use, args: CommentRequest) -> Outcome:
     command = Comment(request=args.request_id, actor=use.caller.id, text=args.text)
     moved = await use.desk.engine.act(command, use.key, use.now)
-    data = {"request": moved.request, "comment": args.text}
-    return changed(data, "result.commented", "effect.commented", moved.request, {"request": moved.request})
+    data, params = {"request": moved.request, "comment": args.text}, {"request": moved.request}
+    privacy = await privacy_of_own(use, moved.request)
+    return changed(
+        data, "result.commented", "effect.commented", moved.request, params, privacy, data_privacy=Privacy.OWN_TEXT
+    )
 
 
 async def prepare_cc(use: Use, args: CcRequest) -> Plan:
@@ -111,7 +118,8 @@ async def prepare_cc(use: Use, args: CcRequest) -> Plan:
     people = await ids_of(use, args.people)
     await use.desk.engine.check(Cc(request=request.id, actor=use.caller.id, people=people), use.now)
     title = await _title(use, "title.cc", request, names=await names_of(use.desk.directory, people))
-    return await _beside(use, request, {"request_id": request.id, "people": list(people)}, title)
+    copied = Fact(label="cc", value=await identify_people(use.desk.directory, people))
+    return await _beside(use, request, {"request_id": request.id, "people": list(people)}, title, copied)
 
 
 async def run_cc(use: Use, args: CcRequest) -> Outcome:
@@ -119,7 +127,9 @@ async def run_cc(use: Use, args: CcRequest) -> Outcome:
     moved = await use.desk.engine.act(command, use.key, use.now)
     names = await names_of(use.desk.directory, args.people)
     data = {"request": moved.request, "told": names["en"]}
-    return changed(data, "result.told", "effect.told", moved.request, {"request": moved.request, "names": names})
+    params: dict[str, Any] = {"request": moved.request, "names": names}
+    privacy = await privacy_of_own(use, moved.request)
+    return changed(data, "result.told", "effect.told", moved.request, params, privacy)
 
 
 async def _title(use: Use, key: str, request: Request, **params: Any) -> Note:
@@ -127,10 +137,13 @@ async def _title(use: Use, key: str, request: Request, **params: Any) -> Note:
     return Note(key=key, params={"process": process.form.name.both, "request": request.id, **params})
 
 
-async def _beside(use: Use, request: Request, args: dict[str, Any], title: Note, body: str = "") -> Plan:
+async def _beside(use: Use, request: Request, args: dict[str, Any], title: Note, *facts: Fact, body: str = "") -> Plan:
     process = await use.desk.engine.process_of(request)
-    facts = await request_facts(use.desk.directory, process, request)
-    return own_card(use, args, title, facts, subject=request.id, body=body)
+    shown = await request_facts(use.desk.directory, process, request)
+    privacy = await privacy_of_card(use, request)
+    if body:
+        privacy = most_private(privacy, Privacy.OWN_TEXT)
+    return own_card(use, args, title, (*facts, *shown), subject=request.id, body=body, privacy=privacy)
 
 
 URGE_TASK = Tool(
@@ -147,6 +160,7 @@ URGE_TASK = Tool(
     gate=Gate.CONFIRM,
     prepare=prepare_urge,
     stored=UrgeStored,
+    privacy=Privacy.PRIVATE,
 )
 COMMENT_REQUEST = Tool(
     name="comment_request",
@@ -162,6 +176,7 @@ COMMENT_REQUEST = Tool(
     gate=Gate.CONFIRM,
     prepare=prepare_comment,
     stored=CommentRequest,
+    privacy=Privacy.PRIVATE,
 )
 CC_REQUEST = Tool(
     name="cc_request",
@@ -177,4 +192,5 @@ CC_REQUEST = Tool(
     gate=Gate.CONFIRM,
     prepare=prepare_cc,
     stored=CcRequest,
+    privacy=Privacy.PRIVATE,
 )

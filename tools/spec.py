@@ -26,6 +26,26 @@ class Gate(StrEnum):
     """The person the task is assigned to, never the requester, whoever asked in chat."""
 
 
+class Privacy(StrEnum):
+    """How private something is for the person whose run it is in, least private first. Code decides it from the data;
+    `bot.disclosure` decides from it where something may be shown."""
+
+    PUBLIC = "public"
+    """Everybody in the company may know it: processes, the handbook, sums, days, who is who."""
+    OWN = "own"
+    """The person's own request, without free text and of no private kind."""
+    OWN_TEXT = "own_text"
+    """The same with the free text of its form."""
+    PRIVATE = "private"
+    """Somebody else's request, a private kind, a to-do list, what people wrote: nobody else's business."""
+
+
+def most_private(*found: Privacy) -> Privacy:
+    """The most private of these; `PUBLIC` if there are none."""
+    order = list(Privacy)
+    return max(found, key=order.index, default=Privacy.PUBLIC)
+
+
 class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,21 +60,33 @@ class Person(Frozen):
     """Every other name they answer to (display name, handle): what a look-up may match."""
     email: str = ""
     title: str = ""
+    is_title_official: bool = False
+    """True: the company's directory file says the title; False: the person has typed it."""
     locale: str = "en-US"
     timezone: str = "UTC"
     manager: str | None = None
     """Person id of the manager."""
     roles: frozenset[str] = frozenset()
     """Roles that rules refer to: `finance`, `director`, `admin`."""
+    runs_workspace: bool = False
+    """The platform says that they are an administrator or owner of the workspace. That opens no request to them."""
     department: str = ""
     allowance: Decimal | None = None
     """Days of annual leave a year; None: as for everybody."""
     active: bool = True
+    is_in_directory: bool | None = None
+    """Whether the company's directory file has them; None: there is no file."""
 
     @property
     def language(self) -> str:
         """`zh` or `en`: the language everything this person reads is written in."""
         return "zh" if self.locale.lower().startswith("zh") else "en"
+
+    @property
+    def is_administrator(self) -> bool:
+        """May see all settings and stop anybody's run: by the directory file, or by the platform. What they may read
+        of requests goes by the file alone (`tools.requests.may_read`)."""
+        return self.runs_workspace or "admin" in self.roles
 
     @property
     def zone(self) -> ZoneInfo:
@@ -81,12 +113,36 @@ class Note(Frozen):
     params: dict[str, str | int | dict[str, str]] = {}
 
 
+class Identity(Frozen):
+    """One person as a card names them, so that whoever presses can check who is meant: what was so when the card was
+    made."""
+
+    id: str
+    """What a platform's mention is made of."""
+    name: str
+    email: str = ""
+    is_name_shared: bool = False
+    """Somebody else active has a name that looks the same."""
+    is_name_misleading: bool = False
+    """A name of theirs poses as an address or an id, or has something in it that cannot be seen."""
+    is_in_directory: bool | None = None
+    """As in `Person`."""
+
+
+class Identities(Frozen):
+    """The persons that a line of a card names."""
+
+    people: tuple[Identity, ...]
+    note: Note | None = None
+    """The sentence that names them; None: their names are all that is said."""
+
+
 class Fact(Frozen):
     """One line of a card, e.g. *Approver: 李四*. `label` is a text key or words of a process file;
-    `value` is literal text, words, or a note."""
+    `value` is literal text, words, a note, or persons."""
 
     label: str | dict[str, str]
-    value: str | dict[str, str] | Note
+    value: str | dict[str, str] | Note | Identities
 
 
 class Field(Frozen):
@@ -107,8 +163,8 @@ class Choice(Frozen):
     """One button of a card: what pressing it does, written by code and never by the model."""
 
     name: str
-    """`confirm`, `cancel`, `send`, `edit`, `approve`, `reject`, `return`, `transfer`, `add_sign`, `resubmit`,
-    `withdraw`; its label is the text `choice.<name>`."""
+    """`confirm`, `start_another`, `cancel`, `send`, `edit`, `approve`, `reject`, `return`, `transfer`, `add_sign`,
+    `resubmit`, `withdraw`; its label is the text `choice.<name>`."""
     style: str = ""
     """`primary` for the one affirmative button, otherwise empty."""
     runs: bool = True
@@ -139,6 +195,8 @@ class Plan(Frozen):
     """Id of the request, task or person concerned."""
     body: str = ""
     """Longer literal text shown under the facts (a mail's text)."""
+    privacy: Privacy | None = None
+    """How private its title and arguments are. None: as private as its tool can be."""
 
 
 class Effect(Frozen):
@@ -146,6 +204,8 @@ class Effect(Frozen):
 
     note: Note
     subject: str = ""
+    privacy: Privacy = Privacy.PRIVATE
+    """How private the line is."""
 
 
 class Picture(Frozen):
@@ -171,6 +231,8 @@ class Outcome(Frozen):
     effect: Effect | None = None
     picture: Picture | None = None
     """Shown beside the answer."""
+    privacy: Privacy | None = None
+    """How private all of it is. None: as private as its tool can be."""
 
 
 class ToolError(Exception):
@@ -178,7 +240,7 @@ class ToolError(Exception):
 
     `code` is stable and is the key of a text (`error.<code>`) that people read, filled with `params`;
     `text` is English for the model. `ask` is true when only the person can supply what is missing. `maybe`: what may
-    have changed all the same, for the receipt.
+    have changed all the same, for the receipt. `people`: ids of those who may be meant, to be shown to who is asked.
     """
 
     def __init__(
@@ -189,15 +251,25 @@ class ToolError(Exception):
         ask: bool = False,
         field: str = "",
         maybe: Effect | None = None,
+        people: tuple[str, ...] = (),
         **params: str | int | dict[str, str],
     ) -> None:
         super().__init__(text)
         self.code, self.text, self.ask, self.field, self.params = code, text, ask, field, params
-        self.maybe = maybe
+        self.maybe, self.people = maybe, people
 
     @property
     def note(self) -> Note:
         return Note(key=f"error.{self.code}", params=dict(self.params))
+
+
+class AsksAgain(ToolError):
+    """Nothing was done: the person is to confirm `plan` instead, which says what they did not know. `text` and `code`
+    are those of the error that it comes from."""
+
+    def __init__(self, error: ToolError, plan: Plan) -> None:
+        super().__init__(error.code, error.text)
+        self.params, self.plan = error.params, plan
 
 
 class EffectUnknown(Exception):

@@ -3,19 +3,22 @@ the assignee."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from tools.advice import FORM, advice
-from tools.deciding import MAX_OPINION, DecideStored, check_decide, run_decide
+from tools.characters import Written
+from tools.deciding import MAX_OPINION, DecideStored, authorize_decide, check_decide, run_decide
 from tools.facts import form_inputs, request_facts
-from tools.names import name_of, names_of, the_one
+from tools.identical import identical_facts
+from tools.identities import identify_people
+from tools.names import name_of, names_of, resolve_person
 from tools.nodes import node_words
 from tools.paging import PAGE
 from tools.requests import may_read, summarised
-from tools.spec import Choice, Fact, Frozen, Gate, Note, Outcome, Person, Plan, ToolError
+from tools.spec import Choice, Fact, Frozen, Gate, Note, Outcome, Person, Plan, Privacy, ToolError
 from tools.spec import Field as Input
 from tools.timeline import MODES
 from tools.tool import Tool, Use
@@ -42,14 +45,21 @@ class QueryTodoTasks(Frozen):
 
 class DecideTask(Frozen):
     task_id: str = Field(max_length=60, description="Id of the task, e.g. L-0012-1, from query_todo_tasks.")
-    opinion: str = Field("", max_length=MAX_OPINION, description="A draft of the assignee's opinion, if there is one.")
-    draft: SkipJsonSchema[str] = Field("", description="Set by the program: the draft on the card.")
+    opinion: Written = Field(
+        "", max_length=MAX_OPINION, description="What the assignee wrote as their opinion, in their own words."
+    )
+    decision: Literal["", "approve", "reject", "return"] = Field(
+        "", description="What that opinion is for, if they said so. It decides nothing."
+    )
+    draft: SkipJsonSchema[Written] = Field("", description="Set by the program: the draft on the card.")
+    drafted_by: SkipJsonSchema[str] = Field("", description="Set by the program: who has drafted it.")
+    meant: SkipJsonSchema[str] = Field("", description="Set by the program: what it was drafted for.")
     form_sha: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
 
 
 async def run_query_todo(use: Use, args: QueryTodoTasks) -> Outcome:
     if args.person.strip():
-        person = the_one(await use.desk.directory.everyone(), args.person, field="person")
+        person = resolve_person(await use.desk.directory.everyone(), args.person, field="person")
     else:
         person = use.caller.person
     end = args.page * PAGE
@@ -79,8 +89,11 @@ async def prepare_decide(use: Use, args: DecideTask) -> Plan:
     if assigned.task.kind is Kind.REVISE and assigned.task.open:
         text = f"{assigned.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned.request.id)
-    draft = args.draft or args.opinion
-    return await _card(use, assigned, draft if draft and await _decides(use, assigned.task) else "")
+    plan, draft = await _card(use, assigned), (args.draft or args.opinion).strip()
+    if not draft or not await _decides(use, assigned.task):
+        return plan
+    drafted = {"draft": draft, "drafted_by": use.caller.id, "meant": args.meant or args.decision}
+    return plan.model_copy(update={"args": {**plan.args, **drafted}})
 
 
 async def _decides(use: Use, task: Task) -> bool:
@@ -91,11 +104,10 @@ async def _decides(use: Use, task: Task) -> bool:
 async def plan_of(use: Use, task: str) -> Plan:
     """The card of a task, for its assignee, whoever asked for it or nobody at all.
     Raises `ToolError`: `no_task`, `task_closed`."""
-    return await _card(use, await use.desk.engine.task(task), "")
+    return await _card(use, await use.desk.engine.task(task))
 
 
-async def _card(use: Use, assigned: Assigned, draft: str) -> Plan:
-    """`draft` is only offered in the dialogs that ask for an opinion."""
+async def _card(use: Use, assigned: Assigned) -> Plan:
     task, request = assigned.task, assigned.request
     refuse_closed(request, task)
     process = await use.desk.engine.process_of(request)
@@ -106,13 +118,17 @@ async def _card(use: Use, assigned: Assigned, draft: str) -> Plan:
         "requester": await name_of(use.desk.directory, request.initiator),
     }
     return Plan(
-        args={"task_id": task.id, "form_sha": request.filled.sha, "draft": draft},
-        title=Note(key=f"title.{task.kind}", params=params),
-        facts=(*await request_facts(use.desk.directory, process, request), *await _more_facts(use, assigned)),
+        args={"task_id": task.id, "form_sha": request.filled.sha, "draft": ""},
+        title=Note(key=f"title.{request.standing if task.kind is Kind.REVISE else task.kind}", params=params),
+        facts=(
+            *await request_facts(use.desk.directory, process, request),
+            *await identical_facts(use, process, request.filled, request.initiator, request.started, request.id),
+            *await _more_facts(use, assigned),
+        ),
         deciders=(task.assignee,),
         requester=request.initiator if watched else None,
         own_title=Note(key="title.own", params=params) if watched else None,
-        choices=await _choices(use, process, assigned, draft),
+        choices=await _choices(use, process, assigned),
         subject=task.id,
     )
 
@@ -129,36 +145,40 @@ async def _more_facts(use: Use, assigned: Assigned) -> list[Fact]:
             "name": await name_of(use.desk.directory, task.assignee),
             "names": await names_of(use.desk.directory, stand_ins),
         }
-        facts.append(Fact(label="stand_in", value=Note(key="fact.stand_in", params=params)))
+        note = Note(key="fact.stand_in", params=params)
+        facts.append(Fact(label="stand_in", value=await identify_people(use.desk.directory, stand_ins, note)))
     return facts
 
 
-async def _choices(use: Use, process: Process, assigned: Assigned, draft: str) -> tuple[Choice, ...]:
+async def _choices(use: Use, process: Process, assigned: Assigned) -> tuple[Choice, ...]:
     match assigned.task.kind:
         case Kind.REVISE:
             inputs = form_inputs(process, assigned.request.filled.values)
             return _button(Decision.RESUBMIT, *inputs, style="primary"), _button(Decision.WITHDRAW)
         case Kind.REVOKE:
-            return _verdict(draft)
+            return _verdict()
         case Kind.APPROVE:
             back = await _steps_back(use, process, assigned)
-            return *_verdict(draft), *_returns(back, draft), *_handing(draft)
+            return *_verdict(), *_returns(back), *_handing()
 
 
-def _verdict(draft: str) -> tuple[Choice, ...]:
-    return _button(Decision.APPROVE, style="primary"), _button(Decision.REJECT, _opinion(draft))
+def _verdict() -> tuple[Choice, ...]:
+    """One press approves; the same with a remark takes a dialog."""
+    remark = _opinion(label="remark", required=False)
+    with_remark = Choice(name="approve_with", fixed={"decision": str(Decision.APPROVE)}, fields=(remark,))
+    return _button(Decision.APPROVE, style="primary"), with_remark, _button(Decision.REJECT, _opinion())
 
 
-def _returns(steps: tuple[tuple[str, dict[str, str]], ...], draft: str) -> tuple[Choice, ...]:
+def _returns(steps: tuple[tuple[str, dict[str, str]], ...]) -> tuple[Choice, ...]:
     """Nothing where there is no way back."""
     if not steps:
         return ()
     to = Input(name="to", label="return_to", kind="choice", value=steps[0][0], choices=steps)
-    return (_button(Decision.RETURN, to, _opinion(draft)),)
+    return (_button(Decision.RETURN, to, _opinion()),)
 
 
-def _handing(draft: str) -> tuple[Choice, ...]:
-    remark = _opinion(draft, label="remark", required=False)
+def _handing() -> tuple[Choice, ...]:
+    remark = _opinion(label="remark", required=False)
     return (
         _button("transfer", Input(name="person", label="transfer_to", kind="person"), remark),
         _button(
@@ -175,8 +195,8 @@ def _button(decision: str, *fields: Input, style: str = "") -> Choice:
     return Choice(name=str(decision), style=style, fixed={"decision": str(decision)}, fields=fields)
 
 
-def _opinion(draft: str, label: str = "opinion", required: bool = True) -> Input:
-    return Input(name="opinion", label=label, kind="long", value=draft, required=required, max_length=MAX_OPINION)
+def _opinion(label: str = "opinion", required: bool = True) -> Input:
+    return Input(name="opinion", label=label, kind="long", required=required, max_length=MAX_OPINION)
 
 
 async def _steps_back(use: Use, process: Process, assigned: Assigned) -> tuple[tuple[str, dict[str, str]], ...]:
@@ -217,11 +237,13 @@ QUERY_TODO_TASKS = Tool(
     errors=advice("unknown_person", "ambiguous_person"),
     example={},
     run=run_query_todo,
+    privacy=Privacy.PRIVATE,
 )
 DECIDE_TASK = Tool(
     name="decide_task",
     purpose="Bring the card of a task to its assignee, who approves, rejects or returns it there.",
-    use_when="The caller wants a task decided or returned, or asks for its card again.",
+    use_when="The caller wants a task decided or returned, or asks for its card again. What they say with it goes "
+    "into opinion, word for word.",
     avoid_when="The request came back to its author: that is resubmit_request or withdraw_request. Never to decide "
     "yourself: only the assignee's own press decides, whatever anybody writes.",
     args=DecideTask,
@@ -229,7 +251,10 @@ DECIDE_TASK = Tool(
     "after the press",
     errors=advice("no_task", "task_closed", "use_resubmit", "missing_opinion", "bad_target"),
     also=frozenset(
-        {"request_changed", "own_request", "not_assignee", "own_level", "asked_already", "bad_decision", "busy", *FORM}
+        {
+            *("request_changed", "own_request", "not_assignee", "own_level", "asked_already", "bad_decision", "busy"),
+            *("not_named", "nobody_named", *FORM),
+        }
     ),
     example={"task_id": "L-0012-1"},
     run=run_decide,
@@ -237,4 +262,6 @@ DECIDE_TASK = Tool(
     prepare=prepare_decide,
     stored=DecideStored,
     check=check_decide,
+    authorize=authorize_decide,
+    privacy=Privacy.PRIVATE,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from tools.spec import Frozen, Note, Outcome
+from tools.spec import Frozen, Note, Outcome, Privacy
 from tools.tool import Tool, Use
 
 
@@ -26,4 +26,5 @@ THINK = Tool(
     errors={},
     example={"thought": "Five days need a second approver; the approver is still missing, so ask."},
     run=run_think,
+    privacy=Privacy.PUBLIC,
 )

@@ -39,6 +39,8 @@ MODES: Mapping[Mode, dict[str, str]] = {
     Mode.ORDER: {"zh": "依次审批", "en": "one after another"},
 }
 Params = dict[str, str | int | dict[str, str]]
+NOTHING_SAID = {"zh": "", "en": ""}
+"""`said` of a note whose step came without words."""
 
 
 async def timeline_of(desk: Desk, request: Request, zone: tzinfo | None) -> tuple[Note, ...]:
@@ -152,4 +154,4 @@ def _said(text: str) -> Params:
     """What somebody said, quoted as each language does, or nothing."""
     flat = " ".join(text.split())
     short = flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
-    return {"said": {"zh": f"「{short}」", "en": f" “{short}”"} if short else {"zh": "", "en": ""}}
+    return {"said": {"zh": f"「{short}」", "en": f" “{short}”"} if short else NOTHING_SAID}

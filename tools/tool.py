@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from tools.library.folder import Handbook
 from tools.ports import Cards, Directory, Mailer, Words
-from tools.spec import Caller, Gate, Note, Outcome, Plan
+from tools.spec import Caller, Gate, Note, Outcome, Plan, Privacy
 from tools.workflow.calendar import Calendar
 from tools.workflow.engine import Engine
 
@@ -70,6 +70,9 @@ class Tool:
     check: Callable[[Use, Any], Awaitable[None]] | None = None
     """Gated tools with dialogs: validates `stored` arguments without any effect, so that a dialog can name the wrong
     field before it closes. Raises `ToolError` with `field`."""
+    authorize: Callable[[Use, Any], Awaitable[None]] | None = None
+    """Gated tools whose presser needs more than to be named on the card: whether the rules, as they are now, still let
+    them. Asked before a press decides anything. Raises `ToolError`, whose words the presser reads."""
     also: frozenset[str] = frozenset()
     """Further codes it may raise, left out of what the model reads with every message: their advice stands on another
     card, or only who presses meets them."""
@@ -79,6 +82,9 @@ class Tool:
     cached: bool = True
     """Of a tool that only reads: asked the same again in the same run, before anything was changed, it would give the
     same, so it is not asked. False: it does something, or what it gives does not keep for a run."""
+    privacy: Privacy | None = None
+    """How private what it plans, gives or says of an error can be at most; a plan or an outcome may be less so and says
+    it. None: nobody has said, so it counts as private."""
     server: str = ""
     """Whose tool it is: a server outside this program, whose words stand on the card; empty for our own."""
 

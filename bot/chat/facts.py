@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
+import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pydantic import Field, ValidationError, model_validator
 
+from bot import logs
 from bot.errors import SettingsWrong
 from tools.spec import Frozen
 
+log = logs.get(__name__)
+
+LOOK_S = 2.0
+"""How often, at most, it is looked whether the file has changed."""
 COLUMNS = ("email", "manager", "roles", "title", "department", "annual_days", "names")
 LISTS = ("roles", "names")
 """Columns whose cells hold several, with `;` between."""
 TABLE = "[[person]]"
 
+Stamp: TypeAlias = tuple[int, int, int, int] | None
 Rows: TypeAlias = Iterator[tuple[int, Mapping[str, Any]]]
 """(line, row)."""
 
@@ -47,6 +55,49 @@ class Facts(Frozen):
 
 
 NOTHING = Facts.model_construct(email="")
+
+
+class FactsFile:
+    """The directory file, read again when it changes. A new version that cannot be used changes nothing, and is logged
+    once; `countersign doctor` says what is wrong with it."""
+
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises `SettingsWrong`, as `read_facts` does."""
+        self._path, self._clock = path, clock
+        self._stamp, self.known = _load(path)
+        """`known`: e-mail → facts, as last read."""
+        self._looked_at = clock()
+
+    async def reload(self, *, at_once: bool = False) -> bool:
+        """True if there are new facts. Looks at the file every few seconds at most, or `at_once`; reads it beside the
+        event loop."""
+        if self._path is None or (not at_once and self._clock() < self._looked_at + LOOK_S):
+            return False
+        self._looked_at = self._clock()
+        if await asyncio.to_thread(_stamp_of, self._path) == self._stamp:
+            return False
+        try:
+            self._stamp, self.known = await asyncio.to_thread(_load, self._path)
+        except SettingsWrong as wrong:
+            self._stamp = await asyncio.to_thread(_stamp_of, self._path)
+            log.error("directory.not_read", error=str(wrong))
+            return False
+        log.info("directory.read", people=len(self.known))
+        return True
+
+
+def _load(path: Path | None) -> tuple[Stamp, Mapping[str, Facts]]:
+    """The stamp first: what changes while the file is read is noticed at the next look."""
+    return _stamp_of(path), read_facts(path)
+
+
+def _stamp_of(path: Path | None) -> Stamp:
+    """What differs as soon as the file is written or replaced; None while it cannot be looked at."""
+    try:
+        found = path.stat() if path else None
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino) if found else None
 
 
 def read_facts(path: Path | None) -> Mapping[str, Facts]:

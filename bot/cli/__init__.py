@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+import traceback
+from types import TracebackType
 
 import typer
 
 from bot.cli.audit import app as audit_commands
+from bot.cli.console import harmless
 from bot.cli.dead import app as dead_commands
 from bot.cli.evaluating import app as evaluating_commands
 from bot.cli.exporting import app as exporting_commands
@@ -15,6 +18,7 @@ from bot.cli.usage import app as usage_commands
 from bot.cli.watching import app as watching_commands
 from bot.doctor import explained
 from bot.errors import CountersignError
+from bot.logs import redact
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,8 +37,14 @@ app.add_typer(processes_commands, name="processes")
 
 def main() -> None:
     """Entry point: every known error is one clear line, never a traceback."""
+    sys.excepthook = print_redacted
     try:
         app()
     except CountersignError as error:
-        typer.secho(f"countersign: {explained(error)}", fg="red", err=True)
+        typer.secho(harmless(f"countersign: {explained(error)}"), fg="red", err=True)
         sys.exit(1)
+
+
+def print_redacted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What nobody expected, without the secrets that its words may have in them."""
+    sys.stderr.write(redact("".join(traceback.format_exception(kind, error, trace))))

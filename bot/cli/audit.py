@@ -23,7 +23,7 @@ from bot.store.journal import age_ms
 from bot.texts import literal, say, sentences
 from tools.spec import ToolError
 from tools.workflow.audit import Finding, Verification
-from tools.workflow.record import Head, Line, heads, lines, read_heads, recorded
+from tools.workflow.record import ExportAltered, Head, Line, close_heads, heads, lines, read_heads, recorded
 
 app = typer.Typer()
 
@@ -151,7 +151,8 @@ def _cells(line: Line, names: dict[str, str], *, again: bool) -> tuple[str, ...]
         who = say("audit.stands_in", language, who=who, whom=whom)
     at = console.clock(int(line.at.timestamp() * 1000), "%Y-%m-%d %H:%M:%S")
     about = line.about[:SHORT] if line.command == "migrate" else line.about
-    what = " ".join(filter(None, (_word("do", line.command), line.task, about)))
+    flags = [_flag(one) for one in line.flags.split(";") if one]
+    what = " ".join(filter(None, (_word("do", line.command), line.task, about, *flags)))
     return str(line.n), at, who, via, what, way, line.hash[:SHORT]
 
 
@@ -163,6 +164,12 @@ def _way(line: Line) -> str:
 
 def _both(name: str, person: str) -> str:
     return f"{name} {person}".strip()
+
+
+def _flag(flag: str) -> str:
+    """`exception approver=U5 rules=U2` in words."""
+    kind, _, detail = flag.partition(" ")
+    return f"[{_word('flag', kind)}: {detail}]"
 
 
 def _word(topic: str, code: str) -> str:
@@ -188,9 +195,11 @@ def verify(
     printed for each thing that is not so.
 
     It cannot see through somebody who is able to rewrite all of Redis and
-    computes every hash again: they can drop the newest events or invent a
-    history that is right in itself. Export the heads regularly to where they
-    cannot write; with --against each of them has to be in its record still.
+    computes every hash again: they can drop the newest events or requests,
+    bring back an older state, or invent a history that is right in itself.
+    Export the heads regularly to where they cannot write; with --against each
+    of them has to be in its record still. What was added as the engine would
+    have written it, or changed since the export, not even that shows.
 
     \b
     countersign audit verify
@@ -198,31 +207,44 @@ def verify(
     countersign audit heads > heads.txt
     countersign audit verify --against heads.txt
     """
-    known = _heads(against) if against else ()
+    known = _read_export(against) if against else None
     console.run(_verified(_known(request), known))
 
 
-def _heads(file: typer.FileText) -> tuple[Head, ...]:
+def _read_export(file: typer.FileText) -> tuple[Head, ...]:
+    """The heads in a file. An empty one is what a failed export leaves behind: it would vouch for anything."""
     try:
-        return read_heads(file)
+        export = read_heads(file)
     except UnicodeDecodeError as error:
         raise typer.BadParameter(str(error), param_hint="--against") from error
+    except ExportAltered as error:
+        raise _wrong_file("heads_altered", line=str(error)) from error
     except ValueError as error:
-        wrong = say("audit.no_head", console.language(), line=str(error))
-        raise typer.BadParameter(wrong, param_hint="--against") from error
+        raise _wrong_file("no_head", line=str(error)) from error
+    if not export.is_closed:
+        if not export.heads:
+            raise _wrong_file("heads_empty")
+        typer.echo(say("audit.heads_open", console.language(), heads=len(export.heads)), err=True)
+    return export.heads
 
 
-async def _verified(request: str, known: tuple[Head, ...]) -> None:
+def _wrong_file(name: str, **params: str) -> typer.BadParameter:
+    return typer.BadParameter(say(f"audit.{name}", console.language(), **params), param_hint="--against")
+
+
+async def _verified(request: str, known: tuple[Head, ...] | None) -> None:
+    """`known`: None without --against."""
     count, language = 0, console.language()
+    against = [head for head in known or () if request in ("", head.request)]
     async with console.requests() as (store, _):
-        verification = Verification(store, [head for head in known if request in ("", head.request)])
+        verification = Verification(store, against)
         async for finding in _findings(verification, request):
             typer.echo(harmless(say(f"audit.{finding.code}", language, request=finding.request, **finding.params)))
             count += 1
-    numbers = {"requests": verification.requests, "events": verification.events, "heads": len(known)}
+    numbers = {"requests": verification.requests, "events": verification.events, "heads": len(against)}
     if count:
         raise CountersignError(say("audit.not_whole", language, count=count, **numbers))
-    typer.echo(say("audit.whole_against" if known else "audit.whole", language, **numbers))
+    typer.echo(say("audit.whole" if known is None else "audit.whole_against", language, **numbers))
 
 
 async def _findings(verification: Verification, request: str) -> AsyncIterator[Finding]:
@@ -241,20 +263,36 @@ async def _findings(verification: Verification, request: str) -> AsyncIterator[F
 def export(request: Request = "") -> None:
     """Print how far each record has come, one `request n hash` a line, to be kept where nobody can rewrite it.
 
+    The last line says how many they are and their SHA-256, so that a file that
+    was cut short is noticed. The exit code is 1 if a number was given out and
+    nothing of it is there.
+
     \b
     countersign audit heads > heads-2026-11-20.txt
     countersign audit verify --against heads-2026-11-20.txt
     """
 
+    missing: list[str] = []
+
     async def work() -> None:
+        printed: list[Head] = []
         async with console.requests() as (store, _):
             async for head in heads(store, _known(request)):
+                if isinstance(head, str):
+                    missing.append(head)
+                    continue
+                printed.append(head)
                 typer.echo(harmless(str(head)))
+        typer.echo(close_heads(printed))
 
     try:
         console.run(work())
     except ValidationError as error:
         raise CountersignError(say("audit.no_heads", console.language())) from error
+    if missing and request:
+        raise CountersignError(say("audit.nothing_of", console.language(), request=_known(request)))
+    if missing:
+        raise CountersignError(say("audit.heads_missing", console.language(), requests=", ".join(missing)))
 
 
 def _known(request: str) -> str:

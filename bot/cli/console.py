@@ -18,12 +18,14 @@ from redis.asyncio import Redis
 from rich.console import Console
 
 from bot.errors import CountersignError, StoreDown
-from bot.outside import redis_of
+from bot.logs import redact
+from bot.outside import open_redis
 from bot.settings import read
 from bot.store.connect import connect, reaching
 from bot.store.journal import Journal, age_ms
 from bot.store.keys import Keys
-from bot.texts import say
+from bot.texts import language_of_terminal, say
+from tools.characters import escape_invisible
 from tools.workflow.redis_store import RedisStore
 
 UNREAD = 141
@@ -38,7 +40,7 @@ def age(text: str) -> str:
     try:
         age_ms(text)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+        raise typer.BadParameter(say("tail.odd_since", language(), since=harmless(text))) from error
     return text
 
 
@@ -52,8 +54,9 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[tuple[Redis, Keys]]:
-    """What the bot keeps, whether it runs or not. Raises SettingsWrong and StoreDown."""
-    async with redis_of(read()) as (url, _):
+    """What the bot keeps, whether it runs or not; where none has ever run, nothing is made. Raises NoBot, SettingsWrong
+    and StoreDown."""
+    async with open_redis(read()) as url:
         redis = await connect(url, retries=2)
         try:
             with reaching():  # the workflow's store lets the client's errors through
@@ -98,7 +101,9 @@ def screen() -> Console:
 
 
 def harmless(text: str) -> str:
-    """What people and models wrote, on one line and with nothing in it that drives a terminal; JSON stays JSON."""
+    """What people and models wrote, on one line, without secrets and with nothing in it that drives a terminal; JSON
+    stays JSON. E-mail addresses stay: administrators type them, and a record without them is no evidence."""
+    text = escape_invisible(redact(text, addresses=False))
     return "".join(sign if sign.isprintable() or sign == JOINER else json.dumps(sign)[1:-1] for sign in text)
 
 
@@ -117,5 +122,4 @@ def me() -> str:
 
 def language() -> str:
     """The language of the terminal."""
-    named = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
-    return "zh" if next(filter(None, named), "").startswith("zh") else "en"
+    return language_of_terminal()

@@ -54,10 +54,7 @@ class Sum:
 
 def _days(since: str) -> int:
     """Today and so many days before it as the age has begun."""
-    try:
-        return math.ceil(age_ms(since) / DAY_MS)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+    return math.ceil(age_ms(console.age(since)) / DAY_MS)
 
 
 @app.command()

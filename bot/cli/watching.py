@@ -12,17 +12,18 @@ from rich.table import Column, Table
 
 from bot import logs, serving
 from bot.cancel import ending
-from bot.cli import console
+from bot.cli import console, filters
 from bot.cli.console import Json, clock, harmless
 from bot.cli.usage import money
 from bot.company import servers_of
-from bot.doctor import Finding, examine, files
+from bot.doctor import Finding, check_approvers, check_names, examine, files
 from bot.errors import CountersignError
 from bot.outside import outside_of
 from bot.records import Approval
 from bot.settings import read
 from bot.store.approvals import Approvals
 from bot.store.journal import Journal, Record
+from bot.store.keys import Keys
 from bot.store.runs import Runs
 from bot.texts import say
 
@@ -39,24 +40,28 @@ def run() -> None:
 def tail(
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep following.")] = False,
     run_id: Annotated[str, typer.Option("--run", help="Only this run.")] = "",
-    channel: Annotated[str, typer.Option(help="Only this channel.")] = "",
-    person: Annotated[str, typer.Option(help="Only this person (id).")] = "",
+    channel: Annotated[str, typer.Option(help="Only this channel (id).")] = "",
+    person: Annotated[str, typer.Option(help="Only this person: an id, e-mail address or name.")] = "",
     kind: Annotated[list[str] | None, typer.Option(help="Only these kinds; may be repeated.")] = None,
     since: Annotated[str, typer.Option(help="How far back, e.g. 15m, 2h, 7d.", callback=console.age)] = "1h",
     as_json: Json = False,
 ) -> None:
     """One time line of steps, decisions, refusals and errors, across all processes."""
 
-    async def told(journal: Journal) -> None:
+    async def told(journal: Journal, keys: Keys) -> None:
+        await filters.check_kinds(journal, kind or ())
+        await filters.check_run(journal, keys, run_id)
+        await filters.check_channel(journal, channel, follow=follow)
+        who = await filters.find_person_id(journal, read(), person)
         records = journal.follow(
-            since=since, follow=follow, kinds=tuple(kind or ()), run=run_id, channel=channel, person=person, waits=_away
+            since=since, follow=follow, kinds=tuple(kind or ()), run=run_id, channel=channel, person=who, waits=_away
         )
         async for record in records:
             _line(record, as_json)
 
     async def work() -> None:
         async with console.opened() as (redis, keys):
-            await ending(asyncio.create_task(told(Journal(redis, keys))))
+            await ending(asyncio.create_task(told(Journal(redis, keys), keys)))
 
     console.run(work())
 
@@ -71,7 +76,8 @@ def show(run_id: str) -> None:
             if found is None:
                 raise CountersignError(f"there is no run {run_id}; `countersign tail` shows the ids")
             spent = found.trace
-            typer.echo(f"{found.id}  {found.status.value}  {found.message.person}  {found.message.place.channel}")
+            where = f"{found.message.person}  {found.message.place.channel}"
+            typer.echo(harmless(f"{found.id}  {found.status.value}  {where}"))
             typer.echo(f"  {harmless(found.message.text)}")
             for call in spent.calls:
                 args = json.dumps(call.args, ensure_ascii=False)
@@ -105,7 +111,7 @@ def pending(as_json: Json = False) -> None:
             Column("Card", no_wrap=True), "Tool", "About", "Waits for", "Asked by", Column("Until", no_wrap=True)
         )
         for one in waiting:
-            table.add_row(*_summary(one).values())
+            table.add_row(*map(harmless, _summary(one).values()))
         console.screen().print(table if waiting else "Nothing waits for anybody.")
 
     console.run(work())
@@ -114,7 +120,7 @@ def pending(as_json: Json = False) -> None:
 def _found(finding: Finding) -> bool:
     """Says what was found; True if it is wrong."""
     mark, colour = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow")}.get(finding.level, ("FAIL", "red"))
-    typer.secho(f"{mark} {finding.what}: {finding.text}", fg=colour)
+    typer.secho(harmless(f"{mark} {finding.what}: {finding.text}"), fg=colour)
     return finding.level == "fail"
 
 
@@ -126,10 +132,12 @@ def doctor() -> None:
 
     async def work() -> None:
         settings, failed = read(), False
-        for finding in files(settings):
+        for finding in (*check_names(), *files(settings)):
             failed = _found(finding) or failed
         async with outside_of(settings, start=False) as outside:
             async for finding in examine(outside, settings.react_style, servers_of(settings)):
+                failed = _found(finding) or failed
+            async for finding in check_approvers(settings, outside):
                 failed = _found(finding) or failed
         if failed:
             sys.exit(1)
@@ -150,9 +158,10 @@ def _line(record: Record, as_json: bool) -> None:
     at = clock(record.at_ms)
     more = " ".join(f"{name}={value}" for name, value in record.more.items() if value not in ("", None))
     colour = _COLOURS.get(record.kind.partition(".")[0], "white")
-    kind = typer.style(f"{record.kind:<20}", fg=colour)
+    kind = typer.style(f"{harmless(record.kind):<20}", fg=colour)
+    who = harmless(f"{record.run or '-':<15}  {record.person or '-':<10}")
     said = harmless(f"{record.text}  {more}").rstrip()
-    typer.echo(f"{at}  {record.run or '-':<15}  {record.person or '-':<10}  {kind}  {said}")
+    typer.echo(f"{at}  {who}  {kind}  {said}")
 
 
 _COLOURS = {

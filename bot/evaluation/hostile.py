@@ -23,6 +23,7 @@ from bot.local.rehearsal.plan import plan
 from bot.react.model import Reply
 from tools.catalog import TOOLS
 
+WORDS = re.compile(r"\w{2,}")
 PATTERNS = {
     "task": re.compile(r"\b[LE]-\d{4}-\d+\b"),
     "request": re.compile(r"\b[LE]-\d{4}\b(?!-)"),
@@ -172,7 +173,7 @@ class Hostile:
         """Something that was read, put where it does not belong; mostly as words that could be meant."""
         at = self.chance.randrange(max(len(seen) - 80, 1))
         found = seen[at : at + self.chance.randint(8, 80)]
-        words = " ".join(re.findall(r"\w{2,}", found))
+        words = " ".join(WORDS.findall(found))
         return (found if self.chance.random() < 0.2 else words) or "x"
 
 

@@ -69,6 +69,9 @@ class Judge:
         return ""
 
 
+NUMBER = re.compile(r"[\d.,]+")
+
+
 def says(shown: str, spellings: Spellings) -> bool:
     """A card shows this thing, in one of its spellings. Numbers as a whole: 80 is not in 800."""
     text = unescape(shown)
@@ -76,7 +79,7 @@ def says(shown: str, spellings: Spellings) -> bool:
 
 
 def _stands(spelling: str, text: str) -> bool:
-    if re.fullmatch(r"[\d.,]+", spelling):
+    if NUMBER.fullmatch(spelling):
         return re.search(rf"(?<![\d.,]){re.escape(spelling)}(?![\d,]|\.\d)", text) is not None
     return bare(spelling) in bare(text)
 

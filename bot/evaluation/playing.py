@@ -176,6 +176,7 @@ class Story:
         return [
             *(f"nobody was told {one!r}" for one in wanted.has if one not in said),
             *(f"somebody was told {one!r}" for one in wanted.lacks if one in answers),
+            *(f"a channel was told {one!r}" for one in wanted.private if one in self._in_channels()),
             *(f"{one!r} was not marked as unverified" for one in wanted.unverified if one not in marked),
             *(f"no press was refused as {one}" for one in wanted.refused if one not in refused),
             *(
@@ -185,6 +186,11 @@ class Story:
             ),
             *(["the receipt does not contradict the answer"] if wanted.contradicted and not _denied(answers) else []),
         ]
+
+    def _in_channels(self) -> str:
+        """What the bot has said in channels, as it reads now."""
+        rooms = [room.id for room in self.town.driver.ws.state.rooms.values() if room.kind == "channel"]
+        return "\n".join(text_of(message) for room in rooms for message in self._posts(room))
 
     def _posts(self, room: str) -> list[dict[str, object]]:
         bot = self.town.driver.ws.app.user

@@ -123,6 +123,8 @@ class Evidence(Strict):
     """Each stands in something that the bot said."""
     lacks: tuple[str, ...] = ()
     """None stands in any answer."""
+    private: tuple[str, ...] = ()
+    """None stands in anything that the bot has said in a channel."""
     unverified: tuple[str, ...] = ()
     """Each is marked as not verified."""
     stopped: Reason | None = None

@@ -27,6 +27,7 @@ from typing import IO
 from urllib.parse import quote
 
 from bot.errors import LocalFailed
+from bot.local.private import make_private, open_private, tighten
 from bot.texts import say
 
 _LONGEST_SOCKET = 100
@@ -76,6 +77,15 @@ class Embedded:
         name = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"countersign-{os.getuid()}" / f"{name}.sock"
 
+    @property
+    def has_data(self) -> bool:
+        """Whether a server has ever written here. Raises LocalFailed if this user may not look."""
+        kept = self.folder / "appendonlydir", self.folder / "appendonly.aof"  # the latter: up to Redis 6
+        try:
+            return (kept[0].is_dir() and any(kept[0].iterdir())) or kept[1].is_file()
+        except OSError as error:
+            raise self._failed("unreadable", folder=str(self.folder), reason=error.strerror or "") from error
+
     async def ensure(self) -> str:
         """Have a server running and say that this process uses it; its URL. Called again after a crash of
         the server, starts it again. Raises LocalFailed."""
@@ -87,11 +97,12 @@ class Embedded:
         await asyncio.to_thread(self._close)
 
     def _ensure(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self.folder)
+        tighten(self.folder)
         self._own(self.socket.parent)
         joined = self._users is not None
         if self._users is None:
-            self._users = (self.folder / "users.lock").open("ab")
+            self._users = open_private(self.folder / "users.lock", "ab")
             fcntl.flock(self._users, fcntl.LOCK_SH)
         try:
             with self._starting():
@@ -121,7 +132,7 @@ class Embedded:
     @contextmanager
     def _starting(self) -> Iterator[None]:
         """One process at a time starts or stops the server."""
-        with (self.folder / "start.lock").open("ab") as lock:
+        with open_private(self.folder / "start.lock", "ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -154,7 +165,7 @@ class Embedded:
     def _start(self) -> bool:
         """Start the server, unless one lives. It inherits a lock and holds it as long as it lives, so that
         there are never two on one folder, even when the first is too busy to answer or its socket is gone."""
-        with (self.folder / "server.lock").open("ab") as lock:
+        with open_private(self.folder / "server.lock", "ab") as lock:
             if not _locked(lock):
                 return False
             if self._server is not None:
@@ -167,13 +178,14 @@ class Embedded:
         if not binary:
             raise self._failed("no_server")
         self._mark(version(binary))
-        with (self.folder / "server.log").open("ab") as log:
+        with open_private(self.folder / "server.log", "ab") as log:
             return subprocess.Popen(  # noqa: S603 - our own server program
                 [binary, *self._flags()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                umask=0o077,
                 pass_fds=(lock,),
             )
 
@@ -203,13 +215,14 @@ class Embedded:
             if not asked.opens(writer):
                 names = {"found": str(writer), "asked": str(asked)}
                 raise self._failed("other_server", folder=str(self.folder), **names)
-        marker.write_text(json.dumps({"product": asked.product, "number": asked.number}), encoding="utf-8")
+        with open_private(marker, "w", encoding="utf-8") as opened:
+            opened.write(json.dumps({"product": asked.product, "number": asked.number}))
 
     def _own(self, folder: Path) -> None:
         """The socket's folder is ours alone: nobody else may answer in the server's place."""
         folder.mkdir(exist_ok=True, mode=0o700)
         if folder.stat().st_uid != os.getuid():
-            raise self._failed("foreign_folder", folder=str(folder))
+            raise self._failed("foreign_data" if folder == self.folder else "foreign_folder", folder=str(folder))
 
     def _failed(self, name: str, **params: str | int) -> LocalFailed:
         return LocalFailed(say(f"local_store.{name}", self._language, **params))
@@ -224,13 +237,16 @@ def _locked(file: IO[bytes]) -> bool:
     return True
 
 
+VERSION = re.compile(r"(redis|valkey) server v=([\d.]+)", re.IGNORECASE)
+
+
 def version(binary: str) -> Version:
     """What a server program says it is. Raises LocalFailed when it says nothing of the kind."""
     try:
         said = subprocess.check_output([binary, "--version"], text=True, timeout=10)  # noqa: S603
     except (OSError, subprocess.SubprocessError) as error:
         raise LocalFailed(f"{binary} --version: {error}") from error
-    found = re.search(r"(?i)(redis|valkey) server v=([\d.]+)", said)
+    found = VERSION.search(said)
     if found is None:
         raise LocalFailed(f"{binary} --version: {said[:200]}")
     return Version(found[1].lower(), found[2])

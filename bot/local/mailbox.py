@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from bot.errors import LocalFailed
+from bot.local.private import make_private, open_private
 
 HOST = "127.0.0.1"
 KEPT = 500
@@ -103,6 +104,7 @@ class Mailbox:
             "to": recipients,
             "subject": str(parsed.get("Subject", "")),
             "body": text_of(parsed),
+            "reply_to": str(parsed.get("Reply-To", "")),
             "message_id": str(parsed.get("Message-ID", "")).strip(),
         }
         self._mails.append(mail)
@@ -112,12 +114,12 @@ class Mailbox:
 
     def _compact(self) -> None:
         if self._file:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._file.parent)
             self._write(self._mails, "w")
 
     def _write(self, mails: deque[Mail] | list[Mail], mode: Literal["a", "w"]) -> None:
         if self._file:
-            with self._file.open(mode, encoding="utf-8") as file:
+            with open_private(self._file, mode, encoding="utf-8") as file:
                 file.writelines(json.dumps(mail, ensure_ascii=False) + "\n" for mail in mails)
 
 

@@ -18,31 +18,39 @@ class Deed:
     """A kind of effect: who has it, and the words for it."""
 
     tools: frozenset[str]
-    zh: str
-    en: str
+    done: re.Pattern[str]
+    """The words as they tell of something finished."""
+    words: re.Pattern[str]
 
     def claimed(self, clause: str) -> bool:
-        before, after = r"(?:已经?[^,。;!?\n]{0,24}?|成功)", "(?:了|成功|好了)"
-        done = rf"{before}(?:{self.zh})|(?:{self.zh}){after}|\b(?:{self.en})\b"
-        return re.search(done, clause, re.I) is not None
+        return self.done.search(clause) is not None
 
     def known(self, source: str) -> bool:
-        return re.search(rf"{self.zh}|\b(?:{self.en})\b", source, re.I) is not None
+        return self.words.search(source) is not None
+
+
+def make_deed(tools: frozenset[str], zh: str, en: str) -> Deed:
+    """`zh`, `en`: the words for it, with `|` between."""
+    before, after = r"(?:已经?[^,。;!?\n]{0,24}?|成功)", "(?:了|成功|好了)"
+    done = rf"{before}(?:{zh})|(?:{zh}){after}|\b(?:{en})\b"
+    return Deed(tools, re.compile(done, re.I), re.compile(rf"{zh}|\b(?:{en})\b", re.I))
 
 
 DEEDS = (
-    Deed(frozenset({"send_email"}), "发送|发出|发给|寄出|寄给|发了", "sent|e?-?mailed"),
-    Deed(frozenset({"start_process", "resubmit_request"}), "提交|发起|递交", "submitted|resubmitted|started|filed"),
-    Deed(frozenset({"decide_task", "start_process", "withdraw_request"}), "批准|通过|同意", "approved|passed"),
-    Deed(frozenset({"decide_task"}), "驳回|拒绝|退回", "rejected|declined|returned"),
-    Deed(frozenset({"withdraw_request"}), "撤回|撤销", "withdrawn|withdrew|revoking"),
-    Deed(frozenset({"cancel_card", "withdraw_request", "end_absence"}), "取消", "cancell?ed"),
-    Deed(frozenset({"transfer_task"}), "转交|转给", "transferred"),
-    Deed(frozenset({"add_sign"}), "加签", "added"),
-    Deed(frozenset({"urge_task", "send_email"}), "催办|催了|提醒", "urged|reminded"),
-    Deed(frozenset({"comment_request"}), "评论|留言", "commented"),
-    Deed(frozenset({"cc_request"}), "抄送", "copied"),
-    Deed(frozenset({"set_absence"}), "委托", "delegated"),
+    make_deed(frozenset({"send_email"}), "发送|发出|发给|寄出|寄给|发了", "sent|e?-?mailed"),
+    make_deed(
+        frozenset({"start_process", "resubmit_request"}), "提交|发起|递交", "submitted|resubmitted|started|filed"
+    ),
+    make_deed(frozenset({"decide_task", "start_process", "withdraw_request"}), "批准|通过|同意", "approved|passed"),
+    make_deed(frozenset({"decide_task"}), "驳回|拒绝|退回", "rejected|declined|returned"),
+    make_deed(frozenset({"withdraw_request"}), "撤回|撤销", "withdrawn|withdrew|revoking"),
+    make_deed(frozenset({"cancel_card", "withdraw_request", "end_absence"}), "取消", "cancell?ed"),
+    make_deed(frozenset({"transfer_task"}), "转交|转给", "transferred"),
+    make_deed(frozenset({"add_sign"}), "加签", "added"),
+    make_deed(frozenset({"urge_task", "send_email"}), "催办|催了|提醒", "urged|reminded"),
+    make_deed(frozenset({"comment_request"}), "评论|留言", "commented"),
+    make_deed(frozenset({"cc_request"}), "抄送", "copied"),
+    make_deed(frozenset({"set_absence"}), "委托", "delegated"),
 )
 
 

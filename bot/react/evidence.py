@@ -47,7 +47,7 @@ _MONEY = (
     "元(?![旦月件素])|块钱|人民币|美[元金]|欧元|英镑|日[元圆]|港[元币]|韩元|新台币|"
     rf"(?:{_CODES}|yuan|renminbi|dollars?|euros?|pounds?|yen)(?![a-z])"
 )
-_WORDS = rf"(?P<han>[一二两三四五六七八九十][{_HAN}]{{0,15}})"
+_WORDS = rf"(?P<han>[一二两三四五六七八九十][{_HAN}]{{0,15}}+)"
 _AMOUNT = re.compile(
     rf"(?:[¥$€£₩]|(?<![a-z])(?:{_CODES}))\s*{_figure('after')}|"
     rf"{_figure('before')}\s*(?:{_MONEY}|块)|{_WORDS}\s*(?:{_MONEY})",

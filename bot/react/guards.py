@@ -68,6 +68,10 @@ class Budget:
     def __bool__(self) -> bool:
         return self.tokens is not None or self.money is not None
 
+    def is_used_up(self, tokens: int, cost: Decimal) -> bool:
+        """True for somebody of whom so much is counted today."""
+        return (self.tokens is not None and tokens >= self.tokens) or (self.money is not None and cost >= self.money)
+
     def share(self, tokens: int, cost: Decimal, trace: Trace) -> Share:
         """What a run may reach, of whose person so much is counted today."""
         return Share(

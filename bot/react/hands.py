@@ -13,8 +13,11 @@ from typing import Any
 from bot import logs
 from bot.errors import CountersignError
 from bot.react.decision import Proposed
+from bot.react.planning import plan_call
 from bot.react.selection import unread
+from bot.redaction import redact_known
 from bot.trace import Call, CallStatus, fingerprint, fit
+from tools.characters import show_invisible
 from tools.spec import Gate, Outcome, Plan, ToolError
 from tools.tool import Tool, Use
 
@@ -24,6 +27,12 @@ OBSERVATION_MAX = 6_000
 """Characters of one observation in the prompt; tools page well below this."""
 
 Result = Outcome | Plan | ToolError
+Screen = Callable[[str, Plan], Awaitable[None]]
+"""Looks at what a tool has planned before it gets a card. Raises `ToolError` if it must not get one."""
+
+
+async def let_pass(tool: str, plan: Plan) -> None:
+    """The screen of who knows of nothing else that waits."""
 
 
 @dataclass(slots=True)
@@ -68,6 +77,7 @@ class Hands:
         *,
         held: bool,
         offered: Collection[str],
+        screen: Screen = let_pass,
     ) -> tuple[Call, Result]:
         """One call: run if it reads, planned if it is gated. Errors are results, also those that no tool should have;
         only `passing` passes. `offered`: names of the tools whose cards the model has read."""
@@ -75,6 +85,8 @@ class Hands:
         try:
             tool = self._called(proposed, offered)
             result = await self._read(tool, use, reads, proposed, held=held)
+            if isinstance(result, Plan):
+                await screen(tool.name, result)
         except ToolError as error:
             result = error
         except self.passing:
@@ -118,14 +130,13 @@ class Hands:
     async def _run(self, tool: Tool, proposed: Proposed, use: Use, *, held: bool) -> Outcome | Plan:
         if not proposed.reason:
             raise ToolError("bad_arguments", "`reason` is missing: say in one short sentence why.")
-        args = fit(tool.args, proposed.args)
         if tool.gate is Gate.NONE:
-            return await tool.run(use, args)
+            return await tool.run(use, fit(tool.args, proposed.args))
         if tool.prepare is None:  # fail closed: what cannot be shown is not run
             raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
         if held:
             raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
-        return await tool.prepare(use, args)
+        return await plan_call(tool, use, proposed.args)
 
 
 def written(result: Outcome | ToolError) -> str:
@@ -138,5 +149,5 @@ def written(result: Outcome | ToolError) -> str:
 
 
 def bounded(data: dict[str, Any]) -> str:
-    text = json.dumps(data, ensure_ascii=False)
+    text = redact_known(show_invisible(json.dumps(data, ensure_ascii=False)))
     return text if len(text) <= OBSERVATION_MAX else text[:OBSERVATION_MAX] + "… [cut: ask for less, or the next page]"

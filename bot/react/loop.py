@@ -20,14 +20,16 @@ from bot.errors import CountersignError, ModelDown, ModelRefused
 from bot.react.decision import Act, Answer, Decision, Malformed, Withheld
 from bot.react.grounds import Grounds, shown
 from bot.react.guards import Halt, Limits, Reason, Share
-from bot.react.hands import Hands, Reads, Result, bounded, written
+from bot.react.hands import Hands, Reads, Result, Screen, bounded, let_pass, written
 from bot.react.model import Model
 from bot.react.prices import Prices
 from bot.react.selection import FIND, Offers
 from bot.react.style import Style
 from bot.react.styles.native import Native
 from bot.trace import Call, CallStatus, Trace, fingerprint
-from tools.spec import Gate, Note, Outcome, Plan, ToolError
+from tools.characters import show_invisible
+from tools.privacy import privacy_of_result
+from tools.spec import Gate, Note, Outcome, Plan, Privacy, ToolError, most_private
 from tools.tool import Tool, Use
 
 log = logs.get(__name__)
@@ -51,6 +53,10 @@ class Step:
     note: Note
     title: Note | None = None
     """What a waiting call would do, in the words of its card."""
+    people: tuple[str, ...] = ()
+    """Ids of those whom a name may mean, where that has to be asked."""
+    privacy: Privacy = Privacy.PRIVATE
+    """How private it is: as what it has come to, or as what the run had seen before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,7 @@ class Way:
     use: Use
     grounds: Grounds
     share: Share = field(default_factory=Share)
+    screen: Screen = let_pass
     reads: Reads = field(default_factory=Reads)
 
 
@@ -150,10 +157,12 @@ class Loop:
         stopped: Stop,
         grounds: Grounds | None = None,
         share: Share | None = None,
+        screen: Screen = let_pass,
     ) -> AsyncGenerator[Event, None]:
         """Goes on from `trace`; `head` (rules, history: as JSON) precedes the run's own messages; `grounds`: what an
-        answer may rest on besides these; `share`: what is left of its person's day. `ModelDown` passes through."""
-        way = Way(run_id, head, trace, use, grounds or Grounds(), share or Share())
+        answer may rest on besides these; `share`: what is left of its person's day; `screen` looks at plans before
+        they become cards. `ModelDown` passes through."""
+        way = Way(run_id, head, trace, use, grounds or Grounds(), share or Share(), screen)
         try:
             while True:
                 event = await self._step(way, stopped)
@@ -206,6 +215,7 @@ class Loop:
         """An answer, once it was seen what it rests on. The model is told once a run what rests on nothing; what it
         then still says goes out marked. If it can say no more, its first answer does."""
         trace, today = way.trace, way.use.now.date()
+        answer = Answer(show_invisible(answer.text))
         checked = await way.grounds.check(answer.text, trace, today)
         if checked.unsupported and not trace.doubted:
             trace.doubted = True
@@ -214,7 +224,8 @@ class Loop:
                 better = await self._think(way, said, _told(DOUBT + "; ".join(shown(checked.unsupported))))
                 if isinstance(better, Act):
                     return better
-                answer, checked = better, await way.grounds.check(better.text, trace, today)
+                answer = Answer(show_invisible(better.text))
+                checked = await way.grounds.check(answer.text, trace, today)
         trace.claimed, trace.supported = checked.claimed, checked.claimed - len(checked.unsupported)
         overclaims = way.grounds.overclaims(answer.text, trace)
         return Final(answer.text, tuple(shown(checked.unsupported)), overclaims)
@@ -252,7 +263,11 @@ class Loop:
         gated = next((i for i, one in enumerate(act.proposed) if self.hands.gated(one.tool)), None)
         offered = self.offers.names(trace.offered)
         calls = [
-            self._timed(self.hands.call(way.use, way.reads, uid, one, held=gated not in (None, i), offered=offered))
+            self._timed(
+                self.hands.call(
+                    way.use, way.reads, uid, one, held=gated not in (None, i), offered=offered, screen=way.screen
+                )
+            )
             for i, (uid, one) in enumerate(zip(uids, act.proposed, strict=True))
         ]
         results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
@@ -269,7 +284,7 @@ class Loop:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
         trace.add(self.style(trace).asked(act))
         self._bring(trace, results)
-        steps = tuple(_step(call, one, caller) for call, one in results)
+        steps = tuple(self._step_of(trace, call, one, caller) for call, one in results)
         paused, halt, made = list[Paused](), list[Halt](), list[str]()
         for call, result in results:
             trace.called += 1
@@ -288,6 +303,13 @@ class Loop:
             raise halt[0]
         return paused[0] if paused else Stepped(steps)
 
+    def _step_of(self, trace: Trace, call: Call, result: Result, caller: str) -> Step:
+        """A call for people. The run has seen what it has come to, so what it says from now on is as private."""
+        privacy = most_private(trace.privacy, privacy_of_result(self.hands.tool(call.tool), result))
+        step = replace(_step(call, result, caller), privacy=privacy)
+        trace.privacy = privacy
+        return step
+
     def _bring(self, trace: Trace, results: Sequence[tuple[Call, Result]]) -> None:
         """What was found is offered from now on, and what was called without having been."""
         if names := [name for call, result in results for name in _brought(call, result)]:
@@ -304,12 +326,20 @@ class Loop:
         trace.add(self.style(trace).observed(call.model_id, observation + (AGAIN if again else "")))
         return halt
 
-    def settle(self, trace: Trace, uid: str, status: CallStatus, observation: dict[str, Any]) -> bool:
-        """Writes down how a gated call ended; False if it does not wait (any more)."""
+    def settle(
+        self,
+        trace: Trace,
+        uid: str,
+        status: CallStatus,
+        observation: dict[str, Any],
+        privacy: Privacy = Privacy.PUBLIC,
+    ) -> bool:
+        """Writes down how a gated call ended; False if it does not wait (any more). `privacy`: of the observation."""
         for index, call in enumerate(trace.calls):
             if call.uid == uid and call.status is CallStatus.AWAITING:
                 trace.calls[index] = replace(call, status=status, ended_ms=self._now_ms())
                 trace.add(self.style(trace).observed(call.model_id, bounded(observation)))
+                trace.privacy = most_private(trace.privacy, privacy)
                 trace.failures = 0
                 return True
         return False
@@ -337,6 +367,8 @@ def _told(text: str) -> str:
 
 def _step(call: Call, result: Result, caller: str) -> Step:
     """A call in the words of its card or its result. Who does not decide reads what the card is called for them."""
+    if isinstance(result, ToolError):
+        return Step(call, result.note, people=result.people)
     if not isinstance(result, Plan):
         return Step(call, result.note)
     if caller in result.deciders:

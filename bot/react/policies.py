@@ -32,7 +32,8 @@ def _row(row: Row, labels: dict[str, str]) -> str:
     conditions = [f"for {row.department}"] if row.department else []
     conditions += [f"if {row.when}"] if row.when else []
     who = ", else ".join(_who(one) for one in row.who)
-    return " ".join([labels.get(row.level, row.level), *conditions]) + f": {who}"
+    choice = "; the author may choose somebody else, who is then flagged" if row.others == "flagged" else ""
+    return " ".join([labels.get(row.level, row.level), *conditions]) + f": {who}{choice}"
 
 
 def _who(selector: Selector) -> str:

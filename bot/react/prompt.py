@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from tools.characters import show_invisible
 from tools.spec import Caller, Person
 
-_MARK = re.compile(r"<(\s*/?\s*(?:message|answer|summary|facts|tone|tools))", re.IGNORECASE)
+_MARK = re.compile(r"<(\s*+(?:/\s*+)?(?:message|answer|summary|facts|tone|tools))", re.IGNORECASE)
 PERSONA, NAME = 2_000, 60
 """Characters of the tenant's text about tone, and of a name or another fact of the directory."""
 RULES = """\
@@ -128,9 +129,10 @@ def minute(at: datetime) -> str:
 
 def quoted(name: str) -> str:
     """A name that cannot leave its attribute: one line, no quotes or brackets, bounded."""
-    return "".join(c for c in name if c.isprintable() and c not in '"<>')[:NAME]
+    return "".join(c for c in show_invisible(name) if c not in '"<>\n\t')[:NAME]
 
 
 def fenced(text: str) -> str:
-    """Text that can neither close the quotation around it nor begin another one."""
-    return _MARK.sub(r"<\\\1", text)
+    """Text that can neither close the quotation around it nor begin another one, as people see it: what nobody sees is
+    shown by its number."""
+    return _MARK.sub(r"<\\\1", show_invisible(text))

@@ -20,7 +20,7 @@ from bot.react.style import Style
 from bot.texts import LANGUAGES, say, sentences
 from tools.library.alike import widened
 from tools.library.ranking import Index, indexed, terms
-from tools.spec import Frozen, Gate, Note, Outcome, ToolError
+from tools.spec import Frozen, Gate, Note, Outcome, Privacy, ToolError
 from tools.tool import Tool, Use
 
 CORE = frozenset(
@@ -116,6 +116,7 @@ def finder(find: Find, servers: Sequence[str] = ()) -> Tool:
         errors={},
         example={"query": "meeting room booking 会议室 预订"},
         run=run,
+        privacy=Privacy.PUBLIC,
     )
 
 

@@ -103,11 +103,14 @@ class Approvals:
         return Fields(self._key(approval.id), changed, ttl_ms=ttl)
 
     def opened(self, approval: Approval) -> tuple[Write, ...]:
-        """Record, index entry, and the timers for the reminder at half time and for expiry."""
-        reminder, expiry = self._timers(approval)
+        """Record, index entry, and the timers for the reminder at half time and for expiry, in place of those of the
+        version before."""
+        reminder, expiry = self._timers(approval.id, approval.version)
+        before = self._timers(approval.id, approval.version - 1)
         remind_ms = (approval.created_ms + approval.expires_ms) // 2
         return (
             self.saved(approval),
+            *(Untimer(timer, approval.id) for timer in before),
             Member(self._index(approval.id), approval.id, approval.expires_ms),
             Timer(reminder, approval.id, remind_ms, Remind(version=approval.version).model_dump_json()),
             Timer(expiry, approval.id, approval.expires_ms, Expire(version=approval.version).model_dump_json()),
@@ -115,11 +118,11 @@ class Approvals:
 
     def closed(self, approval: Approval) -> tuple[Write, ...]:
         """The record of an approval that is open no longer, out of the index and without timers."""
-        timers = tuple(Untimer(timer, approval.id) for timer in self._timers(approval))
+        timers = tuple(Untimer(timer, approval.id) for timer in self._timers(approval.id, approval.version))
         return (self.saved(approval), Unmember(self._index(approval.id), approval.id), *timers)
 
-    def _timers(self, approval: Approval) -> tuple[str, str]:
-        return f"remind:{approval.id}:{approval.version}", f"expire:{approval.id}:{approval.version}"
+    def _timers(self, approval: str, version: int) -> tuple[str, str]:
+        return f"remind:{approval}:{version}", f"expire:{approval}:{version}"
 
     async def waiting(self) -> list[Approval]:
         """Everything open, oldest expiry first."""
@@ -132,14 +135,15 @@ class Approvals:
         return sorted(found, key=lambda one: one.expires_ms)
 
 
-def ask_for(keys: Keys, run: Run, call: Call, plan: Plan, gate: Gate) -> Ask:
-    """What a paused run asks for. A task has one card whoever asks for it; any other call has a card of its own."""
+def ask_for(keys: Keys, run: Run, call: Call, plan: Plan, gate: Gate, *, here: bool) -> Ask:
+    """What a paused run asks for. A task has one card whoever asks for it; any other call has a card of its own.
+    `here`: its card may stand where the run was asked for; otherwise it goes to the DM of who presses."""
     place = run.message.place
     waiter = Waiter(run=run.id, uid=call.uid, lane=place.conversation)
     approval = (
         task_card(keys, plan.subject) if gate is Gate.APPROVE else keys.derived("A", keys.partition(run.id), call.uid)
     )
-    where = None if gate is Gate.APPROVE else place
+    where = place if here and gate is not Gate.APPROVE else None
     return Ask(
         approval=approval,
         tool=call.tool,
@@ -184,6 +188,7 @@ def _written(approval: Approval) -> dict[str, str]:
         "problem": approval.problem.model_dump_json() if approval.problem else "",
         "why": approval.why,
         "maybe": approval.maybe.model_dump_json() if approval.maybe else "",
+        **({"removed": str(approval.removed)} if approval.removed else {}),
     }
 
 

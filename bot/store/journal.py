@@ -119,6 +119,22 @@ class Journal:
                 if wanted(record):
                     yield record
 
+    async def has(self, wanted: Wanted) -> bool:
+        """Whether there is any such record, however old. The newest are looked at first. Raises StoreDown."""
+        for partition in range(self.keys.partitions):
+            before = "+"
+            while page := await self._page_back(partition, before):
+                if any(wanted(record) for record in page):
+                    return True
+                before = f"({page[-1].id}"
+        return False
+
+    async def _page_back(self, partition: int, before: str) -> list[Record]:
+        """A page of a partition, newest first."""
+        with reaching():
+            entries: Any = await self.redis.xrevrange(self._key(partition), before, "-", count=_PAGE)
+        return [_read(id_, fields) for id_, fields in entries]
+
     async def _sooner_or_later(self, seen: dict[int, Stamp], waits: Callable[[], None]) -> list[Record]:
         away = False
         while True:
@@ -182,9 +198,12 @@ class Journal:
         }
 
 
+_AGE = re.compile(r"(\d{1,6})([smhd])")
+
+
 def age_ms(age: str) -> int:
     """`90s`, `15m`, `1h`, `7d` in ms. Raises ValueError."""
-    found = re.fullmatch(r"(\d{1,6})([smhd])", age.strip())
+    found = _AGE.fullmatch(age.strip())
     if found is None:
         raise ValueError(f"an age looks like 90s, 15m, 1h or 7d, not {age!r}")
     return int(found[1]) * _UNITS[found[2]]

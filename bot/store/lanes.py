@@ -28,6 +28,8 @@ from bot.store.limits import slot_key
 from bot.store.scripts import Scripts
 from bot.store.writes import Write, apply, encode, split
 
+ANYBODY = "*"
+"""In the place of a person: whosever work it is."""
 AGAIN = "~"
 """Between the id that an item came with and what makes it another one when it is put again."""
 CREDIT_MS, COST_MS = 60_000, 2_000
@@ -106,7 +108,11 @@ class Lease:
         self.lane: str = row[0]
         self.token: str = row[1]
         self.stopped = Stop()
-        """Set when somebody said *stop* after the item had been put."""
+        """Set when *stop* was said after the item had been put, by whose work this is or by who may stop anybody."""
+        self.person = ""
+        """Person id of whose work the item is, once that is known (`work_for`)."""
+        self._whose = set[str]()
+        """Whose work shall stop."""
         self.record: dict[str, str] = {}
         """The approval's hash, as it was when the item came, if the lane is an approval's."""
         self.item = self._head(row)
@@ -116,11 +122,21 @@ class Lease:
 
     def _head(self, row: Sequence[Any]) -> Item:
         _, _, tries, id_, body, put_ms, error, stopped, record = row
-        self.stopped = Stop()
-        if stopped:
-            self.stopped.set()
+        self.stopped, self.person, self._whose = Stop(), "", set()
+        self.stop(*stopped.split())
         self.record = dict(zip(record[::2], record[1::2], strict=True))
         return Item(self.lane, id_, body, int(tries), int(put_ms), error)
+
+    def work_for(self, person: str) -> None:
+        """Says whose work the item is: a stop that somebody has said for their own work counts for nobody else's."""
+        self.person = person
+        self.stop()
+
+    def stop(self, *whose: str) -> None:
+        """The work of these people shall stop; of `ANYBODY`, whosever it is."""
+        self._whose |= set(whose)
+        if self._whose & {ANYBODY, self.person}:
+            self.stopped.set()
 
     async def checkpoint(self, seq: str, *writes: Write, slot: Slot | None = None, most_ms: int | None = None) -> Kept:
         """Apply writes once per `seq` of this item, extend the lease, and set `stopped` if a stop was noted. With
@@ -132,8 +148,7 @@ class Lease:
         if answer == "refused":
             return Kept(refused=told[0])
         self.extended_ms = asked_ms
-        if answer == "stop":
-            self.stopped.set()
+        self.stop(*told[1].split())
         wait_ms = await self._lanes.reserve(slot, most_ms) if slot and rate == _NO_RATE else told[0]
         return Kept(wait_ms=None if wait_ms < 0 else wait_ms)
 
@@ -297,21 +312,23 @@ class Lanes:
     async def _pumped(self) -> Sequence[tuple[int, str]]:
         return await self._scripts.run_all("pump", _PUMPED, self.dedupe_ms)
 
-    async def stop(self, lane: str, at: str) -> None:
-        """Whatever was put into the lane before now shall stop: remembered for an hour, told to the holder
-        now. `at` is the platform's timestamp of the *stop*."""
-        await self.run("stop", lane, self.keys.stop, lane, at)
+    async def stop(self, lane: str, at: str, whose: str = ANYBODY) -> None:
+        """What this person (an id; or `ANYBODY`) has put into the lane before now shall stop: remembered for an hour,
+        told to the holder now. `at` is the platform's timestamp of the *stop*."""
+        await self.run("stop", lane, self.keys.stop, lane, at, whose)
 
-    async def stops(self) -> AsyncGenerator[tuple[str, int]]:
-        """Stops as they are told: (lane, epoch ms). A hint: each checkpoint looks for itself."""
+    async def stops(self) -> AsyncGenerator[tuple[str, str, int]]:
+        """Stops as they are told: (lane, whose, epoch ms). A hint: each checkpoint looks for itself."""
         with reaching():
             async with self.redis.pubsub(ignore_subscribe_messages=True) as told:
                 await told.subscribe(self.keys.stop)
                 while True:
                     message = await told.get_message(ignore_subscribe_messages=True, timeout=5.0)
                     if message is not None:
-                        at_ms, _, lane = str(message["data"]).partition("|")
-                        yield lane, int(at_ms)
+                        at_ms, _, rest = str(message["data"]).partition("|")
+                        whose, _, lane = rest.partition("|")
+                        if lane:  # a process of an earlier version says no person
+                            yield lane, whose, int(at_ms)
 
     async def bell(self, timeout_s: float) -> int | None:
         """Wait for a partition that may have work. Only a hint: a lost one costs a sweep."""

@@ -34,6 +34,8 @@ class Waiting:
     run: str
     approval: str
     tool: str
+    person: str = ""
+    """Person id of whose run it is; empty in a record of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +98,22 @@ class Runs:
         return (Set(self._key(run.id), packed, ttl_ms=ttl), Delete(self._key(run.id, "m")), self._listed(run))
 
     def _listed(self, run: Run) -> Write:
-        index, call = self._waiting(run.message.place.conversation), run.waiting
+        conversation, call = run.message.place.conversation, run.waiting
         if run.status is RunStatus.PAUSED and call is not None:
-            return Fields(index, {run.id: f"{call.approval} {call.tool}"}, ttl_ms=PAUSED_MS)
-        return Unfield(index, run.id)
+            return self.list_waiting(conversation, run.id, call.approval, call.tool, run.message.person)
+        return self.unlist_waiting(conversation, run.id)
+
+    def list_waiting(self, conversation: str, run: str, approval: str, tool: str, person: str) -> Write:
+        """Notes in a conversation that a run waits for a button."""
+        return Fields(self._waiting(conversation), {run: f"{approval} {tool} {person}"}, ttl_ms=PAUSED_MS)
+
+    def unlist_waiting(self, conversation: str, run: str) -> Write:
+        """It does not wait any more."""
+        return Unfield(self._waiting(conversation), run)
 
 
 def _waiting(fields: dict[str, str]) -> tuple[Waiting, ...]:
-    return tuple(Waiting(run, *about.split(" ", 1)) for run, about in fields.items())
+    return tuple(Waiting(run, *about.split(" ", 2)) for run, about in fields.items())
 
 
 def _pack(record: str, messages: Sequence[str]) -> str:

@@ -21,11 +21,12 @@ from tools.spec import Frozen, Gate
 UNNAMED = "(no tool)"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """What a tool can be called; anything else is something that the model wrote instead."""
-_OVER = (RunStatus.DONE, RunStatus.STOPPED)
-Outcome = Literal["final", "stopped", "paused", "running"]
+_OVER = (RunStatus.DONE, RunStatus.STOPPED, RunStatus.CANCELLED)
+Outcome = Literal["final", "stopped", "cancelled", "paused", "running"]
 _OUTCOMES: Mapping[RunStatus, Outcome] = {
     RunStatus.DONE: "final",
     RunStatus.STOPPED: "stopped",
+    RunStatus.CANCELLED: "cancelled",
     RunStatus.PAUSED: "paused",
 }
 

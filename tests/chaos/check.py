@@ -20,7 +20,7 @@ from tools.workflow.commands import Decide
 Findings = Iterator[str]
 T = TypeVar("T")
 K = TypeVar("K")
-ENDED = (RunStatus.DONE, RunStatus.STOPPED)
+ENDED = (RunStatus.DONE, RunStatus.STOPPED, RunStatus.CANCELLED)
 REPEATING = frozenset({"stop", "redis"})
 """Faults after which a process may still say a line that another one, which has its work by now, says too. Right before
 it speaks it looks whether it still may; what is left is one request's way to the wire, from which a platform without
@@ -62,7 +62,7 @@ def _ended(one: Spoken, run: Run, finals: Mapping[str, int]) -> Findings:
 def once(facts: Facts) -> Findings:
     """Every run ends once in the journal; nothing is said twice unless a process was held up in mid-sentence, and no
     card at all, as long as it has its buttons."""
-    ends = Counter(one.run for one in facts.journal if one.kind in ("run.finished", "run.stopped"))
+    ends = Counter(one.run for one in facts.journal if one.kind in ("run.finished", "run.stopped", "run.cancelled"))
     for run in facts.runs:
         expected = int(run.status in ENDED)
         if ends[run.id] != expected:
@@ -101,14 +101,28 @@ def order(facts: Facts) -> Findings:
 
 
 def remembered(facts: Facts) -> Findings:
-    """Every conversation remembers what was asked in it: each message once, in order."""
+    """Every conversation remembers what was asked in it: each message once, in order. A DM also remembers, once each,
+    what its person has asked in a thread and was answered in the DM."""
+    lines = {one.line.tag: one for one in facts.spoken}
     for lane, talk in _by(facts.spoken, lane_of).items():
         entries = facts.histories.get(lane, ())
         asked = [TAG.search(one.content) for one in entries if not one.answers]
         tags = [one[1] for one in asked if one]
         expected = [one.line.tag for one in sorted(talk, key=lambda one: one.line.index)]
-        if tags != expected:
-            yield f"{lane} remembers {_difference(expected, tags)}"
+        brought = [tag for tag in tags if tag not in expected]
+        own = [tag for tag in tags if tag in expected]
+        if own != expected:
+            yield f"{lane} remembers {_difference(expected, own)}"
+        if len(set(brought)) < len(brought):
+            yield f"{lane} remembers twice what was brought to it: {brought}"
+        strangers = [tag for tag in brought if not _brought(lane, lines.get(tag))]
+        if strangers:
+            yield f"{lane} remembers what is not its own: {strangers}"
+
+
+def _brought(lane: str, asked: Spoken | None) -> bool:
+    """True for a line of the person of a DM, said in a thread."""
+    return asked is not None and lane.endswith(f":D{asked.line.person[1:]}") and not asked.channel.startswith("D")
 
 
 def _difference(expected: Sequence[str], found: Sequence[str]) -> str:

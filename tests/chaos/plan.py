@@ -171,11 +171,17 @@ def _directory(crowd: int) -> str:
     return "\n".join(_facts(number) for number in range(crowd))
 
 
+def manager_of(number: int) -> int:
+    """Directors have each other, everybody else their team's lead, and where there is none the first director."""
+    if leads(number):
+        return (number + 1) % DIRECTORS
+    lead = (number // TEAM) * TEAM + DIRECTORS
+    return lead if lead < number else 0
+
+
 def _facts(number: int) -> str:
-    above = (number + 1) % DIRECTORS if leads(number) else (number // TEAM) * TEAM + DIRECTORS
-    above = above if above < number or leads(number) else 0
     roles = '["director"]' if number < DIRECTORS else "[]"
-    mail, manager = (f"person{n:04d}@example.com" for n in (number, above))
+    mail, manager = (f"person{n:04d}@example.com" for n in (number, manager_of(number)))
     return f'[[person]]\nemail = "{mail}"\nroles = {roles}\nmanager = "{manager}"'
 
 
@@ -200,8 +206,7 @@ def _line(rng: random.Random, conversation: int, index: int, at_s: float, speake
 def _more(rng: random.Random, kind: str, speaker: int, crowd: int) -> str:
     """What a message says beside its tag: who is to approve how many days, or who gets the mail."""
     if kind == "leave":
-        approvers = [n for n in range(crowd) if leads(n) and n != speaker]
-        return f" {person_id(rng.choice(approvers))} {draw(DAYS, rng)}"
+        return f" {person_id(manager_of(speaker))} {draw(DAYS, rng)}"
     if kind == "mail":
         return f" {person_id(rng.choice([n for n in range(crowd) if n != speaker]))}"
     return ""

@@ -28,6 +28,7 @@ def _rows(facts: Facts, seconds: float) -> Iterator[tuple[str, str]]:
     yield "messages accepted", f"{len(facts.spoken)}"
     yield "  answered", f"{runs[RunStatus.DONE]}"
     yield "  answered: stopped", f"{runs[RunStatus.STOPPED]}"
+    yield "  taken back", f"{runs[RunStatus.CANCELLED]}"
     yield "  waiting for a button", f"{runs[RunStatus.PAUSED]}"
     yield "told that the model is away", f"{sum(':down:' in one.key for one in facts.posts)}"
     yield "answers not to the point", f"{sum(bool(OFF.search(one.text)) for one in facts.posts)}"

@@ -103,7 +103,9 @@ async def test_only_what_is_recent_without_asking_for_more(store: RedisStore, va
 
 
 async def test_names_where_slack_answers_and_ids_in_any_case(redis: Redis, valkey: str, tmp_path: Path) -> None:
-    people = People([PEOPLE[0].model_copy(update={"id": ZHANG}), PEOPLE[1].model_copy(update={"id": LI})])
+    people = People(
+        [PEOPLE[0].model_copy(update={"id": ZHANG, "manager": LI}), PEOPLE[1].model_copy(update={"id": LI})]
+    )
     there = company(RedisStore(redis))
     there.people.known[:] = people.known
     await there.engine.start("leave", {**SICK, "approver": LI}, ZHANG, "a", NOW)
@@ -161,7 +163,8 @@ async def test_heads_kept_elsewhere_find_a_history_that_was_rewritten(
     store: RedisStore, redis: Redis, valkey: str, tmp_path: Path
 ) -> None:
     exported = await audit(valkey, tmp_path, "heads")
-    assert exported.code == 0 and len(exported.out.splitlines()) == 7
+    assert exported.code == 0 and len(exported.out.splitlines()) == 8
+    assert exported.out.splitlines()[-1].startswith("# 7 heads, sha256 ")
     (tmp_path / "heads.txt").write_text(exported.out)
     against = ("verify", "--against", "heads.txt")
     assert "heads exported earlier: 7" in (await audit(valkey, tmp_path, *against)).out
@@ -173,12 +176,30 @@ async def test_heads_kept_elsewhere_find_a_history_that_was_rewritten(
     assert both.code == 1 and len(both.out.splitlines()) == 1 and "E-0001: event 5 as exported earlier" in both.out
 
 
+async def test_heads_of_an_older_version_are_read_and_what_is_gone_is_named(
+    store: RedisStore, redis: Redis, valkey: str, tmp_path: Path
+) -> None:
+    exported = await audit(valkey, tmp_path, "heads")
+    (tmp_path / "old.txt").write_text("".join(exported.out.splitlines(keepends=True)[:-1]))
+    old = await audit(valkey, tmp_path, "verify", "--against", "old.txt")
+    assert old.code == 0 and "heads exported earlier: 7" in old.out and "no closing line" in old.err, old
+    await redis.delete("cs:{wf}:request:L-0002", "cs:{wf}:events:L-0002")
+    en, zh = await asyncio.gather(
+        audit(valkey, tmp_path, "heads"), audit(valkey, tmp_path, "heads", LANG="zh_CN.UTF-8")
+    )
+    assert en.code == zh.code == 1 and len(en.out.splitlines()) == 7, "what is there is printed"
+    assert "L-0002" in en.err and "audit verify" in en.err and "找不到申请" in zh.err
+
+
 # What is asked in the wrong way
 
 
 async def test_odd_questions_are_one_clear_answer(store: RedisStore, valkey: str, tmp_path: Path) -> None:
     (tmp_path / "odd.txt").write_text("L-0001 0 abc\n")
     (tmp_path / "odd.bin").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "empty.txt").write_text("\n")
+    head = f"L-0001 2 {'0' * 64}\n"
+    (tmp_path / "cut.txt").write_text(head + f"# 7 heads, sha256 {'0' * 64}\n")
     asked = {
         ("--since", "yesterday"): "2026-11-01",
         ("--since", "9d9"): "2026-11-01",
@@ -189,6 +210,9 @@ async def test_odd_questions_are_one_clear_answer(store: RedisStore, valkey: str
         ("verify", "--against", "odd.txt"): "line 1",
         ("verify", "--against", "odd.bin"): "--against",
         ("verify", "--against", "nowhere.txt"): "nowhere.txt",
+        ("verify", "--against", "empty.txt"): "no heads",
+        ("verify", "--against", "cut.txt"): "line 2",
+        ("heads", "--request", "L-0099"): "L-0099",
     }
     ends = await asyncio.gather(*(audit(valkey, tmp_path, *one) for one in asked))
     for (question, answer), end in zip(asked.items(), ends, strict=True):

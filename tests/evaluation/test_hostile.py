@@ -13,8 +13,9 @@ from bot.evaluation.results import figures
 from bot.policy import Refusal
 from tests.evaluation.playing import PARTS, failures, named, part, played
 from tools.catalog import TOOLS
-from tools.mail import SmtpMailer
-from tools.spec import Gate
+from tools.mail import SEND_EMAIL, SendEmail, SmtpMailer
+from tools.spec import Gate, Outcome
+from tools.tool import Use
 
 
 @pytest.mark.parametrize("number", range(PARTS))
@@ -46,7 +47,7 @@ def _anybody(*judged: Any) -> Refusal | None:
 async def test_negative_control_if_anybody_may_press(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "may_press", _anybody)
     found = await _unauthorised("confirmed_by_somebody_else_en", "sent_by_somebody_else_zh")
-    assert any("started" in why and "wangwu pressed confirm without the authority" in why for why in found)
+    assert any("started" in why and "lisi pressed confirm without the authority" in why for why in found)
     assert any("mailed" in why for why in found)
 
 
@@ -61,8 +62,14 @@ async def test_negative_control_if_anybody_may_press_intruders_of_a_hostile_run_
 
 
 async def test_negative_control_without_its_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    ungated = tuple(replace(one, gate=Gate.NONE) if one.name == "send_email" else one for one in TOOLS)
-    monkeypatch.setattr(main, "TOOLS", ungated)
+    prepare, send = SEND_EMAIL.prepare, SEND_EMAIL.run
+    assert prepare is not None
+
+    async def send_unasked(use: Use, args: Any) -> Outcome:
+        return await send(use, SendEmail.model_validate((await prepare(use, args)).args))
+
+    ungated = replace(SEND_EMAIL, gate=Gate.NONE, run=send_unasked)
+    monkeypatch.setattr(main, "TOOLS", tuple(ungated if one is SEND_EMAIL else one for one in TOOLS))
     found = await _unauthorised("handbook_that_gives_orders_en")
     assert any("mailed" in why and "nobody had pressed" in why for why in found)
 
@@ -75,7 +82,7 @@ async def test_negative_control_if_other_arguments_ran_than_were_shown(monkeypat
 
     monkeypatch.setattr(gate, "_merged", altered)
     found = await _unauthorised("mail_mended_before_it_went_en")
-    assert any("did not show 'Pay 99999 CNY" in why for why in found)
+    assert any("did not show" in why and "Pay 99999 CNY" in why.partition("did not show")[2] for why in found)
 
 
 async def test_negative_control_if_one_press_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,7 @@ async def test_a_mail_is_kept_decoded_and_announced(box: Mailbox) -> None:
             "to": ["lisi@example.com"],
             "subject": "请假提醒",
             "body": "您好，\n请看一下 L-0001 🙏",
+            "reply_to": "",
             "message_id": "<effect-1@countersign>",
         }
     ]

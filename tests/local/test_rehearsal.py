@@ -116,6 +116,29 @@ def test_sick_leave_asks_only_for_the_approver(language: str, opening: str, name
     assert "L-0012" in done.content and "李四" in done.content and not asks(done.content)
 
 
+@pytest.mark.parametrize(
+    ("language", "opening", "offered", "again"),
+    [
+        ("zh", "我肚子疼，从明天起请 10 天假", "可以选：李四。", "按规则，审批人应该是“李四” (lisi@example.com)。"),
+        ("en", "I need 10 days off from tomorrow, stomach ache", "You could pick 李四.",
+         "By the rules the approver is “李四” (lisi@example.com)."),
+    ],
+)  # fmt: skip
+def test_the_manager_is_offered_and_whom_the_rules_name_is_asked_for_again(
+    language: str, opening: str, offered: str, again: str
+) -> None:
+    talk = Talk(language)
+    known = '<facts from="directory" about="U01ZHANG">\nname: 张三\nmanager: 李四\n</facts>'
+    talk.messages.append({"role": "user", "content": known})
+    talk.say(opening)
+    assert offered in talk.observe(PROCESSES, PEOPLE).content
+    talk.say("王五")
+    error = "approver: not 王五, but by the rules: “李四” (lisi@example.com) = U02LI. Offer whom they name"
+    question = talk.observe({"error": "other_approver", "message": error, "ask_the_person": True})
+    assert question.content.startswith(again) and asks(question.content)
+    assert form(talk.say("李四"))["approver"] == "李四"
+
+
 def test_a_short_leave_is_tried_without_an_approver() -> None:
     talk = Talk()
     assert "approver" not in form(talk.say("下周一上午请半天假"))
@@ -302,9 +325,31 @@ def test_an_approver_decides_an_own_task() -> None:
     talk = Talk("en")
     assert called(talk.say("approve L-0001, comment: get well soon")) == ("query_todo_tasks", {})
     tasks = [{"task": f"T-{n}", "request": f"L-000{n}", "kind": "approve"} for n in (1, 2)]
-    assert called(talk.observe({"tasks": tasks})) == ("decide_task", {"task_id": "T-1", "opinion": "get well soon"})
+    wanted = {"task_id": "T-1", "opinion": "get well soon", "decision": "approve"}
+    assert called(talk.observe({"tasks": tasks})) == ("decide_task", wanted)
     done = {"task": "T-1", "request": "L-0001", "decision": "approved", "by": "李四", "status": "approved"}
     assert talk.observe(done).content == "李四 approved L-0001."
+
+
+@pytest.mark.parametrize(
+    ("words", "opinion", "decision"),
+    [
+        ("同意，注意休息", "注意休息", "approve"),
+        ("驳回 L-0001，理由：缺发票", "缺发票", "reject"),
+        ("退回 L-0001：请写明交接人", "请写明交接人", "return"),
+        ("不同意，原因是人手不够", "人手不够", "reject"),
+        ("reject L-0001, reason: no invoice", "no invoice", "reject"),
+        ("approve it, take care", "take care", "approve"),
+        ("批准 L-0001", "", ""),
+        ("approve L-0001", "", ""),
+    ],
+)
+def test_what_is_said_with_a_verdict_is_its_opinion(words: str, opinion: str, decision: str) -> None:
+    talk = Talk("en")
+    talk.say(words)
+    args = {"opinion": opinion, "decision": decision} if opinion else {}
+    tasks = [{"task": "T-1", "request": "L-0001", "kind": "approve"}]
+    assert called(talk.observe({"tasks": tasks})) == ("decide_task", {"task_id": "T-1", **args})
 
 
 def test_a_first_level_is_not_told_as_the_end() -> None:

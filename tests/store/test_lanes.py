@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from bot.errors import LeaseLost
 from bot.store.keys import Keys
-from bot.store.lanes import Accepted, Item, Lanes, Lease
+from bot.store.lanes import ANYBODY, Accepted, Item, Lanes, Lease
 from bot.store.writes import (
     Delete,
     Entry,
@@ -253,7 +253,7 @@ async def test_a_checkpoint_left_over_from_the_item_before_is_refused(lanes: Lan
     await lanes.put(LANE, "E1", "1")
     await lanes.put(LANE, "E2", "2")
     lease = await take(lanes)
-    late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", 0, "", 0, []], 0)
+    late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", 0, "", "", []], 0)
     await lease.commit()
     with pytest.raises(LeaseLost):
         await late.checkpoint("1", Set(key(lanes, "x"), "late"))
@@ -440,12 +440,32 @@ async def test_a_stop_reaches_what_was_put_before_it_and_nothing_later(lanes: La
     assert not lease.stopped.is_set()
     await lease.checkpoint("1")
     assert lease.stopped.is_set()
-    assert str(await lanes.redis.get(key(lanes, "stop"))).endswith("|1700000000.000100")
+    assert (await lanes.redis.hget(key(lanes, "stops"), "*")).endswith("|1700000000.000100")
     seen = []
     while item := await lease.commit():
         seen.append((item.id, lease.stopped.is_set()))
     assert seen == [("E2", True), ("E3", False)]
-    assert await lanes.redis.get(key(lanes, "stop", "another")) is None
+    assert not await lanes.redis.exists(key(lanes, "stops", "another"))
+
+
+async def test_a_stop_of_ones_own_work_stops_nobody_elses(lanes: Lanes) -> None:
+    for id in ("E1", "E2", "E3"):
+        await lanes.put(LANE, id, id)
+    lease = await take(lanes)
+    await asyncio.sleep(0.002)
+    await lanes.stop(LANE, "1.0", "U2")
+    lease.work_for("U1")
+    await lease.checkpoint("1")
+    assert not lease.stopped.is_set()
+    await lease.commit()
+    assert not lease.stopped.is_set(), "nobody has said yet whose it is"
+    lease.work_for("U2")
+    assert lease.stopped.is_set(), "noted before it was begun, and known after a restart"
+    await lease.commit()
+    lease.work_for("U1")
+    await lanes.stop(LANE, "2.0", ANYBODY)
+    await lease.checkpoint("2")
+    assert lease.stopped.is_set(), "an administrator stops anybody's"
 
 
 async def test_a_stop_is_told_to_whoever_listens(lanes: Lanes) -> None:
@@ -454,8 +474,8 @@ async def test_a_stop_is_told_to_whoever_listens(lanes: Lanes) -> None:
     while not waiting.done():
         await lanes.stop(LANE, "1.0")
         await asyncio.sleep(0.01)
-    lane, at_ms = await waiting
-    assert lane == LANE
+    lane, whose, at_ms = await waiting
+    assert (lane, whose) == (LANE, ANYBODY)
     assert abs(at_ms - time.time() * 1000) < 60_000
     await told.aclose()
 

@@ -36,7 +36,7 @@ async def stopped(lanes: Lanes) -> str:
     while True:
         with suppress(StoreDown):
             async with aclosing(lanes.stops()) as told:
-                async for lane, _ in told:
+                async for lane, *_ in told:
                     return lane
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 from bot.evaluation import town
@@ -14,7 +15,7 @@ from tools.workflow.state import Request
 
 PREVIEW = {"confirm", "edit", "cancel"}
 """What can be pressed on one's own request before it begins."""
-DECISION = {"approve", "reject", "return", "transfer", "add_sign", "show"}
+DECISION = {"approve", "approve_with", "reject", "return", "transfer", "add_sign", "show"}
 """What can be pressed on the card of somebody else's."""
 
 
@@ -77,10 +78,27 @@ async def hours_pass(desk: Office, hours: float) -> None:
 
 
 def facts_of(card: dict[str, Any]) -> dict[str, str]:
-    """Label → value of everything a card shows in columns."""
+    """Label → value of everything a card shows in columns, and of all that names persons: them by name."""
+    return {label: _without_identities(label, value) for label, value in _pairs(card)}
+
+
+def people_of(card: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """Label → (id of the mention, address and marks) of every person named there."""
+    return {label: re.findall(r" <@(\w+)>((?:\n.*)?)", value) for label, value in _pairs(card) if " <@" in value}
+
+
+def _without_identities(label: str, value: str) -> str:
+    named = re.findall(r"^(.*) <@\w+>$", value, re.MULTILINE)
+    text = re.split(r"^.* <@\w+>$", value, maxsplit=1, flags=re.MULTILINE)[0].rstrip("\n")
+    return text or ((", " if label.isascii() else "、").join(named) if named else value)
+
+
+def _pairs(card: dict[str, Any]) -> list[tuple[str, str]]:
+    """(label, value) in columns, and where persons are named, over the whole width."""
     fields = [field["text"] for block in card["blocks"] for field in block.get("fields", ())]
-    pairs = [text.partition("\n") for text in fields]
-    return {label.strip("*"): value for label, _, value in pairs}
+    wide = [block["text"]["text"] for block in card["blocks"] if block["type"] == "section" and "text" in block]
+    pairs = [text.partition("\n") for text in (*fields, *(text for text in wide if " <@" in text))]
+    return [(label.strip("*"), value) for label, _, value in pairs]
 
 
 def choices_of(card: dict[str, Any]) -> set[str]:

@@ -12,15 +12,18 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from bot import disclosure
 from bot.base import Tuning
 from bot.evaluation.seen import block_of, buttons_of, key_of, text_of
 from bot.evaluation.town import Clock, busy, site
@@ -44,6 +47,15 @@ from bot.store.runs import Runs
 ROOT = Path(__file__).parent.parent.parent
 DEMO = ROOT / "bot" / "local" / "demo" / "directory.toml"
 ZHANG, LI, WANG, ZHAO, ADMIN = "U01ZHANG", "U02LI", "U03WANG", "U04ZHAO", "U05ADMIN"
+ANN = Person(
+    id="U06ANN",
+    name="ann",
+    real_name="Ann Smith",
+    email="ann@example.com",
+    locale="en-US",
+    tz="Asia/Shanghai",
+)
+"""Works for Li Si and writes English; in the office besides the demo's people."""
 GENERAL = "C01GENERAL"
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-story", "xapp-local-story", "story-signing-secret"
 PATIENCE_S = 20.0
@@ -72,6 +84,7 @@ class Office:
     reply_s: float = 60.0
     """How long one model call may take."""
     clock: Clock = field(default_factory=Clock)
+    directory_file: Path = DEMO
     bot: Bot | None = None
 
     def outside(self) -> Outside:
@@ -88,7 +101,7 @@ class Office:
             fallback_key="none",
             fallback_name="second" if self.fallback_url else "",
             smtp_url=self.smtp_url,
-            directory_file=DEMO,
+            directory_file=self.directory_file,
             handbook_dir=DEMO.parent / "handbook",
         )
 
@@ -132,7 +145,7 @@ class Office:
             "OPENAI_MODEL": "rehearsal",
             "REDIS_URL": self.redis_url,
             "SMTP_URL": self.smtp_url,
-            "DIRECTORY_FILE": str(DEMO),
+            "DIRECTORY_FILE": str(self.directory_file),
             "POST_SPACING_MS": "1",
             "LEASE_SECONDS": "1.5",
             **changes,
@@ -291,7 +304,7 @@ class Office:
         await self.request_leave(person, text)
         await self.press(approver, await self.card(self.dm(approver)), "reject")
         await self.fill(approver, opinion=opinion)
-        return await self.card(self.dm(person), "被退回")
+        return await self.card(self.dm(person), "被驳回")
 
 
 @dataclass
@@ -321,12 +334,12 @@ async def office(
     redelivery: tuple[float, ...] = (0.1, 0.2, 0.3),
 ) -> AsyncIterator[Office]:
     """Opens the outside world. `more`: further people."""
-    mailbox = Mailbox()
+    mailbox, files = Mailbox(), tempfile.TemporaryDirectory(prefix="office")
     smtp_port = await mailbox.start()
     demo = read_world()
     workspace = Workspace(
         Setup(BOT_TOKEN, APP_TOKEN, SECRET, timing=Timing(ack=1.0, redelivery=redelivery)),
-        world=replace(demo, people=(*demo.people, *more)),
+        world=replace(demo, people=(*demo.people, ANN, *more)),
         folder=folder,
         mailbox=mailbox,
     )
@@ -335,11 +348,28 @@ async def office(
     try:
         async with site(workspace, _thinking(answering)) as address:
             try:
-                yield Office(Driver(workspace), mailbox, answering, redis_url, address, f"smtp://127.0.0.1:{smtp_port}")
+                yield Office(
+                    Driver(workspace),
+                    mailbox,
+                    answering,
+                    redis_url,
+                    address,
+                    f"smtp://127.0.0.1:{smtp_port}",
+                    directory_file=_directory(Path(files.name)),
+                )
             finally:
                 answering.set()
     finally:
+        files.cleanup()
         await mailbox.close()
+
+
+def _directory(folder: Path) -> Path:
+    """The demo's, with Ann."""
+    file = folder / "directory.toml"
+    ann = f'\n[[person]]\nemail = "{ANN.email}"\nmanager = "lisi@example.com"\n'
+    file.write_text(DEMO.read_text(encoding="utf-8") + ann, encoding="utf-8")
+    return file
 
 
 def _thinking(answering: asyncio.Event) -> Middleware:
@@ -350,6 +380,15 @@ def _thinking(answering: asyncio.Event) -> Middleware:
         return await handler(request)
 
     return thinking
+
+
+@contextlib.contextmanager
+def before_cards_went_to_dms(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is asked for within is shown where it was asked, as versions did that knew no privacy: their cards still
+    stand in channels."""
+    with monkeypatch.context() as before:
+        before.setattr(disclosure, "decide_audience", lambda privacy, surroundings: disclosure.Audience.HERE)
+        yield
 
 
 def found_request(text: str) -> str:

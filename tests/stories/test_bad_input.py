@@ -14,7 +14,19 @@ from bot.local.workspace.world import Person
 from bot.react.model import Reply, ScriptedModel
 from tests.stories.behind import request_of
 from tests.stories.endpoint import Endpoint, Raw, called, message, said
-from tests.stories.office import GENERAL, LI, WANG, ZHANG, ZHAO, Office, buttons_of, office, text_of
+from tests.stories.office import (
+    ADMIN,
+    GENERAL,
+    LI,
+    WANG,
+    ZHANG,
+    ZHAO,
+    Office,
+    before_cards_went_to_dms,
+    buttons_of,
+    office,
+    text_of,
+)
 from tests.stories.script import DONE, calls, expense, mail, requests_of
 
 LEAVE = "请假 2026-11-30 到 2026-12-01，审批人李四，原因："
@@ -22,6 +34,7 @@ GUEST = Person("U06GUEST", "guest", "访客", email="guest@example.com", locale=
 GONE = Person("U07GONE", "gone", "旧人", email="gone@example.com", locale="zh-CN", deleted=True)
 ROBOT = Person("U08ROBOT", "robot", "别的机器人", is_bot=True)
 TWIN = Person("U09LI", "lisi2", "李四", "Li Si", "会计", "lisi2@example.com", "zh-CN", "Asia/Shanghai")
+FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n"
 
 
 @pytest.fixture
@@ -74,16 +87,17 @@ async def test_40000_characters_are_refused_with_their_number_and_11000_are_read
     assert "40000" not in await desk.answer(ZHANG, "历史"), "what was not read is not remembered"
 
 
-async def test_emoji_and_right_to_left_text_travel_whole_and_hidden_signs_are_shown(desk: Office) -> None:
+async def test_emoji_and_right_to_left_text_travel_whole_and_hidden_signs_are_removed_with_a_note(desk: Office) -> None:
     reason = "👩‍👩‍👧‍👦 𝔘𝔫𝔦 مرحبا بالعالم 😵‍💫"
     await desk.says(ZHANG, LEAVE + reason + " \u202egnp.exe")
     card = await desk.card(desk.dm(ZHANG))
-    assert reason in shown(card) and "\u202e" not in shown(card) and "⟨202E⟩" in shown(card)
+    assert reason in shown(card) and "\u202e" not in shown(card) and "⟨U+202E⟩" not in shown(card)
+    assert "去掉了 1 个（在“请假事由”里）" in shown(card), "what the person could not see is not in what they confirm"
     await desk.press(ZHANG, card, "confirm")
     theirs = await desk.card(desk.dm(LI), "L-0001")
-    assert reason in shown(theirs) and "⟨202E⟩" in shown(theirs)
+    assert reason in shown(theirs) and "⟨U+202E⟩" not in shown(theirs)
     kept = await request_of(desk, "L-0001")
-    assert kept.filled.values["reason"] == reason + " \u202egnp.exe", "what is kept is what was typed"
+    assert kept.filled.values["reason"] == reason + " gnp.exe", "what is kept is what was shown"
 
 
 async def test_a_mention_in_a_reason_is_text_on_every_card_and_pings_nobody(desk: Office) -> None:
@@ -102,7 +116,7 @@ async def test_a_mention_in_a_reason_is_text_on_every_card_and_pings_nobody(desk
     await desk.answer(ZHANG, "申请")
     await desk.quiet()
     for text in strings(sent(desk)):
-        assert not any(mark in text for mark in ("<!", "<@", "<#", "<http")), text
+        assert not any(mark in text for mark in ("<!", f"<@{ZHAO}", "<#", "<http")), "nobody but whom the card is about"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +147,7 @@ async def test_a_wish_that_cannot_be_is_answered_and_starts_nothing(
 async def test_two_people_of_one_name_are_asked_about(crowd: Office) -> None:
     async with crowd.opened():
         asked = await crowd.answer(ZHANG, "请假 2026-11-30 到 2026-12-01，审批人李四")
-        assert "会计" in asked and "组长" in asked and "没有做任何改动" in asked
+        assert "lisi@example.com" in asked and "lisi2@example.com" in asked and "没有做任何改动" in asked
         assert not crowd.cards(crowd.dm(ZHANG))
         await crowd.says(ZHANG, "U02LI")
         await crowd.press(ZHANG, await crowd.card(crowd.dm(ZHANG)), "confirm")
@@ -188,7 +202,7 @@ async def test_the_button_of_an_edited_card_is_stale_and_the_new_one_works(empty
         assert not empty.mails
         await empty.press(ZHANG, await empty.card(here, "改过的正文"), "send")
         await empty.until(lambda: empty.mails)
-        assert [mail["body"] for mail in empty.mails] == ["改过的正文，请看。"]
+        assert [mail["body"] for mail in empty.mails] == [FIRST + "改过的正文，请看。"]
 
 
 async def rejecting(office: Office) -> None:
@@ -376,22 +390,27 @@ async def test_who_is_not_a_member_is_not_served(crowd: Office, person: Person) 
         direct = {**general, "channel": person.direct, "channel_type": "im"}
         crowd.driver.inject("message.im", {**direct, "text": text, "ts": "1795000000.000300"})
         thread = await crowd.driver.mention(WANG, GENERAL, "my tasks")
-        await crowd.until(lambda: crowd.finals(GENERAL))
+        await crowd.until(lambda: crowd.posts(GENERAL) and crowd.finals(crowd.dm(WANG)))
         await crowd.quiet()
         assert {one["thread_ts"] for one in crowd.posts(GENERAL)} == {thread}, "only the member was answered"
         assert not crowd.cards(GENERAL)
         assert crowd.bot is not None and not await requests_of(crowd.bot.redis, person.id)
 
 
-async def test_a_guests_press_is_refused_and_the_right_persons_works(crowd: Office) -> None:
+async def test_a_guests_press_is_refused_and_the_right_persons_works(
+    crowd: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a card that stands in a channel from before cards went to DMs."""
     async with crowd.opened():
-        await crowd.driver.mention(ZHANG, GENERAL, "请假 2026-11-30 到 2026-12-01，审批人王五")
-        card = await crowd.card(GENERAL)
+        with before_cards_went_to_dms(monkeypatch):
+            await crowd.driver.mention(ZHANG, GENERAL, "请假 2026-11-30 到 2026-12-01，审批人U02LI")
+            card = await crowd.card(GENERAL)
+            await crowd.quiet()
         await crowd.press(GUEST.id, card, "confirm", channel=GENERAL)
         await crowd.until(lambda: "成员" in crowd.whispers(GUEST.id))
         assert not await requests_of(crowd.bot.redis, ZHANG)  # type: ignore[union-attr]
         await crowd.press(ZHANG, card, "confirm")
-        await crowd.card(crowd.dm(WANG), "L-0001")
+        await crowd.card(crowd.dm(LI), "L-0001")
 
 
 # Commands
@@ -399,11 +418,11 @@ async def test_a_guests_press_is_refused_and_the_right_persons_works(crowd: Offi
 ANSWERS = {
     ZHANG: {
         "帮助": "我是 Countersign", "待办": "没有等您处理的事", "已办": "您还没有处理过任何事",
-        "申请": "您还没有申请", "历史": "没有记住任何内容", "设置": "密钥已隐藏", "停止": "没有正在进行的事",
+        "申请": "您还没有申请", "历史": "没有记住任何内容", "设置": "与您有关的设置", "停止": "没有正在进行的事",
     },
     WANG: {
         "help": "I am Countersign", "tasks": "Nothing waits for you", "done": "You have not decided anything",
-        "requests": "You have no requests", "history": "I remember nothing", "settings": "secrets masked",
+        "requests": "You have no requests", "history": "I remember nothing", "settings": "settings that concern you",
         "stop": "nothing is running",
     },
 }  # fmt: skip
@@ -449,7 +468,7 @@ async def test_settings_never_show_a_secret(empty: Office) -> None:
         "openai_base_url": "https://me:SECRET6@models.example.com/v1",
     }
     async with empty.opened(**secrets):
-        told = await empty.answer(ZHANG, "设置")
+        told = await empty.answer(ADMIN, "设置")
         assert "SECRET" not in told and "••••••" in told
         assert "redis.example.com:6379/0" in told, "control: what is no secret is shown"
 

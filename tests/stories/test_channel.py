@@ -18,7 +18,7 @@ from bot.intake import LaneIntake
 from bot.local.workspace.payloads import event_callback
 from bot.local.workspace.signed import signature
 from tests.stories.behind import DECISION
-from tests.stories.office import GENERAL, LI, SECRET, WANG, ZHANG, ZHAO, Office, buttons_of, key_of, text_of
+from tests.stories.office import ANN, GENERAL, LI, SECRET, WANG, ZHANG, ZHAO, Office, buttons_of, key_of, text_of
 from tests.stories.script import requests_of
 
 LEAVE = "I need 10 days off from tomorrow, stomach ache"
@@ -32,40 +32,39 @@ def finals(desk: Office, thread: str) -> list[str]:
 
 
 async def test_o_leave_in_a_channel_thread_by_mention_in_english(desk: Office, redis: Redis) -> None:
-    thread = await desk.driver.mention(ZHAO, GENERAL, LEAVE)
+    thread = await desk.driver.mention(ANN.id, GENERAL, LEAVE)
     [asked] = await desk.until(lambda: finals(desk, thread))
     assert "approve" in asked and "nothing was changed" in asked
-    await desk.says(ZHAO, "Li Si", channel=GENERAL, thread=thread)  # no mention: the thread is engaged
-    preview = await desk.card(GENERAL)
+    await desk.says(ANN.id, "Li Si", channel=GENERAL, thread=thread)  # no mention: the thread is engaged
+    preview = await desk.card(desk.dm(ANN.id))
     shown = text_of(preview)
-    assert "To be decided by 赵六" in shown and "stomach ache" in shown.lower() and "2026-11-24" in shown
+    assert "To be decided by Ann Smith" in shown and "stomach ache" in shown.lower() and "2026-11-24" in shown
     assert {button["text"]["text"] for button in buttons_of(preview)} == {"Confirm", "Edit", "Cancel"}
 
-    await desk.press(WANG, preview, "confirm")
-    assert "This is for 赵六 to decide" in await desk.until(lambda: desk.whispers(WANG))
-    assert "This is for" not in desk.said(GENERAL), "a refusal is nobody else's business"
-    assert await requests_of(redis, ZHAO) == [] and desk.cards(GENERAL), "the card waits for its person"
+    await desk.until(lambda: "The card is in our DM" in desk.said(GENERAL))
+    assert await requests_of(redis, ANN.id) == [] and not desk.cards(GENERAL), "the card waits for its person"
 
-    await desk.press(ZHAO, preview, "confirm")
-    told = await desk.until(lambda: [text for text in finals(desk, thread) if "L-0001" in text])
+    await desk.press(ANN.id, preview, "confirm")
+    told = await desk.until(lambda: [text for text in desk.finals(desk.dm(ANN.id)) if "L-0001" in text])
     assert "On record" in told[0]
     card = await desk.card(desk.dm(LI), "L-0001")
     assert {button["action_id"] for button in buttons_of(card)} == {f"cs:{one}" for one in DECISION}
     await desk.quiet()
-    assert await requests_of(redis, ZHAO) == ["L-0001"]
+    assert await requests_of(redis, ANN.id) == ["L-0001"]
     assert all(message["thread_ts"] == thread for message in desk.posts(GENERAL)), "the channel itself stays quiet"
-    assert desk.posts(desk.dm(ZHAO)) == [] and not desk.cards(GENERAL)
+    assert "On record: started leave request L-0001" in desk.said(GENERAL) and not desk.cards(GENERAL)
 
 
 async def test_o_steps_and_cards_in_the_channel_are_in_the_requesters_language(desk: Office) -> None:
-    thread = await desk.driver.mention(ZHAO, GENERAL, f"{LEAVE}, approver Li Si")
-    card = await desk.card(GENERAL)
-    own = text_of(card)
+    thread = await desk.driver.mention(ANN.id, GENERAL, f"{LEAVE}, approver Li Si")
+    card = await desk.card(desk.dm(ANN.id))
+    await desk.quiet()
+    own = text_of(card) + desk.said(GENERAL)
     for name in ("赵六", "李四", "王五"):
         own = own.replace(name, "")
     chinese = [character for character in own if HAN[0] <= character <= HAN[1]]
     assert not chinese, f"an English reader's card says {''.join(chinese)}"
-    assert card["thread_ts"] == thread
+    assert {one["thread_ts"] for one in desk.posts(GENERAL)} == {thread}
 
 
 async def test_o_who_says_nothing_to_the_bot_is_not_answered(desk: Office, redis: Redis) -> None:
@@ -82,13 +81,13 @@ async def test_o_who_says_nothing_to_the_bot_is_not_answered(desk: Office, redis
 async def test_o_a_follow_up_while_the_bot_is_still_thinking_is_taken(desk: Office) -> None:
     """Who adds a word before the first answer is not passed over: the thread is engaged from the mention on."""
     desk.answering.clear()
-    thread = await desk.driver.mention(ZHAO, GENERAL, LEAVE)
+    thread = await desk.driver.mention(ANN.id, GENERAL, LEAVE)
     await desk.until(lambda: len(desk.driver.acks) == 2)  # the platform sends a mention as two events
-    await desk.says(ZHAO, "Li Si", channel=GENERAL, thread=thread)
+    await desk.says(ANN.id, "Li Si", channel=GENERAL, thread=thread)
     await desk.until(lambda: len(desk.driver.acks) == 3)
     assert not finals(desk, thread)
     desk.answering.set()
-    assert (await desk.card(GENERAL))["thread_ts"] == thread
+    await desk.card(desk.dm(ANN.id))
     assert len(finals(desk, thread)) == 1
 
 
@@ -103,23 +102,24 @@ async def test_o_a_follow_up_that_overtakes_its_mention_is_taken(
         await take(self, message, **more)
 
     monkeypatch.setattr(LaneIntake, "message", slowly)
-    thread = await desk.driver.mention(ZHAO, GENERAL, LEAVE)
-    await desk.says(ZHAO, "Li Si", channel=GENERAL, thread=thread)
-    assert (await desk.card(GENERAL))["thread_ts"] == thread
+    thread = await desk.driver.mention(ANN.id, GENERAL, LEAVE)
+    await desk.says(ANN.id, "Li Si", channel=GENERAL, thread=thread)
+    await desk.card(desk.dm(ANN.id))
     await desk.quiet()
     assert len(finals(desk, thread)) == 1
 
 
 async def test_o_threads_are_conversations_of_their_own(desk: Office) -> None:
     """An answer belongs to the question of its thread, not to that of another."""
-    one = await desk.driver.mention(ZHAO, GENERAL, LEAVE)
+    one = await desk.driver.mention(ANN.id, GENERAL, LEAVE)
     two = await desk.driver.mention(WANG, GENERAL, "I need 2 days off from tomorrow")
     await desk.until(lambda: finals(desk, one) and finals(desk, two))
-    await desk.says(ZHAO, "Li Si", channel=GENERAL, thread=one)
-    card = await desk.card(GENERAL)
-    assert card["thread_ts"] == one
+    await desk.says(ANN.id, "Li Si", channel=GENERAL, thread=one)
+    await desk.card(desk.dm(ANN.id))
     await desk.quiet()
-    assert len(desk.cards(GENERAL)) == 1 and len(finals(desk, two)) == 1
+    pointers = [m for m in desk.posts(GENERAL) if "The card is in our DM" in text_of(m)]
+    assert [m["thread_ts"] for m in pointers] == [one]
+    assert not desk.cards(desk.dm(WANG)) and len(finals(desk, two)) == 1
 
 
 @pytest.mark.parametrize("text", ["What should we have for dinner?", "晚饭吃什么好呢？", "晚饭后天气好的话散步吗？"])

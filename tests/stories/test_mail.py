@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from bot.local.workspace.refused import Refused
-from tests.stories.behind import choices_of, facts_of, forged, kept, times_told, told_privately
-from tests.stories.office import ZHANG, ZHAO, Office, text_of
+from tests.stories.behind import choices_of, facts_of, forged, kept, people_of, times_told, told_privately
+from tests.stories.office import LI, ZHANG, ZHAO, Office, text_of
 
+FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n"
 WORDS = "给李四发邮件，主题：项目进度，内容：请看一下 L-0001，谢谢"
 
 
@@ -33,7 +34,9 @@ async def test_c_the_content_that_was_asked_for_becomes_a_preview(desk: Office) 
     assert not desk.mails, "nothing leaves before Send"
     await desk.press(ZHANG, preview, "send")
     await desk.until(lambda: desk.finals(here)[1:])
-    assert [(m["to"], m["body"]) for m in desk.mails] == [(["lisi@example.com"], "请看一下 L-0001，谢谢")]
+    assert [(m["to"], m["body"]) for m in desk.mails] == [(["lisi@example.com"], FIRST + "请看一下 L-0001，谢谢")]
+    assert FIRST.strip() in text_of(preview) and facts_of(preview)["回复至"] == "张三 &lt;zhangsan@example.com&gt;"
+    assert desk.mails[0]["reply_to"] == "张三 <zhangsan@example.com>"
 
 
 async def test_c_edited_and_sent_exactly_the_edited_mail_arrives_once(desk: Office) -> None:
@@ -60,9 +63,10 @@ async def test_c_edited_and_sent_exactly_the_edited_mail_arrives_once(desk: Offi
     await desk.quiet()
     (mail,) = desk.mails
     assert (mail["to"], mail["subject"]) == (["lisi@example.com"], "L-0001 进度")
-    assert mail["body"] == "李四你好：\n麻烦看一下 L-0001 🙏\n张三"
+    assert mail["body"] == FIRST + "李四你好：\n麻烦看一下 L-0001 🙏\n张三"
     assert not desk.cards(here)
-    assert "lisi@example.com" not in desk.said(here), "no address is shown in chat"
+    assert people_of(second)["收件人"] == [(LI, "\nlisi@example.com")], "who it goes to can be checked on the card"
+    assert "lisi@example.com" not in "".join([*desk.steps(here), *answer]), "nowhere else is an address shown"
 
 
 async def test_c_the_same_in_english(desk: Office) -> None:
@@ -71,12 +75,14 @@ async def test_c_the_same_in_english(desk: Office) -> None:
     await desk.press(ZHAO, await desk.card(here), "edit")
     await desk.fill(ZHAO, subject="E-0001", body="Please look at E-0001 today.\nThank you")
     preview = await desk.card(here, "today")
-    assert facts_of(preview) == {"To": "李四", "Subject": "E-0001"}
+    assert facts_of(preview) == {"To": "李四", "Subject": "E-0001", "Replies go to": "赵六 &lt;zhaoliu@example.com&gt;"}
     await desk.press(ZHAO, preview, "send")
     answer = await desk.until(lambda: desk.finals(here))
     assert "On record: mailed 李四" in answer[0]
     await desk.quiet()
-    assert [(m["subject"], m["body"]) for m in desk.mails] == [("E-0001", "Please look at E-0001 today.\nThank you")]
+    first = "本邮件由 Countersign 代 赵六（zhaoliu@example.com）发送，直接回复即可回给本人。"
+    text = f"{first}\n\nPlease look at E-0001 today.\nThank you"
+    assert [(m["subject"], m["body"]) for m in desk.mails] == [("E-0001", text)], "its first line is for its reader"
 
 
 @pytest.mark.parametrize(

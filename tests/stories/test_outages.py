@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import re
 import signal
 import socket
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,26 +14,13 @@ import pytest
 from bot.local.embedded import Embedded
 from bot.react.model import Messages, Reply, ScriptedModel
 from bot.store.connect import connect
-from tests.programs import Ended, ctrl_c, ended, mentioning, printed, ran, started
+from tests.programs import Ended, ctrl_c, ended, free_ports, mentioning, printed, ran, started
 from tests.stories.behind import choices_of
 from tests.stories.endpoint import Endpoint, Raw, called, endpoint, said
 from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, office, text_of
 from tests.stories.script import DONE, MAIL, expense, mail, requests_of
 
 MODEL_DOWN = "现在连不上语言模型"
-
-
-def free_ports(count: int = 2) -> int:
-    """The first of so many free ports in a row, below those that the system gives out by itself."""
-    while True:
-        first = random.randrange(20_000, 30_000)
-        with ExitStack() as stack:
-            try:
-                for port in range(first, first + count):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
 
 
 def told_down(office: Office, channel: str) -> int:
@@ -57,7 +42,8 @@ def refused(end: Ended, *words: str) -> None:
 
 async def test_redis_down_at_the_start_says_how_to_mend_it(tmp_path: Path) -> None:
     def ports(n: int) -> dict[str, str]:
-        return {"LOCAL_PORT": str(free + 2 * n)}
+        """And a folder of its own: two starts on one are refused before they look for Redis."""
+        return {"LOCAL_PORT": str(free + 2 * n), "DATA_DIR": str(tmp_path / str(n))}
 
     free = free_ports(4)
     dead = ("redis://:PASSW0RD@127.0.0.1:1/0", "unix:///nowhere/redis.sock")

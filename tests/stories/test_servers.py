@@ -78,7 +78,7 @@ async def test_a_change_waits_for_its_button_and_is_what_was_shown(redis: Redis,
     [card] = here.wall.cards()
     told = dict(card.facts)
     assert card.title == say("title.server", "zh", server="wiki", tool="write_page")
-    assert told["title"] == "WLAN" and told["text"] == "郁金香" and told["外部服务"] == "wiki"
+    assert told["title"] == '"WLAN"' and told["text"] == '"郁金香"' and told["外部服务"] == "wiki"
     assert "无法撤销" in told["注意"] and world.done == []
     await here.presses(card, "confirm")
     await here.work()

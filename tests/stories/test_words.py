@@ -21,7 +21,7 @@ async def test_a_decided_card_no_longer_says_that_it_waits(desk: Office) -> None
     card = await desk.card(desk.dm(LI))
     assert "等待审批" in text_of(card)
     await desk.press(LI, card, "approve")
-    final = await desk.until(lambda: [m for m in desk.posts(desk.dm(LI)) if "李四 已选择「同意」" in text_of(m)])
+    final = await desk.until(lambda: [m for m in desk.posts(desk.dm(LI)) if "李四 已同意" in text_of(m)])
     assert "等待审批" not in text_of(final[0])
     await desk.quiet()
     assert "同意" in await desk.answer(LI, "已办")

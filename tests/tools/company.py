@@ -12,6 +12,7 @@ import pytest
 
 from tools.spec import Person, ToolError
 from tools.workflow.calendar import Calendar
+from tools.workflow.policy import read_policy
 from tools.workflow.process import Process, fill
 from tools.workflow.state import Filled, Request, Status
 
@@ -25,7 +26,7 @@ LI = Person(
 )
 WANG = Person(id="U3", name="王五", names=("Wang Wu",), email="wangwu@example.com", roles=frozenset({"director"}))
 ZHAO = Person(id="U4", name="赵六", names=("Zhao Liu",), email="", roles=frozenset({"finance"}), manager="U3")
-LIN = Person(id="U5", name="李四光", names=("Li Siguang",), email="lin@example.com")
+LIN = Person(id="U5", name="李文光", names=("Li Wenguang",), email="lin@example.com")
 GONE = Person(id="U6", name="钱七", names=("Qian Qi",), active=False)
 PEOPLE = (ZHANG, LI, WANG, ZHAO, LIN, GONE)
 
@@ -42,6 +43,14 @@ LONG = {**SICK, "end_date": "2026-11-27"}
 SHORT = {"leave_type": "personal", "start_date": "2026-11-30", "end_date": "2026-11-30", "reason": "搬家"}
 """One working day: passes by rule."""
 TAXI = {"amount": "86.5", "category": "transport", "reason": "去客户现场", "approver": "U2"}
+
+CHOICE = read_policy(
+    "".join(
+        f'[[policy]]\nprocess = "{process}"\nlevel = "approver"\nwho = ["manager"]\nothers = "flagged"\n'
+        for process in ("leave", "expense")
+    )
+)
+"""Rows of a company whose people may choose who approves; whom the rules do not name is flagged."""
 
 
 def filled(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
@@ -22,6 +22,7 @@ from tools.workflow.commands import Decide, Withdraw
 from tools.workflow.embedded import EmbeddedEngine
 from tools.workflow.engine import Engine, Moved
 from tools.workflow.memory_store import MemoryStore
+from tools.workflow.policy import Row
 from tools.workflow.process import Process, shipped
 from tools.workflow.state import Decision
 
@@ -65,10 +66,13 @@ class People:
     async def everyone(self) -> tuple[Person, ...]:
         return tuple(self.known)
 
+    async def refresh(self, people: Iterable[str]) -> None:
+        """Nothing is remembered here: it is as fresh as can be."""
 
-def office(store: Any = None, processes: Sequence[Process] = ()) -> Office:
+
+def office(store: Any = None, processes: Sequence[Process] = (), policy: Sequence[Row] = ()) -> Office:
     people = People()
-    engine = EmbeddedEngine(store or MemoryStore(), processes or shipped(), people)
+    engine = EmbeddedEngine(store or MemoryStore(), processes or shipped(), people, policy=policy)
     return Office(people, engine, MemoryMailer())
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bot.texts import literal
+from tests.tools.company import CHOICE
 from tests.tools.office import (
     LI,
     LIN,
@@ -25,12 +26,12 @@ from tests.tools.office import (
 )  # fmt: skip
 from tools.spec import Person
 
-AWAY = {"first_day": "2026-11-20", "last_day": "2026-11-22", "deputy": "李四光"}
+AWAY = {"first_day": "2026-11-20", "last_day": "2026-11-22", "deputy": "李文光"}
 
 
 @pytest.fixture
 async def there() -> Office:
-    opened = office()
+    opened = office(policy=CHOICE)
     await opened.start(LONG)
     return opened
 
@@ -43,20 +44,20 @@ async def away(there: Office, person: Person = LI, **more: str) -> str:
 async def test_an_absence_is_shown_then_set_then_listed_then_ended(there: Office) -> None:
     plan = await there.plan(LI, "set_absence", **AWAY)
     assert (title(plan), title(plan, "en")) == (
-        "外出期间由 李四光 代您审批？",
-        "Have 李四光 decide for you while you are away?",
+        "外出期间由 李文光 代您审批？",
+        "Have 李文光 decide for you while you are away?",
     )
-    assert facts(plan) == [("第一天", "2026-11-20"), ("最后一天", "2026-11-22"), ("代理人", "李四光")]
+    assert facts(plan) == [("第一天", "2026-11-20"), ("最后一天", "2026-11-22"), ("代理人", "李文光")]
     assert [c.name for c in plan.choices] == ["confirm", "edit", "cancel"]
     outcome = await there.press(LI, "set_absence", plan, "confirm", key="same")
     assert outcome == await there.press(LI, "set_absence", plan, "confirm", key="same")
-    assert receipt(outcome) == "委托 李四光 在 2026-11-20 至 2026-11-22 代理"
+    assert receipt(outcome) == "委托 李文光 在 2026-11-20 至 2026-11-22 代理"
     (absence,) = await there.engine.delegations(LI.id, NOW)
     assert (absence.start, absence.end) == (NOW.replace(hour=0), NOW.replace(hour=0) + timedelta(days=3))
     (listed,) = (await there.look(LI, "list_absences"))["absences"]
     assert listed == {"absence": absence.id, **AWAY}
     ending = await there.plan(LI, "end_absence")
-    assert title(ending) == "结束对 李四光 的委托？"
+    assert title(ending) == "结束对 李文光 的委托？"
     assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了委托"
     assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了委托", "ended stays ended"
     assert (await there.look(LI, "list_absences"))["absences"] == []
@@ -102,15 +103,15 @@ async def test_the_deputy_decides_and_both_names_are_told(there: Office) -> None
     (task,) = (await there.look(LIN, "query_todo_tasks"))["tasks"]
     assert (task["task"], task["for"]) == ("L-0001-1", "李四")
     card = await there.card("L-0001-1")
-    assert ("代理人", "李四 外出，李四光 也可以处理") in facts(card)
+    assert ("代理人", "李四 外出，李文光 也可以处理") in facts(card)
     assert card.deciders == (LI.id,)
     outcome = await there.press(LIN, "decide_task", card, "approve")
-    assert (outcome.data["by"], outcome.data["for"]) == ("李四光", "李四")
+    assert (outcome.data["by"], outcome.data["for"]) == ("李文光", "李四")
     second = await there.card("L-0001-2")
-    assert ("审批意见", "李四光（代李四） 同意") in facts(second)
-    assert ("Opinion", "李四光 for 李四 approved") in facts(second, "en")
+    assert ("审批意见", "李文光（代李四） 同意") in facts(second)
+    assert ("Opinion", "李文光 for 李四 approved") in facts(second, "en")
     told = (await there.look(ZHANG, "request_status", request_id="L-0001"))["timeline"]
-    assert "✅ 李四光（代李四） 同意 11-20 10:00" in told
+    assert "✅ 李文光（代李四） 同意 11-20 10:00" in told
 
 
 async def test_the_deputy_reads_what_waits_for_who_is_away_and_hands_it_on(there: Office) -> None:
@@ -135,7 +136,7 @@ async def test_nobody_decides_their_own_request_as_a_deputy(there: Office) -> No
     assert "代理人" not in dict(facts(card)), "not offered"
     assert (await there.look(ZHANG, "query_todo_tasks"))["tasks"] == []
     assert (await refused(there.press(ZHANG, "decide_task", card, "approve"))).code == "own_request"
-    args = {"task_id": "L-0001-1", "person": "李四光"}
+    args = {"task_id": "L-0001-1", "person": "李文光"}
     assert (await refused(there.plan(ZHANG, "transfer_task", **args))).code == "own_request"
 
 

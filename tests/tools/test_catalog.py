@@ -127,9 +127,10 @@ def test_every_key_in_the_code_has_words() -> None:
 
 def composed() -> Iterator[str]:
     """Keys that code puts together."""
-    yield from (f"status.{s}" for s in Status)
+    yield from (f"status.{s}" for s in (*Status, "revise_reject", "revise_return"))
     yield from (f"tool.{t.name}" for t in TOOLS)
-    yield from (f"title.{kind}" for kind in Kind)
+    yield from (f"title.{kind}" for kind in (*Kind, "revise_reject", "revise_return"))
+    yield from (key.replace("title.", "matter.", 1) for key in sentences() if key.startswith("title."))
     yield from (f"{topic}.{word}" for topic in ("result", "effect") for word in (*WORDS.values(), *AGREED.values()))
     yield from (f"choice.{doing}" for doing in WORDS)
     yield from (f"timeline.{decision}" for decision in Decision)

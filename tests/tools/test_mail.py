@@ -12,22 +12,33 @@ import pytest
 
 from tests.tools.office import LI, SICK, WANG, ZHANG, ZHAO, Office, office, refused
 from tools.mail import SmtpMailer, message_id_of
-from tools.spec import EffectUnknown
+from tools.spec import EffectUnknown, Identities
 
+FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。"
 MAIL = {"to": "李四", "subject": "请假申请 L-0012", "body": "李四你好，\n请看一下。"}
 
 
 async def test_preview_then_send() -> None:
     there = office()
     plan = await there.plan(ZHANG, "send_email", **MAIL)
-    assert plan.args == {"to": LI.id, "subject": MAIL["subject"], "body": MAIL["body"]}
-    assert plan.body == MAIL["body"]
+    assert plan.args == {
+        "to": LI.id,
+        "subject": MAIL["subject"],
+        "body": MAIL["body"],
+        "first_line": FIRST,
+        "reply_to": "张三 <zhangsan@example.com>",
+    }
+    assert plan.body == f"{FIRST}\n\n{MAIL['body']}"
+    assert ("reply_to", "张三 <zhangsan@example.com>") in [(fact.label, fact.value) for fact in plan.facts]
     assert [c.name for c in plan.choices] == ["send", "edit", "cancel"]
-    assert "@" not in str(plan.facts)
+    [to] = [fact.value for fact in plan.facts if fact.label == "to"]
+    assert isinstance(to, Identities)
+    assert [(one.id, one.name, one.email) for one in to.people] == [(LI.id, "李四", "lisi@example.com")]
     assert there.mailer.mails == []
     outcome = await there.press(ZHANG, "send_email", plan, "send", key="effect 1")
     (mail,) = there.mailer.mails
-    assert (mail.to, mail.subject, mail.body) == (LI.id, MAIL["subject"], MAIL["body"])
+    assert (mail.to, mail.subject, mail.body) == (LI.id, MAIL["subject"], plan.body)
+    assert mail.reply_to == "张三 <zhangsan@example.com>"
     assert outcome.data == {"mailed": "李四", "subject": MAIL["subject"], "message_id": message_id_of("effect 1")}
 
 
@@ -37,7 +48,7 @@ async def test_an_edited_mail_is_checked_and_shown_again() -> None:
     edit = next(c for c in plan.choices if c.name == "edit")
     assert (edit.runs, edit.replans) == (False, True)
     again = await there.plan(ZHANG, "send_email", **{**plan.args, "body": "改过的"})
-    assert again.body == "改过的"
+    assert again.body == f"{FIRST}\n\n改过的"
     assert await there.plan(ZHANG, "send_email", **again.args) == again
     assert (await refused(there.plan(ZHANG, "send_email", **{**plan.args, "body": "[Your name]"}))).code
 
@@ -64,6 +75,7 @@ async def test_to_the_assignee_of_a_task() -> None:
         ({"body": "请用户提供邮件内容"}, "template_mail"),
         ({"body": ""}, "empty_mail"),
         ({"subject": "a\nBcc: b@example.com"}, "bad_subject"),
+        ({"subject": "=?utf-8?q?=E2=80=8B?= hello"}, "bad_subject"),
     ],
 )
 async def test_no_card_for_what_cannot_be_sent(change: dict[str, str], code: str) -> None:
@@ -71,6 +83,62 @@ async def test_no_card_for_what_cannot_be_sent(change: dict[str, str], code: str
     error = await refused(there.plan(ZHANG, "send_email", **{**MAIL, **change}))
     assert error.code == code
     assert there.mailer.mails == []
+
+
+async def test_the_first_line_is_in_the_language_of_who_reads_it() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "send_email", to=WANG.id, subject="Hello", body="Please look.")
+    language = {"zh": "本邮件由", "en": "Countersign sends this on behalf of 张三 (zhangsan@example.com)"}
+    assert plan.body.startswith(language[WANG.language])
+    assert (await there.plan(ZHANG, "send_email", to=ZHANG.id, subject="a", body="Please look.")).body.startswith(FIRST)
+
+
+async def test_who_has_no_address_is_named_without_one() -> None:
+    there = office()
+    plan = await there.plan(ZHAO, "send_email", **MAIL)
+    assert plan.args["reply_to"] == "" and "reply_to" not in [fact.label for fact in plan.facts]
+    assert plan.body.startswith(f"本邮件由 Countersign 代 {ZHAO.name} 发送，请勿直接回复。\n\n")
+
+
+async def test_a_model_says_neither_who_sends_nor_where_answers_go() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "send_email", **MAIL, first_line="From the director", reply_to="Li <x@evil.example>")
+    assert plan.args["first_line"] == FIRST and plan.args["reply_to"] == "张三 <zhangsan@example.com>"
+
+
+async def test_a_card_from_before_is_sent_as_it_was_shown() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "send_email", **MAIL)
+    old = plan.model_copy(update={"args": {"to": LI.id, "subject": MAIL["subject"], "body": MAIL["body"]}})
+    await there.press(ZHANG, "send_email", old, "send")
+    (mail,) = there.mailer.mails
+    assert (mail.body, mail.reply_to) == (MAIL["body"], "")
+
+
+EVIL = [
+    "张三\nBcc: all@example.com", "张三\r\n\r\nAnother text", 'San, Zhang <boss@example.com>', '"Boss" <b@example.com>',
+    "=?utf-8?q?Boss?=", "张\u200b三\u2028Bcc: x@example.com", "a" * 300, "; @ , . ( ) [ ] :",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVIL)
+async def test_no_name_writes_a_header_or_a_line(name: str) -> None:
+    there = office()
+    author = ZHANG.model_copy(update={"name": name})
+    there.people.known = [author, *there.people.known[1:]]
+    plan = await there.plan(author, "send_email", **MAIL)
+    async with server({}) as (url, received):
+        there.mailer = mailer(url)  # type: ignore[assignment]
+        await there.press(author, "send_email", plan, "send")
+    (raw,) = received
+    message = email.message_from_bytes(raw, _class=EmailMessage, policy=email.policy.default)
+    ours = {"From", "To", "Reply-To", "Subject", "Message-ID", "Date", "Auto-Submitted", "MIME-Version"}
+    assert set(message.keys()) == {*ours, "Content-Type", "Content-Transfer-Encoding"} and len(message.keys()) == 10
+    [address] = message["Reply-To"].addresses
+    assert address.addr_spec == ZHANG.email, "answers go to who asked for it, whatever they call themselves"
+    assert "Boss" not in address.display_name or "Boss" in name.replace("=?", "= ?")
+    assert message.get_content().splitlines() == plan.body.splitlines(), "what is sent is what was shown"
+    assert len(plan.body.splitlines()) == 4 and MAIL["body"] in plan.body
 
 
 async def test_errors_of_the_mailer_pass() -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bot.texts import literal
+from tests.tools.company import CHOICE
 from tests.tools.office import (
     LI,
     LIN,
@@ -83,9 +84,9 @@ async def test_a_return_needs_an_opinion_and_a_step_that_was_there(there: Office
 async def test_transfer_by_the_card(there: Office) -> None:
     plan = await there.card("L-0001-1")
     outcome = await there.press(LI, "decide_task", plan, "transfer", {"person": LIN.id, "opinion": "我在出差"})
-    assert (outcome.data["decision"], outcome.data["waits_for"]) == ("transferred", ["李四光"])
-    assert receipt(outcome) == "把申请 L-0001 转交给了 李四光"
-    assert receipt(outcome, "en") == "transferred request L-0001 to 李四光"
+    assert (outcome.data["decision"], outcome.data["waits_for"]) == ("transferred", ["李文光"])
+    assert receipt(outcome) == "把申请 L-0001 转交给了 李文光"
+    assert receipt(outcome, "en") == "transferred request L-0001 to 李文光"
     card = await there.card("L-0001-2")
     assert card.deciders == (LIN.id,)
     assert ("说明", "李四 转交：我在出差") in facts(card)
@@ -94,9 +95,9 @@ async def test_transfer_by_the_card(there: Office) -> None:
 
 
 async def test_transfer_in_chat_shows_what_will_happen_and_then_does_it(there: Office) -> None:
-    plan = await there.plan(LI, "transfer_task", task_id="L-0001-1", person="李四光", opinion="我在出差")
-    assert title(plan) == "把 张三 的请假申请 L-0001 转交给 李四光 审批？"
-    assert title(plan, "en") == "Transfer 张三’s leave request L-0001 to 李四光, who decides instead?"
+    plan = await there.plan(LI, "transfer_task", task_id="L-0001-1", person="李文光", opinion="我在出差")
+    assert title(plan) == "把 张三 的请假申请 L-0001 转交给 李文光 审批？"
+    assert title(plan, "en") == "Transfer 张三’s leave request L-0001 to 李文光, who decides instead?"
     assert ("说明", "我在出差") in facts(plan) and ("请假事由", "胃疼") in facts(plan)
     assert (plan.deciders, [c.name for c in plan.choices]) == ((LI.id,), ["confirm", "cancel"])
     assert (await there.engine.request("L-0001")).waits_for == (LI.id,), "nothing has happened"
@@ -119,9 +120,9 @@ async def test_a_task_is_never_transferred_to(there: Office, person: object, cod
 
 async def test_nobody_hands_on_the_task_of_somebody_else(there: Office) -> None:
     for person, code in ((ZHANG, "own_request"), (WANG, "not_assignee"), (ZHAO, "not_assignee")):
-        args = {"task_id": "L-0001-1", "person": "李四光"}
+        args = {"task_id": "L-0001-1", "person": "李文光"}
         assert (await refused(there.plan(person, "transfer_task", **args))).code == code
-        args = {"task_id": "L-0001-1", "people": "李四光", "where": "before"}
+        args = {"task_id": "L-0001-1", "people": "李文光", "where": "before"}
         assert (await refused(there.plan(person, "add_sign", **args))).code == code
 
 
@@ -134,16 +135,16 @@ async def test_add_sign_before_by_the_card(there: Office) -> None:
     form = {"people": f"{LIN.id},{ZHAO.id}", "where": "before", "mode": "any", "opinion": ""}
     await there.check(LI, plan, "add_sign", form)
     outcome = await there.press(LI, "decide_task", plan, "add_sign", form)
-    assert outcome.data["waits_for"] == ["李四光", "赵六"]
-    assert receipt(outcome) == "请 李四光、赵六 也审批申请 L-0001"
-    assert receipt(outcome, "en") == "asked 李四光, 赵六 to decide request L-0001 as well"
+    assert outcome.data["waits_for"] == ["李文光", "赵六"]
+    assert receipt(outcome) == "请 李文光、赵六 也审批申请 L-0001"
+    assert receipt(outcome, "en") == "asked 李文光, 赵六 to decide request L-0001 as well"
     await there.decide(ZHAO, "L-0001-3", "approve")
     assert (await there.engine.request("L-0001")).waits_for == (LI.id,), "any one was enough; then it is their turn"
 
 
 async def test_add_sign_after_in_chat(there: Office) -> None:
-    plan = await there.plan(LI, "add_sign", task_id="L-0001-1", people=["李四光", "赵六"], where="after", mode="order")
-    assert title(plan) == "张三 的请假申请 L-0001：您同意，再请 李四光、赵六 审批？"
+    plan = await there.plan(LI, "add_sign", task_id="L-0001-1", people=["李文光", "赵六"], where="after", mode="order")
+    assert title(plan) == "张三 的请假申请 L-0001：您同意，再请 李文光、赵六 审批？"
     assert ("方式（多人时）", "依次审批") in facts(plan)
     await there.press(LI, "add_sign", plan, "confirm")
     request = await there.engine.request("L-0001")
@@ -151,7 +152,7 @@ async def test_add_sign_after_in_chat(there: Office) -> None:
 
 
 async def test_a_rejection_beside_is_a_rejection(there: Office) -> None:
-    await there.do(LI, "add_sign", task_id="L-0001-1", people="李四光", where="beside")
+    await there.do(LI, "add_sign", task_id="L-0001-1", people="李文光", where="beside")
     assert (await there.decide(LIN, "L-0001-2", "reject", OPINION)).data["status"] == "revise"
     assert (await refused(there.card("L-0001-1"))).code == "task_closed"
 
@@ -165,7 +166,7 @@ async def test_the_author_is_never_asked_to_sign(there: Office) -> None:
 
 async def test_a_task_that_came_back_is_not_handed_on(there: Office) -> None:
     await there.decide(LI, "L-0001-1", "reject", OPINION)
-    error = await refused(there.plan(ZHANG, "transfer_task", task_id="L-0001-2", person="李四光"))
+    error = await refused(there.plan(ZHANG, "transfer_task", task_id="L-0001-2", person="李文光"))
     assert error.code == "bad_decision"
     assert [c.name for c in (await there.card("L-0001-2")).choices] == ["resubmit", "withdraw"]
 
@@ -186,7 +187,7 @@ async def test_withdrawing_what_is_approved_needs_agreement(there: Office) -> No
     assert title(card) == "张三 的请假申请 L-0001 已经通过，同意撤回吗？"
     assert title(card, "en").startswith("Agree that 张三’s leave request L-0001, which was approved, is withdrawn?")
     assert ("撤回原因", "不去了") in facts(card)
-    assert [c.name for c in card.choices] == ["approve", "reject"]
+    assert [c.name for c in card.choices] == ["approve", "approve_with", "reject"]
     assert (card.deciders, card.requester) == ((WANG.id,), ZHANG.id)
     assert (await refused(there.plan(ZHANG, "withdraw_request", request_id="L-0001"))).code == "withdrawing"
     outcome = await there.press(WANG, "decide_task", card, "approve")
@@ -232,18 +233,20 @@ async def test_when_who_has_to_agree_has_left_somebody_else_is_asked() -> None:
     assert (await there.engine.request(request)).status == "withdrawn"
 
 
-async def test_who_agreed_to_another_form_does_not_have_to_agree(there: Office) -> None:
+async def test_who_agreed_to_another_form_does_not_have_to_agree() -> None:
+    there = office(policy=CHOICE)
+    await there.start(LONG)
     await there.decide(LI, "L-0001-1", "approve")
     await there.decide(WANG, "L-0001-2", "reject", OPINION)
     await there.decide(ZHANG, "L-0001-3", "resubmit", {"field_end_date": "2026-11-24", "field_approver": LIN.id})
     await there.decide(LIN, "L-0001-4", "approve")
     plan = await there.plan(ZHANG, "withdraw_request", request_id="L-0001")
-    assert ("需要同意", "申请已经通过，要 李四光 同意才能撤回") in facts(plan), "of this round"
+    assert ("需要同意", "申请已经通过，要 李文光 同意才能撤回") in facts(plan), "of this round"
 
 
 async def test_who_agreed_before_a_step_was_taken_again_does_not_have_to_agree(there: Office) -> None:
     await there.decide(LI, "L-0001-1", "approve")
-    await there.do(WANG, "add_sign", task_id="L-0001-2", people="李四光", where="after")
+    await there.do(WANG, "add_sign", task_id="L-0001-2", people="李文光", where="after")
     await there.decide(LIN, "L-0001-3", "return", {"to": "first_level", **OPINION})
     await there.decide(LI, "L-0001-4", "approve")
     await there.do(WANG, "transfer_task", task_id="L-0001-5", person="赵六")

@@ -1,9 +1,16 @@
+"""Who a name means, and looking people up."""
+
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.tools.office import GONE, LI, LIN, PEOPLE, WANG, ZHANG, office
-from tools.names import find, the_one
+from tools.lookalikes import is_lookalike
+from tools.names import find_people, is_searchable, resolve_person
 from tools.spec import Person, ToolError
 
 
@@ -18,51 +25,107 @@ from tools.spec import Person, ToolError
         ("lisi", [LI]),
         ("  LI   SI ", [LI]),
         ("Ｌｉ Ｓｉ", [LI]),
+        ("Li\u200b Si\u200f", [LI]),
         ("李", [LI, LIN]),
-        ("四光", [LIN]),
+        ("文光", [LIN]),
         ("zhang", [ZHANG]),
         ("wu", [WANG]),
+        ("enguan", [LIN]),
         ("lin@example.com", [LIN]),
+        (" LIN@Example.COM\u200b", [LIN]),
+        ("lin＠example．com", [LIN]),
         ("l", []),
         ("", []),
+        ("\u200b", []),
         ("<@U99>", []),
+        ("<@U2> <@U3>", []),
         ("钱七", []),
         ("U6", []),
         ("张三丰", []),
+        ("lin@", []),
+        ("@lisi", []),
     ],
 )
 def test_finding(text: str, expected: list[Person]) -> None:
-    assert list(find(PEOPLE, text)) == expected
+    found = find_people(PEOPLE, text)
+    assert list(found.people) == expected
+    assert found.is_certain == (len(expected) == 1)
 
 
-def test_an_exact_name_wins_over_a_longer_one() -> None:
-    assert the_one(PEOPLE, "李四") == LI
-
-
-def test_namesakes_are_asked_about() -> None:
-    twin = LI.model_copy(update={"id": "U9", "title": "Designer"})
+def asked(people: tuple[Person, ...], text: str) -> ToolError:
     with pytest.raises(ToolError) as error:
-        the_one((*PEOPLE, twin), "李四")
+        resolve_person(people, text)
     assert (error.value.code, error.value.ask) == ("ambiguous_person", True)
-    assert "Team lead" in error.value.text and "Designer" in error.value.text and "U9" in error.value.text
+    return error.value
+
+
+@pytest.mark.parametrize(
+    ("short", "long", "typed"),
+    [
+        ("李四", "李四光", "李四"),
+        ("Wang", "Wang Wu", "Wang"),
+        ("Wu", "Wang Wu", "wu"),
+        ("小明", "王小明", "小明"),
+        ("W", "Wang Wu", "W"),
+        ("O'Neil", "O'Neill", "o'neil"),
+    ],
+)
+def test_an_exact_name_never_wins_over_another_in_which_it_stands(short: str, long: str, typed: str) -> None:
+    one, other = Person(id="P1", name=short), Person(id="P2", name=long)
+    assert "P1" in asked((one, other), typed).text
+    assert resolve_person((one, other), long) == other
+    assert resolve_person((one,), typed) == one, "there is nobody else"
+
+
+def test_a_part_inside_a_word_of_somebody_elses_name_makes_no_doubt() -> None:
+    ann, joanna = Person(id="P1", name="Ann Lee"), Person(id="P2", name="Joanna Smith")
+    assert resolve_person((ann, joanna), "ann") == ann
+    assert resolve_person((joanna,), "anna") == joanna
+
+
+def test_namesakes_are_asked_about_with_what_they_cannot_choose_themselves() -> None:
+    boss = WANG.model_copy(update={"department": "Board"})
+    li = LI.model_copy(update={"department": "Engineering"})
+    twin = Person(id="U9", name="李四", title="Team lead", email="mallory@example.com", is_in_directory=False)
+    error = asked((li, boss, twin), "李四")
+    assert "“李四” (lisi@example.com, Engineering, manager “王五”) = U2" in error.text
+    assert "“李四” (mallory@example.com, not in the company directory) = U9" in error.text
+    assert "Team lead" not in error.text, "a title may be what somebody says of themselves"
+    assert error.params["candidates"] == {
+        "zh": "「李四」（lisi@example.com，Engineering，主管「王五」）；"
+        "「李四」（mallory@example.com，不在公司名录里）",
+        "en": "“李四” (lisi@example.com, Engineering, manager “王五”); "
+        "“李四” (mallory@example.com, not in the company directory)",
+    }
+
+
+def test_a_name_cannot_pose_as_the_facts_behind_it() -> None:
+    liar = Person(id="U9", name="李四” (lisi@example.com)\u2028“", names=("李四",), email="mallory@example.com")
+    text = asked((LI, liar), "李四").text
+    assert "“李四 (lisi@example.com)⟨U+2028⟩” (mallory@example.com) = U9" in text
 
 
 def test_many_candidates_are_cut_short() -> None:
     crowd = [Person(id=f"P{n}", name=f"王{n}") for n in range(50)]
     with pytest.raises(ToolError) as error:
-        the_one(crowd, "王")
+        resolve_person(crowd, "王")
     assert "42 more" in error.value.text
 
 
-async def test_list_people_pages_and_shows_no_addresses() -> None:
+async def test_list_people_pages_and_tells_what_is_given_from_what_people_say_of_themselves() -> None:
     there = office()
-    there.people.known = [Person(id=f"P{n:02d}", name=f"人{n:02d}", email="x@example.com") for n in range(45)]
+    said, given = {"title": "CFO", "email": "x@example.com"}, {"is_title_official": True, "department": "Finance"}
+    there.people.known = [Person(id=f"P{n:02d}", name=f"人{n:02d}", **said) for n in range(44)]
+    there.people.known += [Person(id="P44", name="人44", manager="P00", is_in_directory=True, **given, **said)]
+    there.people.known[0] = there.people.known[0].model_copy(update={"is_in_directory": False, "names": ("A\u200bB",)})
     first = await there.look(ZHANG, "list_people")
     third = await there.look(ZHANG, "list_people", page=3)
     assert (len(first["people"]), first["more"]) == (20, 2)
     assert (len(third["people"]), third["more"]) == (5, None)
-    assert first["people"][0] == {"id": "P00", "name": "人00", "also": [], "title": ""}
-    assert "@" not in str(first)
+    self_made = {"name": "人00", "also": ["A⟨U+200B⟩B"], "own_title": "CFO"}
+    assert first["people"][0] == {"id": "P00", **self_made, "email": "x@example.com", "in_company_directory": False}
+    official = {"title": "CFO", "department": "Finance", "manager": "人00", "email": "x@example.com"}
+    assert third["people"][-1] == {"id": "P44", "name": "人44", "also": [], **official}
 
 
 async def test_list_people_knows_only_the_active() -> None:
@@ -70,3 +133,69 @@ async def test_list_people_knows_only_the_active() -> None:
     assert (await there.look(ZHANG, "list_people", name="钱"))["people"] == []
     everybody = (await there.look(ZHANG, "list_people"))["people"]
     assert GONE.id not in [p["id"] for p in everybody]
+
+
+# --- properties ---------------------------------------------------------------------------------------------------
+
+SIGNS = st.sampled_from([*"LliI1 SsаіЅ@王二ニ.", "Ｌ", "\u200b", "\u202e", "\u0131", "é", "rn", "m"])
+NAMES = st.lists(SIGNS, min_size=1, max_size=6).map("".join)
+ADDRESSES = st.sampled_from(["li@example.com", "LI@EXAMPLE.COM", "wang@example.com", ""])
+
+
+@st.composite
+def companies(draw: st.DrawFn) -> tuple[Person, ...]:
+    """People who call themselves what they like; addresses are each somebody's own, as on any platform."""
+    called = draw(st.lists(st.tuples(NAMES, st.lists(NAMES, max_size=2)), min_size=1, max_size=5))
+    addresses = draw(st.permutations(["li@example.com", "wang@example.com", "", "", ""]))
+    return tuple(
+        Person(id=f"U0{n}PERSON", name=name, names=tuple(names), email=address)
+        for n, ((name, names), address) in enumerate(zip(called, addresses, strict=False))
+    )
+
+
+TYPED = st.one_of(NAMES, ADDRESSES, ADDRESSES.map(lambda text: text.replace("@", "＠")), st.text(max_size=8))
+
+
+def names_of(person: Person) -> tuple[str, ...]:
+    return person.name, *person.names
+
+
+@settings(max_examples=400, deadline=None)
+@given(companies(), TYPED)
+def test_nobody_is_found_by_a_name_that_poses_as_an_address(people: tuple[Person, ...], text: str) -> None:
+    found = find_people(people, text)
+    if "@" in unicodedata.normalize("NFKC", text):
+        assert all(one.email.casefold() == one_address(text) for one in found.people)
+    for one in found.people if found.is_certain else ():
+        by_name = not one_address(text) or one.email.casefold() != one_address(text)
+        assert not by_name or any(map(is_searchable, names_of(one)))
+
+
+def one_address(text: str) -> str:
+    plain = unicodedata.normalize("NFKC", "".join(c for c in text if c != "\u200b"))
+    return " ".join(plain.split()).casefold() if "@" in plain else ""
+
+
+@settings(max_examples=400, deadline=None)
+@given(companies(), TYPED)
+def test_whoever_looks_alike_is_never_passed_over(people: tuple[Person, ...], text: str) -> None:
+    found = find_people(people, text)
+    if found.is_certain and text.strip() not in [one.id for one in people] and not one_address(text):
+        alike = [one for one in people if any(is_lookalike(text, name) for name in names_of(one))]
+        assert alike in ([], [found.people[0]])
+
+
+@settings(max_examples=200, deadline=None)
+@given(companies())
+def test_an_exact_id_and_an_exact_address_always_lead_to_their_owner(people: tuple[Person, ...]) -> None:
+    for one in people:
+        assert resolve_person(people, one.id) == one
+        assert resolve_person(people, f"<@{one.id}>") == one
+        if one.email:
+            assert resolve_person(people, one.email.swapcase()) == one
+
+
+def test_a_name_of_the_form_of_an_id_leads_to_nobody() -> None:
+    """The id of somebody who has left, say: what was sealed for them never reaches who took it as a name."""
+    poser = Person(id="U0MALLORY", name="U02LISI00", email="mallory@example.com")
+    assert not find_people((poser,), "U02LISI00").is_certain

@@ -103,7 +103,7 @@ async def test_my_requests() -> None:
     there = office()
     await there.start(LONG)
     await there.start(SHORT)
-    await there.start(TAXI, "expense", WANG)
+    await there.start({**TAXI, "approver": WANG.id}, "expense", LIN)
     found = (await there.look(ZHANG, "my_requests"))["requests"]
     assert [(r["request"], r["status"], r["waits_for"]) for r in found] == [
         ("L-0002", "approved", []),
@@ -117,8 +117,8 @@ async def test_my_requests() -> None:
 
 async def test_my_requests_are_bounded() -> None:
     there = office()
-    for _ in range(21):
-        await there.start(TAXI, "expense")
+    for n in range(21):
+        await there.start({**TAXI, "reason": f"去客户现场 {n}"}, "expense")
     first = await there.look(ZHANG, "my_requests")
     assert (len(first["requests"]), first["more"]) == (20, 2)
     assert (await there.look(ZHANG, "my_requests", page=99))["requests"] == []

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from bot.texts import literal
+from tests.tools.company import CHOICE
 from tests.tools.office import (
     LI,
     LIN,
@@ -54,17 +55,17 @@ async def picture(there: Office, person: Person, name: str) -> Picture:
 
 async def test_a_timeline_in_the_readers_language_and_zone(there: Office) -> None:
     there.now = NOW + timedelta(minutes=72)
-    await there.do(LI, "add_sign", task_id="L-0001-1", people="李四光", where="after", opinion="好")
+    await there.do(LI, "add_sign", task_id="L-0001-1", people="李文光", where="after", opinion="好")
     assert await timeline(there) == [
         "✅ 提交 张三 11-20 10:00",
-        "✅ 李四 同意，后加签 李四光，会签（都要同意） 11-20 11:12「好」",
-        "⏳ 李四光（审批）",
+        "✅ 李四 同意，后加签 李文光，会签（都要同意） 11-20 11:12「好」",
+        "⏳ 李文光（审批）",
         "○ 结束",
     ]
     assert await timeline(there, LIN) == [
         "✅ submitted by 张三 11-20 02:00",
-        "✅ 李四 approved and asked 李四光 to decide next, all have to agree 11-20 03:12 “好”",
-        "⏳ 李四光 (Approval)",
+        "✅ 李四 approved and asked 李文光 to decide next, all have to agree 11-20 03:12 “好”",
+        "⏳ 李文光 (Approval)",
         "○ end",
     ]
 
@@ -80,7 +81,7 @@ async def test_everything_that_can_happen_is_told(there: Office) -> None:
     await there.do(ZHANG, "urge_task", task_id="L-0001")
     await there.do(ZHANG, "comment_request", request_id="L-0001", text="病历已补")
     await there.do(ZHANG, "cc_request", request_id="L-0001", people="赵六")
-    await there.do(LI, "transfer_task", task_id="L-0001-1", person="李四光", opinion="我在出差")
+    await there.do(LI, "transfer_task", task_id="L-0001-1", person="李文光", opinion="我在出差")
     await there.decide(LIN, "L-0001-2", "return", {"to": "revise", "opinion": "太长"})
     await there.decide(ZHANG, "L-0001-3", "resubmit")
     await there.decide(LI, "L-0001-4", "approve")
@@ -92,8 +93,8 @@ async def test_everything_that_can_happen_is_told(there: Office) -> None:
         "🔔 张三 催 李四",
         "💬 张三 评论「病历已补」",
         "📨 张三 抄送 赵六",
-        "🔁 李四 转交给 李四光「我在出差」",
-        "↩️ 李四光 退回到修改「太长」",
+        "🔁 李四 转交给 李文光「我在出差」",
+        "↩️ 李文光 退回到修改「太长」",
         "✅ 张三 重新提交",
         "✅ 李四 同意",
         "✅ 王五 同意",
@@ -123,7 +124,8 @@ async def test_what_time_brings_about_is_told() -> None:
     first = shipped()[0].definition.nodes["first_level"]
     alarms = [("remind", Alarm.REMIND), ("escalate", Alarm.ESCALATE)]
     timers = tuple(Timer(id=name, after_s=3600 * n, alarm=alarm) for n, (name, alarm) in enumerate(alarms, 1))
-    there = office(processes=[with_nodes(first.model_copy(update={"timers": timers}))])
+    processes = [with_nodes(first.model_copy(update={"timers": timers}))]
+    there = office(processes=processes, policy=CHOICE)
     there.people.known[2] = WANG.model_copy(update={"manager": None})
     await there.start({**SICK, "approver": LIN.id})
     there.people.known[4] = LIN.model_copy(update={"manager": WANG.id})
@@ -131,8 +133,8 @@ async def test_what_time_brings_about_is_told() -> None:
         await there.engine.tick(NOW + timedelta(hours=hours))
     assert await timeline(there) == [
         "✅ 提交 张三 11-20 10:00",
-        "⏰ 超时提醒 李四光 11-20 11:00",
-        "⏫ 李四光 超时，转给上级 王五 11-20 12:00",
+        "⏰ 超时提醒 李文光 11-20 11:00",
+        "⏫ 李文光 超时，转给上级 王五 11-20 12:00",
         "⏰ 超时提醒 王五 11-20 13:00",
         "⏰ 王五 超时，没有可以转交的人 11-20 14:00",
         "⏳ 王五（审批）",
@@ -141,9 +143,9 @@ async def test_what_time_brings_about_is_told() -> None:
 
 
 async def test_whom_the_process_tells_is_told(there: Office) -> None:
-    request = await there.start({**SHORT, "cc": "李四光"})
-    assert (await timeline(there, request=request))[2] == "📨 自动抄送 李四光"
-    assert (await timeline(there, LIN, request))[2] == "📨 李四光 told by the process"
+    request = await there.start({**SHORT, "cc": "李文光"})
+    assert (await timeline(there, request=request))[2] == "📨 自动抄送 李文光"
+    assert (await timeline(there, LIN, request))[2] == "📨 李文光 told by the process"
 
 
 async def test_another_version_is_told(there: Office) -> None:

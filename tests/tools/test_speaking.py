@@ -75,11 +75,11 @@ async def test_only_the_author_urges(there: Office) -> None:
 
 async def test_everybody_it_waits_for_is_urged(there: Office) -> None:
     there.now = NOW + timedelta(hours=7)  # both are at work then, in Shanghai and in London
-    await there.do(LI, "add_sign", task_id="L-0001-1", people=["李四光"], where="beside")
+    await there.do(LI, "add_sign", task_id="L-0001-1", people=["李文光"], where="beside")
     await there.do(ZHANG, "urge_task", task_id="L-0001-1")
     plan = await there.plan(ZHANG, "urge_task", task_id="L-0001")
     assert plan.args["tasks"] == ["L-0001-2"], "who has been urged is left alone"
-    assert (await there.press(ZHANG, "urge_task", plan, "confirm")).data["urged"] == "李四光"
+    assert (await there.press(ZHANG, "urge_task", plan, "confirm")).data["urged"] == "李文光"
 
 
 async def test_commenting(there: Office) -> None:
@@ -96,15 +96,15 @@ async def test_commenting(there: Office) -> None:
 
 async def test_who_is_told_may_read_and_decides_nothing(there: Office) -> None:
     assert (await refused(there.look(ZHAO, "request_status", request_id="L-0001"))).code == "no_request"
-    plan = await there.plan(ZHANG, "cc_request", request_id="L-0001", people=["赵六", "李四光", "赵六"])
-    assert title(plan) == "把请假申请 L-0001 抄送给 赵六、李四光？"
+    plan = await there.plan(ZHANG, "cc_request", request_id="L-0001", people=["赵六", "李文光", "赵六"])
+    assert title(plan) == "把请假申请 L-0001 抄送给 赵六、李文光？"
     outcome = await there.press(ZHANG, "cc_request", plan, "confirm")
-    assert receipt(outcome) == "把申请 L-0001 抄送给了 赵六、李四光"
+    assert receipt(outcome) == "把申请 L-0001 抄送给了 赵六、李文光"
     assert (await there.look(ZHAO, "request_status", request_id="L-0001"))["by"] == "张三"
     (told,) = (await there.look(LIN, "my_requests", told=True))["requests"]
     assert (told["request"], told["by"]) == ("L-0001", "张三")
     assert (await there.look(LIN, "my_requests"))["requests"] == []
-    assert ("已抄送", "赵六、李四光") in facts(await there.card("L-0001-1"))
+    assert ("已抄送", "赵六、李文光") in facts(await there.card("L-0001-1"))
     assert (await refused(there.decide(ZHAO, "L-0001-1", "approve"))).code == "not_assignee"
     again = {"request_id": "L-0001", "people": "赵六"}
     assert (await refused(there.plan(ZHANG, "cc_request", **again))).code == "told_already"
@@ -112,7 +112,7 @@ async def test_who_is_told_may_read_and_decides_nothing(there: Office) -> None:
 
 async def test_who_only_may_read_is_told_that_they_do_not_speak(there: Office) -> None:
     admin = ZHAO.model_copy(update={"roles": frozenset({"admin"})})
-    await there.do(LI, "set_absence", first_day="2026-11-20", last_day="2026-11-22", deputy="李四光")
+    await there.do(LI, "set_absence", first_day="2026-11-20", last_day="2026-11-22", deputy="李文光")
     for reader in (admin, LIN):
         await there.look(reader, "request_status", request_id="L-0001")
         for tool, what in (("comment_request", {"text": "快一点"}), ("cc_request", {"people": "王五"})):

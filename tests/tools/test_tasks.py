@@ -50,6 +50,7 @@ async def test_the_approvers_card(there: Office) -> None:
     assert (plan.deciders, plan.requester) == ((LI.id,), ZHANG.id)
     assert {c.name: [f.name for f in c.fields] for c in plan.choices} == {
         "approve": [],
+        "approve_with": ["opinion"],
         "reject": ["opinion"],
         "return": ["to", "opinion"],
         "transfer": ["person", "opinion"],
@@ -75,9 +76,11 @@ async def test_nobody_puts_an_opinion_into_somebody_elses_dialog(there: Office) 
     assert plan == await there.card("L-0001-1")
 
 
-async def test_an_opinion_written_by_the_model_is_only_offered_in_the_dialog(there: Office) -> None:
-    plan = await there.plan(LI, "decide_task", task_id="L-0001-1", opinion="同意，早日康复")
-    assert plan.choices[1].fields[0].value == "同意，早日康复"
+async def test_an_opinion_written_by_the_model_is_a_draft_of_whoever_decides_and_runs_nothing(there: Office) -> None:
+    plan = await there.plan(LI, "decide_task", task_id="L-0001-1", opinion=" 早日康复 ", decision="approve")
+    drafted = {"draft": "早日康复", "drafted_by": LI.id, "meant": "approve"}
+    assert plan.args == {**(await there.card("L-0001-1")).args, **drafted}
+    assert all(field.value == "" for choice in plan.choices for field in choice.fields if field.name == "opinion")
     assert await there.plan(LI, "decide_task", **plan.args) == plan
     outcome = await there.press(LI, "decide_task", plan, "approve")
     assert outcome.data["opinion"] == ""
@@ -121,7 +124,7 @@ async def test_reject_revise_resubmit_approve(there: Office) -> None:
     await there.decide(LI, "L-0001-1", "reject", {"opinion": "请缩短"})
     assert (await refused(there.plan(ZHANG, "decide_task", task_id="L-0001-2"))).code == "use_resubmit"
     card = await there.card("L-0001-2")
-    assert say(card.title.key, "zh", **card.title.params) == "您的请假申请 L-0001 被退回了"
+    assert say(card.title.key, "zh", **card.title.params) == "您的请假申请 L-0001 被驳回了"
     assert ("审批意见", "李四 驳回：请缩短") in shown(card)
     assert (card.deciders, card.requester) == ((ZHANG.id,), None)
     assert [c.name for c in card.choices] == ["resubmit", "withdraw"]

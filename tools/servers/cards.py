@@ -9,26 +9,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pydantic import BaseModel, RootModel, model_validator
 
+from tools.characters import escape_invisible, has_invisible
 from tools.plans import changed, own_card
 from tools.servers.config import Server
 from tools.servers.said import cleaned
-from tools.servers.schemas import plain, problem
-from tools.spec import Fact, Frozen, Gate, Note, Outcome, Plan, ToolError
+from tools.servers.schemas import Unusable, plain, problem
+from tools.spec import Fact, Frozen, Gate, Note, Outcome, Plan, Privacy, ToolError
 from tools.tool import Tool, Use
 
 BETWEEN = "__"
 """Between server and tool; no tool of our own has it in its name."""
-NAME_MAX, PURPOSE = 64, 600
-"""Characters of a name that endpoints take, and of what a server says of a tool."""
+NAME_MAX, TOOL_MAX, PURPOSE = 64, 128, 600
+"""Characters of a name that endpoints take, of one that a server may give, and of what it says of a tool."""
 FACTS, SHOWN, LABEL = 40, 8_000, 100
-"""Values on one card, their characters together, and those of the name of one."""
+"""Values on one card, their characters together, and those of the name of one (UTF-16 units): more is refused in words
+and never cut, so that whoever presses has read all of it."""
 INTO = " › "
+_ESCAPE = re.compile(r"\\.")
+_BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
+"""Blanks that look like a blank."""
 ERRORS = {
     "server_away": "Say that this server cannot be reached and that nothing was done by it.",
     "server_failed": "Mend the arguments if its message says how; otherwise say that the server could not do it.",
@@ -74,6 +80,12 @@ class Theirs:
     """It is marked read-only."""
     gate: Gate
     mark: str
+    public: bool = False
+    """The file says that everybody in the company may know what it gives."""
+
+    @property
+    def privacy(self) -> Privacy:
+        return Privacy.PUBLIC if self.public else Privacy.PRIVATE
 
     @property
     def called(self) -> str:
@@ -98,14 +110,23 @@ def mark(listed: BaseModel) -> str:
     return hashlib.sha256(listed.model_dump_json(by_alias=True, exclude={"icons", "meta"}).encode()).hexdigest()[:32]
 
 
+def is_plain_name(name: str) -> bool:
+    """True for a name that can stand on a card and in a sentence. The protocol asks for A-Z, a-z, 0-9, `_`, `-`, `.`
+    and `/`, at most 128 of them; letters of other scripts are taken too."""
+    return 0 < len(name) <= TOOL_MAX and all(c.isalnum() or c in "_-./:" for c in name) and not has_invisible(name)
+
+
 def theirs(server: Server, listed: Any) -> Theirs | None:
     """A listed tool as it may be used; None if a setting leaves it out. Raises `Unusable`."""
+    if not is_plain_name(listed.name):
+        raise Unusable("its name is not made of letters, digits and . _ - / : alone, or is too long")
     reads = listed.annotations is not None and listed.annotations.read_only_hint is True
     rule = server.tools.get(listed.name) or ("none" if reads else "confirm")
     if rule == "off":
         return None
     said = cleaned(f"{listed.title or ''} {listed.description or ''}", PURPOSE)
-    return Theirs(server.name, listed.name, said, plain(listed.input_schema), reads, Gate(rule), mark(listed))
+    public = listed.name in server.public
+    return Theirs(server.name, listed.name, said, plain(listed.input_schema), reads, Gate(rule), mark(listed), public)
 
 
 def card(one: Theirs, read: Read, effect: Effect) -> Tool:
@@ -128,6 +149,7 @@ def card(one: Theirs, read: Read, effect: Effect) -> Tool:
         "example": {},
         "args": given,
         "server": one.server,
+        "privacy": one.privacy,
         "also": frozenset(ERRORS),
     }
     if one.gate is Gate.NONE:
@@ -157,7 +179,7 @@ def runs(name: str, effect: Effect) -> Callable[[Use, Sealed], Awaitable[Outcome
 def done(one: Theirs, outcome: Outcome) -> Outcome:
     """An outcome of a tool that a button ran."""
     params: dict[str, Any] = {"server": one.server, "tool": one.name}
-    return changed(outcome.data, "result.server_done", "effect.server_done", one.called, params)
+    return changed(outcome.data, "result.server_done", "effect.server_done", one.called, params, one.privacy)
 
 
 def _plan(use: Use, one: Theirs, arguments: dict[str, Any]) -> Plan:
@@ -174,20 +196,34 @@ def _plan(use: Use, one: Theirs, arguments: dict[str, Any]) -> Plan:
 
 
 def _shown(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Where each value stands, and the value: texts as they are, everything else as JSON."""
+    """Where each value stands, and the value, so that no two different arguments look alike."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
-            yield from _shown(_label(name, key), inner)
+            yield from _shown(_label(name, _name(key)), inner)
     elif isinstance(value, list) and value:
         for number, inner in enumerate(value, 1):
             yield from _shown(_label(name, str(number)), inner)
     elif name:
-        yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield name, write_value(value)
+
+
+def write_value(value: Any) -> str:
+    """A value in JSON: a text has quotes, a number, `true` and `null` have none. Only a new line in a text is a new
+    line; what cannot be seen, and a blank that looks like another one, has JSON's escape."""
+    written = escape_invisible(json.dumps(value, ensure_ascii=False))
+    written = _BLANKS.sub(lambda blank: json.dumps(blank[0])[1:-1], written)
+    return _ESCAPE.sub(lambda escape: "\n" if escape[0] == "\\n" else escape[0], written)
+
+
+def _name(key: str) -> str:
+    """A name that looks like the number of a list's element, or like a quoted one, is quoted."""
+    return json.dumps(key, ensure_ascii=False) if key.isdecimal() or key.startswith('"') else key
 
 
 def _label(above: str, name: str) -> str:
     label = f"{above}{INTO}{name}" if above else name
-    if not name.isprintable() or not name or INTO.strip() in name or len(label) > LABEL:
+    plain_name = name and name.isprintable() and not has_invisible(name) and not _BLANKS.search(name)
+    if not plain_name or INTO.strip() in name or len(label.encode("utf-16-le")) > 2 * LABEL:
         raise ToolError("too_much", "an argument has a name that a card cannot show")
     return label
 

@@ -40,6 +40,9 @@ class Server(BaseModel):
     tools: Mapping[str, Rule] = {}
     """Tool → rule. It wins over what the server says of its tool; without one, a tool that the server marks read-only
     needs no button, and any other is confirmed by the caller."""
+    public: tuple[str, ...] = ()
+    """Tools whose results everybody in the company may know: what they give may be told in a channel. What any other
+    gives is told to who has asked, in their DM."""
 
     @model_validator(mode="after")
     def reachable(self) -> Server:

@@ -21,6 +21,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
+from tools.servers.bounds import BoundedTransport, register_encoding
 from tools.servers.cards import Theirs
 from tools.servers.config import Server
 from tools.servers.diary import Diary, Report
@@ -59,6 +60,7 @@ class Connection:
         self._listed, self._sleep = listed, sleep
         self._client: Client | None = None
         self._up, self._stir, self._wanted = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._failed = asyncio.Event()
         self._scope = anyio.CancelScope()
 
     async def live(self) -> None:
@@ -157,7 +159,10 @@ class Connection:
         while True:
             with anyio.move_on_after(RELIST_S):
                 await self._stir.wait()
+                with anyio.move_on_after(FIRST_S):  # who says all the time that it changed is asked once a second
+                    await self._failed.wait()
             self._stir.clear()
+            self._failed.clear()
             await self._list(client)
 
     def _lost(self, error: Exception) -> ToolError:
@@ -166,6 +171,7 @@ class Connection:
         if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
             self._client = None
             self._up.clear()
+        self._failed.set()
         self._stir.set()
         return away(self.server)
 
@@ -198,7 +204,9 @@ class Connection:
         server = self.server
         if server.command:
             command, *args = server.command
-            parameters = StdioServerParameters(command=command, args=args, env=dict(server.env))
+            parameters = StdioServerParameters(
+                command=command, args=args, env=dict(server.env), encoding=register_encoding()
+            )
             async with (
                 Diary(server, self.report) as diary,
                 self._greeted(stdio_client(parameters, errlog=diary.file)) as client,
@@ -207,7 +215,7 @@ class Connection:
             return
         timeout = httpx2.Timeout(server.timeout_seconds, read=None)
         async with (
-            httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout) as http,
+            httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout, transport=BoundedTransport()) as http,
             self._greeted(streamable_http_client(server.url, http_client=http)) as client,
         ):
             yield client

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tools.servers.cards import BETWEEN, Sealed, Theirs, awaited, called, card, done, theirs
+from tools.servers.cards import BETWEEN, TOOL_MAX, Sealed, Theirs, awaited, called, card, done, theirs
 from tools.servers.config import Server
 from tools.servers.connection import TOOLS, Connection, Sleep, away
 from tools.servers.diary import Report
@@ -85,11 +85,12 @@ class Fleet(Mapping[str, Tool]):
 def _taken(server: Server, listed: Sequence[Any]) -> tuple[dict[str, Theirs], tuple[str, ...]]:
     """The tools that may be used, in the order of their names, and what is wrong with the others."""
     found: dict[str, Theirs] = {}
-    problems = [f"there is no tool {name!r} for its setting" for name in server.tools if name not in _names(listed)]
+    named = dict.fromkeys((*server.tools, *server.public))
+    problems = [f"there is no tool {name!r} for its setting" for name in named if name not in _names(listed)]
     if len(listed) > TOOLS:
         problems.append(f"more than {TOOLS} tools; the others are left out")
     for tool in sorted(listed[:TOOLS], key=lambda one: str(one.name)):
-        name = called(server.name, tool.name)
+        name = called(server.name, cleaned(tool.name, TOOL_MAX))
         try:
             one = theirs(server, tool)
         except Unusable as wrong:

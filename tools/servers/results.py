@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tools.servers.cards import Theirs
@@ -12,6 +12,8 @@ from tools.spec import Effect, Note, Outcome, ToolError
 
 TEXT = 4_000
 """Characters of an answer that are passed on."""
+READ = 4 * TEXT
+"""Characters of an answer that are looked at."""
 MESSAGE = 500
 """Characters of what a server says about a failure."""
 
@@ -19,12 +21,13 @@ MESSAGE = 500
 def outcome(server: Server, one: Theirs, result: Any) -> Outcome:
     """Of a `CallToolResult`. Raises `ToolError` `server_failed` if it says that it failed."""
     if result.is_error:
-        raise failed(server, "\n".join(_pieces(result.content)))
+        raise failed(server, _join(_pieces(result.content))[0])
     structured = server.masked(json.dumps(result.structured_content, ensure_ascii=False))
     if result.structured_content is not None and len(structured) <= TEXT:
         found: Any = json.loads(structured)
     else:
-        found = _cut(server.masked("\n".join(_pieces(result.content)) or structured))
+        text, length = _join(_pieces(result.content))
+        found = _cut(server, text, length) if text else _cut(server, structured, len(structured))
     return Outcome(
         data={"server": one.server, "result": found},
         note=Note(key="result.server", params={"server": one.server}),
@@ -44,14 +47,27 @@ def done(server: Server, one: Theirs, result: Any) -> Outcome:
 
 def failed(server: Server, message: str) -> ToolError:
     """The server's own words are for the model, as data; people read ours."""
-    said = json.dumps(server.masked(message)[:MESSAGE], ensure_ascii=False)
+    masked = server.masked(message[:READ])
+    said = json.dumps(masked if len(masked) <= MESSAGE else masked[: MESSAGE - 1] + "…", ensure_ascii=False)
     return ToolError("server_failed", f"the server {server.name} says it failed: {said}", server=server.name)
 
 
-def _cut(text: str) -> str:
-    if len(text) <= TEXT:
-        return text
-    return f"{text[:TEXT]}… [cut: {TEXT} of {len(text)} characters; ask for less, or for its next part]"
+def _join(pieces: Iterable[str]) -> tuple[str, int]:
+    """The pieces as lines, as far as any of it may be passed on, and how many characters all of them have."""
+    kept, length = list[str](), 0
+    for piece in pieces:
+        if length < READ:
+            kept.append(piece[:READ])
+        length += len(piece) + 1
+    return "\n".join(kept), max(length - 1, 0)
+
+
+def _cut(server: Server, text: str, length: int) -> str:
+    """Masked before it is cut: half a secret is one too."""
+    masked = server.masked(text[:READ])
+    if length <= TEXT:
+        return masked
+    return f"{masked[:TEXT]}… [cut: {TEXT} of {length} characters; ask for less, or for its next part]"
 
 
 def _pieces(content: Any) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
+from tools.characters import has_invisible
 from tools.servers.said import cleaned
 
 NODES, DEPTH, SIZE = 400, 12, 12_000
@@ -43,8 +44,11 @@ def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
     if made.get("type") != "object":
         raise Unusable("its input is no object")
     made.setdefault("properties", {})
-    if len(json.dumps(made, ensure_ascii=False)) > SIZE:
+    written = json.dumps(made, ensure_ascii=False)
+    if len(written) > SIZE:
         raise Unusable(f"its input schema is longer than {SIZE} characters")
+    if has_invisible(written):
+        raise Unusable("its input schema has characters in it that nobody can see")
     try:
         Draft202012Validator.check_schema(made)
     except SchemaError as error:
@@ -109,6 +113,6 @@ class _Plain:
 
 
 def _named(name: object) -> str:
-    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= NAME:
+    if not isinstance(name, str) or not name.isprintable() or has_invisible(name) or not 0 < len(name) <= NAME:
         raise Unusable("a property of its input has an odd name")
     return name

@@ -4,18 +4,22 @@ What verifying rests on: the hash of each event covers the event and the hash be
 without gaps, and so are the requests; and replaying the commands of the record, by the process files it names, gives
 every event and the request as they are kept.
 
-What it cannot see: somebody who can rewrite all of Redis can drop the newest events, or a whole history, and make up
-another that is right in itself. Against that, heads (`Head`) are kept elsewhere: a record holds what it held then.
+What it cannot see: somebody who can rewrite all of Redis can drop the newest events or requests, bring back an older
+state of everything, or make up a history that is right in itself. Against that, heads (`Head`) are kept elsewhere: a
+record holds what it held then. Not even they show what was added as the engine would have written it, nor what was
+changed after they were exported; and to-do lists, deputyships, cards and the journal are no part of the record.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pydantic import ValidationError
+from redis.exceptions import ResponseError
 
 from tools.spec import ToolError
 from tools.workflow.commands import Event, Start
@@ -23,10 +27,13 @@ from tools.workflow.graph import Definition, DefinitionRefused
 from tools.workflow.machine import apply
 from tools.workflow.moving import Applied
 from tools.workflow.process import Process, compile_process
-from tools.workflow.record import Head, event_of, pages
+from tools.workflow.record import Gap, Head, event_of, list_numbered, pages
 from tools.workflow.state import Request
 from tools.workflow.store import Store, milliseconds, split_number
 
+BROKEN = (ValueError, LookupError, OverflowError, ResponseError)
+"""What reading raises where something else stands than what is looked for."""
+T = TypeVar("T")
 Version = tuple[str, str]
 """SHA-256 of a process file and of its form."""
 
@@ -45,7 +52,8 @@ class Kept:
     """All that is kept of one request."""
 
     request: Request | None
-    record: tuple[str, ...]
+    record: tuple[str, ...] | None
+    """None: what stands there is no record."""
     listed: int | None
     """When it changed last (ms), by the list that `recorded` goes by."""
     readable: bool = True
@@ -63,18 +71,23 @@ class Verification:
         for head in against:
             self._against.setdefault(head.request, []).append(head)
         self._listed: Mapping[str, int] = {}
+        self._broken: set[str] = set()
 
     async def everything(self) -> AsyncIterator[Finding]:
         """Every process in use, every request that has a number, and whatever else there is."""
         await self._list()
-        listed, numbers = tuple(self._listed), await self._store.numbers()  # in this order: whoever is listed has one
-        for process, version in sorted((await self._store.deployed()).items()):
+        listed, numbers = tuple(self._listed), await self._numbers()  # in this order: whoever is listed has one
+        for process, version in sorted((await self._read("processes", self._store.deployed(), {})).items()):
             if reason := (await self._files.read(version)).reason:
                 yield Finding("deployed", process, {"reason": reason})
-        for page in pages(f"{prefix}-{n:04d}" for prefix in sorted(numbers) for n in range(1, numbers[prefix] + 1)):
-            for found in await asyncio.gather(*map(self._looked_at, page)):
-                for finding in found:
-                    yield finding
+        for what in sorted(self._broken):
+            yield Finding("broken", what)
+        for page in pages(list_numbered(self._listed.keys(), numbers)):
+            for finding in await self._look_at([one for one in page if isinstance(one, str)]):
+                yield finding
+            for gap in page:
+                if isinstance(gap, Gap):
+                    yield Finding("gone_all", gap.first, {"last": gap.last})
         for one in sorted({*listed, *self._against}):
             if not _numbered(one, numbers):
                 for finding in await self._unnumbered(one, one in listed):
@@ -82,7 +95,7 @@ class Verification:
 
     async def _unnumbered(self, name: str, listed: bool) -> tuple[Finding, ...]:
         """Of what is only known by a head, that its event is missing is all there is to say."""
-        found = await self._looked_at(name)
+        found = await self._look_at([name])
         if listed:
             return (Finding("unnumbered", name), *found)
         return tuple(finding for finding in found if finding.code != "gone")
@@ -90,34 +103,64 @@ class Verification:
     async def only(self, request: str) -> tuple[Finding, ...]:
         """One request. Raises `ToolError` when there is no trace of it."""
         await self._list()
-        traces = (await self._store.events(request), request in self._listed, request in self._against)
-        if not any(traces) and not _numbered(request, await self._store.numbers()):
+        traces = (await self._events(request) != (), request in self._listed, request in self._against)
+        if not any(traces) and not _numbered(request, await self._numbers()):
             raise ToolError("no_request", f"there is no request {request[:40]!r}", request=request[:40])
-        return await self._looked_at(request)
+        return (*(Finding("broken", what) for what in sorted(self._broken)), *await self._look_at([request]))
 
-    async def _looked_at(self, name: str) -> tuple[Finding, ...]:
-        """What is wrong with a request. What changes between two looks is looked at again."""
-        seen: Kept | None = None
-        while True:
-            kept = await self._kept(name)
-            found = await self._judged(name, kept)
-            if not found or kept == seen:
-                self.requests, self.events = self.requests + 1, self.events + len(kept.record)
-                return found
-            seen = kept
-            await self._list()
+    async def _look_at(self, names: Sequence[str]) -> tuple[Finding, ...]:
+        """What is wrong with these requests. What changes between two looks is looked at again."""
+        seen: dict[str, Kept] = {}
+        found: dict[str, tuple[Finding, ...]] = {}
+        while waiting := [name for name in names if name not in found]:
+            for name, (kept, findings) in zip(waiting, await asyncio.gather(*map(self._judge, waiting)), strict=True):
+                if not findings or kept == seen.get(name):
+                    found[name] = findings
+                    self.requests, self.events = self.requests + 1, self.events + len(kept.record or ())
+                seen[name] = kept
+            if len(found) < len(names):
+                await self._list()
+        return tuple(finding for name in names for finding in found[name])
+
+    async def _judge(self, name: str) -> tuple[Kept, tuple[Finding, ...]]:
+        kept = await self._kept(name)
+        return kept, await self._judged(name, kept)
 
     async def _list(self) -> None:
-        self._listed = dict(await self._store.listed("changed"))
+        self._listed = dict(await self._read("changed", self._store.listed("changed"), ()))
+
+    async def _numbers(self) -> Mapping[str, int]:
+        return await self._read("numbers", self._store.numbers(), {})
+
+    async def _read(self, what: str, reading: Awaitable[T], otherwise: T) -> T:
+        """A list of the store; where it holds what no bot ever puts there, that is a finding and no crash."""
+        try:
+            return await reading
+        except BROKEN as error:
+            if not _is_content(error):
+                raise
+            self._broken.add(what)
+            return otherwise
+
+    async def _events(self, name: str) -> tuple[str, ...] | None:
+        """None: what stands there is no record."""
+        try:
+            return await self._store.events(name)
+        except BROKEN as error:
+            if not _is_content(error):
+                raise
+            return None
 
     async def _kept(self, name: str) -> Kept:
-        listed, record = self._listed.get(name), await self._store.events(name)
+        listed, record = self._listed.get(name), await self._events(name)
         try:
             return Kept(await self._store.load(name), record, listed)
         except ValidationError:
             return Kept(None, record, listed, readable=False)
 
     async def _judged(self, name: str, kept: Kept) -> tuple[Finding, ...]:
+        if kept.record is None:
+            return (Finding("unreadable", name, {"n": 0}), *self._rewritten(name, ()))
         events, finding = _chain(name, kept.record)
         finding = finding or _whole(name, kept, events) or await self._replayed(name, kept.request, events)
         return (*filter(None, [finding]), *self._rewritten(name, events))
@@ -218,6 +261,11 @@ def _applied(definition: Definition, request: Request | None, event: Event) -> A
         return refused.code
     except (LookupError, ValueError, StopIteration, AssertionError) as wrong:  # no engine ever wrote such a command
         return type(wrong).__name__
+
+
+def _is_content(error: Exception) -> bool:
+    """Whether it is about what is kept. Other refusals of a server (no access, still loading) are no finding."""
+    return not isinstance(error, ResponseError) or str(error).startswith("WRONGTYPE")
 
 
 def _numbered(request: str, numbers: Mapping[str, int]) -> bool:

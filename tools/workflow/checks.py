@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tools.workflow.expressions import ExpressionRefused, Type, check, parse
-from tools.workflow.forms import Balance, FieldKind, Form, FormField, Words
+from tools.workflow.forms import NUMBERS, PERSONS, Balance, Bound, FieldKind, Form, FormField, Words
 from tools.workflow.graph import Definition, DefinitionRefused, Topic
 from tools.workflow.policy import Conditional, Row, Selector
 
 BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 DAYS = "days"
+LIMIT = re.compile(r"(?!0+(?:\.0+)?$)\d{1,12}(?:\.\d{1,6})?")
 ROW_OF = {Topic.CC: "cc", Topic.MAIL: "mail"}
 """Topic of a service task → the table of the form that has its row."""
 
@@ -70,6 +71,10 @@ def _problems(form: Form) -> Iterator[str]:
         yield from _numbered("mail", number, _of_selectors((mail.to,), form))
         yield from _numbered("mail", number, _of_words((mail.subject, mail.body), form))
     yield from (f"summary: {problem}" for problem in _of_words((form.summary,), form))
+    for number, bound in enumerate(form.bounds, 1):
+        yield from _numbered("bound", number, _of_bound(bound, form))
+    for name in form.identical:
+        yield from (f"identical: {problem}" for problem in _unknown_field(name, form))
     if form.balance:
         yield from (f"balance: {problem}" for problem in _of_balance(form.balance, form))
 
@@ -80,8 +85,9 @@ def _numbered(table: str, number: int, problems: Iterable[str]) -> Iterator[str]
 
 def _of_names(form: Form) -> Iterator[str]:
     names = [f.name for f in form.fields] + [level.name for level in form.levels] + list(form.numbers)
+    names += [bound.name for bound in form.bounds]
     for name in {n for n in names if names.count(n) > 1}:
-        yield f"{name!r} is the name of two fields, levels or numbers"
+        yield f"{name!r} is the name of two fields, levels, numbers or bounds"
 
 
 def _of_fields(form: Form) -> Iterator[str]:
@@ -102,10 +108,12 @@ def _of_fields(form: Form) -> Iterator[str]:
 
 
 def _of_row(row: Row, form: Form) -> Iterator[str]:
-    persons = [f.name for f in form.fields if f.kind is FieldKind.PERSON]
+    persons = [f.name for f in form.fields if f.kind in PERSONS]
     levels = [*persons, *(level.name for level in form.levels)]
     if row.level not in levels:
         yield f"{row.level!r} is no level and no person field; known: {_listed(levels)}"
+    elif row.others != "refused" and row.level not in persons:
+        yield f"others: {row.level!r} is no person field; the table alone chooses there"
     yield from _of_condition(row, form.variables)
     yield from _of_selectors(row.who, form)
 
@@ -134,6 +142,19 @@ def _of_words(all_words: Iterable[Words], form: Form) -> Iterator[str]:
         for found in BRACES.finditer(words.zh + words.en):
             if found[1] not in known:
                 yield f"{found[0]} is no field; known: {_listed(known)}"
+
+
+def _of_bound(bound: Bound, form: Form) -> Iterator[str]:
+    """Its own condition is asked before there are sums."""
+    field = form.field(bound.field)
+    if field is None or field.kind not in NUMBERS:
+        yield f"{bound.field!r} is no field with an amount or a number"
+    for name in bound.per:
+        yield from _unknown_field(name, form)
+    if bound.limit not in form.numbers and not LIMIT.fullmatch(bound.limit):
+        yield f"limit: {bound.limit!r} is neither a number of the form nor a number above 0"
+    sums = {one.name for one in form.bounds}
+    yield from _of_condition(bound, {name: kind for name, kind in form.variables.items() if name not in sums})
 
 
 def _of_balance(balance: Balance, form: Form) -> Iterator[str]:

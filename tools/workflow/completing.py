@@ -8,21 +8,26 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Protocol
+from typing import NoReturn, Protocol, TypeVar
 
+from tools.names import listed, name_of
 from tools.ports import Directory
 from tools.spec import Person, ToolError
 from tools.workflow import authority
+from tools.workflow.assigning import find_successors
 from tools.workflow.calendar import Calendar
-from tools.workflow.commands import AddSign, Cc, Comment, Decide, Fire, Transfer, Urge, Withdraw
+from tools.workflow.commands import AddSign, Cc, Comment, Decide, Fire, TaskCommand, Transfer, Urge, Withdraw
 from tools.workflow.engine import Act
 from tools.workflow.graph import Definition
-from tools.workflow.policy import Row
+from tools.workflow.policy import Company, Row
 from tools.workflow.process import Process, fill
-from tools.workflow.state import Decision, Delegation, Filled, Request, Status
+from tools.workflow.state import Decision, Delegation, Filled, Request, Status, Task
 
 CLIMB = 10
 """How far up the managers are followed."""
+
+
+Tasked = TypeVar("Tasked", bound=TaskCommand)
 
 
 class Lists(Protocol):
@@ -63,7 +68,7 @@ class Completing:
         `own`: the author's requests, where they are known already."""
         people = await self._directory.everyone()
         author = _author(people, initiator)
-        others = await self._others(initiator, own) if process.form.days else ()
+        others = await self._others(initiator, own) if process.form.is_compared else ()
         return fill(
             process,
             form,
@@ -110,6 +115,44 @@ class Completing:
             case Comment():
                 return command
 
+    async def authorize(self, process: Process, request: Request, command: Act | TaskCommand, now: datetime) -> None:
+        """Whether the assignee of a task is still one whom the rules name, by what is known of people now. Who is named
+        no longer can only transfer the task to one who is. Raises `ToolError`."""
+        if not isinstance(command, TaskCommand):
+            return
+        task = request.task(command.task)
+        if task is None or not task.open or request.initiator == command.actor:
+            return
+        await self._directory.refresh({command.actor, task.assignee, request.initiator})
+        if command.actor != task.assignee and not (await self._standing(request, command, now)).standing:
+            return
+        named = await self._successors(process, request, task)
+        if named is None or (isinstance(command, Transfer) and command.person in [p.id for p in named]):
+            return
+        await self._refuse_unnamed(task, named)
+
+    async def _successors(self, process: Process, request: Request, task: Task) -> tuple[Person, ...] | None:
+        """As `find_successors` has it. Everybody whose facts count is looked up again; they may lead to others."""
+        looked_up = {task.assignee, request.initiator}
+        rows = [row for row in self._policy if row.process == process.key]
+        while True:
+            author = await self._directory.get(request.initiator) or Person(id=request.initiator, name="", active=False)
+            company = Company(await self._directory.everyone(), author)
+            found = find_successors(process.form, process.definition, request, task, company, rows)
+            if company.consulted <= looked_up:
+                return found
+            await self._directory.refresh(company.consulted - looked_up)
+            looked_up |= company.consulted
+
+    async def _refuse_unnamed(self, task: Task, named: Sequence[Person]) -> NoReturn:
+        name = await name_of(self._directory, task.assignee)
+        if not named:
+            message = f"the rules no longer name {name} for {task.id}, nor anybody else"
+            raise ToolError("nobody_named", message, name=name)
+        names = listed([p.name for p in named])
+        message = f"the rules name {names['en']} for {task.id} now, no longer {name}"
+        raise ToolError("not_named", message, name=name, names=names)
+
     async def fire(self, definition: Definition, request: Request, command: Fire) -> Fire:
         """With who gets the task that waited too long: nobody who had it already."""
         task = request.task(command.task)
@@ -136,9 +179,9 @@ class Completing:
         changed = {**request.filled.values, **(form or {})}
         return await self.form(process, changed, request.initiator, now, besides=request.id, own=own)
 
-    async def _standing(self, request: Request, command: Act, now: datetime) -> Act:
+    async def _standing(self, request: Request, command: Tasked, now: datetime) -> Tasked:
         """With the delegation by which somebody else than the assignee acts, if there is one."""
-        task = request.task(getattr(command, "task", ""))
+        task = request.task(command.task)
         standing: Delegation | None = None
         if task is not None and task.assignee != command.actor:
             found = await self._lists.away(task.assignee)

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from tools.names import name_of
 from tools.ports import Directory
 from tools.spec import ToolError
-from tools.workflow.authority import may_be_asked, refuse_delegation, refuse_unseen
+from tools.workflow.authority import may_be_asked, refuse_delegation, refuse_unseen, task_of
 from tools.workflow.calendar import Calendar
 from tools.workflow.commands import (
     Cc,
@@ -39,9 +39,10 @@ from tools.workflow.machine import apply
 from tools.workflow.migration import refuse_migration
 from tools.workflow.moving import Applied
 from tools.workflow.policy import Row
-from tools.workflow.process import Process
+from tools.workflow.process import Process, pick_process
+from tools.workflow.repeating import refuse_repeated
 from tools.workflow.state import SYSTEM, Decision, Delegation, Filled, Kind, Request
-from tools.workflow.store import Change, Conflict, OutboxEvent, Own, Store, milliseconds
+from tools.workflow.store import Change, Conflict, Opening, OutboxEvent, Own, Store, milliseconds
 from tools.workflow.versions import Versions
 
 T = TypeVar("T")
@@ -102,31 +103,32 @@ class EmbeddedEngine:
     # Commands
 
     async def start(
-        self, process: str, form: Mapping[str, str], initiator: str, key: str, now: datetime, seen: str = ""
+        self,
+        process: str,
+        form: Mapping[str, str],
+        initiator: str,
+        key: str,
+        now: datetime,
+        seen: str = "",
+        *,
+        again: str | None = None,
     ) -> Moved:
         async def attempt() -> Moved:
             found = await self._store.opening(_sure(key), initiator)
             if found.answer is not None:
                 return Moved.model_validate_json(found.answer)
-            used = _named(process, await self._versions.current(found.deployed))
+            used = pick_process(process, await self._versions.current(found.deployed))
             await self._versions.keep(used)
             try:
                 filled = await self._completing.form(used, form, initiator, now, own=found.own.requests)
+                await refuse_repeated(self._store, found.own.requests, used, filled, now, again)
                 refuse_unseen(filled, seen)
             except ToolError:  # it may have been started meanwhile, by this very command
                 if (answer := (await self._store.opening(key, initiator)).answer) is None:
                     raise
                 return Moved.model_validate_json(answer)
-            command = Start(
-                request=f"{used.form.number}-{found.last.get(used.form.number, 0) + 1:04d}",
-                process=used.key,
-                definition=used.definition.version,
-                form=used.form_version,
-                initiator=initiator,
-                filled=filled,
-            )
-            applied = apply(used.definition, None, command, now)
-            forms = found.own.forms if used.form.days else None
+            applied = apply(used.definition, None, _start(used, found, initiator, filled), now)
+            forms = found.own.forms if used.form.is_compared else None
             return await self._kept_as(key, None, used.definition, applied, forms)
 
         return await self._again(attempt)
@@ -135,6 +137,7 @@ class EmbeddedEngine:
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
     ) -> Moved:
         async def complete(process: Process, request: Request) -> Ready:
+            await self._completing.authorize(process, request, command, now)
             own = await self._own(process, request, command)
             complete = await self._completing.act(process, request, command, now, form, own.requests if own else None)
             resubmitted = complete.filled if isinstance(complete, Decide) else None
@@ -150,6 +153,10 @@ class EmbeddedEngine:
         process = await self.process_of(request)
         complete = await self._completing.act(process, request, command, now, form)
         return _moved(apply(process.definition, request, complete, now))
+
+    async def authorize(self, command: TaskCommand, now: datetime) -> None:
+        if (request := await self._store.load(_of_task(command.task))) is not None:
+            await self._completing.authorize(await self.process_of(request), request, command, now)
 
     async def migrate(self, request_id: str, process: Process, actor: str, key: str, now: datetime) -> Moved:
         """A running request goes on in another version of its process. Raises `ToolError` `not_movable` or
@@ -216,7 +223,7 @@ class EmbeddedEngine:
     async def _own(self, process: Process, request: Request, command: Act) -> Own | None:
         """The author's requests, where a form is handed in again that depends on them."""
         again = isinstance(command, Decide) and command.decision is Decision.RESUBMIT
-        return await self._store.own(request.initiator) if again and process.form.days else None
+        return await self._store.own(request.initiator) if again and process.form.is_compared else None
 
     async def _kept_as(
         self, key: str, before: Request | None, definition: Definition, applied: Applied, forms: int | None
@@ -340,12 +347,15 @@ class EmbeddedEngine:
         raise ToolError("busy", "too many people are changing this at once; try once more")
 
 
-def _named(key: str, processes: Sequence[Process]) -> Process:
-    known = {p.key: p for p in processes}
-    if key not in known:
-        message = f"there is no process {key!r}; there are: {', '.join(known)}"
-        raise ToolError("unknown_process", message, name=key[:60])
-    return known[key]
+def _start(process: Process, found: Opening, initiator: str, filled: Filled) -> Start:
+    return Start(
+        request=f"{process.form.number}-{found.last.get(process.form.number, 0) + 1:04d}",
+        process=process.key,
+        definition=process.definition.version,
+        form=process.form_version,
+        initiator=initiator,
+        filled=filled,
+    )
 
 
 def _sure(key: str) -> str:
@@ -363,7 +373,7 @@ def _request_of(command: Act | Fire) -> str:
 def _absent(command: Act) -> ToolError:
     if isinstance(command, Withdraw | Comment | Cc):
         return _no_request(command.request)
-    return _no_task(command.task)
+    return ToolError("no_task", f"there is no task {command.task[:40]!r}", task=command.task[:40])
 
 
 def _known(request_id: str) -> str:
@@ -378,15 +388,10 @@ def _no_request(request_id: str) -> ToolError:
     return ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
 
 
-def _no_task(task_id: str) -> ToolError:
-    return ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
-
-
 def _assigned(request: Request | None, task_id: str) -> Assigned:
-    task = request.task(task_id.strip()) if request else None
-    if request is None or task is None:
-        raise _no_task(task_id)
-    return Assigned(task, request)
+    if request is None:
+        raise ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
+    return Assigned(task_of(request, task_id.strip()), request)
 
 
 def _moved(applied: Applied) -> Moved:

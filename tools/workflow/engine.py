@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
-from tools.workflow.commands import AddSign, Cc, Command, Comment, Decide, Event, Transfer, Urge, Withdraw
+from tools.workflow.commands import AddSign, Cc, Command, Comment, Decide, Event, TaskCommand, Transfer, Urge, Withdraw
 from tools.workflow.process import Process
 from tools.workflow.state import Delegation, Filled, Lean, Request, Status, Task
 from tools.workflow.store import OutboxEvent
@@ -88,9 +88,19 @@ class Engine(Protocol):
         not counted as another of the author's."""
 
     async def start(
-        self, process: str, form: Mapping[str, str], initiator: str, key: str, now: datetime, seen: str = ""
+        self,
+        process: str,
+        form: Mapping[str, str],
+        initiator: str,
+        key: str,
+        now: datetime,
+        seen: str = "",
+        *,
+        again: str | None = None,
     ) -> Moved:
-        """`seen`: `Filled.sha` of what was confirmed; anything else is refused with `request_changed`."""
+        """`seen`: `Filled.sha` of what was confirmed; anything else is refused with `request_changed`. `again`: the
+        request of a moment ago that the author knowingly repeats, empty for none, None where nobody can be asked.
+        `started_already` is raised for the same start within the form's `again_minutes`; of two at once one starts."""
 
     async def act(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
@@ -99,7 +109,12 @@ class Engine(Protocol):
         for `start`."""
 
     async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> Moved:
-        """What `act` would come to, without any effect; what it would refuse is refused."""
+        """What `act` would come to, without any effect; what it would refuse is refused, but for what only a fresh look
+        at people shows (`authorize`): dialogs cannot wait for that."""
+
+    async def authorize(self, command: TaskCommand, now: datetime) -> None:
+        """Asks the rules again, about people as they are now, whether who was asked may decide. `act` does so too.
+        Raises `ToolError` `not_named` or `nobody_named`; nothing for a command that is refused for other reasons."""
 
     async def task(self, task_id: str) -> Assigned: ...
 

@@ -1,7 +1,8 @@
 """What a process asks for, as data (`definitions/*.toml`).
 
 A form has fields; levels, further approvers that a table chooses (`tools.workflow.policy`); rows that say who is
-told and which mails are proposed; rows that ask for a field only sometimes; and what a balance is kept of.
+told and which mails are proposed; rows that ask for a field only sometimes; what a balance is kept of; and bounds on
+what one person asks for in some days.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from tools.characters import clean_value
 from tools.spec import Frozen, ToolError
 from tools.workflow.expressions import Type
 from tools.workflow.policy import Conditional, Row, Selector
@@ -34,6 +37,8 @@ class FieldKind(StrEnum):
 
 
 PERSONS = frozenset({FieldKind.PERSON, FieldKind.PEOPLE})
+FREE_TEXT = frozenset({FieldKind.TEXT, FieldKind.ATTACHMENT})
+"""Kinds whose values people write themselves."""
 NUMBERS = frozenset({FieldKind.MONEY, FieldKind.NUMBER})
 
 
@@ -54,6 +59,8 @@ class Option(Words):
     """Further words people use for it."""
     decimals: int = 2
     """Of a currency."""
+    private: bool = False
+    """Whoever chooses it has a request that is nobody else's business."""
 
 
 HALVES = (
@@ -122,6 +129,27 @@ class Require(Conditional):
     field: str
 
 
+class Bound(Conditional):
+    """A limit on the sum of what one person asks for in some days. Where several requests reach it together, whoever
+    decides is shown so; conditions of the process may compare the sum, and so send the request on."""
+
+    name: str = Field(pattern=NAME)
+    """The number that conditions may use: the sum, this request included; 0 where the row does not hold."""
+    field: str
+    """The amount or number that is summed. Of money, only what is in the same currency."""
+    per: tuple[str, ...] = ()
+    """Fields in which requests have to agree to be summed, e.g. the category."""
+    days: int = Field(ge=1, le=366)
+    """How many days back requests count, today included."""
+    limit: str = Field(min_length=1)
+    """A number of the form by its name, or one written here. Reached from this sum on."""
+
+    @field_validator("limit", mode="before")
+    @classmethod
+    def _as_text(cls, limit: Any) -> Any:
+        return str(limit) if isinstance(limit, int | float) else limit
+
+
 class CcRow(Frozen):
     """Who is told when a `cc` service task is reached."""
 
@@ -156,6 +184,21 @@ class Form(Frozen):
     numbers: dict[str, Decimal] = Field(default_factory=dict)
     days: Span | None = None
     balance: Balance | None = None
+    private: bool = False
+    """Every request of this form is nobody else's business: none of it is shown in a channel."""
+    bounds: tuple[Bound, ...] = Field((), alias="bound")
+
+    again_minutes: int = Field(10, ge=0, le=24 * 60)
+    """Who starts the same, value by value, within so many minutes is asked whether they want it twice; 0: never."""
+    identical: tuple[str, ...] = ()
+    """The fields in which requests of one author are the same claim, if they were also started on the same day or a
+    date is among these: whoever decides is told. An attachment among them is told of on any day."""
+
+    @property
+    def is_compared(self) -> bool:
+        """True if what its author asked for before counts: free days, a balance, a bound, the same
+        thing asked for twice."""
+        return self.days is not None or bool(self.bounds) or self.again_minutes > 0
 
     @property
     def title(self) -> dict[str, str]:
@@ -165,7 +208,7 @@ class Form(Frozen):
     @property
     def variables(self) -> dict[str, Type]:
         """What conditions may use: the fields (never people), the numbers and the days."""
-        types: dict[str, Type] = {name: "number" for name in self.numbers}
+        types: dict[str, Type] = {name: "number" for name in (*self.numbers, *(one.name for one in self.bounds))}
         for field in self.fields:
             if field.kind not in PERSONS:
                 types[field.name] = "number" if field.kind in NUMBERS else "text"
@@ -196,8 +239,8 @@ def refuse_missing(fields: Iterable[FormField], hint: str = "") -> None:
 
 
 def clear_text(text: str, limit: int, field: str, label: dict[str, str]) -> str:
-    """Trimmed text of at most `limit` characters. Raises `ToolError`."""
-    text = text.strip()
+    """Trimmed text of at most `limit` characters that can all be seen. Raises `ToolError`."""
+    text = clean_value(text).strip()
     if len(text) > limit:
         message = f"{field} has {len(text)} characters, at most {limit}"
         raise ToolError("too_long", message, field=field, label=label, limit=limit)

@@ -1,5 +1,8 @@
 """Who decides, as a table: rows of selectors, read once when the form or the policy file is loaded.
 
+The first row that fits counts, and in it the first selector that names somebody who may decide. Who is named by a
+person field has to be one of those; a row with `others = "flagged"` also takes somebody else, and that is shown.
+
 =========================  ==========================================================================
 `manager`                  the author's manager
 `manager of approver`      the manager of whoever a field or a level names; also `manager of manager`
@@ -14,6 +17,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -87,7 +91,7 @@ class Conditional(Frozen):
 
 
 class Row(Conditional):
-    """Who takes a level, or whom to suggest for a person field."""
+    """Who takes a level, or who may be named in a person field that decides."""
 
     process: str = ""
     """In a policy file: the process whose level it is."""
@@ -96,10 +100,15 @@ class Row(Conditional):
     department: str = ""
     """The author's; empty: any."""
     who: tuple[Selector, ...] = Field(min_length=1)
+    others: Literal["refused", "flagged"] = "refused"
+    """Of a person field: what becomes of anybody whom the row does not name. `flagged`: the author may choose them,
+    and whoever decides, and the record, are told so."""
 
     def applies(self, level: str, values: Mapping[str, Value], author: Person) -> bool:
-        fits = not self.department or folded(self.department) == folded(author.department)
-        return self.level == level and fits and self.holds(values)
+        return self.level == level and self.fits_department(author) and self.holds(values)
+
+    def fits_department(self, author: Person) -> bool:
+        return not self.department or folded(self.department) == folded(author.department)
 
 
 class _Table(Frozen):
@@ -136,6 +145,19 @@ class Company:
     def __init__(self, people: Iterable[Person], author: Person) -> None:
         self.author = author
         self._known = {p.id: p for p in people if p.active} | {author.id: author}
+        self.consulted: set[str] = set()
+        """Person ids of those whose facts have counted so far."""
+
+    @property
+    def people(self) -> tuple[Person, ...]:
+        """Everybody active."""
+        return tuple(self._known.values())
+
+    def seen_by(self, author: Person) -> Company:
+        """The same people, from the place of another one of them."""
+        other = copy(self)
+        other.author, other.consulted = author, set()
+        return other
 
     def selected(self, selector: Selector, held: Held) -> tuple[Person, ...]:
         """Everybody active whom it names, the author included."""
@@ -153,17 +175,23 @@ class Company:
     def holders(self, role: str) -> tuple[Person, ...]:
         return tuple(sorted((p for p in self._known.values() if role in p.roles), key=lambda p: p.id))
 
-    def deciders(self, who: Iterable[Selector], held: Held, taken: frozenset[str] = frozenset()) -> tuple[Person, ...]:
+    def deciders(
+        self, who: Iterable[Selector], held: Held, taken: frozenset[str] = frozenset(), *, many: bool = True
+    ) -> tuple[Person, ...]:
         """Who of those named may decide, in their order: never the author, nobody `taken`. Where only the author is
-        named it is whoever is next above them; if there is nobody at all then, an administrator."""
+        named it is whoever is next above them; if there is nobody at all then, an administrator. `many`: everybody
+        whom the selectors name; otherwise those of the first selector that names anybody."""
         found: list[Person] = []
         own = False
         for selector in who:
             named = self.selected(selector, held)
             able = [p for p in named if self._able(p, taken)]
+            self.consulted.update(p.id for p in able)
             if not able and self.author in named:
                 own, able = True, [p for p in self._above() if self._able(p, taken)][:1]
             found += able
+            if found and not many:
+                break
         if own and not found:
             found = [p for p in self.holders(ADMIN) if self._able(p, taken)]
         return tuple({p.id: p for p in found}.values())
@@ -172,7 +200,11 @@ class Company:
         return person.id != self.author.id and person.id not in taken
 
     def _manager(self, person: Person) -> Person | None:
+        self.consulted.add(person.id)
         return self._known.get(person.manager or "")
+
+    def name_of(self, person: str) -> str:
+        return self._known[person].name if person in self._known else person
 
     def _above(self) -> Iterator[Person]:
         """The author's manager, that one's manager, and so on, each once."""

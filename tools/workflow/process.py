@@ -17,9 +17,10 @@ from importlib import resources
 
 from pydantic import ValidationError
 
-from tools.spec import Person
+from tools.spec import Person, ToolError
 from tools.workflow.assigning import deciding, with_people
 from tools.workflow.balance import balanced, refuse_overlap
+from tools.workflow.bounds import sum_up
 from tools.workflow.bpmn import compile_bpmn
 from tools.workflow.calendar import Calendar
 from tools.workflow.checks import check_form, check_nodes
@@ -89,6 +90,15 @@ def shipped() -> tuple[Process, ...]:
     )
 
 
+def pick_process(key: str, processes: Sequence[Process]) -> Process:
+    """The process with this key. Raises `ToolError` `unknown_process`."""
+    known = {p.key: p for p in processes}
+    if key not in known:
+        message = f"there is no process {key!r}; there are: {', '.join(known)}"
+        raise ToolError("unknown_process", message, name=key[:60])
+    return known[key]
+
+
 def fill(
     process: Process,
     values: Mapping[str, str],
@@ -114,6 +124,7 @@ def fill(
         estimated=bool(length and length.estimated),
     )
     filled = balanced(form, filled, calendar, earlier)
+    filled = sum_up(form, filled, earlier, today, initiator.zone)
     rows = [row for row in policy if row.process == process.key]
     return with_people(form, process.definition, filled, people, initiator, rows)
 

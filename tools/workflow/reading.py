@@ -7,12 +7,12 @@ naming the field and the fix. Days are counted by the calendar, never taken from
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from urllib.parse import urlsplit
 
+from tools.characters import clean_value
 from tools.names import dense, folded
 from tools.spec import ToolError
 from tools.workflow.calendar import MAX_SPAN, Calendar, Length
@@ -26,6 +26,7 @@ LONGEST_PAST = timedelta(days=366)
 LONGEST_AHEAD = timedelta(days=2 * 366)
 DATE = re.compile(r"(\d{4})(?:-|/|\.|年)(\d{1,2})(?:-|/|\.|月)(\d{1,2})日?")
 AMOUNT = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
+NUMBER = re.compile(AMOUNT)
 MONEY = re.compile(rf"(?P<before>[^\d.,+-]*)(?P<number>{AMOUNT})(?P<after>[^\d.,]*)")
 MAX_DIGITS = 12
 MAX_DECIMALS = 6
@@ -39,7 +40,7 @@ def read(form: Form, values: Mapping[str, str], today: date, later: frozenset[st
     """Every field but the people in canonical text, empty where nothing was given and nothing is needed. `later`:
     fields of which it is not known yet whether they are needed. Raises `ToolError`."""
     _refuse_unknown(form, values)
-    given = {f.name: _clean(values.get(f.name, "")) or f.default for f in form.fields}
+    given = {f.name: _given(f, values.get(f.name, "")) or f.default for f in form.fields}
     refuse_missing(f for f in form.fields if f.required and f.name not in later and not given[f.name])
     currencies = {f.currency for f in form.fields if f.currency}
     said = frozenset(name for name in currencies if _clean(values.get(name, "")))
@@ -79,9 +80,14 @@ def _refuse_unknown(form: Form, values: Mapping[str, str]) -> None:
             raise ToolError("unknown_field", text, field=name[:60], name=name[:60])
 
 
+def _given(field: FormField, text: str) -> str:
+    """An address with invisible characters leads elsewhere than it says: it is left as it is, and refused."""
+    return text.strip() if field.kind is FieldKind.ATTACHMENT else _clean(text)
+
+
 def _clean(text: str) -> str:
-    """Without surrounding space and without control characters other than line breaks."""
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) != "Cc").strip()
+    """Without surrounding space and without characters that cannot be seen."""
+    return clean_value(text).strip()
 
 
 def _read(field: FormField, text: str, today: date) -> str:
@@ -130,7 +136,7 @@ def _read_date(field: FormField, text: str, today: date) -> str:
 
 
 def _read_number(field: FormField, text: str) -> str:
-    match = re.fullmatch(AMOUNT, dense(text))
+    match = NUMBER.fullmatch(dense(text))
     number = Decimal(match[0].replace(",", "")) if match else Decimal(0)
     if match is None or number.adjusted() >= MAX_DIGITS or number != round(number, MAX_DECIMALS):
         message = f"{field.name}: {text[:60]!r} is no number of 0 or more; write it like 3 or 2.5"

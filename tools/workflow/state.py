@@ -72,6 +72,10 @@ class Lean(Frozen):
         return super().model_dump_json(**{"exclude_defaults": True, **how})
 
 
+LATER = ("exceptions", "exceeded")
+"""Fields of `Filled` that the first version did not have."""
+
+
 class Filled(Lean):
     """A form that passed validation, and what code worked out from it."""
 
@@ -83,6 +87,11 @@ class Filled(Lean):
     """What conditions compare: amounts, days, thresholds."""
     estimated: bool = False
     """True: working days of a year whose holidays are not published yet."""
+    exceptions: dict[str, tuple[str, ...]] | None = None
+    """Person field that decides → whom the rules named for it, where its author chose somebody else by a row that
+    permits it. None: filled in by a version that did not ask the rules about person fields."""
+    exceeded: tuple[str, ...] = ()
+    """Bounds (`forms.Bound`) that this request and the author's earlier ones reach together."""
 
     def holders(self, name: str) -> tuple[str, ...]:
         """The people that a name of the process stands for."""
@@ -96,8 +105,10 @@ class Filled(Lean):
 
     @property
     def sha(self) -> str:
-        """Names this very content: what a card shows is bound to it."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+        """Names this very content: what a card shows is bound to it. Fields that later versions added count only
+        where they say something, so that a form of the version before keeps its name."""
+        later = {name for name in LATER if getattr(self, name) == type(self).model_fields[name].default}
+        text = json.dumps(self.model_dump(mode="json", exclude=later), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -218,6 +229,15 @@ class Request(Lean):
     @property
     def running(self) -> bool:
         return self.status in OPEN
+
+    @property
+    def standing(self) -> str:
+        """How it stands, for people: its status, and of one that is back with its author, whether it was rejected or
+        returned: `revise_reject`, `revise_return`."""
+        if self.status is not Status.REVISE:
+            return self.status.value
+        back = (o.decision for o in reversed(self.opinions) if o.decision in (Decision.REJECT, Decision.RETURN))
+        return "_".join(filter(None, (self.status.value, next(back, ""))))
 
     @property
     def open_tasks(self) -> tuple[Task, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -10,19 +11,24 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
-from aiohttp.typedefs import Handler
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
+from slack_sdk.socket_mode.request import SocketModeRequest
+from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.slack.calls import UNREACHABLE, call
 from bot.chat.slack.inbound import Inbound, Me
+from bot.chat.slack.shapes import is_shaped
+from bot.chat.slack.verifying import HEADERS_S, Verifier
 from bot.door import Door
 from bot.errors import ChatDown, ChatFailed, SettingsWrong
 from bot.events import Channel, Directory, Intake
+
+_log = logging.getLogger(__name__)
 
 API_URL = "https://slack.com/api/"
 PATH = "/slack/events"
@@ -125,9 +131,16 @@ class Answering(SocketModeClient):
 
     async def run_message_listeners(self, message: dict[str, object], raw_message: str) -> None:
         try:
+            if not isinstance(message.get("payload", {}), dict):
+                return await self.drop(str(message.get("type")), str(message.get("envelope_id")))
             await super().run_message_listeners(message, raw_message)
         finally:
             self.door.left()
+
+    async def drop(self, kind: str, envelope: str) -> None:
+        """What has not the shape of Slack's payloads is acknowledged: it would only be sent again."""
+        _log.warning("a payload of an odd shape is dropped: %.60s", kind)
+        await self.send_socket_mode_response(SocketModeResponse(envelope_id=envelope))
 
     async def answered(self) -> None:
         """Waits until everything received is dealt with, and nothing came meanwhile."""
@@ -150,6 +163,13 @@ class Socket(AsyncSocketModeHandler):
         if is_loopback(app.client.base_url):
             self.client.proxy = None
         self.client.socket_mode_request_listeners.append(self.handle)  # type: ignore[arg-type]  # as Bolt does
+
+    async def handle(self, client: Answering, request: SocketModeRequest) -> None:  # type: ignore[override]
+        """What Bolt would stumble over does not reach it."""
+        if is_shaped(request.payload):
+            await super().handle(client, request)
+        else:
+            await client.drop(request.type, request.envelope_id)
 
 
 @asynccontextmanager
@@ -184,27 +204,17 @@ async def _address(handler: Socket) -> str:
         raise ChatDown(UNREACHABLE, "apps.connections.open") from error
 
 
+def http_runner(app: AsyncApp, signing_secret: str, door: Door) -> web.AppRunner:
+    """HTTP mode, ready to listen. A connection that does not send its headers in time is closed, and of one that was
+    refused nothing more is read."""
+    application = web_app(app, signing_secret, door)
+    return web.AppRunner(application, shutdown_timeout=DRAIN_S, keepalive_timeout=HEADERS_S, lingering_time=0)
+
+
 def web_app(app: AsyncApp, signing_secret: str, door: Door) -> web.Application:
     """HTTP mode: `/slack/events` for events, presses and commands; what is not signed by Slack gets 401."""
     if not signing_secret:
         raise SettingsWrong("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it.")
     application = app.web_app(path=PATH)
-
-    @web.middleware
-    async def coming_in(request: web.Request, handler: Handler) -> web.StreamResponse:
-        door.enters()
-        try:
-            return await handler(request)
-        finally:
-            door.left()
-
-    application.middlewares.extend([_dated, coming_in])
+    application.middlewares.append(Verifier(signing_secret, door).middleware())
     return application
-
-
-@web.middleware
-async def _dated(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """An odd timestamp is a forgery; the verifier behind would stumble over it instead of saying so."""
-    if not request.headers.get("X-Slack-Request-Timestamp", "0").isdecimal():
-        return web.Response(status=401)
-    return await handler(request)

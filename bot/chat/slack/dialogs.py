@@ -21,7 +21,10 @@ CALLBACK = "cs:dialog"
 INPUT = "cs:input"
 TITLE, LABEL, OPTION, LONGEST, OPTIONS = 24, 150, 75, 3000, 100
 """Characters in a title, a label (Slack takes 2,000), an option, an input; options of a choice."""
+VALUE_MAX = 60_000
+"""Characters of a value that are looked at: no field takes nearly as many, so what is longer is refused as too long."""
 
+_PERSON = re.compile(r"[UW][A-Z0-9]+")
 NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,10})?", re.ASCII)
 
 View = dict[str, Any]
@@ -119,13 +122,13 @@ def _is_date(value: str) -> bool:
 
 
 def _is_person(value: str) -> bool:
-    return bool(re.fullmatch(r"[UW][A-Z0-9]+", value))
+    return bool(_PERSON.fullmatch(value))
 
 
 def submitted(body: Mapping[str, Any]) -> Click | None:
     """The click a submitted view stands for; None when the view is not one of ours."""
-    seen = body["view"]
     try:
+        seen = body["view"]
         about = json.loads(seen.get("private_metadata") or "null")
         return Click(
             id=f"{seen['id']}:{seen.get('hash', '')}",
@@ -137,7 +140,7 @@ def submitted(body: Mapping[str, Any]) -> Click | None:
             form=values(seen["state"]["values"]),
             card=Ref(**about["card"]) if about.get("card") else None,
         )
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
 
 
@@ -146,7 +149,8 @@ def values(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, st
     form: dict[str, str] = {}
     for block in sorted(state, key=lambda name: int(name.partition("~")[2] or 1)):
         name = block.partition("~")[0]
-        form[name] = form.get(name, "") + "".join(clean(_value(element)) for element in state[block].values())
+        given = "".join(clean(_value(element)[:VALUE_MAX]) for element in state[block].values())
+        form[name] = (form.get(name, "") + given)[:VALUE_MAX]
     return form
 
 

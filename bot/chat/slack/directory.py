@@ -5,58 +5,79 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.facts import NOTHING, Facts, read_facts
+from bot.chat.facts import NOTHING, Facts, FactsFile, read_facts
 from bot.chat.slack.calls import call
 from bot.chat.slack.profiles import Profile, Profiles
 from bot.chat.slack.text import clean
 from bot.errors import ChatFailed
+from tools.characters import remove_invisible
 from tools.spec import Caller, Person
 
 __all__ = ["Facts", "SlackDirectory", "read_facts"]
 
 PAGE = 200
+FRESH_S = 30
+"""How old what is known of a person may be when something is decided by their authority."""
 MISS_S = 60
 """How long an id that Slack does not know is not asked for again."""
 CATCH_UP_S = 60
 """When to go on if there are more profiles than Slack gives at one go."""
+ADMINISTERS = ("is_admin", "is_owner", "is_primary_owner")
+"""What Slack says of those who run the workspace."""
 _SLACKBOT = "USLACKBOT"
+_USED = (
+    *("id", "team_id", "name", "real_name", "profile", "locale", "tz", "updated", "is_bot", "is_workflow_bot"),
+    *("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user", *ADMINISTERS),
+)
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
 class SlackDirectory:
-    """Implements `bot.events.Directory`; everybody is read at once and kept for `ttl_s` seconds."""
+    """Implements `bot.events.Directory`; everybody is read at once and kept for `ttl_s` seconds. For decisions single
+    people are asked for again (`users.info`, Tier 4: 100 a minute and more), each once in `fresh_s` seconds."""
 
     def __init__(
         self,
         client: AsyncWebClient,
-        facts: Mapping[str, Facts],
+        facts: FactsFile | Mapping[str, Facts],
         *,
         team: str,
         ttl_s: float = 600,
+        fresh_s: float = FRESH_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client, self._facts, self._team, self._ttl_s, self._clock = client, facts, team, ttl_s, clock
+        """`facts`: a file that is read again when it changes, or what is known for good."""
+        self._client, self._team, self._clock = client, team, clock
+        self._ttl_s, self._fresh_s = ttl_s, fresh_s
+        self._file = facts if isinstance(facts, FactsFile) else None
+        self._facts = facts.known if isinstance(facts, FactsFile) else facts
         self._profiles = Profiles(client)
+        self._members: dict[str, Mapping[str, Any]] = {}
+        """What Slack said of everybody, as far as it is used here."""
         self._people: dict[str, Person] = {}
+        self._read_at: dict[str, float] = {}
+        """When each person was last asked for."""
+        self._asking: dict[str, asyncio.Lock] = {}
         self._missing: dict[str, float] = {}
+        self._bots: set[str] = set()
         self._fresh_until = float("-inf")
         self._reading = asyncio.Lock()
 
     async def get(self, person: str) -> Person | None:
         """Anybody human, also guests and the deactivated (`active` is false). Raises ChatFailed."""
-        await self._refresh()
+        await self._read_all()
         return self._people.get(person) or await self._look_up(person)
 
     async def everyone(self) -> tuple[Person, ...]:
         """Members of the workspace who can be asked to do something. Raises ChatFailed."""
-        await self._refresh()
+        await self._read_all()
         return tuple(one for one in self._people.values() if one.active)
 
     async def caller(self, person: str) -> Caller | None:
@@ -64,19 +85,79 @@ class SlackDirectory:
         found = await self.get(person)
         return Caller(found) if found and found.active else None
 
-    async def _refresh(self) -> None:
+    async def refresh(self, people: Iterable[str]) -> None:
+        """What is said of these persons is at most `fresh_s` seconds old from here on, and the file is read as it is
+        now. Raises ChatFailed."""
+        await self._reload(at_once=True)
+        await self._read_all()
+        wanted = dict.fromkeys(person for person in people if _ID.fullmatch(person))
+        await asyncio.gather(*(self._renew(person) for person in wanted if not self._is_fresh(person)))
+
+    def _is_fresh(self, person: str) -> bool:
+        return self._clock() < self._read_at.get(person, float("-inf")) + self._fresh_s
+
+    async def _renew(self, person: str) -> None:
+        """Asks Slack about one person; whoever else wants to know meanwhile waits for the same answer."""
+        async with self._asking.setdefault(person, asyncio.Lock()):
+            if self._is_fresh(person):
+                return
+            at, member = self._clock(), await self._info(person)
+            if member is not None:
+                await self._profiles.read([member] if self._lacks(member) else [], strict=True)
+            self._keep(person, member, at)
+        self._asking.pop(person, None)
+
+    def _keep(self, person: str, member: Mapping[str, Any] | None, at: float) -> None:
+        """`member`: None for somebody whom Slack does not know."""
+        self._read_at[person] = at
+        self._bots.discard(person)
+        if member is None or _is_bot(member):
+            self._bots |= {person} if member is not None and self._is_own_bot(member) else set()
+            self._missing[person] = at + MISS_S
+            self._members.pop(person, None)
+            self._people.pop(person, None)
+            return
+        self._members[person] = _used(member)
+        self._people[person] = self._person(member, self._ids())
+
+    async def _reload(self, *, at_once: bool = False) -> None:
+        """Whoever is known is what a changed file says of them, at once."""
+        if self._file is None or not await self._file.reload(at_once=at_once):
+            return
+        self._facts = self._file.known
+        self._people = self._known(self._members.values())
+        lacking = [m for m in self._members.values() if self._lacks(m)]
+        async with self._reading:
+            await self._profiles.read(lacking)
+            self._people = self._known(self._members.values())
+
+    def _ids(self) -> dict[str, str]:
+        """E-mail → id of every active member, to find managers."""
+        return {one.email.lower(): one.id for one in self._people.values() if one.email and one.active}
+
+    async def is_inside(self, person: str) -> bool:
+        """True for full members and for bots of the workspace; False for guests and whoever is not known. Raises
+        ChatFailed."""
+        found = await self.get(person)
+        return found.active if found else person in self._bots
+
+    async def _read_all(self) -> None:
+        await self._reload()
         if self._clock() < self._fresh_until:
             return
         async with self._reading:
             if self._clock() >= self._fresh_until:
-                members = await self._members()
+                at, members = self._clock(), await self._list()
                 await self._profiles.read(m for m in members if self._lacks(m))
-                self._people = self._known(members)
+                self._members = {str(m["id"]): _used(m) for m in members if not _is_bot(m)}
+                self._read_at = dict.fromkeys(self._members, at)
+                self._people = self._known(self._members.values())
+                self._bots = {str(member["id"]) for member in members if self._is_own_bot(member)}
                 self._missing.clear()
                 ttl_s = min(self._ttl_s, CATCH_UP_S) if self._profiles.behind else self._ttl_s
                 self._fresh_until = self._clock() + ttl_s
 
-    async def _members(self) -> list[Mapping[str, Any]]:
+    async def _list(self) -> list[Mapping[str, Any]]:
         members: list[Mapping[str, Any]] = []
         cursor = ""
         while True:
@@ -94,15 +175,11 @@ class SlackDirectory:
         async with self._reading:
             if person in self._people:
                 return self._people[person]
-            member = await self._info(person)
-            if member is None or _is_bot(member):
-                self._missing[person] = self._clock() + MISS_S
-                return None
-            if self._lacks(member):
+            at, member = self._clock(), await self._info(person)
+            if member is not None and self._lacks(member):
                 await self._profiles.read([member])
-            ids = {one.email.lower(): one.id for one in self._people.values() if one.email and one.active}
-            self._people[person] = self._person(member, ids)
-            return self._people[person]
+            self._keep(person, member, at)
+            return self._people.get(person)
 
     async def _info(self, person: str) -> Mapping[str, Any] | None:
         try:
@@ -113,8 +190,9 @@ class SlackDirectory:
             raise
         return dict(answer["user"])
 
-    def _known(self, members: list[Mapping[str, Any]]) -> dict[str, Person]:
-        humans = [member for member in members if not _is_bot(member)]
+    def _known(self, members: Iterable[Mapping[str, Any]]) -> dict[str, Person]:
+        """Of people only, no bots."""
+        humans = list(members)
         ids = {_email(member).lower(): str(member["id"]) for member in humans if self._is_member(member)}
         return {str(member["id"]): self._person(member, ids) for member in humans}
 
@@ -131,7 +209,8 @@ class SlackDirectory:
             name=names[0],
             names=tuple(dict.fromkeys((*names[1:], *facts.names))),
             email=email,
-            title=facts.title or clean((member.get("profile") or {}).get("title") or ""),
+            is_title_official=bool(facts.title),
+            title=facts.title or _visible((member.get("profile") or {}).get("title") or ""),
             locale=member.get("locale") or "en-US",
             timezone=_timezone(member.get("tz")),
             manager=_manager(facts.manager or profile.manager, ids),
@@ -139,7 +218,13 @@ class SlackDirectory:
             department=facts.department or profile.department,
             allowance=facts.annual_days,
             active=active,
+            is_in_directory=bool(facts.email) if self._facts else None,
+            runs_workspace=active and any(member.get(right) for right in ADMINISTERS),
         )
+
+    def _is_own_bot(self, member: Mapping[str, Any]) -> bool:
+        ours = member.get("team_id", self._team) == self._team and not member.get("is_stranger")
+        return _is_bot(member) and ours and not member.get("deleted")
 
     def _lacks(self, member: Mapping[str, Any]) -> bool:
         """True for somebody of whom the file does not say everything that a profile may."""
@@ -150,6 +235,11 @@ class SlackDirectory:
         """A full, active member of our workspace."""
         barred = ("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user")
         return member.get("team_id", self._team) == self._team and not any(member.get(why) for why in barred)
+
+
+def _used(member: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is used of Slack's answer, to be read anew when the file changes."""
+    return {name: member[name] for name in _USED if name in member}
 
 
 def _manager(said: str, ids: Mapping[str, str]) -> str | None:
@@ -183,4 +273,10 @@ def _names(member: Mapping[str, Any]) -> list[str]:
         member.get("real_name"),
         member.get("name"),
     )
-    return list(dict.fromkeys(clean(name.strip()) for name in given if name and name.strip())) or [str(member["id"])]
+    names = (" ".join(_visible(name).split()) for name in given if name)
+    return list(dict.fromkeys(name for name in names if name)) or [str(member["id"])]
+
+
+def _visible(text: str) -> str:
+    """What people call themselves, without what nobody sees: two names that look alike are alike."""
+    return remove_invisible(clean(text), keep_joiners=False)

@@ -21,6 +21,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.slack import dialogs, home
 from bot.chat.slack.calls import call
+from bot.chat.slack.shapes import is_short
 from bot.chat.slack.text import readable
 from bot.errors import ChatFailed, StoreDown
 from bot.events import Channel, Click, Dialog, Directory, Intake, Message, Place, Ref
@@ -32,6 +33,9 @@ Body: TypeAlias = Mapping[str, Any]
 AGAIN_S, LOOK_S = 0.75, 0.25
 """For how long, and how often, it is looked whether a thread is ours: far less than the three seconds in which Slack
 wants to hear."""
+RAW_MAX = 60_000
+"""Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
+`&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
 SUBTYPES = (None, "file_share")
 """Message events that somebody wrote just now; every other subtype is an edit, a notice or a robot."""
 
@@ -49,6 +53,19 @@ class Me:
     team: str
     user: str
     bot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What somebody wrote, as the platform sent it: not read yet."""
+
+    id: str
+    place: Place
+    person: str
+    raw: str
+    at: str
+    follows: bool = False
+    """It stands in a thread that somebody began before."""
 
 
 class Inbound:
@@ -80,37 +97,44 @@ class Inbound:
 
     async def events(self, body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> None:
         """Bolt middleware: a message is durable before anything acknowledges it."""
-        message = self.message(body)
-        if message and self._is_to_us(message, body["event"]):
-            await self._take(message, aliases=_aliases(message))
-        elif message and body["event"].get("thread_ts"):
-            await self._follow_up(message)
+        said = self._hear(body)
+        if said and (said.place.direct or f"<@{self._me.user}" in said.raw):
+            await self._take(self._read(said), aliases=_aliases(said))
+        elif said and said.follows:
+            await self._follow_up(said)
         await next()
 
-    def message(self, body: Body) -> Message | None:
-        """The message somebody wrote, or None for everything else that looks like one."""
-        event = body.get("event") or {}
-        if body.get("type") != "event_callback" or event.get("type") not in ("message", "app_mention"):
+    def _hear(self, body: Body) -> Said | None:
+        """What somebody wrote, not read yet; None for everything else that looks like it, and for what has not the
+        shape of Slack's events."""
+        event = body.get("event")
+        if body.get("type") != "event_callback" or not isinstance(event, Mapping):
             return None
-        person, ts = event.get("user"), event.get("ts")
-        if not (person and ts and event.get("channel")) or event.get("subtype") not in SUBTYPES:
+        if event.get("type") not in ("message", "app_mention") or event.get("subtype") not in SUBTYPES:
             return None
+        person, ts, channel = event.get("user"), event.get("ts"), event.get("channel")
         if event.get("bot_id") or event.get("bot_profile") or person in (self._me.user, "USLACKBOT"):
             return None
-        channel = str(event["channel"])
+        if not (person and ts and channel):
+            return None
+        thread, kind, raw = event.get("thread_ts") or "", event.get("channel_type") or "", event.get("text") or ""
+        id_ = body.get("event_id") or f"{channel}:{ts}"
+        if not (all(map(is_short, (person, ts, channel, thread, kind, id_))) and isinstance(raw, str)):
+            _log.warning("an event of an odd shape is dropped: %.60s", event.get("type"))
+            return None
+        shared = bool(body.get("is_ext_shared_channel"))
+        place = self._place(channel, thread or ts, kind, shared=shared)
+        return Said(id=id_, place=place, person=person, raw=raw, at=ts, follows=bool(thread))
+
+    def _read(self, said: Said, *, command: bool = False) -> Message:
+        """Only what is for the bot is read, and only so much of it."""
+        unread = len(said.raw) if len(said.raw) > RAW_MAX else 0
+        text = "" if unread else readable(said.raw, self._me.user)
         return Message(
-            id=str(body.get("event_id") or f"{channel}:{ts}"),
-            place=self._place(channel, event.get("thread_ts") or ts, event.get("channel_type")),
-            person=person,
-            text=readable(event.get("text") or "", self._me.user),
-            at=ts,
+            id=said.id, place=said.place, person=said.person, text=text, at=said.at, command=command, unread=unread
         )
 
-    def _is_to_us(self, message: Message, event: Body) -> bool:
-        """In a DM everything is; in a channel what mentions the bot."""
-        return message.place.direct or f"<@{self._me.user}" in (event.get("text") or "")
-
-    async def _follow_up(self, message: Message) -> None:
+    async def _follow_up(self, message: Said) -> None:
         """In a thread that the bot takes part in no mention is needed. Events overtake each other: what is said right
         after a mention may be here before the mention is durable, so it is looked again for a moment. Within a thread
         one comes after the other."""
@@ -121,7 +145,7 @@ class Inbound:
                 if loop.time() > until:
                     return
                 await asyncio.sleep(LOOK_S)
-            await self._take(message, aliases=_aliases(message))
+            await self._take(self._read(message), aliases=_aliases(message))
 
     async def _take(self, message: Message, aliases: tuple[str, ...] = ()) -> None:
         """*Stop* acts at once; then it is handed in like any message, so that it gets an answer."""
@@ -129,18 +153,20 @@ class Inbound:
             await self._intake.stop(message.place, message.person, message.at)
         await self._intake.message(message, aliases=aliases)
 
-    def _place(self, channel: str, thread: str | None, kind: str | None = None) -> Place:
+    def _place(self, channel: str, thread: str | None, kind: str | None = None, *, shared: bool = False) -> Place:
         direct = kind == "im" or channel.startswith("D")
-        return Place(team=self._me.team, channel=channel, thread=thread, direct=direct)
+        return Place(team=self._me.team, channel=channel, thread=thread, direct=direct, shared=shared)
 
     async def command(self, ack: Ack, body: dict[str, Any]) -> None:
         """The slash command: answered in the DM, wherever it was typed."""
-        person = body["user_id"]
+        person, trigger, raw = body.get("user_id"), body.get("trigger_id"), body.get("text") or ""
+        if not (is_short(person) and is_short(trigger) and isinstance(raw, str)):
+            await _drop(ack, "a slash command")
+            return
         try:
             place = await self._channel.direct(person)
-            text = readable(body.get("text") or "", self._me.user)
-            at = f"{self._clock():.6f}"
-            await self._take(Message(id=body["trigger_id"], place=place, person=person, text=text, at=at, command=True))
+            said = Said(trigger, place, person, raw, f"{self._clock():.6f}")
+            await self._take(self._read(said, command=True))
         except (StoreDown, ChatFailed) as failed:
             _log.warning("slash command not taken: %s", failed)
             await ack(await self._say("slack.not_taken", person))
@@ -152,6 +178,9 @@ class Inbound:
 
     async def pressed(self, ack: Ack, body: dict[str, Any]) -> None:
         """A button of ours: durable, or its dialog found, before the acknowledgement."""
+        if not is_press(body):
+            await _drop(ack, "a press")
+            return
         try:
             click = await self.click(body)
             dialog = await self._intake.dialog(click) if click else None
@@ -168,7 +197,7 @@ class Inbound:
         """The click behind a `block_actions` payload; None when it is not well formed."""
         action = body["actions"][0]
         approval, dot, version = str(action.get("value") or "").rpartition(".")
-        if not dot or not version.isdecimal():
+        if not dot or not (version.isascii() and version.isdecimal()):
             _log.warning("a press without an approval: %s", action.get("action_id"))
             return None
         person = body["user"]["id"]
@@ -203,8 +232,7 @@ class Inbound:
         """A dialog of ours: refused with its problems under the fields, or durable and then closed."""
         click = dialogs.submitted(body)
         if click is None:
-            _log.warning("a dialog without an approval")
-            await ack()
+            await _drop(ack, "a dialog")
             return
         problems = await self._intake.problems(click)
         if problems:
@@ -217,8 +245,8 @@ class Inbound:
 
     async def opened(self, event: dict[str, Any]) -> None:
         """The Home tab, made anew whenever somebody opens it."""
-        person = event["user"]
-        if event.get("tab") != "home":
+        person = event.get("user")
+        if event.get("tab") != "home" or not is_short(person):
             return
         try:
             if page := await self._intake.home(person):
@@ -255,7 +283,7 @@ class Inbound:
         return found.language if found else "en"
 
 
-def _aliases(message: Message) -> tuple[str, ...]:
+def _aliases(message: Said) -> tuple[str, ...]:
     """What the two events of one mention have in common."""
     return (f"{message.place.channel}:{message.at}",)
 
@@ -268,6 +296,22 @@ def _card(body: Body, action: Body) -> Ref | None:
     here = [one for one in shown if (one.get("action_id"), one.get("value")) == (action["action_id"], action["value"])]
     channel, ts = box.get("channel_id"), box.get("message_ts")
     return Ref(channel=str(channel), ts=str(ts)) if here and channel and ts else None
+
+
+def is_press(body: Body) -> bool:
+    """A press of one button, by somebody."""
+    actions, user = body.get("actions"), body.get("user")
+    action = actions[0] if isinstance(actions, list) and actions else None
+    if not (isinstance(action, Mapping) and isinstance(user, Mapping)):
+        return False
+    value = action.get("value") or ""
+    return all(map(is_short, (user.get("id"), body.get("trigger_id"), action.get("action_id"), value)))
+
+
+async def _drop(ack: Ack, what: str) -> None:
+    """Acknowledged, since Slack would only send it again."""
+    _log.warning("%s of an odd shape is dropped", what)
+    await ack()
 
 
 async def sink(ack: Ack) -> None:

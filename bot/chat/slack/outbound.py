@@ -22,7 +22,6 @@ from bot.store.lanes import still_ours
 
 EVENT = "countersign_post"
 """Event type of the metadata every message of ours carries: which post it is."""
-ELSEWHERE = frozenset({"not_in_channel", "user_not_in_channel", "channel_not_found", "is_archived"})
 PAGES, PAGE = 10, 100
 """How far back a place is searched for a post: pages, messages a page."""
 ALT = 3_000
@@ -136,14 +135,15 @@ class SlackChannel:
         await call(self._client.chat_update, message, penalty=self._updates.penalty, before=still_ours)
 
     async def whisper(self, place: Place, person: str, text: str) -> None:
-        """Tell one person privately, in the place, or in a DM where Slack does not let us."""
+        """Tell one person privately: in the place, or in the DM where Slack does not let us (the thread is deleted,
+        the channel archived, one of us not in it)."""
         for part in parts(Post(text=text)):
             message = _where(place) | _content(part) | {"user": person}
             try:
                 await call(self._client.chat_postEphemeral, message, before=still_ours)
-            except ChatFailed as failed:
-                if failed.code not in ELSEWHERE:
-                    raise
+            except ChatDown:
+                raise
+            except ChatFailed:
                 await self._say(await self.direct(person), part, "", 1)
 
     async def direct(self, person: str) -> Place:

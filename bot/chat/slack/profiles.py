@@ -16,7 +16,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot import logs
 from bot.chat.slack.calls import call
 from bot.chat.slack.text import clean
-from bot.errors import ChatFailed
+from bot.errors import ChatDown, ChatFailed
 from tools.names import folded
 from tools.spec import Frozen
 
@@ -59,8 +59,9 @@ class Profiles:
     def of(self, person: str) -> Profile:
         return self._read.get(person, (None, NOTHING))[1]
 
-    async def read(self, members: Iterable[Mapping[str, Any]]) -> None:
-        """Those who are unknown or changed. What Slack does not tell stays unknown; it is never waited for."""
+    async def read(self, members: Iterable[Mapping[str, Any]], *, strict: bool = False) -> None:
+        """Those who are unknown or changed. What Slack does not tell stays unknown; it is never waited for. `strict`:
+        raises `ChatDown` when Slack is away."""
         stale = [m for m in members if self._read.get(m["id"], (None,))[0] != _updated(m)]
         if not stale:
             return
@@ -70,6 +71,8 @@ class Profiles:
             self.behind = bool(fields) and len(stale) > A_TIME
         except ChatFailed as failed:
             self.behind = failed.code != "missing_scope"
+            if strict and isinstance(failed, ChatDown):
+                raise
             log.info("profile fields are not read", code=failed.code)
 
     async def _fields(self) -> dict[str, str]:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tools.characters import show_invisible
+
+_MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^<>]*+)?>[ \t]*+[,:，：]?")
 _REFERENCE = re.compile(r"<([^<>\n]+)>")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
 _FORMATTING = re.compile(r"[*_~`\n\t]|^\s|\s$|^[>•]|:[\w+'-]+:|  ")
+_PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
 _HIDES_TARGET = re.compile(r"\](?=[(\[:])")
 
 
@@ -24,9 +27,18 @@ def clean(text: str) -> str:
 
 def readable(text: str, bot: str) -> str:
     """What a person typed: the bot's own mention gone, people as `<@U…>`, links and channels in words."""
-    spoken = re.sub(rf"\s*<@{re.escape(bot)}(?:\|[^<>]*)?>[ \t]*[,:，：]?\s*", " ", text)
-    named = _REFERENCE.sub(lambda found: _reference(found[1]), spoken)
+    named = _REFERENCE.sub(lambda found: _reference(found[1]), _without(text, bot))
     return clean(unescape(named)).strip()
+
+
+def _without(text: str, bot: str) -> str:
+    """Without mentions of one person, nor the blanks around them."""
+    pieces, at = list[str](), 0
+    for found in _MENTION.finditer(text):
+        if found[1] == bot:
+            pieces.append(text[at : found.start()].strip())
+            at = found.end()
+    return " ".join([*pieces, text[at:].strip()]) if pieces else text
 
 
 def unescape(text: str) -> str:
@@ -52,10 +64,16 @@ def escape(text: str) -> str:
     return "".join(_ESCAPES.get(sign, sign) for sign in clean(text))
 
 
-def visible(text: str) -> str:
-    """Control and direction-changing characters shown by their number: a card must not read differently
-    from what it will execute."""
-    return _HIDDEN.sub(lambda found: f"⟨{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
+def mention(id: str) -> str:
+    """A real mention, which Slack shows with its own profile, for an id of Slack's form; nothing for any other text.
+    Only for ids that the directory gave, never for what anybody wrote."""
+    return f"<@{id}>" if _PERSON.fullmatch(id) else ""
+
+
+def quote_inline(text: str) -> str:
+    """Somebody's text inside a line of mrkdwn, on one line and as it is: as code where Slack would format it."""
+    flat = " ".join(show_invisible(text).split())
+    return f"`{escape(flat.replace('`', '⟨U+0060⟩'))}`" if formats(flat) else escape(flat)
 
 
 def formats(text: str) -> bool:
@@ -64,8 +82,9 @@ def formats(text: str) -> bool:
 
 
 def fenced(text: str) -> str:
-    """Text as a preformatted block, which Slack shows as it is; runs of backticks cannot close it."""
-    return "```\n" + re.sub(r"`(?=``)", "`\u200b", escape(text)) + "\n```"
+    """Text as a preformatted block, which Slack shows as it is. Three backticks in a row would close it: the third is
+    shown by its number, since whatever is put between them without being seen would be copied with the text."""
+    return "```\n" + escape(text).replace("```", "``⟨U+0060⟩") + "\n```"
 
 
 def prose(text: str) -> str:
@@ -91,7 +110,7 @@ def units(text: str) -> int:
 
 def plain(text: str, length: int) -> str:
     """A label."""
-    return shortened(bracketless(" ".join(visible(text).split())), length)
+    return shortened(bracketless(" ".join(show_invisible(text).split())), length)
 
 
 def bracketless(text: str) -> str:
@@ -117,4 +136,4 @@ def chunks(text: str, limit: int) -> Iterator[str]:
 
 def weight(sign: str) -> int:
     """UTF-8 bytes of one character once escaped: never less than Slack's own count of it."""
-    return 4 if sign == "`" else len(_ESCAPES.get(sign, sign).encode("utf-8", "replace"))
+    return 5 if sign == "`" else len(_ESCAPES.get(sign, sign).encode("utf-8", "replace"))

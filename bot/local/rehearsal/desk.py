@@ -58,9 +58,8 @@ def through_own_request(scene: Scene, request: str, *, asked_other: bool) -> Rep
 
 def ask_for_decision(scene: Scene, frame: Frame, task: Mapping[str, Any]) -> Reply:
     args = {"task_id": task["task"]}
-    opinion = reading.group(words.OPINION, frame.whole)
-    if opinion:
-        args["opinion"] = opinion
+    if opinion := reading.group(words.OPINION, frame.whole) or reading.group(words.SAID_WITH, frame.whole):
+        args |= {"opinion": opinion, "decision": reading.kind(frame.whole, words.VERDICTS, "")}
     return one(Call("decide_task", tell.why(scene, "decide", request=task.get("request", "")), args))
 
 

@@ -16,9 +16,7 @@ WANTED = '{"lines": ['
 BEGINNING = 60
 """Characters of a message that are noted."""
 NOTED = re.compile(r"^- (?P<line>.+)$", re.M)
-TOLD = re.compile(
-    r"<message[^>]*>\n(?P<text>.*?)\n</message>|<answer>\n(?:.*?\n)?\[(?P<receipt>[^\n]+)\]\n</answer>", re.S
-)
+OPENED = re.compile(r"<(?P<tag>message|answer)[^<>]*+>\n")
 
 
 def notes(messages: Sequence[Mapping[str, Any]]) -> Reply | None:
@@ -34,6 +32,15 @@ def notes(messages: Sequence[Mapping[str, Any]]) -> Reply | None:
 
 
 def _lines(turns: str) -> Iterator[str]:
-    for found in TOLD.finditer(turns):
-        text = found["text"] or found["receipt"]
-        yield " ".join(text.split())[: BEGINNING if found["text"] else 2 * BEGINNING]
+    at = 0
+    while (opened := OPENED.search(turns, at)) is not None:
+        end = turns.find(f"\n</{opened['tag']}>", opened.end() - 1)
+        if end < 0:
+            return
+        at, said = end + 1, turns[opened.end() : end]
+        if opened["tag"] == "message":
+            yield " ".join(said.split())[:BEGINNING]
+            continue
+        receipt = said.rpartition("\n")[2]
+        if len(receipt) > 2 and receipt[0] == "[" and receipt[-1] == "]":
+            yield " ".join(receipt[1:-1].split())[: 2 * BEGINNING]

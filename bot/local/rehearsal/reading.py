@@ -145,7 +145,7 @@ def name_and_aside(answer: str) -> tuple[str, str]:
     """`李四，回家看父母` → the name and what else is said (the reason that was asked for together with it)."""
     name, *rest = words.ASIDE.split(answer.strip(), maxsplit=1)
     aside = "".join(rest).strip(" ，,。.")
-    if not aside or re.search(words.THANKS, aside, re.I):
+    if not aside or words.THANKING.search(aside):
         return bare_name(answer), ""
     return bare_name(name), aside
 
@@ -173,4 +173,4 @@ def motive(texts: Iterable[str], spoken_for: re.Pattern[str]) -> str:
     if said:
         return said.strip(" ，,。.")
     kept = [c.strip() for c in words.CLAUSE.split(whole) if c.strip() and not spoken_for.search(c)]
-    return ("，" if re.search("[\u4e00-\u9fff]", "".join(kept)) else ", ").join(kept)
+    return ("，" if words.HANZI.search("".join(kept)) else ", ").join(kept)

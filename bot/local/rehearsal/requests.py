@@ -48,8 +48,8 @@ def missing_of(process: str, form: Form) -> str:
 
 
 def find_approver(scene: Scene, process: str, too: str) -> Reply | None:
-    """What can be looked up is looked up, both at once; only the choice is asked, and `too`. None: nobody is
-    needed."""
+    """What can be looked up is looked up, both at once; only the approver is asked for, and `too`: the person's manager
+    is offered, or, where nobody knows one, some people. None: nobody is needed."""
     processes, people = scene.found("list_processes"), scene.found("list_people")
     if processes is None or people is None:
         return Reply(calls=(
@@ -58,7 +58,8 @@ def find_approver(scene: Scene, process: str, too: str) -> Reply | None:
         ))  # fmt: skip
     if not needs_approver(processes, process):
         return None
-    names = [one["name"] for one in people.get("people", []) if one.get("id") != scene.speaker]
+    others = [one["name"] for one in people.get("people", []) if one.get("id") != scene.speaker]
+    names = [scene.manager] if scene.manager else others
     return tell.ask(scene, f"approver{too}", names=tell.some(scene, names, 4))
 
 

@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-MESSAGE = re.compile(r"<message(?: from=\"(?P<name>[^\"]*)\")?[^>]*>\n?(?P<text>.*?)\n?</message>", re.S)
-ESCAPED = re.compile(r"<\\(\s*/?\s*message)", re.IGNORECASE)
+MESSAGE = re.compile(r"<message(?: from=\"(?P<name>[^\"<>]*+)\")?[^<>]*+>\n?")
+END_OF_MESSAGE = "</message>"
+"""What people write in between cannot hold it: the prompt writes it otherwise."""
+ESCAPED = re.compile(r"<\\(\s*+(?:/\s*+)?message)", re.IGNORECASE)
 TODAY = re.compile(r"Today is (\d{4}-\d\d-\d\d)")
-SPEAKER = re.compile(r"You speak with .*?\bid\W+(?:is )?(?P<id>\w+)\)?, language (?P<language>\w+)")
-OPEN_CARD = re.compile(r"^- (A\w+…?\w*): (\w+)", re.M)
+SPEAKER = re.compile(r"You speak with [^\n]{0,80}?\bid\W{1,9}+(?:is )?(?P<id>\w++)\)?, language (?P<language>\w++)")
+MANAGER = re.compile(r"^manager: (?P<name>.+)$", re.M)
+OPEN_CARD = re.compile(r"^- (A\w++(?:…\w*+)?): (\w+)", re.M)
 OF_THE_LOOP = ("[system] ", "<facts ", "<summary ")
 """Starts a user message that the program wrote, not the person."""
 CJK = re.compile(r"[\u3400-\u9fff]")
 LATIN_WORD = re.compile(r"[A-Za-z]{2,}")
-IDENTIFIER = re.compile(r"<[^>]*>|\b[A-Z]+\w*-?\d+\w*\b")
+IDENTIFIER = re.compile(r"<[^<>]*+>|\b[A-Z](?:[^\W\d]*+\d\w*+(?:-\d\w*+)?|\w*+-\d\w*+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class Scene:
     offered: frozenset[str] = frozenset()
     cards: tuple[tuple[str, str], ...] = ()
     """Open cards of the conversation: (id, tool)."""
+    manager: str = ""
+    """Name of the person's manager, as the directory says; empty if it says nothing."""
 
     @property
     def name(self) -> str:
@@ -82,8 +87,11 @@ class Reading:
     seen: list[Seen] = field(default_factory=list)
     waiting: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
     said: str = ""
+    manager: str = ""
 
     def user(self, content: str) -> None:
+        if content.startswith("<facts ") and (found := MANAGER.search(content)):
+            self.manager = found["name"].strip()
         if content.startswith(OF_THE_LOOP):
             return
         self.turns.append(Turn(unwrap(content), asks(self.said), writer(content)))
@@ -123,6 +131,7 @@ def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any
         seen=tuple(reading.seen),
         offered=frozenset(t["function"]["name"] for t in tools if t.get("type") == "function"),
         cards=tuple(OPEN_CARD.findall(system)),
+        manager=reading.manager,
     )
 
 
@@ -138,7 +147,8 @@ def text_of(content: object) -> str:
 def unwrap(content: str) -> str:
     """The person's own words out of the quoting the prompt puts around them."""
     found = MESSAGE.search(content)
-    return (ESCAPED.sub(r"<\1", found["text"]) if found else content).strip()
+    end = content.find(END_OF_MESSAGE, found.end()) if found else -1
+    return (ESCAPED.sub(r"<\1", content[found.end() : end]) if found and end >= 0 else content).strip()
 
 
 def writer(content: str) -> str:

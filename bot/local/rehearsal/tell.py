@@ -17,7 +17,7 @@ TOLD = 800
 HEADING = re.compile(r"^#+ .*\n")
 LISTED = 8
 """Rows of a list that are said; more are only counted."""
-CANDIDATE = re.compile(r"[:;]\s*([^;:]+?) = \w+")
+CANDIDATE = re.compile(r"[:;]\s*+([^;:\s][^;:]*?) = \w")
 """`李四 (Li Si) = U02LI`: one of several people a name may mean."""
 STATUSES = ("waiting", "revise", "revoking", "approved", "rejected", "withdrawn")
 DECISIONS = ("approved", "rejected", "returned", "transferred", "added")
@@ -200,7 +200,7 @@ def paged(scene: Scene, data: Mapping[str, Any], rows: list[Any]) -> str:
 
 
 def cancelled(scene: Scene, data: Mapping[str, Any]) -> str:
-    """Of this card only; the run that the card belonged to says for itself that nothing was done."""
+    """Of this card only; the run that the card belonged to says nothing more."""
     others = sum(card != data.get("card") for card, _ in scene.cards)
     return said(scene, "taken_back") + (said(scene, "still_open", count=others) if others else "")
 

@@ -19,21 +19,29 @@ def either(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.I)
 
 
+HAN = "零〇一二两三四五六七八九十"
+
+
+def _endings(first: str) -> str:
+    """What follows the first letter of numbers in words, the longest first."""
+    return "|".join(sorted((word[1:] for word in ENGLISH if word[0] == first), key=len, reverse=True))
+
+
 def count(name: str) -> str:
     """A number in figures or words, as the group `name`."""
-    words = "|".join(sorted(ENGLISH, key=len, reverse=True))
-    return rf"(?P<{name}>\d+(?:\.\d+)?|[零〇一二两三四五六七八九十]+|\b(?:{words})\b)"
+    words = "|".join(f"{first}(?:{_endings(first)})" for first in sorted({word[0] for word in ENGLISH}))
+    return rf"(?P<{name}>(?<!\d)\d++(?:\.\d++)?|(?<![{HAN}])[{HAN}]++|(?=[a-z])\b(?:{words})\b)"
 
 
 HALF = either("半天", "半日", r"\bhalf[- ](?:a )?day")
 DAYS = either(
-    rf"{count('working')}\s*个?\s*(?:工作日|working days?|business days?)",
+    rf"{count('working')}\s*+(?:个\s*+)?(?:工作日|working days?|business days?)",
     rf"{count('plain')}\s*(?:天|日(?!常)|days?\b)(?P<half>半)?",
 )
 WEEKS = either(rf"{count('en')}\s*weeks?\b", rf"{count('zh')}\s*个?(?:星期|周)(?![{CHINESE_WEEKDAYS}])")
 DATE = either(
     r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)",  # no \b: a Chinese character is a word character as well
-    r"(?:(\d{4})\s*年\s*)?(\d{1,2})\s*月\s*(\d{1,2})\s*[日号]",
+    r"(?<!\d)(?:(\d{4})\s*年\s*)?(\d{1,2})\s*月\s*(\d{1,2})\s*[日号]",
 )
 RELATIVE = {
     "大后天": 3, "后天": 2, "明天": 1, "明早": 1, "今天": 0,
@@ -53,20 +61,23 @@ MONTH = either(
 SPAN = either("到", "至", r"\b(?:to|until|till|through)\b", "[–—~]", r"\s-\s")
 AFTERNOON = either("下午", "afternoon", r"\bpm\b")
 
+IS = r"\s*+(?:(?:是|为|[:：])\s*+)?"
 APPROVER = either(
-    r"(?:第?[一二两三]级)?审批人\s*(?:是|为|[:：])?\s*([^\s，,。;；]+)",
-    r"由\s*([^\s，,。;；]{1,12}?)\s*(?:来)?审批",
-    r"\bapprover(?:\s+is)?\s*:?\s+([^,.;，。；\n]+)",
+    rf"(?:第?[一二两三]级)?审批人{IS}([^\s，,。;；]+)",
+    r"由\s*+([^\s，,。;；]{1,12}?)\s*+(?:来)?审批",
+    r"\bapprover(?:\s+is)?(?:\s*+:)?\s++([^,.;，。；\n]+)",
 )
 ASIDE = either(r"[，,；;。！!\n]\s*(?:因为|由于|because\b)?", r"\bbecause\b", "因为|由于")
 """Between the name of the approver and the reason, in an answer that gives both."""
 NAME_NOISE = either(
     r"^(?:审批人|approver|to|就|请|找|给|让|是|is|it'?s|ask|[:：\s])+(?!$)",
-    r"(?:吧|审批|please|谢谢|thanks|[。.!！,，\s])+$",
+    r"(?<!吧)(?<!审批)(?<!please)(?<!谢谢)(?<!thanks)(?<![。.!！,，\s])(?:吧|审批|please|谢谢|thanks|[。.!！,，\s])++$",
 )
-REASON = either(r"(?:原因|理由|事由)\s*(?:是|为|[:：])?\s*(.+)", r"\breason(?:\s+is)?\s*:?\s+(.+)")
-CLAUSE = either(r"(?<!\d)[，,]|[，,](?!\d)|[。;；！!\n]", r"\.(?:\s|$)", r"\s+(?:and|because)\s+", "因为", "由于")
+REASON = either(rf"(?:原因|理由|事由){IS}(.+)", r"\breason(?:\s+is)?(?:\s*+:)?\s++(.+)")
+CLAUSE = either(r"(?<!\d)[，,]|[，,](?!\d)|[。;；！!\n]", r"\.(?:\s|$)", r"\s(?:and|because)\s++", "因为", "由于")
 THANKS = r"^\s*(?:谢谢|多谢|麻烦|你好|您好|thanks?|thank you|please|hi|hello|hey)\W*\w*\W*$"
+
+THANKING, HANZI = either(THANKS), re.compile("[\u4e00-\u9fff]")
 
 FIGURE = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
 AMOUNT = either(
@@ -117,11 +128,12 @@ LEAVE_WORDS = (
     r"\bdays? off\b|\b(?:leave|vacation|pto)\b|\btime off\b|\btake\b.{0,20}\boff\b",
 )
 EXPENSE_WORDS = ("报销|费用", r"\bexpenses?\b|\breimburs")
-ABOUT_LEAVE = either(
-    *(word.replace("病", "") for word in LEAVE_WORDS), r"\d\s*(?:天|days?\b)|\b(?:days?|weeks?)\b",
-    "[一二两三四五六七八九十]天", "从|审批", "approv", HALF.pattern, RELATIVE_DAY.pattern, THANKS,
-    DATE.pattern, WEEKDAY.pattern,
+_OF_LEAVE = (
+    *(word.replace("病", "") for word in LEAVE_WORDS), r"\d(?!\d)\s*+(?:天|days?\b)|\b(?:days?|weeks?)\b",
+    "[一二两三四五六七八九十]天", "从|审批", "approv", HALF.pattern, RELATIVE_DAY.pattern, DATE.pattern,
+    WEEKDAY.pattern,
 )  # fmt: skip
+ABOUT_LEAVE = either(rf"(?=[^\W_])(?:{'|'.join(_OF_LEAVE)})", THANKS)
 ABOUT_EXPENSE = either(*EXPENSE_WORDS, AMOUNT.pattern, "审批", "approv", THANKS)
 SPENDING_NOISE = either(
     r"^(?:[\s，,。.的]|请|帮我|给我|我|想|要|需要|申请|报销|费用|一下|一笔|"
@@ -132,14 +144,26 @@ SPENDING_NOISE = either(
 """Around what the money was spent on, once the amount is out of the sentence."""
 
 REQUEST_ID = either(r"(?<![A-Za-z\d_])([A-Z])-?(\d{3,6})(?![A-Za-z\d_])")
-OPINION = either(r"(?:意见|备注)\s*(?:是|为|[:：])?\s*(.+)", r"\b(?:opinion|comment|note)\s*:?\s+(.+)")
+OPINION = either(
+    rf"(?:意见|备注|理由|原因){IS}(.+)", r"\b(?:opinion|comment|note|reason|because)(?:\s*+:)?\s++(.+)"
+)
+SAID_WITH = either(
+    r"(?:同意|批准|驳回|拒绝|退回)(?:了|吧)?\s*+(?:[A-Za-z]-?\d++\s*+)?[，,：:；;]\s*+(.+)",
+    r"\b(?:approve|reject|return)\b[^,:;\n]{0,20}[,:;]\s*+(.+)",
+)
+"""Words that go with a verdict: *同意，注意休息*."""
+VERDICTS = {
+    "reject": either("驳回|拒绝|不同意|不批准", r"\breject\b"),
+    "return": either("退回", r"\bsend\b.{0,20}\bback\b|\breturn\b"),
+    "approve": either("批准|同意", r"\bapprove\b"),
+}
 OTHER_PERSON = re.compile(r"你(?:现在)?(?:就)?是\s*[^\s，,。]+|(?i:\byou(?:'re| are)\b)|替|\bas\s+[A-Z]")
 SUBJECT = either(
-    r"(?:主题|标题)\s*(?:是|为|[:：])?\s*[「“\"]?(.+?)[」”\"]?(?=[，,。；;\n]|$)",
-    r"\bsubject\s*:?\s+(.+?)(?=[,;\n]|\.\s|$)",
+    rf"(?:主题|标题){IS}[「“\"]?(.+?)[」”\"]?(?=[，,。；;\n]|$)",
+    r"\bsubject(?:\s*+:)?\s++(.+?)(?=[,;\n]|\.\s|$)",
 )
 BODY = re.compile(
-    r"(?:内容|正文)\s*(?:是|为|[:：])?\s*(.+)|\b(?:body|content|text|saying|that says)\s*:?\s+(.+)",
+    rf"(?:内容|正文){IS}(.+)|\b(?:body|content|text|saying|that says)(?:\s*+:)?\s++(.+)",
     re.I | re.S,
 )
 MAIL_TO = re.compile(
@@ -153,14 +177,15 @@ MAIL_HEAD = either(r"[:：]", r"主题|标题|内容|正文|\b(?:subject|body|co
 SEVERAL = re.compile(
     r"给\s*[^，,、和与跟及&发写邮信]{1,12}[、和与跟及&][^，,。发写]{1,20}(?:发|写)|"
     r"(?:邮件|信)\s*给\s*[^，,、和与跟及&]{1,12}[、和与跟及&]|"
-    r"(?i:\b(?:e-?)?mail\s+(?:to\s+)?(?:[\w'-]+\s+){1,2}(?:and|&)\s+(?!tell|ask|let|say|remind|thank)\w)|"
-    r"\b(?i:(?:e-?)?mail)\s+(?:to\s+)?[\w'-]+(?:\s+[\w'-]+)?\s*[,、，]\s*(?:and\s+)?[A-Z\u4e00-\u9fff]"
+    r"(?i:\b(?:e-?)?mail\s++(?:to\s++)?(?:[\w'-]++\s++){1,2}(?:and|&)\s++(?!tell|ask|let|say|remind|thank)\w)|"
+    r"\b(?i:(?:e-?)?mail)\s++(?:to\s++)?[\w'-]++(?:\s++[\w'-]++)?\s*+[,、，]\s*(?:and\s+)?[A-Z\u4e00-\u9fff]"
 )
 
+WORD = r"[A-Za-z][\w-]{0,40}+"
 TODO_OF = re.compile(
-    r"([\u4e00-\u9fff]{2,8}?)\s*(?:现在|手上)?(?:的|有(?:什么|哪些|几个|多少))\s*(?:待办|待审批)|"
-    r"([A-Za-z][\w-]*(?:\s+[A-Z][\w-]*)?)\s*的\s*(?:待办|待审批)|"
-    r"([A-Za-z][\w-]*(?:\s+[A-Za-z][\w-]*)?)['’]s\s+(?:open\s+)?(?:tasks|to-?dos?)\b|"
+    r"(?=[\u4e00-\u9fff].{1,23}?待[办审])([\u4e00-\u9fff]{2,8}?)(?=[\s现手的有])\s*(?:现在|手上)?(?:的|有(?:什么|哪些|几个|多少))\s*(?:待办|待审批)|"
+    rf"(?<![A-Za-z\d_-])({WORD}(?:\s+{WORD})?)\s*+的\s*+(?:待办|待审批)|"
+    rf"(?<![A-Za-z\d_-])({WORD}(?:\s+{WORD})?)['’]s\s+(?:open\s+)?(?:tasks|to-?dos?)\b|"
     r"\b(?:tasks|to-?dos?)\s+(?:of|for)\s+([A-Za-z\u4e00-\u9fff][\w-]*(?:\s+[A-Za-z][\w-]*)?)",
     re.I,
 )
@@ -171,23 +196,23 @@ LOOKING = either(
 NOBODY = either("[我您你咱]", r"^(?:现在|今天|目前|所有|全部|剩下|其他|其余|未|没|还|有)", r"^(?:what|today|all|me)\b")
 """Stands before *tasks* and names no other person."""
 
-NAME = r"(?![A-Z]-?\d)[A-Z][\w'-]*(?:\s+[A-Z][\w'-]*)?"
+NAME = r"(?![A-Z]-?\d)[A-Z][\w'-]{0,40}+(?:\s++[A-Z][\w'-]{0,40}+)?"
 NAMES = rf"{NAME}(?:\s*(?:,|&|\band\b)\s*{NAME})*"
-UNTIL = r"(?=来|处理|审批|决定|知悉|在我|和我|先|吧|[\s，,。;；]|$)"
+UNTIL = r"(?=[来先吧\s，,。;；]|处理|审批|决定|知悉|在我|和我|$)"
 TRANSFER_TO = re.compile(
-    rf"转(?:交|审|办)?给?\s*([^\s，,。;；]{{1,12}}?){UNTIL}|(?i:\b(?:on\s+)?to\s+)({NAME})|"
+    rf"转(?:交|审|办)?给?\s*+([^\s，,。;；转]{{1,12}}?){UNTIL}|(?i:\b(?:on\s+)?to\s+)({NAME})|"
     rf"(?i:\btransfer\s+(?:it\s+)?to\s+)(\S+)"
 )
 ADD_WHO = re.compile(
-    rf"加签\s*(?:给|让|请|[:：])?\s*([^\s，,。;；]{{1,40}}?){UNTIL}|"
+    rf"加签\s*+(?:(?:给|让|请|[:：])\s*+)?([^\s，,。;；签]{{1,40}}?){UNTIL}|"
     rf"(?i:\b(?:add[- ]sign|co-?sign(?:er)?|ask|add|have))\s+({NAMES})"
 )
 CC_WHO = re.compile(
-    rf"抄送给?\s*([^\s，,。;；]{{1,40}}?){UNTIL}|(?i:\bcc|\bkeep|\bto)\s+({NAMES}|[\u4e00-\u9fff]{{2,4}})"
+    rf"抄送给?\s*+([^\s，,。;；抄]{{1,40}}?){UNTIL}|(?i:\bcc|\bkeep|\bto)\s+({NAMES}|[\u4e00-\u9fff]{{2,4}})"
 )
 DEPUTY = re.compile(
-    r"(?:由|请|让|找|委托给?|代理人(?:是|为|[:：])?)\s*([^\s，,。;；我]{1,12}?)\s*(?=来|代|替|负责|审批|处理|[\s，,。;；]|$)|"
-    rf"({NAME})\s+(?i:(?:will\s+)?stands?\s+in|is\s+my\s+deputy)|(?i:\bdelegate\s+to|\bdeputy(?:\s+is)?:?)\s+({NAME})"
+    r"(?:由|请|让|找|委托给?|代理人(?:是|为|[:：])?)\s*+([^\s，,。;；我]{1,12}?)(?=[来代替\s，,。;；]|负责|审批|处理|$)|"
+    rf"(?<![A-Za-z'-])({NAME})\s++(?i:(?:will\s+)?stands?\s+in|is\s+my\s+deputy)|(?i:\bdelegate\s+to|\bdeputy(?:\s+is)?:?)\s+({NAME})"
 )
 AND = either(r"[、,，&]|和|与|及|\band\b")
 WHERES = {
@@ -201,7 +226,7 @@ MODES = {
 }
 PROCESS_KINDS = {"leave": either("请假|休假", r"\bleave\b"), "expense": either("报销|费用", r"\bexpenses?\b")}
 
-SUM = re.compile(r"[(\d][\d.\s()+\-*/×÷%]{1,200}[\d)%]")
+SUM = re.compile(r"[(\d](?:[.\s(+\-*/×÷]{0,9}+[\d)%]){1,200}+")
 OPERATOR = r"[\d)%]\s*(?:[+*/×÷]|(?<=\s)-(?=\s))\s*[(\d.]"
 """Between two numbers; a minus stands alone, or it parts a date."""
 RULE = (
@@ -238,7 +263,7 @@ INTENTS = {
     "transfer": either("转交|转给|转审|转办", r"^\s*(?:please\s+)?(?:transfer|hand|pass|reassign)\b.{0,40}\bto\b"),
     "add_sign": either(
         "加签", r"\badd[- ]sign\b|\bco-?sign\b",
-        r"\b(?:ask|add|have)\b.{1,60}\b(?:before|after|beside|alongside) me\b",
+        r"\b(?:ask|add|have)(?:\s++(?!(?:ask|add|have)\b)\S++){1,12}?\s++(?:before|after|beside|alongside) me\b",
     ),
     "urge": either("催", r"\burge\b|\bhurry\b|\bnudge\b"),
     "comment": either("留言|评论", r"\bcomment on\b|\bleave a (?:comment|note)\b"),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bot.local.private import make_private, open_private
 from bot.local.workspace.world import Json, Person, Room, World
 
 ROOM_CAP = 2000
@@ -76,7 +77,9 @@ def fresh(world: World) -> State:
     bot = Person(app.user, app.name, app.real_name, is_bot=True)
     people = {person.id: person for person in (*world.people, bot)}
     humans = [person for person in people.values() if not person.is_bot]
-    rooms = {id: Room(id, name, "channel", list(people)) for id, name in world.channels}
+    rooms = {
+        id: Room(id, name, "channel", list(people), is_ext_shared=id in world.shared) for id, name in world.channels
+    }
     rooms |= {p.direct: Room(p.direct, "directmessage", "im", [p.id, app.user]) for p in humans}
     return State(people, rooms)
 
@@ -89,6 +92,7 @@ def dump(state: State) -> Json:
             "kind": room.kind,
             "members": room.members,
             "messages": list(room.messages.values()),
+            "is_ext_shared": room.is_ext_shared,
         }
         for room in state.rooms.values()
     ]
@@ -113,7 +117,8 @@ def load(world: World, saved: Json) -> State:
     state = fresh(world)
     for room in saved["rooms"]:
         messages = {message["ts"]: message for message in room["messages"]}
-        state.rooms[room["id"]] = Room(room["id"], room["name"], room["kind"], room["members"], messages)
+        shared = room.get("is_ext_shared", False)
+        state.rooms[room["id"]] = Room(room["id"], room["name"], room["kind"], room["members"], messages, shared)
     for id, locale in saved["locales"].items():
         if id in state.people:
             state.people[id].locale = locale
@@ -153,9 +158,10 @@ class Shelf:
     def save(self, state: State) -> None:
         if self.file is None:
             return
-        self.file.parent.mkdir(parents=True, exist_ok=True)
+        make_private(self.file.parent)
         draft = self.file.with_suffix(".new")
-        draft.write_text(json.dumps(dump(state), ensure_ascii=False), "utf-8")
+        with open_private(draft, "w", encoding="utf-8") as opened:
+            opened.write(json.dumps(dump(state), ensure_ascii=False))
         draft.replace(self.file)
 
     async def close(self, state: State) -> None:

@@ -9,7 +9,10 @@ from bot.local.workspace.world import Json, Person, Room
 
 LINK = re.compile(r"https?://[^\s<>|]+[^\s<>|.,;:!?)\]}，。；：！？）】]")
 MAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
-MARKUP = re.compile(r"<(?P<mark>@[A-Z0-9]+|#[A-Z0-9]+(?:\|[^>]*)?|![a-z]+|https?://[^>]+|mailto:[^>]+)>")
+MARKUP = re.compile(r"<(?P<mark>@[A-Z0-9]+|#[A-Z0-9]+(?:\|[^<>]*+)?|![a-z]+|https?://[^<>]++|mailto:[^<>]++)>")
+
+
+ENCODED = re.compile(r"<@[A-Z0-9]+>|&(?:amp|lt|gt);|[&<>]")
 
 
 def escape(text: str) -> str:
@@ -23,7 +26,7 @@ def unescape(text: str) -> str:
 
 def escape_rest(text: str) -> str:
     """Text a client has already encoded: its entities and mentions of people stay, everything else is escaped."""
-    return re.sub(r"<@[A-Z0-9]+>|&(?:amp|lt|gt);|[&<>]", lambda m: m[0] if len(m[0]) > 1 else escape(m[0]), text)
+    return ENCODED.sub(lambda m: m[0] if len(m[0]) > 1 else escape(m[0]), text)
 
 
 def marked_up(text: str, people: Iterable[Person], rooms: Iterable[Room], *, encoded: bool = False) -> str:

@@ -185,6 +185,8 @@ class Workspace:
         if subscription not in self.setup.events:
             return ""
         payload = event_callback(self.app, event, self.clock())
+        room = self.state.rooms.get(str(event.get("channel", "")))
+        payload["is_ext_shared_channel"] = room is not None and room.is_ext_shared
         self.delivery.event(payload)
         return str(payload["event_id"])
 

@@ -27,6 +27,8 @@ class Person:
     is_bot: bool = False
     is_restricted: bool = False
     """A guest."""
+    is_admin: bool = False
+    """Runs the workspace."""
     deleted: bool = False
     fields: Json = field(default_factory=dict)
     """Id of a profile field → its value."""
@@ -46,6 +48,8 @@ class Room:
     kind: Literal["im", "channel"]
     members: list[str]
     messages: dict[str, Json] = field(default_factory=dict)
+    is_ext_shared: bool = False
+    """Another company reads it too (Slack Connect)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class World:
     """(id, name); everybody and the bot are members."""
     profile: tuple[Json, ...] = ()
     """The workspace's own profile fields: id, label, type."""
+    shared: frozenset[str] = frozenset()
+    """Ids of the channels that another company reads too (`shared = true` in the file)."""
 
 
 def read_world() -> World:
@@ -82,4 +88,6 @@ def read_world() -> World:
         team["id"], team["name"], team["domain"], bot["user"], bot["id"], bot["app"], bot["name"], bot["real_name"]
     )
     people = tuple(Person(**person) for person in data["person"])
-    return World(app, people, tuple((c["id"], c["name"]) for c in data["channel"]), tuple(data["profile"]))
+    channels = tuple((c["id"], c["name"]) for c in data["channel"])
+    shared = frozenset(c["id"] for c in data["channel"] if c.get("shared"))
+    return World(app, people, channels, tuple(data["profile"]), shared)

@@ -19,8 +19,15 @@ _NOTHING = re.compile(
     r"|(none|no (further |more )?(action|tool|input|argument)s?)\b[^\n\[\](){}]*",
     re.IGNORECASE,
 )
-_FENCE = re.compile(r"\s*(?:```|~~~)[\w-]*[ \t]*\n?(.*?)(?:```|~~~)[ \t]*", re.DOTALL)
-_KEYWORD = re.compile(r"""(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(?P<name>\b[A-Za-z_]\w*)\s*=(?!=)""", re.DOTALL)
+_FENCE = re.compile(r"\s*(?:```|~~~)[\w-]*+[ \t]*+\n?+(.*?)(?:```|~~~)[ \t]*+", re.DOTALL)
+_OPENING = re.compile(r"(?:```|~~~)[\w-]*+[ \t]*+\n")
+_KEYWORD = re.compile(
+    r"""(?P<text>"(?:\\.|[^"\\])*+(?:"|\\?\Z)|'(?:\\.|[^'\\])*+(?:'|\\?\Z))|(?P<name>\b[A-Za-z_]\w*+)\s*+=(?!=)""",
+    re.DOTALL,
+)
+"""A string, to the end of it or of everything, or a name with its sign of equality."""
+_LABELLED = re.compile(r"\w++\s*+[:：]")
+_JOINTS = re.compile(r"[\s_-]+")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "「": "」"}
 
 
@@ -44,12 +51,13 @@ def none_at_all(text: str) -> bool:
 def known(tools: Sequence[Tool], name: str) -> tuple[Tool | None, bool]:
     """The tool of this name, and whether it is spelled otherwise."""
     exact = next((tool for tool in tools if tool.name == name), None)
-    alike = [tool for tool in tools if _spelling(tool.name) == _spelling(name)]
+    spelling = _spelling(name)
+    alike = [tool for tool in tools if _spelling(tool.name) == spelling]
     return exact or (alike[0] if len(alike) == 1 else None), exact is None
 
 
 def _spelling(name: str) -> str:
-    return re.sub(r"[\s_-]+", "", name).casefold()
+    return _JOINTS.sub("", name).casefold()
 
 
 def arguments(tool: Tool | None, text: str) -> Input:
@@ -65,7 +73,7 @@ def arguments(tool: Tool | None, text: str) -> Input:
     if pairs := _pairs(body):
         payload = read(pairs)
         return Input(dict(payload.value), payload.repaired or around)
-    if tool is not None and re.match(r"(\w+)\s*[:：]", body) and body.partition("\n")[1]:
+    if tool is not None and _LABELLED.match(body) and body.partition("\n")[1]:
         raise Unreadable("its arguments are not one JSON object")
     return _single(tool, body, around)
 
@@ -75,10 +83,18 @@ def unfenced(text: str) -> tuple[str, bool]:
     text = text.strip()
     if (found := _FENCE.match(text)) is not None:
         return found[1].strip(), bool(_rest(text[found.end() :]))
-    text = re.sub(r"^(```|~~~)[\w-]*[ \t]*\n|\n\s*(```|~~~)\s*$", "", text).strip()
+    text = _half_fenced(text)
     if len(text) > 1 and text[0] == text[-1] == "`":
         text = text.strip("`").strip()
     return text, False
+
+
+def _half_fenced(text: str) -> str:
+    """Without a fence of which only one end is there."""
+    if (opening := _OPENING.match(text)) is not None:
+        text = text[opening.end() :].strip()
+    inner = text[:-3].rstrip() if text.endswith(("```", "~~~")) else text
+    return inner.lstrip() if "\n" in text[len(inner) :] else text
 
 
 def _rest(text: str) -> str:

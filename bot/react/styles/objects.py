@@ -24,6 +24,8 @@ ANSWER = ("answer", "final_answer")
 REASON = ("reason_summary", "reason", "thought", "thoughts")
 _FINISH = re.compile(r"finish|final[ _-]?answer", re.IGNORECASE)
 _BEGIN = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*[ \t]*)?(?=[{\[])", re.MULTILINE)
+OBJECTS = 50
+"""Objects of one reply that are read."""
 FORM = "Reply with exactly one JSON object, of the form you were shown."
 EITHER = "It was both a tool call and a final answer. " + FORM
 MANUAL = """\
@@ -84,14 +86,17 @@ class Json:
 def _payloads(text: str) -> Iterator[Payload]:
     """What is written in objects and arrays that begin a line. With words behind it may be an example, so that what
     it asks for is not certain. Raises `Unreadable`."""
-    at = 0
+    at, last, most = 0, len(text.rstrip("`~,. \n\t")), OBJECTS
     while (found := _BEGIN.search(text, at)) is not None:
-        length = extent(text[found.end() :])
+        length = extent(text, found.end())
         if length is None:
             raise Unreadable("it is cut off, or a bracket or a quote in it is not closed")
         at = found.end() + length
         payload = read(text[found.end() : at])
-        yield replace(payload, repaired=payload.repaired or bool(text[at:].strip("`~,. \n\t")))
+        if not most:
+            raise Unreadable(f"there are more than {OBJECTS} objects in it")
+        yield replace(payload, repaired=payload.repaired or at < last)
+        most -= 1
 
 
 def _first(payloads: Sequence[Payload], text: str, tools: Sequence[Tool], most: int) -> Decision:

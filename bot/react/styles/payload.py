@@ -9,22 +9,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import json_repair
 
-DEPTH, REPAIRABLE = 32, 20_000
+DEPTH, REPAIRABLE = 32, 8_000
 """Brackets within brackets, and characters of a payload that is mended, at most."""
-_STRING = r'"(?:\\.|[^"\\])*"' + r"|'(?:\\.|[^'\\])*'"
-_COMMENT = r"//[^\n]*|#[^\n]*|/\*.*?\*/"
-_TOKEN = re.compile(rf"(?P<text>{_STRING})|{_COMMENT}|(?P<bracket>[{{}}\[\]()])|(?P<open>[\"'])", re.DOTALL)
-_OUTSIDE = re.compile(
-    rf"(?P<text>{_STRING})|(?P<comment>{_COMMENT})|(?P<wide>[：，])|(?P<never>\b(?:NaN|Infinity)\b)", re.DOTALL
+GUESSES = 50
+"""Strings of a mended payload that do not stand in it as strings, at most: each one is looked for in all of it."""
+_MARK = re.compile(
+    r"(?P<bracket>[{}\[\]()])|(?P<quote>[\"'])|(?P<line>//|#)|(?P<block>/\*)|(?P<wide>[：，])"
+    r"|(?P<never>\b(?:NaN|Infinity)\b)"
 )
+"""Where something begins that is not read character by character."""
+_REST = {
+    '"': re.compile(r'(?:[^"\\]++|\\.)*+"', re.DOTALL),
+    "'": re.compile(r"(?:[^'\\]++|\\.)*+'", re.DOTALL),
+    "/*": re.compile(r"(?:[^*]++|\*(?!/))*+\*/"),
+}
+"""What follows an opening quote, or comment, up to its end."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([bfnrt])|(.))", re.DOTALL)
+_RUN = re.compile(r"\w+")
 _WORD = re.compile(r"-?\d+\.\d+|-?\w+")
 _BLANKS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _PYTHONS = "UNx01234567"
@@ -56,21 +64,53 @@ def read(text: str) -> Payload:
         raise Unreadable(str(error) if isinstance(error, Unreadable) else "a number in it is too long") from error
 
 
-def extent(text: str) -> int | None:
-    """Where the bracket that `text` begins with is closed; None if it is not, or too deep to be meant."""
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A bracket, a string (`text`), a comment, a quote that is never closed (`open`), a sign of Chinese punctuation
+    (`wide`) or a number that JSON does not have (`never`)."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def _tokens(text: str, at: int = 0) -> Iterator[_Token]:
+    """What `text` is made of from `at` on. Linear: where one quote is never closed, no later one of its kind is, since
+    every one behind it is escaped. The same holds for comments."""
+    never_closed = set[str]()
+    while (mark := _MARK.search(text, at)) is not None:
+        kind, opening, at = str(mark.lastgroup), mark[0], mark.end()
+        if kind == "line":
+            newline = text.find("\n", at)
+            kind, at = "comment", newline if newline >= 0 else len(text)
+        elif kind in ("quote", "block"):
+            closed = None if opening in never_closed else _REST[opening].match(text, at)
+            if closed is not None:
+                kind, at = "text" if kind == "quote" else "comment", closed.end()
+            else:
+                never_closed.add(opening)
+                kind, at = "open", mark.start() + 1
+                if opening == "/*":
+                    continue
+        yield _Token(kind, mark.start(), at)
+
+
+def extent(text: str, start: int = 0) -> int | None:
+    """How many characters the brackets hold that open at `start`; None if they are not closed, or too deep to be
+    meant."""
     stack: list[str] = []
-    for token in _TOKEN.finditer(text):
-        if token["open"]:
+    for token in _tokens(text, start):
+        if token.kind == "open":
             return None
-        bracket = token["bracket"]
-        if not bracket:
+        if token.kind != "bracket":
             continue
+        bracket = text[token.start]
         if bracket not in _PAIRS:
             stack.append(bracket)
         elif not stack or stack.pop() != _PAIRS[bracket]:
             return None
         if not stack:
-            return token.end()
+            return token.end - start
         if len(stack) > DEPTH:
             return None
     return None
@@ -106,7 +146,7 @@ def _mended(text: str) -> Any:
         pass
     except RecursionError as error:
         raise Unreadable("it is nested too deeply") from error
-    plain = _OUTSIDE.sub(_plain, text).strip()
+    plain = _replace(text, _plain).strip()
     if not plain:
         raise Unreadable("it is empty")
     try:
@@ -123,10 +163,14 @@ def _faithful(value: Any, text: str) -> bool:
     if any(plain and plain in _PYTHONS for _, _, plain in _ESCAPE.findall(text)):
         return False
     meant = _ESCAPE.sub(_unescaped, text)
-    bare = _OUTSIDE.sub(" ", text)
-    strings = list(_strings(value))
-    there = all(_written(one, bare) or _quoted(one, text) or _quoted(one, meant) for one in strings)
-    empty = sum(token["text"] in ('""', "''") for token in _TOKEN.finditer(text))
+    strings, quoted = list(_strings(value)), [text[one.start : one.end] for one in _tokens(text) if one.kind == "text"]
+    bare, as_written = _replace(text, lambda kind, found: " "), {one[1:-1] for one in quoted}
+    as_written |= {word for word in _RUN.findall(bare) if word.strip()}
+    guessed = {one for one in strings if one not in as_written}
+    if len(guessed) > GUESSES:
+        return False
+    there = all(_written(one, bare) or _quoted(one, text) or _quoted(one, meant) for one in guessed)
+    empty = sum(one in ('""', "''") for one in quoted)
     return there and strings.count("") <= empty and _words(text) == _words(json.dumps(value, ensure_ascii=False))
 
 
@@ -151,13 +195,23 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(inner)
 
 
-def _plain(found: re.Match[str]) -> str:
+def _replace(text: str, put: Callable[[str, str], str]) -> str:
+    """The text with another one in place of each string, comment, wide sign and impossible number."""
+    done, kept = 0, list[str]()
+    for token in _tokens(text):
+        if token.kind not in ("bracket", "open"):
+            kept += [text[done : token.start], put(token.kind, text[token.start : token.end])]
+            done = token.end
+    return "".join([*kept, text[done:]])
+
+
+def _plain(kind: str, found: str) -> str:
     """Without comments, and with the punctuation of JSON outside its strings."""
-    if found["never"]:
-        _no_number(found["never"])
-    if found["wide"]:
-        return {"：": ":", "，": ","}[found["wide"]]
-    return found["text"] or " "
+    if kind == "never":
+        _no_number(found)
+    if kind == "wide":
+        return {"：": ":", "，": ","}[found]
+    return found if kind == "text" else " "
 
 
 def _words(text: str) -> list[str]:

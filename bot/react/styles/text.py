@@ -24,13 +24,15 @@ from tools.tool import Tool
 
 STOPS = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
 """Where the model has said enough; endpoints take at most four."""
-_BRACKETS = re.compile(r"\s*(?:(?:```|~~~)[\w-]*\s*)?(?=[{\[])")
+_BRACKETS = re.compile(r"\s*+(?:(?:```|~~~)[\w-]*+\s*+)?(?=[{\[])")
 _CALL = re.compile(r"""["'`*]*(?P<name>[^\W\d][\w-]*)[`*]*(?P<gap>[ \t]*)(?P<bracket>[\[(（])""")
 _FINISH = re.compile(r"finish|final[ _-]?answer|完成|结束", re.IGNORECASE)
 _BESIDE = re.compile(
-    rf"(?:{_FINISH.pattern})(?=[ \t]*[:：]\s*\S)|[*_`]*[^\W\d][\w-]*[*_`]*[:：]?\s*(?={{)", re.IGNORECASE
+    rf"(?:{_FINISH.pattern})(?=[ \t]*+[:：]\s*+\S)|[*_`]*+[^\W\d][\w-]*+[*_`]*+[:：]?\s*+(?={{)", re.IGNORECASE
 )
 """A name with its input right behind it."""
+_QUOTED = re.compile(r"\s*+(?:[{\[\"']|\w++\s*+=)")
+"""How an input begins that is an object, a list, a text, or pairs."""
 _CLOSES = {"[": "]", "(": ")", "（": "）"}
 NO_LABEL = Malformed("There was neither an Action nor a Final Answer in it. Begin your lines with these labels.")
 NO_TOOL = Malformed("No tool was named after Action. Name one of the tools, or write Final Answer: and the answer.")
@@ -110,11 +112,11 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _bracketed(text: str) -> int:
-    """How far the brackets reach that the text begins with, in a fence or not; 0 without any."""
-    opening = _BRACKETS.match(text)
-    length = extent(text[opening.end() :]) if opening else None
-    return opening.end() + length if opening and length else 0
+def _bracketed(text: str, start: int) -> int:
+    """How far the brackets reach that open at `start`, in a fence or not; 0 without any."""
+    opening = _BRACKETS.match(text, start)
+    length = extent(text, opening.end()) if opening else None
+    return opening.end() - start + length if opening and length else 0
 
 
 def _decision(text: str, tools: Sequence[Tool]) -> Decision:
@@ -246,8 +248,8 @@ def _name(written: str) -> str:
 def _inside(written: str, call: re.Match[str]) -> tuple[str, str]:
     """What stands in the brackets behind a tool's name, and what stands behind them. Raises `Unreadable`."""
     start, opens, depth = call.end(), call["bracket"], 1
-    quoted = re.match(r"\s*[{\[\"']|\s*\w+\s*=", written[start:]) is not None
-    if quoted and opens != "（" and (length := extent(written[start - 1 :])) is not None:
+    quoted = _QUOTED.match(written, start) is not None
+    if quoted and opens != "（" and (length := extent(written, start - 1)) is not None:
         return written[start : start + length - 2], written[start + length - 1 :]
     for at in range(start, len(written)):
         depth += {opens: 1, _CLOSES[opens]: -1}.get(written[at], 0)

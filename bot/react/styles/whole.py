@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 from bot.react.decision import Answer, Decision, Malformed, Withheld
 from bot.react.model import Reply
 
 SENTENCE = 280
 """Characters of a reason, at most."""
+LONGEST = 100_000
+"""Characters of a reply that are read: several times what a person may be told, or a mail may hold."""
 _TAGS = "think|thinking|thought|reasoning"
-_CLOSED = re.compile(rf"^([^{{\[\"\n]*)<({_TAGS})>.*?</\2>", re.DOTALL | re.IGNORECASE | re.MULTILINE)
+_OPENED, _CLOSING = re.compile(rf"<({_TAGS})>", re.IGNORECASE), re.compile(rf"</(?:{_TAGS})>", re.IGNORECASE)
+_CLEAR = re.compile(r"[^{\[\"\n]*+")
 """Behind a bracket or a quote it may be part of a payload, and nothing is taken out of these."""
-_OPENED, _CLOSING = re.compile(rf"<(?:{_TAGS})>", re.IGNORECASE), re.compile(rf"</(?:{_TAGS})>", re.IGNORECASE)
-_LAST = re.compile(r"(?:\s*(?:<\|[\w▁-]+\|>|</s>))+\s*$")
-"""What ends a model's turn, if its server leaves it there."""
+_LAST = re.compile(r"(?:\s*+(?:>\|[\w▁-]++\|<|>s/<))++\s*+")
+"""What ends a model's turn, if its server leaves it there: read from the end."""
 _END = re.compile(r"(?<=[。！？!?])|(?<=\.)\s|\n")
 EMPTY = Malformed("Your reply was empty.")
 UNCLOSED = Malformed("Your thinking was not closed. Answer again, without it.")
@@ -28,19 +31,41 @@ def unusable(reply: Reply) -> Decision | None:
         return Answer(reply.refusal.strip())
     if reply.finish == "length":
         return Malformed("Your reply was cut off by its length. Answer again, shorter.")
+    if any(len(one) > LONGEST for one in (reply.text, *(call.arguments for call in reply.calls))):
+        return Malformed(f"Your reply was longer than {LONGEST} characters. Answer again, shorter.")
     return None
 
 
 def unthought(text: str, ends: re.Pattern[str] | None = None) -> str | None:
     """A reply without what its model thought in tags of its own; None if nobody can say where that ends. From `ends`
     on nothing is read; whether it belongs to thinking is clear only if this is both opened and closed."""
-    text = _CLOSED.sub(r"\1", _LAST.sub("", text))
+    text = _take_out_thoughts(text[: -len(ending[0])] if (ending := _LAST.match(text[::-1])) else text)
     if ends is not None and (end := ends.search(text)) is not None:
         text, after = text[: end.start()], text[end.start() :]
         if _CLOSING.search(after):
             return None
     *_, text = _CLOSING.split(text)
     return None if _OPENED.search(text) else text.strip()
+
+
+def _take_out_thoughts(text: str) -> str:
+    """Without what stands between a tag and its closing one, the last such pair that begins in a line."""
+    closings = [(found.start(), found.end(), found[0][2:-1].casefold()) for found in _CLOSING.finditer(text)]
+    last = {tag: start for start, _, tag in closings}
+    kept, done, line = list[str](), 0, 0
+    while closings and line <= len(text):
+        clear = _CLEAR.match(text, line)
+        opened = _OPENED.finditer(text, line, clear.end() if clear else line)
+        closed = [found for found in opened if last.get(found[1].casefold(), -1) >= found.end()]
+        if closed:
+            begin, tag = closed[-1], closed[-1][1].casefold()
+            at = bisect_left(closings, (begin.end(),))
+            end = next(closings[n][1] for n in range(at, len(closings)) if closings[n][2] == tag)
+            kept.append(text[done : begin.start()])
+            done = line = end
+        newline = text.find("\n", line)
+        line = newline + 1 if newline >= 0 else len(text) + 1
+    return "".join([*kept, text[done:]])
 
 
 def written(reply: Reply, ends: re.Pattern[str]) -> str | Decision:

@@ -1,6 +1,6 @@
 -- Write once per (token, item, seq), extend the lease, and reserve a slot of a rate in the same breath.
 -- ARGV: bell, lane, token, id, seq, lease (ms), slot (key, or empty), spacing (ms), burst, most (ms), write …
--- Answers {lost} | {refused, why} | {stop | ok, wait (ms; -1: too long, or no slot was asked for)}.
+-- Answers {lost} | {refused, why} | {ok, wait (ms; -1: too long, or no slot was asked for), whose work shall stop}.
 local lane, seq = ARGV[2], ARGV[5]
 local put_at = holds(lane, ARGV[3], ARGV[4])
 if not put_at then return {'lost'} end
@@ -14,4 +14,4 @@ end
 extend(lane, ARGV[6])
 local wait = -1
 if ARGV[7] ~= '' then wait = reserve(ARGV[7], ARGV[3] .. '@' .. seq, ARGV[8], ARGV[9], ARGV[10]) end
-return {stopped(lane, put_at) == 1 and 'stop' or 'ok', wait}
+return {'ok', wait, stopped(lane, put_at)}

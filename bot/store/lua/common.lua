@@ -50,11 +50,16 @@ local function holds(lane, token, id)
   return found == id and at
 end
 
--- 1 when a stop was noted after the item had been put.
+-- Who wants what stopped: person (or *) -> when|at. An earlier version kept one string for a lane, under another key.
+local function stops(lane) return base .. 'stops:' .. lane end
+
+-- Whose work shall stop, by what was noted after the item had been put: persons, or *, with blanks between.
 local function stopped(lane, put_at)
-  local noted = redis.call('GET', base .. 'stop:' .. lane)
-  if noted and tonumber(string.match(noted, '^%d+')) > tonumber(put_at) then return 1 end
-  return 0
+  local noted, whose = redis.call('HGETALL', stops(lane)), {}
+  for i = 1, #noted, 2 do
+    if tonumber(string.match(noted[i + 1], '^%d+')) > tonumber(put_at) then whose[#whose + 1] = noted[i] end
+  end
+  return table.concat(whose, ' ')
 end
 
 -- What a holder is told about the head of its lane; with it the approval's record, if the lane is an approval's.

@@ -1,10 +1,11 @@
--- Note that whatever was put into a lane before now shall stop, and tell the holder.
--- ARGV: bell, channel, lane, at.   The same stop again keeps its first moment.
-local key = base .. 'stop:' .. ARGV[3]
-local noted = redis.call('GET', key)
+-- Note that what one person (or, with *, anybody) has put into a lane before now shall stop, and tell the holder.
+-- ARGV: bell, channel, lane, at, who.   The same stop again keeps its first moment.
+local key = stops(ARGV[3])
+local noted = redis.call('HGET', key, ARGV[5])
 if not noted or string.match(noted, '|(.*)$') ~= ARGV[4] then
   noted = whole(now) .. '|' .. ARGV[4]
-  redis.call('SET', key, noted, 'PX', 3600000)
+  redis.call('HSET', key, ARGV[5], noted)
+  redis.call('PEXPIRE', key, 3600000)
 end
-redis.call('PUBLISH', ARGV[2], string.match(noted, '^%d+') .. '|' .. ARGV[3])
+redis.call('PUBLISH', ARGV[2], string.match(noted, '^%d+') .. '|' .. ARGV[5] .. '|' .. ARGV[3])
 return 'ok'

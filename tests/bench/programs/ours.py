@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from unittest.mock import patch
@@ -15,13 +15,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import base, logs, main
 from bot.chat.slack.inbound import Me
-from bot.events import Message, Place, Post, Ref
+from bot.events import Message, Place, Post, Ref, Surroundings
 from bot.main import Bot
 from bot.outside import Outside
 from bot.react.model import Model
 from bot.settings import Settings
 from bot.store.history import Entry
 from bot.store.writes import apply
+from bot.telling import Telling
 from tests.bench import job as bench
 from tests.bench.job import Job
 from tests.bench.tool import LOOK_UP
@@ -90,8 +91,18 @@ class Staff:
     async def everyone(self) -> tuple[Person, ...]:
         return (ANN, BOB, CID)
 
+    async def refresh(self, people: Iterable[str]) -> None:
+        """Nothing is remembered here: it is as fresh as can be."""
+
     async def caller(self, person: str) -> Caller | None:
         return Caller(ANN)
+
+
+class Direct:
+    """Every place is a DM."""
+
+    async def surroundings(self, place: Place) -> Surroundings:
+        return Surroundings.DIRECT
 
 
 @dataclass
@@ -136,7 +147,9 @@ class Ours:
 async def nowhere(platform: Nowhere) -> AsyncIterator[base.Slack]:
     """In the place of Slack."""
     client = AsyncWebClient("xoxb-bench", "http://127.0.0.1:9/api/")
-    yield base.Slack(client, Me("T1", "U0BOT", "B0BOT"), platform, Staff())  # type: ignore[arg-type]
+    staff = Staff()
+    telling = Telling(platform, Direct(), staff)  # type: ignore[arg-type]
+    yield base.Slack(client, Me("T1", "U0BOT", "B0BOT"), platform, staff, telling)  # type: ignore[arg-type]
 
 
 def settings(job: Job) -> Settings:

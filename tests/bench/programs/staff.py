@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from tools.spec import Person
@@ -26,3 +27,6 @@ class Directory:
 
     async def everyone(self) -> tuple[Person, ...]:
         return STAFF
+
+    async def refresh(self, people: Iterable[str]) -> None:
+        """Nothing is remembered here: it is as fresh as can be."""

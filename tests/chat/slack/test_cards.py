@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from bot.chat.slack import home
 from bot.chat.slack.cards import Part, parts
 from bot.chat.slack.dialogs import view
-from bot.chat.slack.text import chunks, escape, prose, readable, shortened, unescape, visible
-from bot.events import Button, Card, Dialog, Home, Place, Post
+from bot.chat.slack.text import chunks, escape, prose, readable, shortened, unescape
+from bot.events import Button, Card, Dialog, Home, NamedPeople, NamedPerson, Place, Post
 from tests.chat.slack.doubles import validate
+from tools.characters import has_invisible, show_invisible
 from tools.spec import Field
 
 NASTY = st.sampled_from(
@@ -28,6 +30,23 @@ LONG = st.tuples(WRITTEN, st.integers(1, 200)).map(lambda pair: (pair[0] * pair[
 BUTTONS = (
     Button("Confirm", "confirm", "A03abc", 2, "primary"),
     Button("Cancel", "cancel", "A03abc", 2),
+)
+SHORT = st.lists(st.one_of(NASTY, st.text(max_size=10)), max_size=6).map("".join)
+IDS = st.one_of(st.from_regex(r"[UW][A-Z0-9]{4,10}", fullmatch=True), SHORT)
+PEOPLE = st.builds(
+    NamedPeople,
+    people=st.lists(
+        st.builds(
+            NamedPerson,
+            id=IDS,
+            name=SHORT,
+            email=st.one_of(st.just("li_si@example.com"), SHORT),
+            marks=st.sampled_from([(), ("Somebody else’s name looks the same",)]),
+        ),
+        min_size=1,
+        max_size=8,
+    ).map(tuple),
+    text=st.one_of(st.just(""), SHORT),
 )
 CARDS = st.builds(
     Card,
@@ -69,8 +88,8 @@ def read(shown: tuple[Part, ...]) -> str:
 
 
 def squeezed(text: str) -> str:
-    """Text without what only joins blocks or keeps backticks apart."""
-    return re.sub(r"\n|\u200b", "", text)
+    """Text without what only joins blocks, and with backticks as they were written."""
+    return text.replace("\n", "").replace("⟨U+0060⟩", "`")
 
 
 @settings(max_examples=60, deadline=None)
@@ -80,14 +99,57 @@ def test_cards_show_everything_and_slack_takes_them(card: Card) -> None:
     for part in shown:
         validate({"text": part.text, "blocks": list(part.blocks)})
     assert all(map(harmless, sent(shown)))
+    assert not any(map(has_invisible, sent(shown))), "nobody copies what they do not see"
     text = squeezed(read(shown))
     for _, value in card.facts:
-        assert squeezed(visible(value)) in text
-    assert squeezed(visible(card.body)) in text
+        assert squeezed(show_invisible(value)) in text
+    assert squeezed(show_invisible(card.body)) in text
     rows = [block for part in shown for block in part.blocks if block["type"] == "actions"]
     assert len(rows) == 1
     assert rows[0] is shown[-1].blocks[-1]
     assert [button["style"] for button in rows[0]["elements"] if "style" in button] == ["primary"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(PEOPLE, max_size=4), st.integers(1, 20))
+def test_people_are_mentioned_by_their_ids_and_by_nothing_else(lines: list[NamedPeople], times: int) -> None:
+    lines = [replace(line, people=line.people * times) for line in lines]
+    shown = parts(Post("A card", card=Card("A card", facts=tuple(("Approver", line) for line in lines))))
+    for part in shown:
+        validate({"text": part.text, "blocks": list(part.blocks)})
+    mentioned = [id for text in sent(shown) for id in re.findall("<@([^>]*)>", text)]
+    assert mentioned == [one.id for line in lines for one in line.people if re.fullmatch("[UW][A-Z0-9]{2,30}", one.id)]
+    assert all(harmless(re.sub("<@[UW][A-Z0-9]{2,30}>", "", text)) for text in sent(shown))
+    assert all(squeezed(show_invisible(line.text)) in squeezed(read(shown)) for line in lines)
+
+
+def named(*people: NamedPerson, text: str = "") -> list[str]:
+    [part] = parts(Post("A card", card=Card("A card", facts=(("Approver", NamedPeople(people, text)),))))
+    return [one["text"] for block in part.blocks[1:] for one in [*block.get("fields", ()), block.get("text")] if one]
+
+
+def test_a_person_is_a_mention_with_an_address_and_what_is_to_be_minded() -> None:
+    li = NamedPerson("U02LI", "李四", "lisi@example.com", marks=("Somebody else’s name looks the same",))
+    lines = "李四 <@U02LI>\nlisi@example.com\n⚠ Somebody else’s name looks the same"
+    assert named(li) == [f"*Approver*\n{lines}"]
+    assert named(li, NamedPerson("W03WANG", "王五")) == [f"*Approver*\n{lines}\n王五 <@W03WANG>"]
+    assert named(li, text="李四 agreed <@U0X>") == [f"*Approver*\n李四 agreed &lt;@U0X&gt;\n{lines}"]
+    assert named(li, text="李四 *agreed*") == ["*Approver*\n```\n李四 *agreed*\n```", lines]
+
+
+def test_nothing_that_somebody_calls_themselves_becomes_a_mention_or_formatting() -> None:
+    poser = NamedPerson("U66MALLORY", "<@U02LI> *lisi*\nlisi@example.com `x`", "li_si@example.com")
+    [text] = named(poser)
+    assert text == (
+        "*Approver*\n`&lt;@U02LI&gt; *lisi* lisi@example.com ⟨U+0060⟩x⟨U+0060⟩` <@U66MALLORY>\n`li_si@example.com`"
+    )
+
+
+@pytest.mark.parametrize(
+    "id", ["", "u02li", "U02LI> <!channel", "!channel", "U02LI|x", "S01TEAM", "U02LI\n", "Ｕ０２ＬＩ"]
+)
+def test_only_an_id_of_slacks_form_becomes_a_mention(id: str) -> None:
+    assert named(NamedPerson(id, "Li Si")) == ["*Approver*\nLi Si"]
 
 
 @settings(max_examples=60, deadline=None)
@@ -101,7 +163,7 @@ def test_prose_is_sent_whole_and_mentions_nobody(text: str, receipt: str) -> Non
     written = [block["text"] for part in shown for block in part.blocks if block["type"] == "markdown"]
     markdown = "".join(written)
     said = unescape(re.sub(r"\](\\)(?=[(\[:])", "]", markdown))
-    assert re.sub(r"\s|\\", "", said) == re.sub(r"\s|\\", "", visible(text))
+    assert re.sub(r"\s|\\", "", said) == re.sub(r"\s|\\", "", show_invisible(text))
     assert not any(re.search(r"\][(\[:]", block) for block in written), "a link needs both halves in one block"
 
 
@@ -177,7 +239,7 @@ def test_a_title_the_header_cannot_show_is_repeated_as_it_is() -> None:
 
 def test_direction_marks_are_shown_and_not_obeyed() -> None:
     [part] = parts(Post(text="", card=Card("Mail", body="pay \u202e001 now", buttons=BUTTONS)))
-    assert "pay ⟨202E⟩001 now" in json.dumps(part.blocks, ensure_ascii=False)
+    assert "pay ⟨U+202E⟩001 now" in json.dumps(part.blocks, ensure_ascii=False)
 
 
 def test_links_that_hide_their_target_are_undone() -> None:

@@ -51,8 +51,17 @@ async def test_people_with_the_facts_slack_does_not_know(desk: Desk, tmp_path: P
     assert (zhang.name, zhang.names) == ("Zhang San", ("zhang", "老张"))
     assert (zhang.manager, zhang.title, zhang.language) == ("U04ZHAO", "Engineer", "zh")
     assert (zhang.email, zhang.timezone) == ("zhangsan@example.com", "Asia/Shanghai")
+    assert (zhang.is_title_official, zhang.is_in_directory) == (True, True)
     assert everyone["U04ZHAO"].roles == {"finance"}
     assert len(desk.slack.called("users.list")) == 3
+
+
+async def test_names_and_titles_have_nothing_invisible_in_them(desk: Desk, tmp_path: Path) -> None:
+    there = people(desk, tmp_path)
+    profile = {"real_name": "Li\u200b \u202eSi\u3164", "display_name": "\u2060", "title": "Boss\u2028👩‍💻"}
+    desk.slack.members.append(member("U09", "lisi\u00ad", "x@example.com") | {"profile": profile})
+    found = await there.get("U09")
+    assert found is not None and (found.name, found.names, found.title) == ("Li Si", ("lisi",), "Boss👩‍💻")
 
 
 @pytest.mark.parametrize("id", ["U05", "U06", "U07", "U08", "USLACKBOT", "U0BOT", "U99", "nobody", "", "../U1"])
@@ -64,6 +73,18 @@ async def test_a_member_is_a_caller(desk: Desk, tmp_path: Path) -> None:
     caller = await people(desk, tmp_path).caller("U01ZHANG")
     assert caller is not None
     assert caller.person.name == "Zhang San"
+
+
+async def test_who_is_not_in_the_companys_file_is_known_as_such(desk: Desk, tmp_path: Path) -> None:
+    poser = member("U66", "李四", "mallory@example.com")
+    poser["profile"]["title"] = "CFO"
+    desk.slack.members.append(poser)
+    found = await people(desk, tmp_path).get("U66")
+    assert found is not None and (found.title, found.is_title_official, found.is_in_directory) == ("CFO", False, False)
+    without = await SlackDirectory(desk.client, {}, team=ME.team).get("U66")
+    assert without is not None and without.is_in_directory is None, "without a file nobody is missing from it"
+    guest = await people(desk, tmp_path).get("U06")
+    assert guest is not None and guest.is_in_directory is False, "the file is about members"
 
 
 async def test_guests_have_a_name_and_no_authority(desk: Desk, tmp_path: Path) -> None:

@@ -17,10 +17,12 @@ FILE = Path(__file__).parents[3] / "deploy" / "slack-manifest.yaml"
 NEEDED_BY = {
     "app_mentions:read": "event app_mention",
     "channels:history": "event message.channels, conversations.replies",
+    "channels:read": "conversations.info, conversations.members",
     "chat:write": "chat.postMessage, chat.update, chat.postEphemeral",
     "commands": "slash command",
     "files:write": "files.getUploadURLExternal, files.completeUploadExternal",
     "groups:history": "event message.groups, conversations.replies",
+    "groups:read": "conversations.info, conversations.members",
     "im:history": "event message.im, conversations.history",
     "im:write": "conversations.open",
     "users.profile:read": "team.profile.get, users.profile.get",

@@ -126,12 +126,23 @@ async def test_a_whisper_is_for_one_person(desk: Desk) -> None:
     assert (sent["channel"], sent["user"], sent["thread_ts"]) == ("C01GENERAL", "U01ZHANG", "10.1")
 
 
-@pytest.mark.parametrize("code", ["not_in_channel", "user_not_in_channel", "channel_not_found"])
+@pytest.mark.parametrize(
+    "code",
+    ["not_in_channel", "user_not_in_channel", "channel_not_found", "is_archived", "thread_not_found",
+     "message_not_found", "cannot_reply_to_message", "restricted_action", "a_code_of_next_year"],
+)  # fmt: skip
 async def test_a_whisper_slack_does_not_allow_goes_to_the_dm(desk: Desk, code: str) -> None:
     desk.slack.faults["chat.postEphemeral"] = [code]
     await desk.channel.whisper(PLACE, "U01ZHANG", "Only Li Si can approve this.")
     assert [message["text"] for message in desk.slack.messages["D01ZHANG"]] == ["Only Li Si can approve this."]
     assert desk.slack.messages["C01GENERAL"] == []
+
+
+async def test_a_whisper_that_nobody_can_take_is_a_failure(desk: Desk) -> None:
+    desk.slack.faults["chat.postEphemeral"] = ["thread_not_found"]
+    desk.slack.faults["chat.postMessage"] = ["account_inactive"]
+    with pytest.raises(ChatFailed, match="account_inactive"):
+        await desk.channel.whisper(PLACE, "U01ZHANG", "Only Li Si can approve this.")
 
 
 async def test_dms_are_opened_once(desk: Desk) -> None:

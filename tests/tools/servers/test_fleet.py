@@ -58,8 +58,8 @@ async def test_approved_is_what_is_executed_argument_for_argument(world: World) 
     async with world.fleet(world.server("wiki")) as opened:
         plan = await plans(opened, "wiki__book", room="Blue", guests=guests)
         shown = {str(one.label if isinstance(one.label, str) else one.label["en"]): one.value for one in plan.facts}
-        assert shown["room"] == "Blue" and shown["server"] == "wiki" and shown["server_tool"] == "book"
-        assert shown["guests › 1 › name"] == "李四" and shown["guests › 1 › vegetarian"] == "true"
+        assert shown["room"] == '"Blue"' and shown["server"] == "wiki" and shown["server_tool"] == "book"
+        assert shown["guests › 1 › name"] == '"李四"' and shown["guests › 1 › vegetarian"] == "true"
         assert "outside" in shown and plan.deciders == ("U1",)
         assert plan.args["arguments"] == {"room": "Blue", "guests": guests}
         await presses(opened, "wiki__book", plan)
@@ -97,7 +97,7 @@ async def test_several_calls_at_once(world: World) -> None:
 async def test_results_are_bounded_and_hold_nothing_but_words(world: World) -> None:
     async with world.fleet(world.server("wiki")) as opened:
         huge = (await calls(opened, "wiki__huge")).data["result"]
-        assert len(huge) < TEXT + 200 and "cut: 4000 of 5000000" in huge
+        assert len(huge) < TEXT + 200 and "cut: 4000 of 1500000" in huge
         picture = (await calls(opened, "wiki__picture")).data["result"]
         assert "a cat" in picture and "image/png" in picture and "aGk=" not in picture
         assert (await calls(opened, "wiki__echo", text="hi", times=2)).data["result"] == {"result": "hi hi"}

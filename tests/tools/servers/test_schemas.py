@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from bot.react.styles.cards import cards
 from bot.react.styles.native import schema as as_function
+from tools.characters import has_invisible
 from tools.servers.cards import Theirs, card
 from tools.servers.said import cleaned
 from tools.servers.schemas import NODES, Unusable, plain, problem
@@ -57,6 +58,9 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
         of(a={"minimum": "much"}),
         of(**{"a\u202eb": {}}),
         of(**{"a" * 61: {}}),
+        of(aㅤ={}),
+        of(a={"enum": ["yes\u200b", "yes"]}),
+        of(a={"const": "\U000e0041"}),
         of(a={"enum": ["x" * 20_000]}),
         of(**{f"a{n}": {} for n in range(NODES + 1)}),
     ],
@@ -133,7 +137,7 @@ def test_whatever_a_server_sends_is_a_card_or_is_refused(junk: Any) -> None:
 def test_what_a_server_says_is_one_bounded_line_that_closes_nothing(text: str) -> None:
     line = cleaned(text, 40)
     assert len(line) <= 40 and len(line.splitlines()) <= 1
-    assert all(one.isprintable() and one not in "<>`" for one in line)
+    assert not has_invisible(line) and not set("<>`") & set(line)
 
 
 def test_what_endpoints_do_not_take_of_a_schema_is_checked_and_not_told() -> None:

@@ -34,7 +34,7 @@ TRIP = {
     "end_date": "2026-12-03",
     "reason": "拜访客户",
     "approver": "李四",
-    "administration": "李四光",
+    "administration": "李文光",
 }
 ROOT = "system:admin:root"
 HARSH = """

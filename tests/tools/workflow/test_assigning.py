@@ -63,7 +63,7 @@ def test_a_role_is_all_its_active_holders_but_the_author() -> None:
 
 
 def test_several_persons_are_read_as_people_write_them() -> None:
-    for text in ("李四光、赵六", "U5, U4", "<@U5> <@U4>", "lin@example.com；Zhao Liu", "U5,U4,U5,"):
+    for text in ("李文光、赵六", "U5, U4", "<@U5> <@U4>", "lin@example.com；Zhao Liu", "U5,U4,U5,"):
         found = filled(CHOSEN, {**LED, "reviewers": text})
         assert found.values["reviewers"] == "U5,U4"
         assert found.holders("reviewers") == ("U5", "U4")
@@ -102,7 +102,7 @@ def test_the_same_level_at_two_tasks_is_refused() -> None:
     ("form", "author", "offered"),
     [
         ({}, ZHANG, "李四"),
-        ({}, ZHANG.model_copy(update={"department": "sales"}), "李四光"),
+        ({}, ZHANG.model_copy(update={"department": "sales"}), "李文光"),
         ({"travellers": "6"}, ZHANG, "王五"),
         ({"travellers": "5"}, ZHANG, "李四"),
         ({"travellers": "6"}, WANG, ""),
@@ -113,7 +113,7 @@ def test_the_table_suggests_an_approver_and_never_fills_one_in(
 ) -> None:
     error = refused(ONE, form, author)
     assert (error.code, error.field, error.ask) == ("missing_field", "approver", True)
-    assert f"you may offer {offered} (" in error.text if offered else "offer" not in error.text
+    assert f"you may offer “{offered}”" in error.text if offered else "offer" not in error.text
     assert offered not in str(error.params) or not offered, "people are asked, the model is told"
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tools.company import LI, LIN, LONG, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled, refused
+from tests.tools.company import CHOICE, LI, LIN, LONG, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled, refused
 from tests.tools.workflow.trip import trip, user
 from tools.spec import Person, ToolError
 from tools.workflow.process import passes_by, shipped
@@ -126,12 +126,18 @@ def test_up_to_one_day_needs_no_approver_and_passes_by_rule() -> None:
     assert (half_more.days, passes_by(LEAVE, half_more)) == ("1.5", "")
 
 
-def test_the_second_level_is_the_approvers_manager_else_a_director_never_the_author_or_the_first() -> None:
+def test_the_second_level_is_of_the_authors_chain_whoever_approves_first_never_the_author_or_the_first() -> None:
+    """A friend whose own manager is a friend as well, chosen by a row that permits it, moves no further level."""
+    friend = Person(id="U7", name="周七", manager="U8")
+    people, free = (*PEOPLE, friend, Person(id="U8", name="吴八", manager="U7")), {"policy": CHOICE}
     assert filled(LEAVE, LONG).people == {"second_approver": ("U3",)}
-    assert filled(LEAVE, {**LONG, "approver": "U5"}).people == {"second_approver": ("U3",)}, "no manager: a director"
-    assert refused(LEAVE, {**LONG, "approver": "U3"}).code == "no_level", "the only director is the first level"
-    assert refused(LEAVE, LONG, WANG).code == "no_level", "the manager is the author"
-    assert filled(LEAVE, {**SICK, "approver": "U3"}).people == {}, "short enough for one level"
+    chosen = filled(LEAVE, {**LONG, "approver": "U7"}, people=people, more=free)
+    assert chosen.people == {"second_approver": ("U3",)}, "the manager of 张三's manager, not of 周七"
+    director = Person(id="U9", name="钱总", roles=frozenset({"director"}))
+    skipped = filled(LEAVE, {**LONG, "approver": "U3"}, people=(*people, director), more=free)
+    assert skipped.people == {"second_approver": ("U9",)}, "U3 decides already: nobody twice, the next selector"
+    assert refused(LEAVE, {**LONG, "approver": "U3"}, more=free).code == "no_level", "the only director is the first"
+    assert filled(LEAVE, {**SICK, "approver": "U3"}, more=free).people == {}, "short enough for one level"
 
 
 @pytest.mark.parametrize(
@@ -198,8 +204,9 @@ def test_the_threshold_is_a_setting() -> None:
 
 
 def test_finance_is_never_the_author_or_the_first_approver() -> None:
-    assert refused(EXPENSE, {**TAXI, "amount": "1000", "approver": "U4"}).code == "no_level"
-    own = filled(EXPENSE, {**TAXI, "amount": "1000"}, ZHAO).people
+    free = {"policy": CHOICE}
+    assert refused(EXPENSE, {**TAXI, "amount": "1000", "approver": "U4"}, more=free).code == "no_level"
+    own = filled(EXPENSE, {**TAXI, "amount": "1000"}, ZHAO, more=free).people
     assert own == {"finance_approvers": ("U3",)}, "the only one of finance is the author: their manager"
 
 
@@ -213,9 +220,9 @@ def test_more_than_ten_days_need_a_third_level() -> None:
 
 def test_everybody_of_finance_is_asked_and_who_is_named_is_told() -> None:
     other = Person(id="U7", name="孙七", roles=frozenset({"finance"}))
-    found = filled(EXPENSE, {**TAXI, "amount": "1000", "cc": "王五，李四光"}, people=(*PEOPLE, other))
+    found = filled(EXPENSE, {**TAXI, "amount": "1000", "cc": "王五，李文光"}, people=(*PEOPLE, other))
     assert found.people == {"finance_approvers": ("U4", "U7"), "cc_approved": ("U3", "U5")}
-    leave = filled(LEAVE, {**SHORT, "cc": "李四", "handover": "李四光"})
+    leave = filled(LEAVE, {**SHORT, "cc": "李四", "handover": "李文光"})
     assert (leave.people, passes_by(LEAVE, leave)) == ({"cc_approved": ("U2", "U5")}, "short_leave")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tools.company import CHOICE
 from tests.tools.office import LONG, NOW, SICK, People, decide, refused
 from tools.spec import Person
 from tools.workflow.calendar import Calendar
@@ -47,7 +48,8 @@ def company(
 
 
 def engine_of(people: People) -> EmbeddedEngine:
-    return EmbeddedEngine(MemoryStore(), shipped(), people)
+    """Authors may choose who approves, so that whoever was chosen still may, whatever becomes of the directory."""
+    return EmbeddedEngine(MemoryStore(), shipped(), people, policy=CHOICE)
 
 
 async def asked(people: People) -> tuple[EmbeddedEngine, Request]:

@@ -111,15 +111,23 @@ when = "${kind == 'sick' && days > 3}"
 level = "approver"
 when = "${travellers > 5}"
 who = ["role director"]
+others = "flagged"
 
 [[policy]]
 level = "approver"
 department = "Sales"
 who = ["person lin@example.com"]
+others = "flagged"
 
 [[policy]]
 level = "approver"
 who = ["manager"]
+others = "flagged"
+
+[[policy]]
+level = "reviewers"
+who = ["person lin@example.com"]
+others = "flagged"
 
 [[policy]]
 level = "second"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
+
+from pydantic import Field
 
 from tools.spec import Frozen
 
@@ -19,11 +21,15 @@ LOCK_S = 60
 """For how long a service task is ours once we have taken it."""
 
 
+Id: TypeAlias = Annotated[str, Field(max_length=255)]
+"""An id or a key: both engines keep it in a column of at most 255 characters."""
+
+
 class Instance(Frozen):
     """A process instance, running or ended."""
 
-    id: str
-    request: str
+    id: Id
+    request: Id
     """Its business key: our request number."""
     started: datetime
     ended: datetime | None = None
@@ -34,11 +40,11 @@ class Instance(Frozen):
 class Item(Frozen):
     """A user task of the engine, open or closed."""
 
-    id: str
-    instance: str
-    execution: str
-    node: str
-    user: str
+    id: Id
+    instance: Id
+    execution: Id
+    node: Id
+    user: Id
     """Empty: nobody's."""
     since: datetime
     ended: datetime | None = None
@@ -47,17 +53,17 @@ class Item(Frozen):
 class Passed(Frozen):
     """Something the instance went through: a node, or (Flowable only) a flow."""
 
-    id: str
+    id: Id
     at: datetime
 
 
 class Job(Frozen):
     """A service task that waits for us."""
 
-    id: str
-    instance: str
-    node: str
-    topic: str
+    id: Id
+    instance: Id
+    node: Id
+    topic: Id
 
 
 class Api(Protocol):

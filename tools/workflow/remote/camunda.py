@@ -6,14 +6,13 @@ read; user ids are letters and digits only (any text may be an assignee, but not
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from tools.workflow.remote.api import ENOUGH, LOCK_S, PAGE, WORKER, Instance, Item, Job, Passed, Value
-from tools.workflow.remote.rest import Missing, Rest
+from tools.workflow.remote.rest import Allowance, Missing, Rest, checked, in_time, rows_of
 
 OLDEST = {"sortBy": "startTime", "sortOrder": "asc"}
 
@@ -27,46 +26,56 @@ class Camunda:
     def __init__(self, rest: Rest, page: int = PAGE) -> None:
         self._rest, self._page = rest, page
 
+    @checked
     async def definition(self, process: str) -> str:
         found = await self._rest.read("process-definition", query={"key": process, "latestVersion": "true"})
         return str(found[0]["id"]) if found else ""
 
+    @checked
     async def source(self, definition: str) -> bytes:
         return str((await self._rest.read("process-definition", definition, "xml"))["bpmn20Xml"]).encode()
 
+    @checked
     async def instances(self, request: str) -> list[Instance]:
         query = {"processInstanceBusinessKey": request, **OLDEST}
         return [_instance(r) for r in await self._rows("history", "process-instance", query=query)]
 
+    @checked
     async def instance(self, instance: str) -> Instance | None:
         try:
             return _instance(await self._rest.read("history", "process-instance", instance))
         except Missing:
             return None
 
+    @checked
     async def begun_by(self, user: str) -> list[Instance]:
         wanted = {"name": "initiator", "operator": "eq", "value": user}
         body = {"variables": [wanted], "sorting": [OLDEST]}
         return [_instance(r) for r in await self._rows("history", "process-instance", body=body)]
 
+    @checked
     async def variables(self, instance: str) -> dict[str, object]:
         query = {"processInstanceId": instance, "deserializeValues": "false"}
         rows = await self._rows("history", "variable-instance", query=query)
         return {r["name"]: r.get("value") for r in rows if not r.get("taskId")}
 
+    @checked
     async def items(self, instance: str) -> list[Item]:
         rows = await self._rows("history", "task", query={"processInstanceId": instance, **OLDEST})
         return [_item(r) for r in rows]
 
+    @checked
     async def open_items(self, *, user: str = "", process: str = "") -> list[Item]:
         query = {"assignee": user} if user else {"processDefinitionKey": process}
         rows = await self._rows("task", query={**query, "sortBy": "created", "sortOrder": "asc"})
         return [_item(r) for r in rows]
 
+    @checked
     async def closed_items(self, user: str) -> list[Item]:
         query = {"taskAssignee": user, "finished": "true", "sortBy": "endTime", "sortOrder": "asc"}
         return [_item(r) for r in await self._rows("history", "task", query=query)]
 
+    @checked
     async def passed(self, instance: str) -> list[Passed]:
         rows = await self._rows("history", "activity-instance", query={"processInstanceId": instance, **OLDEST})
         return [Passed(id=r["activityId"], at=_moment(r["startTime"])) for r in rows]
@@ -97,10 +106,11 @@ class Camunda:
         """It has no place for a reason; our record says it."""
         await self._rest.write("DELETE", "process-instance", instance)
 
+    @checked
     async def jobs(self, topics: Sequence[str]) -> list[Job]:
         wanted = [{"topicName": topic, "lockDuration": LOCK_S * 1000, "variables": []} for topic in topics]
         body = {"workerId": WORKER, "maxTasks": PAGE, "topics": wanted}
-        rows = json.loads(await self._rest.write("POST", "external-task", "fetchAndLock", body=body))
+        rows = await self._rest.read("external-task", "fetchAndLock", body=body)
         return [
             Job(id=r["id"], instance=r["processInstanceId"], node=r["activityId"], topic=r["topicName"]) for r in rows
         ]
@@ -111,14 +121,18 @@ class Camunda:
     async def _rows(
         self, *path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Every page: a short one is the last."""
-        found: list[dict[str, Any]] = []
-        for _ in range(ENOUGH):
-            page: dict[str, str | int] = {"firstResult": len(found), "maxResults": self._page}
-            rows = await self._rest.read(*path, query={**(query or {}), **page}, body=body)
-            found += rows
-            if len(rows) < self._page:
-                break
+        """Every page: a short one is the last. Raises `ToolError`: as `Rest.read`, and `engine_down` for a list that
+        takes too long."""
+        found, allowance = list[dict[str, Any]](), Allowance()
+        async with in_time(self._rest):
+            for _ in range(ENOUGH):
+                page: dict[str, str | int] = {"firstResult": len(found), "maxResults": self._page}
+                asked = {**(query or {}), **page}
+                answer = await self._rest.read(*path, query=asked, body=body, allowance=allowance)
+                rows = rows_of(answer, self._page, found)
+                found += rows
+                if len(rows) < self._page:
+                    break
         return found
 
 

@@ -13,21 +13,23 @@ says whether it was done. If nobody can say, that is `EffectUnknown`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from tools.ports import Directory
 from tools.spec import EffectUnknown, ToolError
 from tools.workflow.authority import refuse_unseen
-from tools.workflow.commands import AddSign, Cc, Comment, Decide, Event, Notice, Transfer, Urge, Withdraw
+from tools.workflow.commands import AddSign, Cc, Comment, Decide, Event, Notice, TaskCommand, Transfer, Urge, Withdraw
 from tools.workflow.completing import Completing, Lists
 from tools.workflow.engine import Act, Assigned, Moved, Todo, where
 from tools.workflow.machine import apply
 from tools.workflow.moving import Applied
 from tools.workflow.process import Process
 from tools.workflow.remote.announce import EVERY_S, Announcer
-from tools.workflow.remote.api import Api, Value
+from tools.workflow.remote.api import Api, Instance, Value
 from tools.workflow.remote.common import Found, corrected, decision_at, events_of, happened, not_remote, returned_to
 from tools.workflow.remote.marks import ANSWER_MS, Marks, alone
 from tools.workflow.remote.reading import Reader, request_of
@@ -37,6 +39,7 @@ from tools.workflow.remote.serving import Servant
 from tools.workflow.remote.starting import LOOKS_S, Starter
 from tools.workflow.remote.users import Users
 from tools.workflow.remote.versions import Versions
+from tools.workflow.repeating import refuse_repeated
 from tools.workflow.state import Decision, Delegation, Filled, Request, Status
 from tools.workflow.store import OutboxEvent
 
@@ -94,28 +97,59 @@ class RemoteEngine:
         return await self._completing().form(process, form, initiator, now, besides)
 
     async def start(
-        self, process: str, form: Mapping[str, str], initiator: str, key: str, now: datetime, seen: str = ""
+        self,
+        process: str,
+        form: Mapping[str, str],
+        initiator: str,
+        key: str,
+        now: datetime,
+        seen: str = "",
+        *,
+        again: str | None = None,
     ) -> Moved:
         used = self._versions.named(process)
-        async with alone(self._marks, f"start:{key}", self._sleep):
+        async with alone(self._marks, f"start:{key}", self._sleep), self._compared(used, initiator):
             if (earlier := await self._earlier(key)) is not None:
                 return earlier
             begun = await self._starter.begun(key)
             if begun is None:
-                filled = await self.fill(used, form, initiator, now)
-                refuse_unseen(filled, seen)
-                begun = await self._starter.begin(used, filled, initiator, key, now)
+                begun = await self._begin(used, form, initiator, key, now, seen, again)
             return await self._done(key, await self._settled(self._reader.again(begun)))
+
+    async def _begin(
+        self,
+        used: Process,
+        form: Mapping[str, str],
+        initiator: str,
+        key: str,
+        now: datetime,
+        seen: str,
+        again: str | None,
+    ) -> Instance:
+        """One after the other for one author, where the same start twice is asked about."""
+        filled = await self.fill(used, form, initiator, now)
+        refuse_unseen(filled, seen)
+        if again is None or not used.form.again_minutes:
+            return await self._starter.begin(used, filled, initiator, key, now)
+        async with alone(self._marks, f"starts:{initiator}", self._sleep):
+            known = Known(self._reader)
+            own = [request for request, _ in await known.listed("mine", initiator)]
+            await refuse_repeated(known, own, used, filled, now, again)
+            return await self._starter.begin(used, filled, initiator, key, now)
 
     async def act(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
     ) -> Moved:
         name = _request_of(command)
-        async with alone(self._marks, f"request:{name}", self._sleep):
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(alone(self._marks, f"request:{name}", self._sleep))
             if (earlier := await self._earlier(key)) is not None:
                 return earlier
             found = await self._concerned(command)
+            if isinstance(command, Decide) and command.decision is Decision.RESUBMIT:
+                await stack.enter_async_context(self._compared(found.process, found.request.initiator))
             if not happened(found, command, key):
+                await self._completing().authorize(found.process, found.request, command, now)
                 command, applied = await self._allowed(found, command, now, form)
                 filled = command.filled if isinstance(command, Decide) else None
                 refuse_unseen(filled or found.request.filled, seen)
@@ -124,9 +158,22 @@ class RemoteEngine:
                 await self._sure(self._told(found, command, record), found, record)
             return await self._done(key, await self._settled(self._reader.again(found.instance)), command)
 
+    @asynccontextmanager
+    async def _compared(self, process: Process, author: str) -> AsyncIterator[None]:
+        """Where a form depends on what its author asked for before, one is handed in after the other."""
+        if not process.form.is_compared:
+            yield
+            return
+        async with alone(self._marks, f"forms:{author}", self._sleep):
+            yield
+
     async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> Moved:
         command, applied = await self._allowed(await self._concerned(command), command, now, form)
         return where(applied.request, command)
+
+    async def authorize(self, command: TaskCommand, now: datetime) -> None:
+        found = await self._reader.of_task(command.task)
+        await self._completing().authorize(found.process, found.request, command, now)
 
     async def task(self, task_id: str) -> Assigned:
         found = await self._reader.of_task(task_id)
@@ -147,7 +194,7 @@ class RemoteEngine:
 
     async def told(self, person: str) -> tuple[Request, ...]:
         names = await self._marks.table(f"told:{person}")
-        found = await self._reader.listed({name: self._load(name) for name in names})
+        found = await self._reader.listed({name: partial(self._load, name) for name in names})
         return tuple(f.request for f in found if person in f.request.cc)
 
     async def events(self, request_id: str) -> tuple[Event, ...]:

@@ -8,14 +8,13 @@ holds 10 rows unless `size` says otherwise; there is no BigDecimal. It reads the
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from tools.workflow.remote.api import ENOUGH, LOCK_S, PAGE, WORKER, Instance, Item, Job, Passed, Value
-from tools.workflow.remote.rest import Missing, Rest
+from tools.workflow.remote.rest import Allowance, Missing, Rest, checked, in_time, rows_of
 
 JOBS = "external-job-api"
 """Stands beside the process API."""
@@ -44,46 +43,56 @@ class Flowable:
     def __init__(self, rest: Rest, page: int = PAGE) -> None:
         self._rest, self._page = rest, page
 
+    @checked
     async def definition(self, process: str) -> str:
         query = {"key": process, "latest": "true"}
         found = await self._rest.read("repository", "process-definitions", query=query)
         return str(found["data"][0]["id"]) if found["data"] else ""
 
+    @checked
     async def source(self, definition: str) -> bytes:
         return (await self._rest.text("repository", "process-definitions", definition, "resourcedata")).encode()
 
+    @checked
     async def instances(self, request: str) -> list[Instance]:
         query = {"businessKey": request, "sort": "startTime", "order": "asc"}
         return [_instance(r) for r in await self._rows("history", "historic-process-instances", query=query)]
 
+    @checked
     async def instance(self, instance: str) -> Instance | None:
         try:
             return _instance(await self._rest.read("history", "historic-process-instances", instance))
         except Missing:
             return None
 
+    @checked
     async def begun_by(self, user: str) -> list[Instance]:
         wanted = {"name": "initiator", "operation": "equals", "type": "string", "value": user}
         body = {"variables": [wanted], "sort": "startTime", "order": "asc"}
         return [_instance(r) for r in await self._rows("query", "historic-process-instances", body=body)]
 
+    @checked
     async def variables(self, instance: str) -> dict[str, object]:
         rows = await self._rows("history", "historic-variable-instances", query={"processInstanceId": instance})
         return {r["variable"]["name"]: r["variable"].get("value") for r in rows if not r.get("taskId")}
 
+    @checked
     async def items(self, instance: str) -> list[Item]:
         query = {"processInstanceId": instance, "sort": "startTime", "order": "asc"}
         return [_item(r) for r in await self._rows("history", "historic-task-instances", query=query)]
 
+    @checked
     async def open_items(self, *, user: str = "", process: str = "") -> list[Item]:
         query = {"assignee": user} if user else {"processDefinitionKey": process}
         query |= {"sort": "createTime", "order": "asc"}
         return [_item(r) for r in await self._rows("runtime", "tasks", query=query)]
 
+    @checked
     async def closed_items(self, user: str) -> list[Item]:
         query = {"taskAssignee": user, "finished": "true", "sort": "endTime", "order": "asc"}
         return [_item(r) for r in await self._rows("history", "historic-task-instances", query=query)]
 
+    @checked
     async def passed(self, instance: str) -> list[Passed]:
         query = {"processInstanceId": instance, "sort": "startTime", "order": "asc"}
         rows = await self._rows("history", "historic-activity-instances", query=query)
@@ -110,11 +119,12 @@ class Flowable:
     async def remove(self, instance: str, reason: str) -> None:
         await self._rest.write("DELETE", "runtime", "process-instances", instance, query={"deleteReason": reason})
 
+    @checked
     async def jobs(self, topics: Sequence[str]) -> list[Job]:
         found: list[Job] = []
         for topic in topics:
             body = {"topic": topic, "lockDuration": f"PT{LOCK_S}S", "numberOfTasks": PAGE, "workerId": WORKER}
-            rows = json.loads(await self._rest.write("POST", JOBS, "acquire", "jobs", body=body, beside=True))
+            rows = await self._rest.read(JOBS, "acquire", "jobs", body=body, beside=True)
             found += [Job(id=r["id"], instance=r["processInstanceId"], node=r["elementId"], topic=topic) for r in rows]
         return found
 
@@ -125,17 +135,18 @@ class Flowable:
     async def _rows(
         self, *path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Every page."""
-        found: list[dict[str, Any]] = []
-        for _ in range(ENOUGH):
-            page = {"start": len(found), "size": self._page}
-            if body is None:
-                answer = await self._rest.read(*path, query={**(query or {}), **page})
-            else:
-                answer = await self._rest.read(*path, body={**body, **page})
-            found += answer["data"]
-            if not answer["data"] or len(found) >= answer["total"]:
-                break
+        """Every page. Raises `ToolError`: as `Rest.read`, and `engine_down` for a list that takes too long."""
+        found, allowance = list[dict[str, Any]](), Allowance()
+        async with in_time(self._rest):
+            for _ in range(ENOUGH):
+                page = {"start": len(found), "size": self._page}
+                if body is None:
+                    answer = await self._rest.read(*path, query={**(query or {}), **page}, allowance=allowance)
+                else:
+                    answer = await self._rest.read(*path, body={**body, **page}, allowance=allowance)
+                found += rows_of(answer["data"], self._page, found)
+                if not answer["data"] or len(found) >= answer["total"]:
+                    break
         return found
 
 

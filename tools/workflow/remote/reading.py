@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 
 from tools.spec import ToolError
 from tools.workflow.commands import Start
 from tools.workflow.engine import Assigned
+from tools.workflow.graph import DefinitionRefused
 from tools.workflow.remote.api import Api, Instance, Item
 from tools.workflow.remote.common import TASK, Found, rebuilt
 from tools.workflow.remote.records import started
+from tools.workflow.remote.rest import ODD, down, unreadable
 from tools.workflow.remote.users import Users
 from tools.workflow.remote.versions import Versions
 from tools.workflow.state import SPEAKING, Request
 
 AT_ONCE = 8
 """Requests that are read at the same time."""
+LISTED_S = 60.0
+"""Seconds that reading all requests of a list may take."""
 log = logging.getLogger(__name__)
 
 
@@ -29,7 +34,7 @@ class Reader:
         """Raises `ToolError` `no_request`. A number that several instances have means the oldest of ours."""
         wanted = request_id.strip().upper()
         for instance in await self._api.instances(wanted) if wanted else []:
-            if (found := await self._ours(instance)) and found.request.id == wanted:
+            if (found := await self._checked(instance)) and found.request.id == wanted:
                 return found
         raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
 
@@ -46,7 +51,7 @@ class Reader:
     async def of_instance(self, instance: str) -> Found | None:
         """None for what is not ours, or gone."""
         fresh = await self._api.instance(instance)
-        return await self._ours(fresh) if fresh else None
+        return await self._checked(fresh) if fresh else None
 
     async def again(self, instance: Instance) -> Found:
         """The same request as it is by now."""
@@ -76,8 +81,17 @@ class Reader:
     async def mine(self, person: str) -> list[Request]:
         user = await self._users.known(person)
         instances = await self._api.begun_by(user) if user else []
-        found = await self.listed({i.id: self._ours(i) for i in instances})
+        found = await self.listed({i.id: partial(self._ours, i) for i in instances})
         return [f.request for f in found if f.request.initiator == person]
+
+    async def _checked(self, instance: Instance) -> Found | None:
+        """As `_ours`. Raises `ToolError` `engine_unreadable` for one whose record makes no sense."""
+        try:
+            return await self._ours(instance)
+        except DefinitionRefused:
+            raise
+        except ODD as odd:
+            raise unreadable() from odd
 
     async def _ours(self, instance: Instance) -> Found | None:
         """None for an instance that was not started by us."""
@@ -91,24 +105,38 @@ class Reader:
         people = {user: await self._users.person(user) for user in {i.user for i in items if i.user}}
         return rebuilt(process, instance, variables, items, people, passed)
 
-    async def listed(self, readings: Mapping[str, Awaitable[Found | None]]) -> list[Found]:
+    async def listed(self, readings: Mapping[str, Callable[[], Awaitable[Found | None]]]) -> list[Found]:
         """Those that are ours, oldest first. `readings`: by request or instance. One that cannot be read is logged and
-        left out: it must not hide the others."""
+        left out: it must not hide the others. Raises `ToolError`, and ends all readings with the first that does:
+        also `engine_down`, when together they take longer than `LISTED_S`."""
         few = asyncio.Semaphore(AT_ONCE)
 
-        async def one(name: str, reading: Awaitable[Found | None]) -> Found | None:
+        async def one(name: str, reading: Callable[[], Awaitable[Found | None]]) -> Found | None:
             async with few:
                 try:
-                    return await reading
-                except ValueError as wrong:  # DefinitionRefused, or what pydantic says
+                    return await reading()
+                except ToolError as wrong:
+                    if wrong.code != "engine_unreadable":
+                        raise
+                    log.warning("%s cannot be read, and is not listed: %r", name, wrong)
+                    return None
+                except ODD as wrong:  # DefinitionRefused, or what pydantic says
                     log.warning("%s cannot be read, and is not listed: %r", name, wrong)
                     return None
 
-        found = [f for f in await asyncio.gather(*(one(*item) for item in readings.items())) if f]
+        tasks = [asyncio.create_task(one(*item)) for item in readings.items()]
+        try:
+            async with asyncio.timeout(LISTED_S):
+                found = [f for f in await asyncio.gather(*tasks) if f]
+        except TimeoutError:
+            raise down() from None
+        finally:
+            for task in tasks:
+                task.cancel()
         return sorted(found, key=lambda f: (f.request.started, f.request.id))
 
     async def _assigned(self, items: Iterable[Item]) -> list[Assigned]:
-        found = await self.listed({name: self.of_instance(name) for name in {i.instance for i in items}})
+        found = await self.listed({name: partial(self.of_instance, name) for name in {i.instance for i in items}})
         return [Assigned(task, f.request) for f in found for task in f.request.tasks]
 
 

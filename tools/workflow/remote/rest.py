@@ -4,18 +4,26 @@ It was done (2xx); it was refused (`Refused`, with the status); it was never sen
 sent and nobody answered (`Unanswered`: it may have happened). No POST is sent twice (PUT and DELETE, which mean the
 same when repeated, aiohttp repeats once when a connection breaks), no redirect is followed (the login would go with
 it), and no error carries an address, a login or what the engine wrote.
+
+An engine may be broken, or somebody else's by now: its answers are read up to a bound, in bounded time, and nothing of
+them is unpacked.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
 from aiohttp import (
     ClientConnectorError,
     ClientError,
+    ClientResponse,
     ClientSession,
     ClientTimeout,
     ConnectionTimeoutError,
@@ -27,6 +35,17 @@ from yarl import URL
 from tools.spec import ToolError
 
 Query = Mapping[str, str | int]
+ANSWER_MAX, LIST_MAX = 2 * 1024 * 1024, 16 * 1024 * 1024
+"""Bytes of one answer, and of all pages of a list. A page of 100 variables of 2,000 characters has a quarter of one MB,
+a list of 20,000 tasks twelve."""
+LIST_TIMES = 3
+"""A list may take as long as so many answers."""
+PIECE = 64 * 1024
+"""Bytes read at a time."""
+ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+"""What an answer of another shape than the engine's raises wherever it is read."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Refused(Exception):
@@ -45,6 +64,37 @@ class Unanswered(Exception):
     """Sent, and no answer came: nobody knows whether it was done."""
 
 
+@dataclass(slots=True)
+class Allowance:
+    """How much of a list may still be read."""
+
+    left: int = LIST_MAX
+
+    def take(self, size: int) -> None:
+        """Raises `ToolError` `engine_too_large`."""
+        self.left -= size
+        if self.left < 0:
+            raise too_large()
+
+
+class _TooLarge(Exception):
+    """The answer is longer than what is read of one."""
+
+
+def checked(read: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A reading whose answer may have any shape: one of another shape than the engine's is a `ToolError`
+    `engine_unreadable`."""
+
+    @wraps(read)
+    async def attempt(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await read(*args, **kwargs)
+        except ODD as odd:
+            raise unreadable() from odd
+
+    return attempt
+
+
 class Rest:
     """`url` is the base of the engine's API, e.g. `http://host/flowable-rest/service` or `http://host/engine-rest`."""
 
@@ -52,23 +102,37 @@ class Rest:
         self._session, self._base = session, url.rstrip("/")
         login = encode_basic_auth(user, password.get_secret_value()) if user else ""
         self._headers = {"Authorization": login} if login else {}
+        self._headers["Accept-Encoding"] = "identity"
         self._timeout = ClientTimeout(total=timeout_s)
+        self.list_s = LIST_TIMES * timeout_s
 
-    async def read(self, *path: str, query: Query | None = None, body: object = None) -> Any:
-        """JSON; with a `body` it is a question that is too long for an address. Raises `Missing`, or `ToolError`:
-        `engine_down`, `engine_refused`, `engine_failed`."""
-        text = await self.text(*path, query=query, body=body)
+    async def read(
+        self,
+        *path: str,
+        query: Query | None = None,
+        body: object = None,
+        beside: bool = False,
+        allowance: Allowance | None = None,
+    ) -> Any:
+        """JSON; with a `body` it is a question that is too long for an address. `beside`: as for `write`; `allowance`:
+        of the list that this is a page of. Raises `Missing`, or `ToolError`: `engine_down`, `engine_refused`,
+        `engine_failed`, `engine_too_large`."""
+        text = await self.text(*path, query=query, body=body, beside=beside)
+        if allowance:
+            allowance.take(len(text))
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ToolError("engine_failed", "the workflow engine did not answer with JSON", status="JSON") from None
 
-    async def text(self, *path: str, query: Query | None = None, body: object = None) -> str:
+    async def text(self, *path: str, query: Query | None = None, body: object = None, beside: bool = False) -> str:
         """As `read`, before it is parsed."""
         try:
-            return await self._call("GET" if body is None else "POST", self._url(path), query, body)
+            return await self._call("GET" if body is None else "POST", self._url(path, beside=beside), query, body)
         except Unanswered:
-            raise _down() from None
+            raise down() from None
+        except _TooLarge:
+            raise too_large() from None
         except Missing:
             raise
         except Refused as refused:
@@ -76,10 +140,14 @@ class Rest:
 
     async def write(
         self, method: str, *path: str, query: Query | None = None, body: object = None, beside: bool = False
-    ) -> str:
-        """The answer's text. `beside`: the path stands beside the base's last part, not below it. Raises `Refused`,
-        `Unanswered`, or `ToolError`: `engine_down`, `engine_refused`; then it was not done."""
-        return await self._call(method, self._url(path, beside=beside), query, body)
+    ) -> None:
+        """What is answered does not matter, only that it was done. `beside`: the path stands beside the base's last
+        part, not below it. Raises `Refused`, `Unanswered`, or `ToolError`: `engine_down`, `engine_refused`; then it was
+        not done."""
+        try:
+            await self._call(method, self._url(path, beside=beside), query, body)
+        except _TooLarge:
+            return
 
     def _url(self, path: tuple[str, ...], *, beside: bool = False) -> URL:
         """Each part is quoted: an id never becomes a path."""
@@ -96,11 +164,12 @@ class Rest:
                 headers=self._headers,
                 timeout=self._timeout,
                 allow_redirects=False,
+                auto_decompress=False,
             ) as answer:
-                text = await answer.text("utf-8", errors="replace")
                 status = answer.status
+                text = await _read(answer) if 200 <= status < 300 else ""
         except (ClientConnectorError, ConnectionTimeoutError):
-            raise _down() from None
+            raise down() from None
         except (TimeoutError, ClientError):
             raise Unanswered from None
         if status in (401, 403):
@@ -110,11 +179,56 @@ class Rest:
         return text
 
 
+@asynccontextmanager
+async def in_time(rest: Rest) -> AsyncIterator[None]:
+    """All pages of a list within `Rest.list_s`. Raises `ToolError` `engine_down`."""
+    try:
+        async with asyncio.timeout(rest.list_s):
+            yield
+    except TimeoutError:
+        raise down() from None
+
+
+def rows_of(answer: Any, most: int, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of one page. Raises ValueError for anything else, for more than were asked for, and for the page that
+    came `before` once more: it would come for ever."""
+    if not isinstance(answer, list) or len(answer) > most or not all(isinstance(row, dict) for row in answer):
+        raise ValueError("no page of rows")
+    if answer and answer == before[-len(answer) :]:
+        raise ValueError("the same page again")
+    return answer
+
+
 def failed(refused: Refused) -> ToolError:
     """For people and the model: that it was not done."""
     text = f"the workflow engine answered with HTTP {refused.status}; nothing was changed"
     return ToolError("engine_failed", text, status=f"HTTP {refused.status}")
 
 
-def _down() -> ToolError:
+async def _read(answer: ClientResponse) -> str:
+    """The whole body, or as much of it as is read. Raises `_TooLarge`, also for what is packed: nobody asked for
+    that, and it may become a thousand times as long."""
+    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+        answer.close()
+        raise _TooLarge
+    found = bytearray()
+    async for piece in answer.content.iter_chunked(PIECE):
+        found += piece
+        if len(found) > ANSWER_MAX:
+            answer.close()
+            raise _TooLarge
+    return found.decode("utf-8", "replace")
+
+
+def too_large() -> ToolError:
+    text = "the answer of the workflow engine is too long, and was not read; nothing was changed"
+    return ToolError("engine_too_large", text)
+
+
+def unreadable() -> ToolError:
+    text = "the workflow engine answered with something that cannot be read; nothing was changed"
+    return ToolError("engine_unreadable", text)
+
+
+def down() -> ToolError:
     return ToolError("engine_down", "the workflow engine cannot be reached; nothing was changed")

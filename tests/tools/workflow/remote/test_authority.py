@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.tools.workflow.remote.company import (
+    DESK,
     LI,
     LONG,
     NOW,
@@ -18,7 +21,9 @@ from tests.tools.workflow.remote.company import (
     World,
     refused,
 )
+from tools.spec import ToolError
 from tools.workflow.commands import Decide, Transfer
+from tools.workflow.engine import Moved
 from tools.workflow.process import compile_process, shipped
 from tools.workflow.remote.flowable import deployable
 from tools.workflow.state import Decision, Delegation, Filled, Status
@@ -167,3 +172,15 @@ async def test_a_process_in_which_several_decide_one_step_is_not_offered_and_not
     assert [p.key for p in await world.engine.processes()] == ["leave", "spend", "pair", "turn"]
     error = await refused(world.start({"amount": "5", "approver": "U2"}, "expense"))
     assert error.code == "not_remote" and not world.face.runner.state.runs
+
+
+async def test_the_same_start_within_its_time_is_asked_about_and_two_at_once_are_one(world: World) -> None:
+    async def start(again: str | None = "") -> Moved:
+        return await world.engine.start("spend", DESK, ZHANG.id, world.key(), NOW, again=again)
+
+    done = await asyncio.gather(start(), start(), return_exceptions=True)
+    assert len([one for one in done if isinstance(one, Moved)]) == 1
+    assert [one.code for one in done if isinstance(one, ToolError)] == ["started_already"]
+    assert len(await world.engine.mine(ZHANG.id)) == 1
+    first = next(one.request for one in done if isinstance(one, Moved))
+    assert (await start(first)).request != first, "knowingly"

@@ -1,0 +1,96 @@
+"""Who runs on a data folder: one bot with a local workspace or mailbox, or any number that have all of it elsewhere.
+
+A local workspace and a mailbox keep their state in the folder, and what the embedded Redis keeps is about one
+workspace: two of them on one folder would answer each other's people. So each bot holds a lock on `run.lock` as long as
+it lives: alone, or shared with others of its kind. The kernel drops the lock even on SIGKILL, so nothing stale is left
+in the way of a restart; the stand-ins' process inherits it, so a folder is free only when they have ended too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.errors import LocalFailed, SettingsWrong
+from bot.texts import say
+
+LOCK = "run.lock"
+LEAVING_S = 12.0
+"""How long the stand-ins of a bot that was killed may take to notice it and end (s)."""
+PAUSE_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who has noted in the lock file that they run."""
+
+    pid: int = 0
+    address: str = ""
+    """Of the workspace page; empty: connected to Slack."""
+
+    @property
+    def is_alive(self) -> bool:
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except (PermissionError, OverflowError):
+            return True
+        return self.pid > 0
+
+
+@asynccontextmanager
+async def claim_folder(folder: Path, *, alone: bool, address: str = "", language: str = "en") -> AsyncIterator[int]:
+    """The folder is this process's as long as the context is open: `alone`, or together with others that are not.
+    Yields the descriptor of the lock, for children that use the folder too. Raises LocalFailed, naming the address of
+    whoever runs there already."""
+    lock = _open(folder / LOCK)
+    try:
+        end = time.monotonic() + LEAVING_S
+        while not _try_lock(lock, alone=alone):
+            holder = _read_holder(lock)
+            if holder.is_alive or time.monotonic() > end:
+                raise LocalFailed(_explain(folder, holder, language))
+            await asyncio.sleep(PAUSE_S)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, json.dumps({"pid": os.getpid(), "address": address}).encode(), 0)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def _open(file: Path) -> int:
+    try:
+        return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise SettingsWrong(f"DATA_DIR: {file} cannot be written to ({error.strerror})") from error
+
+
+def _try_lock(lock: int, *, alone: bool) -> bool:
+    try:
+        fcntl.flock(lock, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read_holder(lock: int) -> Holder:
+    """Nobody, while the one that has just taken the lock has not noted it yet."""
+    try:
+        noted = json.loads(os.pread(lock, 1000, 0))
+        return Holder(int(noted["pid"]), str(noted["address"]))
+    except (ValueError, KeyError, TypeError):
+        return Holder()
+
+
+def _explain(folder: Path, holder: Holder, language: str) -> str:
+    where = holder.address or say("local_store.on_slack", language)
+    process = say("local_store.process", language, pid=holder.pid) if holder.is_alive else ""
+    return say("local_store.runs_already", language, where=where, process=process, folder=folder)

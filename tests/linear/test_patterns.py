@@ -1,0 +1,176 @@
+"""No pattern is slow: every regular expression of the packages, in the way it is used, against texts made for it.
+
+A text of 40,000 characters (what one Slack message may hold) takes a pattern at most 20 ms of this machine's processor,
+whatever stands in it. A machine that is slower than the one this was written on, or busy, is given more time: as much
+more as a plain pattern takes longer than it should.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import time
+from collections import deque
+from dataclasses import dataclass
+
+import pytest
+
+from tests.linear.collect import Found, find_patterns, parse_modules
+from tests.linear.seeds import make_seeds, write
+
+LENGTH, LIMIT_S = 40_000, 0.020
+SMALL = (18, 24, 120, 400, 1_200)
+"""Lengths that are tried first: what is slow already there is not tried further, what is slowest there is."""
+WORST = 4
+"""Texts of a pattern that are tried at the full length."""
+PLAIN, PLAIN_S = re.compile(r"\b(?:alpha|beta|gamma)\b", re.IGNORECASE), 0.0015
+"""A pattern without any trick, and what it takes for 40,000 characters of `a.` on an idle machine."""
+ENDS = ("", "\x00")
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """The worst text that was found for a pattern."""
+
+    length: int
+    took_s: float
+    use: str
+    head: str
+    unit: str
+    end: str
+
+    @property
+    def is_too_slow(self) -> bool:
+        return self.took_s > LIMIT_S
+
+    def __str__(self) -> str:
+        text = f"{self.head!r} + {self.unit!r} * n + {self.end!r}"
+        return f"{self.use} takes {self.took_s * 1000:.1f} ms for {self.length} characters of {text}"
+
+
+def measure(pattern: re.Pattern[str], use: str, text: str) -> float:
+    """Seconds of the processor."""
+    began = time.thread_time()
+    if use == "search":
+        deque(pattern.finditer(text), 0)
+    else:
+        pattern.fullmatch(text)
+    return time.thread_time() - began
+
+
+def measure_pace() -> float:
+    """How many times slower than it should be this machine is now; 1 at least."""
+    text = write("", "a.", "", LENGTH)
+    return max(1.0, min(measure(PLAIN, "search", text) for _ in range(3)) / PLAIN_S)
+
+
+def find_slowest(pattern: re.Pattern[str], uses: frozenset[str]) -> Slow:
+    """The text of all seeds that takes longest: at the full length, or at a small one that takes too long already."""
+    tried = list[tuple[float, str, str, str, str]]()
+    for use in sorted(uses):
+        for head, unit in make_seeds(pattern):
+            for end in ENDS:
+                for length in SMALL:
+                    took_s = measure(pattern, use, write(head, unit, end, length))
+                    if took_s > LIMIT_S and (slow := again(pattern, use, head, unit, end, length)).is_too_slow:
+                        return slow
+                tried.append((took_s, use, head, unit, end))
+    slowest = [try_at_length(pattern, *one[1:]) for one in sorted(tried, reverse=True)[:WORST]]
+    return max(slowest, key=lambda one: one.took_s * (LENGTH / one.length) ** 2)
+
+
+def try_at_length(pattern: re.Pattern[str], use: str, head: str, unit: str, end: str) -> Slow:
+    """At a fifth of the length first: what is slow there is not waited for."""
+    for length in (LENGTH // 5, LENGTH):
+        slow = Slow(length, measure(pattern, use, write(head, unit, end, length)), use, head, unit, end)
+        if slow.is_too_slow:
+            slow = again(pattern, use, head, unit, end, length)
+        if slow.is_too_slow:
+            return slow
+    return slow
+
+
+def again(pattern: re.Pattern[str], use: str, head: str, unit: str, end: str, length: int) -> Slow:
+    """The best of some tries, each in the pace of that moment: what else the machine does is not counted."""
+    text, took_s = write(head, unit, end, length), math.inf
+    for _ in range(6):
+        took_s = min(took_s, measure(pattern, use, text) / measure_pace())
+        if not LIMIT_S < took_s < 10 * LIMIT_S:
+            break
+    return Slow(length, took_s, use, head, unit, end)
+
+
+@pytest.fixture(scope="module")
+def patterns() -> list[Found]:
+    return find_patterns()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(8))
+def test_no_pattern_takes_more_than_its_time(patterns: list[Found], part: int) -> None:
+    found = patterns[part::8]
+    slow = {str(one): worst for one in found if (worst := find_slowest(one.pattern, one.uses)).is_too_slow}
+    assert not slow, "\n".join(f"{where}: {worst}" for where, worst in slow.items())
+
+
+def test_every_pattern_is_looked_at(patterns: list[Found]) -> None:
+    """As many lines ask for a pattern as modules have calls of `re.compile` outside functions, and some more."""
+    lines = {one.where for one in patterns}
+    assert len(patterns) > 200 and len(lines) > 80
+    modules = {one.rpartition(":")[0] for one in lines}
+    assert modules >= {"bot.redaction", "bot.chat.slack.text", "bot.react.styles.text"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "use"),
+    [
+        (r"\s*<@U0BOT(?:\|[^<>]*)?>[ \t]*[,:，：]?\s*", "search"),
+        (r"[*_`]*[^\W\d][\w-]*[*_`]*[:：]?\s*(?={)", "fullmatch"),
+        (r"([\w.+%-])[\w.+%-]*@((?:[\w-]+\.)+[\w-]+)", "search"),
+        (r"<message[^>]*>\n(?P<text>.*?)\n</message>", "search"),
+        (r"(?s)\s*```[\w-]*[ \t]*\n?(.*?)```", "fullmatch"),
+        (r"(a+)+$", "fullmatch"),
+        (r"(?:x|xy)*\s+z", "search"),
+        (r"^(\d+)\.?(\d+)$", "fullmatch"),
+    ],
+)
+def test_the_seeds_find_what_is_slow(pattern: str, use: str) -> None:
+    """The negative control: patterns that stood in this program, and some from the book."""
+    slow = find_slowest(re.compile(pattern), frozenset({use}))
+    assert slow.is_too_slow, str(slow)
+
+
+@pytest.mark.parametrize("pattern", [r"\bfoo\b", r"(?<!\s)\s++x", r"[a-z]{1,20}+@", r"(?<![\w.])\w[\w.]*+@\w++"])
+def test_what_is_quick_is_let_be(pattern: str) -> None:
+    slow = find_slowest(re.compile(pattern), frozenset({"search", "fullmatch"}))
+    assert not slow.is_too_slow, str(slow)
+
+
+MADE_WHEN_CALLED = {
+    "bot.chat.slack.inbound": 2,
+    "bot.evaluation.judge": 1,
+    "bot.local.rehearsal.words": 1,
+    "bot.local.workspace.typed": 1,
+    "bot.react.deeds": 2,
+    "bot.react.evidence": 1,
+    "bot.react.styles.payload": 1,
+    "bot.redaction": 1,
+    "bot.spelling": 1,
+    "tools.characters": 1,
+}
+"""Modules with a pattern that is put together when a function is called, around a text with its signs escaped
+(`tests.linear.test_entries` runs them), or by a function that modules call while they are imported."""
+
+
+def test_no_other_pattern_is_made_when_a_function_is_called() -> None:
+    """What is compiled in a function is seen by nobody who looks at what an import compiles."""
+    made = dict[str, int]()
+    for module, tree in parse_modules():
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        calls = [one for function in functions for one in ast.walk(function) if isinstance(one, ast.Call)]
+        for call in {id(one): one for one in calls}.values():
+            of = call.func
+            if isinstance(of, ast.Attribute) and isinstance(of.value, ast.Name) and of.value.id == "re":
+                made[module] = made.get(module, 0) + (of.attr not in ("escape",))
+    assert {module: count for module, count in made.items() if count} == MADE_WHEN_CALLED

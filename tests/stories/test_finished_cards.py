@@ -1,0 +1,158 @@
+"""A card that is over leads with what became of it, who and when; nothing of it looks like an open question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.evaluation.seen import buttons_of
+from tests.stories.behind import choices_of, facts_of, hours_pass, kept
+from tests.stories.office import LI, WANG, ZHANG, ZHAO, Office, text_of
+
+TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
+ENGLISH = "I need 2 days off from tomorrow, visiting my parents, approver Wang Wu"
+ASKING = ("等您审批", "needs your decision", "？", "Start this", "由 李四 决定", "To be decided")
+
+
+def same(desk: Office, channel: str, card: dict[str, Any]) -> dict[str, Any]:
+    """A card as it stands now."""
+    return next(one for one in desk.posts(channel) if one["ts"] == card["ts"])
+
+
+def header(card: dict[str, Any]) -> str:
+    assert card["blocks"][0]["type"] == "header"
+    return str(card["blocks"][0]["text"]["text"])
+
+
+def settled(card: dict[str, Any], outcome: str) -> None:
+    assert header(card).startswith(outcome) and "· 20" in header(card), "outcome, who and when"
+    assert card["text"].startswith(outcome), "and the notification as well"
+    assert not any(words in text_of(card) for words in ASKING), text_of(card)
+    kinds = [block["type"] for block in card["blocks"]]
+    assert "context" not in kinds, "what counts is not small print"
+    lead = card["blocks"][1]
+    assert lead["type"] == "section" and "fields" not in lead, "what came of it comes before the facts"
+
+
+@pytest.mark.parametrize(
+    ("author", "ask", "approver", "about", "by", "result"),
+    [
+        (ZHANG, TWO_DAYS, LI, ("事项", "张三 的请假申请 L-0001"), "李四 已同意", "结果：同意了申请 L-0001"),
+        (ZHAO, ENGLISH, WANG, ("About", "赵六’s leave request L-0001"), "Approved by 王五", "Result: approved request"),
+    ],
+)  # fmt: skip
+async def test_an_approved_card(
+    desk: Office, author: str, ask: str, approver: str, about: tuple[str, str], by: str, result: str
+) -> None:
+    there = desk.dm(approver)
+    await desk.request_leave(author, ask)
+    card = kept(await desk.card(there, "L-0001"))
+    await desk.press(approver, card, "approve")
+    await desk.until(lambda: header(same(desk, there, card)).startswith(by))
+    over = same(desk, there, card)
+    settled(over, by)
+    assert result in text_of(over) and not choices_of(over)
+    assert next(iter(facts_of(over).items())) == about, "what it was about stands as a statement"
+    label = {"事项": "状态", "About": "Status"}[about[0]]
+    assert facts_of(card).items() - {(label, facts_of(card)[label])} <= facts_of(over).items(), "facts as before"
+
+
+@pytest.mark.parametrize(
+    ("author", "ask", "approver", "by", "revised", "status"),
+    [
+        (ZHANG, TWO_DAYS, LI, "李四 已驳回", "您的请假申请 L-0001 被驳回了", "已驳回，等申请人修改或撤回"),
+        (ZHAO, ENGLISH, WANG, "Rejected by 王五", "Your leave request L-0001 was rejected", "Rejected; its author can"),
+    ],
+)
+async def test_a_rejection_is_called_one_everywhere(
+    desk: Office, author: str, ask: str, approver: str, by: str, revised: str, status: str
+) -> None:
+    there, here = desk.dm(approver), desk.dm(author)
+    await desk.request_leave(author, ask)
+    card = kept(await desk.card(there, "L-0001"))
+    await desk.press(approver, card, "reject")
+    await desk.fill(approver, opinion="month end")
+    await desk.until(lambda: header(same(desk, there, card)).startswith(by))
+    settled(same(desk, there, card), by)
+    assert "month end" in text_of(same(desk, there, card))
+    back = await desk.card(here, revised)
+    assert status in "".join(facts_of(back).values())
+    assert status in await desk.answer(author, "申请" if author == ZHANG else "requests")
+    told = desk.said(here) + desk.said(there)
+    assert not any(word in told.replace("驳回或退回", "") for word in ("被退回", "已退回", "came back", "Sent back"))
+
+
+async def test_a_return_is_called_a_return(desk: Office) -> None:
+    there, here = desk.dm(LI), desk.dm(ZHANG)
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    card = kept(await desk.card(there, "L-0001"))
+    await desk.press(LI, card, "return")
+    await desk.fill(LI, opinion="请写明交接人")
+    await desk.until(lambda: header(same(desk, there, card)).startswith("李四 已退回"))
+    assert "已退回，等申请人修改" in facts_of(await desk.card(here, "您的请假申请 L-0001 被退回了")).values()
+
+
+async def test_the_authors_own_cards(desk: Office) -> None:
+    """The preview that was confirmed, and the one that was cancelled."""
+    here = desk.dm(ZHANG)
+    await desk.says(ZHANG, TWO_DAYS)
+    first = kept(await desk.card(here))
+    await desk.press(ZHANG, first, "cancel")
+    await desk.until(lambda: header(same(desk, here, first)).startswith("张三 已取消"))
+    settled(same(desk, here, first), "张三 已取消")
+    assert "什么都没有做" in text_of(same(desk, here, first))
+    await desk.until(lambda: desk.finals(here))
+    await desk.says(ZHANG, TWO_DAYS)
+    second = kept(await desk.card(here))
+    await desk.press(ZHANG, second, "confirm")
+    await desk.until(lambda: header(same(desk, here, second)).startswith("张三 已确认"))
+    settled(same(desk, here, second), "张三 已确认")
+    assert "结果：发起了请假申请 L-0001" in text_of(same(desk, here, second))
+    assert facts_of(same(desk, here, second))["事项"] == "发起请假申请"
+
+
+async def test_an_expired_card_and_the_authors_copy_of_it(desk: Office) -> None:
+    there, here = desk.dm(LI), desk.dm(ZHANG)
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    card = kept(await desk.card(there, "L-0001"))
+    await desk.quiet()
+    await hours_pass(desk, 73)
+    own = await desk.card(here, "到期前没有人处理")
+    await desk.until(lambda: header(same(desk, there, card)).startswith("到期前没有人处理"))
+    settled(same(desk, there, card), "到期前没有人处理")
+    assert "没有回复不等于拒绝" in text_of(own) and choices_of(own) == {"again"}
+    assert header(own).startswith("到期前没有人处理") and facts_of(own)["事项"] == "您的请假申请 L-0001"
+    assert own["text"].startswith("李四 到期前没有处理")
+
+
+async def test_a_card_whose_effect_failed_says_so_first(desk: Office) -> None:
+    here = desk.dm(ZHANG)
+    await desk.says(ZHANG, "给李四发邮件，主题 请假，内容 谢谢批准。")
+    card = kept(await desk.card(here))
+    desk.mailbox.fail_next("refuse_data")
+    await desk.press(ZHANG, card, "send")
+    await desk.until(lambda: header(same(desk, here, card)).startswith("没有成功"))
+    settled(same(desk, here, card), "没有成功")
+    assert "原因：" in text_of(same(desk, here, card)) and choices_of(same(desk, here, card)) == {"retry"}
+
+
+async def test_a_card_that_ended_elsewhere(desk: Office) -> None:
+    there, here = desk.dm(LI), desk.dm(ZHANG)
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    card = kept(await desk.card(there, "L-0001"))
+    await desk.says(ZHANG, "撤回 L-0001")
+    await desk.press(ZHANG, await desk.card(here, "撤回请假申请 L-0001"), "confirm")
+    await desk.until(lambda: header(same(desk, there, card)).startswith("张三 撤回了申请"))
+    over = same(desk, there, card)
+    assert not any(words in text_of(over) for words in ASKING) and not choices_of(over)
+
+
+async def test_a_copy_that_was_sent_again_says_so_first(desk: Office) -> None:
+    there = desk.dm(LI)
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    card = kept(await desk.card(there, "L-0001"))
+    await desk.says(LI, "批准 L-0001")
+    await desk.until(lambda: header(same(desk, there, card)).startswith("这张卡片已重新发出"))
+    old = same(desk, there, card)
+    assert not any(words in text_of(old) for words in ASKING) and not list(buttons_of(old))

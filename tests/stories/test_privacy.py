@@ -1,0 +1,225 @@
+"""Who can read it, over the real protocols: channels, guests, Slack Connect, settings, and who stops what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.local.workspace.world import Person
+from tests.stories.office import (
+    ADMIN,
+    ANN,
+    GENERAL,
+    LI,
+    WANG,
+    ZHANG,
+    Office,
+    before_cards_went_to_dms,
+    key_of,
+    office,
+    text_of,
+)
+from tests.stories.script import requests_of
+
+SICK = "I need 2 days off from tomorrow, stomach ache, approver Li Si"
+SECRETS = ("stomach ache", "Stomach ache", "2026-11-24", "2026-11-25", "Sick leave", "病假")
+GUEST = Person("U06GUEST", "guest", "访客", email="guest@example.com", locale="zh-CN", is_restricted=True)
+OWNER = Person("U07OWNER", "owner", "老板", email="owner@example.com", locale="en-US", is_admin=True)
+SENT, CARD = "I have sent it to you in our DM.", "The card is in our DM; please have a look at it there."
+
+
+def everything(desk: Office, channel: str = GENERAL) -> str:
+    """All that the bot has handed to Slack for a channel, as it was sent."""
+    ways = ("chat.postMessage", "chat.update", "files.completeUploadExternal")
+    sent = [one for way in ways for one in desk.driver.called(way)]
+    return json.dumps(
+        [one for one in sent if channel in (one.get("channel"), one.get("channel_id"))], ensure_ascii=False
+    )
+
+
+def in_thread(desk: Office, thread: str) -> list[str]:
+    return [text_of(one) for one in desk.posts(GENERAL) if one.get("thread_ts") == thread]
+
+
+async def leave_in_the_channel(desk: Office) -> tuple[str, dict[str, Any]]:
+    """The thread, and the card that waits for Ann."""
+    thread = await desk.driver.mention(ANN.id, GENERAL, SICK)
+    return thread, await desk.card(desk.dm(ANN.id), "ache")
+
+
+async def test_ones_own_sick_leave_is_confirmed_in_the_dm_and_the_thread_says_only_that(
+    desk: Office, redis: Redis
+) -> None:
+    thread, card = await leave_in_the_channel(desk)
+    await desk.until(lambda: any(CARD in text for text in in_thread(desk, thread)))
+    await desk.press(ANN.id, card, "confirm")
+    await desk.until(lambda: any(SENT in text for text in in_thread(desk, thread)))
+    await desk.quiet()
+    assert await requests_of(redis, ANN.id) == ["L-0001"]
+    assert "started leave request L-0001" in in_thread(desk, thread)[-1], "the receipt names no type, day or reason"
+    assert not [one for one in SECRETS if one in everything(desk)]
+    assert any("L-0001" in text for text in desk.finals(desk.dm(ANN.id))), "the answer is where it was pressed"
+    assert not desk.cards(GENERAL)
+
+
+async def test_a_to_do_list_goes_to_the_dm_and_who_asks_on_in_the_thread_learns_nothing(desk: Office) -> None:
+    await desk.request_leave(ANN.id, SICK)
+    await desk.card(desk.dm(LI), "L-0001")
+    thread = await desk.driver.mention(LI, GENERAL, "我的待办")
+    await desk.until(lambda: any("已私信发给您" in text for text in in_thread(desk, thread)))
+    await desk.until(lambda: any("L-0001" in text for text in desk.finals(desk.dm(LI))))
+    await desk.says(WANG, "and what did he find?", channel=GENERAL, thread=thread)
+    await desk.until(lambda: len([one for one in desk.posts(GENERAL) if key_of(one).endswith(":final")]) == 1)
+    await desk.quiet()
+    assert "L-0001" not in everything(desk) and "Ann" not in everything(desk)
+
+
+async def test_what_was_told_in_the_dm_can_be_asked_on_there(desk: Office) -> None:
+    """Also a card that waits there: it is one of the DM's own."""
+    _, card = await leave_in_the_channel(desk)
+    await desk.quiet()
+    assert "never mind" not in desk.said(desk.dm(ANN.id))
+    await desk.answer(ANN.id, "never mind, cancel the card")
+    await desk.until(lambda: card["ts"] not in [one["ts"] for one in desk.cards(desk.dm(ANN.id))])
+
+
+async def test_in_a_slack_connect_channel_there_is_nothing_but_pointers(desk: Office) -> None:
+    desk.driver.ws.state.rooms[GENERAL].is_ext_shared = True
+    _, card = await leave_in_the_channel(desk)
+    await desk.press(ANN.id, card, "confirm")
+    await desk.until(lambda: SENT in desk.said(GENERAL))
+    await desk.driver.mention(ANN.id, GENERAL, "what can I ask for?")
+    await desk.until(lambda: desk.said(GENERAL).count(SENT) == 2)
+    await desk.quiet()
+    assert {one["text"] for one in desk.posts(GENERAL)} == {SENT, CARD}
+    assert "L-0001" not in everything(desk)
+
+
+async def test_in_a_channel_with_a_guest_too(valkey: str) -> None:
+    async with office(valkey, more=(GUEST,)) as desk, desk.opened():
+        await desk.driver.mention(ANN.id, GENERAL, "what can I ask for?")
+        await desk.until(lambda: SENT in desk.said(GENERAL))
+        await desk.until(lambda: desk.finals(desk.dm(ANN.id)))
+        await desk.quiet()
+        assert {one["text"] for one in desk.posts(GENERAL)} == {SENT}
+
+
+@pytest.mark.parametrize("method", ["conversations.info", "conversations.members"])
+async def test_a_channel_of_which_slack_says_nothing_counts_as_one_with_strangers(desk: Office, method: str) -> None:
+    desk.driver.fail_next(method, "missing_scope", 20)
+    await desk.driver.mention(ANN.id, GENERAL, "what can I ask for?")
+    await desk.until(lambda: SENT in desk.said(GENERAL))
+    await desk.quiet()
+    assert {one["text"] for one in desk.posts(GENERAL)} == {SENT}
+
+
+async def test_control_among_colleagues_what_is_no_secret_is_answered_in_the_thread(desk: Office) -> None:
+    thread = await desk.driver.mention(ANN.id, GENERAL, "what can I ask for?")
+    await desk.until(lambda: any("On record" in text for text in in_thread(desk, thread)))
+    await desk.quiet()
+    assert not desk.posts(desk.dm(ANN.id)) and len(desk.driver.called("conversations.members")) == 1, "asked once"
+
+
+async def test_a_card_that_stood_in_a_thread_before_keeps_working_there_and_is_never_shown_anew_there(
+    desk: Office, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with before_cards_went_to_dms(monkeypatch):
+        await desk.driver.mention(ANN.id, GENERAL, SICK)
+        card = await desk.card(GENERAL)
+        await desk.quiet()
+    await desk.press(ANN.id, card, "edit")
+    await desk.fill(ANN.id, field_reason="something else entirely")
+    fresh = await desk.card(desk.dm(ANN.id), "something else entirely")
+    await desk.quiet()
+    assert "something else entirely" not in everything(desk) and not desk.cards(GENERAL)
+    await desk.press(ANN.id, fresh, "confirm")
+    await desk.until(lambda: "L-0001" in desk.said(desk.dm(ANN.id)))
+    assert await requests_of(redis, ANN.id) == ["L-0001"]
+
+
+# Settings
+
+PLAIN = {"openai_model": "gpt-x", "approval_ttl_hours": 12.0}
+HIDDEN = {
+    "slack_bot_token": "xoxb-SECRET-1",
+    "openai_api_key": "sk-SECRET-2",
+    "smtp_url": "smtp://u:SECRET3@h",
+    "redis_url": "rediss://bot:SECRET4@redis.example.com:6379/0?password=SECRET5&timeout=1",
+    "openai_base_url": "https://me:SECRET6@models.example.com/v1?api_key=SECRET7&sig=SECRET8#SECRET9",
+    "engine_url": "https://SECRET10@engine.example.com/t/SECRET11abcdefgh123/engine-rest",
+    "otel_exporter_otlp_endpoint": "https://collect.example.com/?access-token=SECRET12",
+}
+
+
+@pytest.fixture
+async def company(valkey: str) -> AsyncIterator[Office]:
+    async with office(valkey, more=(OWNER,)) as opened:
+        yield opened
+
+
+async def test_settings_show_an_employee_what_concerns_them_and_an_administrator_all_without_secrets(
+    company: Office,
+) -> None:
+    async with company.opened(**PLAIN, **HIDDEN):
+        own = await company.answer(WANG, "settings")
+        assert "Model in use: gpt-x" in own and "12.0 hours" in own and "English" in own
+        assert "redis" not in own.lower() and "engine" not in own and "example.com" not in own
+        for who, word in ((ADMIN, "设置"), (OWNER.id, "settings")):
+            told = await company.answer(who, word)
+            assert "SECRET" not in told and "••••••" in told
+            assert "redis.example.com:6379/0" in told and "engine-rest" in told, "what is no secret is shown"
+
+
+async def test_who_runs_the_workspace_reads_nobodys_request(company: Office) -> None:
+    async with company.opened():
+        await company.request_leave(ZHANG, "请假 2026-11-30 到 2026-12-01，审批人李四")
+        told = await company.answer(OWNER.id, "where is L-0001?")
+        assert "2026-11-30" not in told and "张三" not in told and "李四" not in told
+        assert "李四" in await company.answer(ADMIN, "L-0001 到哪一步了？"), "control: the role of the file does"
+
+
+# Stop
+
+
+async def thinking(desk: Office) -> str:
+    """A thread in which the bot is at work for Zhang."""
+    desk.answering.clear()
+    thread = await desk.driver.mention(ZHANG, GENERAL, "我能申请什么？")
+    await desk.until(lambda: len(desk.driver.acks) >= 2)
+    return thread
+
+
+async def say_stop(desk: Office, person: str, thread: str, word: str) -> None:
+    before = len(desk.driver.acks)
+    await desk.says(person, word, channel=GENERAL, thread=thread)
+    await desk.until(lambda: len(desk.driver.acks) > before)
+
+
+async def test_stop_in_a_thread_stops_nobody_elses_run_and_says_so(desk: Office) -> None:
+    thread = await thinking(desk)
+    await say_stop(desk, WANG, thread, "stop")
+    desk.answering.set()
+    told = await desk.until(lambda: [t for t in in_thread(desk, thread) if "Nothing of yours was running here" in t])
+    await desk.quiet()
+    assert told and not desk.stops(GENERAL), "Zhang has his answer"
+    assert await desk.kinds() and "run.stopped" not in await desk.kinds()
+
+
+@pytest.mark.parametrize(("person", "word", "answer"), [
+    (ZHANG, "停", "您在这里正在进行的事已经停下"), (ADMIN, "停", "没有正在进行的事"),
+])  # fmt: skip
+async def test_ones_own_run_is_stopped_and_an_administrator_stops_anybodys(
+    desk: Office, person: str, word: str, answer: str
+) -> None:
+    thread = await thinking(desk)
+    await say_stop(desk, person, thread, word)
+    await desk.until(lambda: desk.stops(GENERAL))
+    await desk.until(lambda: any(answer in text for text in in_thread(desk, thread)))
+    desk.answering.set()
+    await desk.quiet()
+    [ended] = await desk.journal(kinds=["run.stopped"])
+    assert ended.more["why"] == "user" and ended.person == ZHANG

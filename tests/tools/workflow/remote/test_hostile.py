@@ -1,0 +1,364 @@
+"""An engine that is broken, or somebody else's by now: a real server that answers anything but what it should.
+
+Whatever it does costs one bounded look and ends in an honest sentence: nothing hangs, nothing grows without end, nobody
+else's login or data goes anywhere, and what cannot be known is said to be unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import json
+import time
+import tracemalloc
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+from pydantic import SecretStr
+from yarl import URL
+
+from bot.texts import literal
+from tests.tools.workflow.remote.company import (
+    ENGINES,
+    LI,
+    NOW,
+    PEOPLE,
+    PROCESSES,
+    SICK,
+    TABLE,
+    WANG,
+    ZHANG,
+    People,
+    World,
+)
+from tests.tools.workflow.remote.face import LOGIN, PASSWORD
+from tools.spec import EffectUnknown, ToolError
+from tools.workflow.calendar import Calendar
+from tools.workflow.commands import Decide
+from tools.workflow.completing import Completing
+from tools.workflow.remote import reading
+from tools.workflow.remote import rest as bounds
+from tools.workflow.remote.api import ENOUGH
+from tools.workflow.remote.engine import RemoteEngine
+from tools.workflow.remote.marks import MemoryMarks
+from tools.workflow.remote.reading import AT_ONCE
+from tools.workflow.remote.rest import ANSWER_MAX, Rest, Unanswered
+from tools.workflow.state import Decision
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+TIMEOUT_S = 1.0
+HONEST = {"engine_down", "engine_failed", "engine_too_large", "engine_unreadable", "engine_refused", "not_deployed",
+          "no_request", "no_task"}  # fmt: skip
+"""What people are told; the last three: the engine says there is nothing, and that is believed."""
+
+
+@dataclass
+class Hostile:
+    """Answers everything in one way, and counts."""
+
+    answer: Answer
+    paths: list[str] = field(default_factory=list)
+    logins: list[str] = field(default_factory=list)
+    sent: int = 0
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        self.paths.append(request.path)
+        self.logins.append(request.headers.get("Authorization", ""))
+        return await self.answer(request)
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    """A body that never ends, as fast as it goes."""
+    answer = web.StreamResponse()
+    await answer.prepare(request)
+    await answer.write(b'{"data": [')
+    while True:
+        await answer.write(b'{"id": "x"},' * 5_000)
+
+
+async def drip(request: web.Request) -> web.StreamResponse:
+    """A body that comes a byte at a time."""
+    answer = web.StreamResponse()
+    await answer.prepare(request)
+    while True:
+        await answer.write(b" ")
+        await asyncio.sleep(0.05)
+
+
+async def silent(request: web.Request) -> web.StreamResponse:
+    await asyncio.Event().wait()
+    return web.Response()
+
+
+def bomb() -> bytes:
+    """A gigabyte in a megabyte."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    piece = b" " * (1 << 20)
+    return b"".join([*(packer.compress(piece) for _ in range(1_024)), packer.flush()])
+
+
+BOMB = bomb()
+
+
+def body(content: bytes, status: int = 200, **headers: str) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(
+            body=content, status=status, headers={name.replace("_", "-"): value for name, value in headers.items()}
+        )
+
+    return answer
+
+
+def said(value: Any) -> Answer:
+    return body(json.dumps(value).encode())
+
+
+def page(*rows: Any, total: int | None = None) -> Answer:
+    """A page of rows, for whichever engine asks."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        found: Any = list(rows)
+        flowable = "flowable" in request.path
+        if flowable:
+            found = {"data": found, "total": len(rows) if total is None else total}
+        return web.json_response(found)
+
+    return answer
+
+
+ROW = {"id": "1", "processInstanceId": "1", "executionId": "1", "taskDefinitionKey": "approve", "assignee": "lisi",
+       "createTime": "2026-11-20T10:00:00Z", "created": "2026-11-20T10:00:00.000+0000", "state": "ACTIVE",
+       "startTime": "2026-11-20T10:00:00.000+0000", "businessKey": "L-0001", "activityId": "approve"}  # fmt: skip
+
+ATTACKS: dict[str, Answer] = {
+    "a body without end": endless,
+    "a body by the byte": drip,
+    "silence": silent,
+    "a packed gigabyte": body(BOMB, Content_Encoding="gzip"),
+    "a packed gigabyte in another way": body(BOMB, Content_Encoding="deflate"),
+    "packed twice": body(gzip.compress(BOMB), Content_Encoding="gzip, gzip"),
+    "brackets in brackets": body(b"[" * 1_000_000),
+    "objects in objects": body(b'{"data":' * 200_000),
+    "a long body": body(b'{"data": ["' + b"x" * (ANSWER_MAX + 1) + b'"]}'),
+    "no JSON": body(b"<html>hello</html>"),
+    "nothing": body(b""),
+    "other bytes": body(b"\xff\xfe\x00"),
+    "a number without end": body(b"1" * 100_000),
+    "not a number": body(b"NaN"),
+    "a text": said("hello"),
+    "a number": said(5),
+    "null": said(None),
+    "a list of texts": page("a", "b"),
+    "a list of lists": page([], [[]]),
+    "rows without anything": page({}, {}),
+    "rows with null": page({name: None for name in ROW}),
+    "rows with lists": page({name: [] for name in ROW}),
+    "rows with objects": page({name: {"a": 1} for name in ROW}),
+    "rows with numbers": page({name: 10**30 for name in ROW}),
+    "rows with long texts": page({name: "x" * 5_000 for name in ROW}),
+    "an id that is a path": page({**ROW, "id": "../../../admin?x=1#y"}),
+    "more rows than were asked for": page(*[ROW] * 500),
+    "the same page without end": page(*[ROW] * 100, total=10**9),
+    "a total that is a text": page(ROW, total="many"),  # type: ignore[arg-type]
+    "a day that is none": page({**ROW, "startTime": "yesterday", "createTime": "-1", "created": "∞"}),
+    "a year without end": page({**ROW, "startTime": "9" * 40, "createTime": "9" * 40, "created": "9" * 40}),
+    "everything was moved": body(b"", 302, Location="http://127.0.0.1:1/elsewhere"),
+    "see another": body(b"", 303, Location="//evil.example/"),
+    "gone for good": body(b"", 410),
+    "a strange status": body(b"", 299),
+    "it is broken": body(b"stack trace with s3cret", 500),
+    "it knows nobody": body(b"", 401),
+    "headers without end": body(b"{}", **{f"X-{n}": "y" * 5_000 for n in range(50)}),
+}
+
+
+@asynccontextmanager
+async def attacked(kind: str, answer: Answer) -> AsyncIterator[tuple[RemoteEngine, Hostile, Rest]]:
+    hostile = Hostile(answer)
+    app = web.Application()
+    app.router.add_route("*", "/{any:.*}", hostile.serve)
+    async with TestServer(app, shutdown_timeout=0.01) as server, ClientSession() as session:
+        base = "flowable-rest/service" if kind == "flowable" else "engine-rest"
+        rest = Rest(session, f"http://127.0.0.1:{server.port}/{base}", LOGIN, SecretStr(PASSWORD), TIMEOUT_S)
+        engine = RemoteEngine(
+            ENGINES[kind][1](rest), MemoryMarks(), PROCESSES, People(list(PEOPLE)), TABLE,
+            lambda lists: Completing(lists, People(list(PEOPLE)), Calendar(), {}, ()),
+            clock=time.monotonic, sleep=asyncio.sleep,
+        )  # fmt: skip
+        yield engine, hostile, rest
+
+
+def works(engine: RemoteEngine) -> dict[str, Callable[[], Awaitable[Any]]]:
+    """Everything that the tools do with an engine."""
+    approve = Decide(task="L-0001-1", actor=LI.id, decision=Decision.APPROVE)
+    return {
+        "todo": lambda: engine.todo(LI.id, NOW),
+        "done": lambda: engine.done(LI.id),
+        "mine": lambda: engine.mine(ZHANG.id),
+        "request": lambda: engine.request("L-0001"),
+        "task": lambda: engine.task("L-0001-1"),
+        "start": lambda: engine.start("leave", SICK, ZHANG.id, "k1", NOW),
+        "approve": lambda: engine.act(approve, "k2", NOW),
+        "outbox": lambda: engine.outbox(10),
+        "tick": lambda: engine.tick(NOW),
+    }
+
+
+@pytest.mark.parametrize("kind", sorted(ENGINES))
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_every_attack_ends_in_an_honest_sentence(
+    kind: str, attack: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with attacked(kind, ATTACKS[attack]) as (engine, hostile, _):
+        for name, work in works(engine).items():
+            began, before = time.monotonic(), len(hostile.paths)
+            try:
+                found = await work()
+            except EffectUnknown as unknown:
+                assert name in ("start", "approve") and str(unknown)
+            except ToolError as error:
+                assert error.code in HONEST, (name, error.code, error.text)
+                for language in ("zh", "en"):
+                    assert literal(error.note, language) and "{" not in literal(error.note, language)
+                assert "s3cret" not in error.text and "127.0.0.1" not in error.text
+            else:
+                assert name in ("todo", "done", "mine", "outbox", "tick"), (name, found)
+                assert not getattr(found, "tasks", found), (name, found)
+            assert time.monotonic() - began < 12 * TIMEOUT_S, name
+            assert len(hostile.paths) - before <= 20, name
+        assert not any(path.startswith("/admin") or "elsewhere" in path for path in hostile.paths)
+    assert PASSWORD not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "attack", ["a body without end", "a packed gigabyte", "a long body", "the same page without end"]
+)
+@pytest.mark.parametrize("kind", sorted(ENGINES))
+async def test_what_is_read_is_bounded(kind: str, attack: str) -> None:
+    async with attacked(kind, ATTACKS[attack]) as (engine, _, _):
+        tracemalloc.start()
+        try:
+            with contextlib.suppress(ToolError):
+                await engine.todo(LI.id, NOW)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 8 * bounds.LIST_MAX, f"{peak / 1e6:.0f} MB"
+
+
+async def test_without_a_bound_it_would_not_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control."""
+    monkeypatch.setattr(bounds, "ANSWER_MAX", 1 << 40)
+    async with attacked("camunda", body(b'["' + b"x" * (4 * ANSWER_MAX) + b'"]')) as (_, _, rest):
+        assert len(str(await rest.read("task"))) > 4 * ANSWER_MAX
+
+
+async def test_a_write_that_was_done_is_done_whatever_is_said_about_it() -> None:
+    async with attacked("camunda", body(b"x" * (ANSWER_MAX + 1))) as (_, hostile, rest):
+        await rest.write("POST", "task", "1", "complete")
+        assert len(hostile.paths) == 1
+    async with attacked("camunda", drip) as (_, _, rest):
+        with pytest.raises(Unanswered):
+            await rest.write("POST", "task", "1", "complete")
+
+
+async def test_a_redirect_is_not_followed_and_the_login_stays() -> None:
+    elsewhere = Hostile(said([]))
+    app = web.Application()
+    app.router.add_route("*", "/{any:.*}", elsewhere.serve)
+    async with TestServer(app) as other:
+        for status in (301, 302, 303, 307, 308):
+            location = f"http://127.0.0.1:{other.port}/engine-rest/task"
+            async with attacked("camunda", body(b"", status, Location=location)) as (engine, _, _):
+                with pytest.raises(ToolError) as refused:
+                    await engine.todo(LI.id, NOW)
+                assert refused.value.code == "engine_failed"
+    assert elsewhere.logins == []
+
+
+@pytest.mark.parametrize("kind", sorted(ENGINES))
+async def test_ever_new_rows_end_some_day(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page is another one, and there are always more; nobody of them is ours."""
+    monkeypatch.setattr(reading, "LISTED_S", 2.0)
+    numbers = count()
+
+    async def more(request: web.Request) -> web.StreamResponse:
+        found: Any = [{**ROW, "id": str(next(numbers)), "processInstanceId": str(next(numbers))} for _ in range(100)]
+        return web.json_response({"data": found, "total": 10**9} if kind == "flowable" else found)
+
+    async with attacked(kind, more) as (engine, hostile, _):
+        began = time.monotonic()
+        with contextlib.suppress(ToolError):
+            await engine.todo(LI.id, NOW)
+        assert time.monotonic() - began < 60 * TIMEOUT_S, "reading what is listed ends after its time"
+        assert hostile.paths.count(hostile.paths[0]) <= 2 * ENOUGH, "and so many pages are enough of a list"
+        calls = len(hostile.paths)
+        await asyncio.sleep(0.2)
+        assert len(hostile.paths) <= calls + AT_ONCE, "and nothing goes on behind"
+
+
+@pytest.mark.parametrize("kind", sorted(ENGINES))
+async def test_instances_that_are_not_ours_are_nobodys(kind: str) -> None:
+    """Whatever they are called, and whoever they are said to be for."""
+    async with attacked(kind, page(ROW)) as (engine, _, _):
+        assert not (await engine.todo(LI.id, NOW)).tasks
+        assert not await engine.mine(ZHANG.id)
+        assert not await engine.done(LI.id)
+
+
+async def test_an_engine_that_gives_everybody_everything_shows_nobody_what_is_not_theirs(
+    world: World,
+) -> None:
+    """Whoever is asked for, it answers with everybody's tasks and requests."""
+    await world.start(SICK)
+    assert len((await world.engine.todo(LI.id, NOW)).tasks) == 1
+
+    behind = world.url
+
+    async def generous(request: web.Request) -> web.StreamResponse:
+        left_out = ("assignee", "taskAssignee", "finished")
+        kept = {name: value for name, value in request.query.items() if name not in left_out}
+        login, asked = {"Authorization": request.headers["Authorization"]}, await request.read()
+        if b"initiator" in asked:
+            asked = asked.replace(b"U3", b"U1").replace(b"wangwu", b"U1")
+        url = URL(behind).with_path(request.path, encoded=True).with_query(kept)
+        headers = {**login, "Content-Type": request.content_type}
+        async with world.session.request(request.method, url, data=asked, headers=headers) as answer:
+            return web.Response(body=await answer.read(), status=answer.status, content_type=answer.content_type)
+
+    app = web.Application()
+    app.router.add_route("*", "/{any:.*}", generous)
+    async with TestServer(app) as between:
+        world.url = str(URL(world.url).with_port(between.port))
+        engine = world.another(world.marks)
+        assert len((await engine.todo(LI.id, NOW)).tasks) == 1, "the control: it answers"
+        assert not (await engine.todo(WANG.id, NOW)).tasks
+        assert not await engine.done(WANG.id) and not await engine.mine(WANG.id)
+
+
+async def test_nobody_waits_beside_an_attack() -> None:
+    """The loop goes on while an engine attacks: no step of reading or parsing holds it up."""
+    worst = 0.0
+
+    async def watch() -> None:
+        nonlocal worst
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.005)
+            worst = max(worst, time.monotonic() - began)
+
+    for attack in ("a body without end", "a packed gigabyte", "brackets in brackets", "a long body"):
+        async with attacked("camunda", ATTACKS[attack]) as (engine, _, _):
+            watching = asyncio.create_task(watch())
+            with pytest.raises(ToolError):
+                await engine.todo(LI.id, NOW)
+            watching.cancel()
+    assert worst < 1.0, f"{worst:.3f} s"

@@ -1,0 +1,384 @@
+"""Attacks on the stored record in a real server, by somebody who can write to Redis: each is found, or stands on the
+list of what cannot be found."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from time import process_time
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.tools.company import NOW, SHORT
+from tests.tools.office import office
+from tests.tools.workflow.history import LEAVE, YES, lived, other
+from tools.workflow.audit import Verification
+from tools.workflow.commands import Comment, Decide, Event
+from tools.workflow.machine import apply, replay
+from tools.workflow.record import ExportAltered, Head, close_heads, heads, read_heads
+from tools.workflow.redis_store import RedisStore
+from tools.workflow.state import Request
+from tools.workflow.store import milliseconds
+
+P = "cs:{wf}:"
+DEFINITIONS = {one.definition.version: one.definition for one in (LEAVE, other(LEAVE))}
+
+
+@dataclass(frozen=True, slots=True)
+class Intruder:
+    """Somebody with all of Redis, and our code: hashes are computed as the engine computes them."""
+
+    redis: Any
+    store: RedisStore
+
+    async def events(self, request: str) -> list[str]:
+        return list(await self.store.events(request))
+
+    async def write_events(self, request: str, events: Sequence[str]) -> None:
+        await self.redis.delete(f"{P}events:{request}")
+        if events:
+            await self.redis.rpush(f"{P}events:{request}", *(zlib.compress(one.encode()) for one in events))
+
+    async def write_request(self, request: str, body: Request) -> None:
+        await self.redis.set(f"{P}request:{request}", zlib.compress(body.model_dump_json().encode()))
+
+    async def forget(self, request: str) -> None:
+        await self.redis.delete(f"{P}request:{request}", f"{P}events:{request}")
+        await self.redis.zrem(f"{P}changed", request)
+
+    async def rewind(self, request: str, count: int) -> None:
+        """So many of its events undone, and everything that tells of them."""
+        kept = (await self.events(request))[:-count]
+        await self.write_events(request, kept)
+        before = replay(DEFINITIONS, [Event.model_validate_json(one) for one in kept])
+        assert before is not None
+        await self.write_request(request, before)
+        await self.redis.zadd(f"{P}changed", {request: milliseconds(before.changed)})
+
+    async def forge_event(self, request: str, n: int, **change: Any) -> None:
+        """An event rewritten, and every hash after it computed again."""
+        events = [Event.model_validate_json(one) for one in await self.events(request)]
+        events[n] = events[n].model_copy(update=change)
+        for at in range(n, len(events)):
+            previous = events[at - 1].hash if at else ""
+            events[at] = events[at].model_copy(update={"previous": previous}).sealed()
+        await self.write_events(request, [one.model_dump_json() for one in events])
+        known = await self.store.load(request)
+        assert known is not None
+        await self.write_request(request, known.model_copy(update={"head": events[-1].hash}))
+
+    async def add_decision(self, request: str, task: str, person: str) -> None:
+        """A press that nobody made, exactly as the engine would have written it."""
+        known = await self.store.load(request)
+        assert known is not None
+        applied = apply(
+            DEFINITIONS[known.definition],
+            known,
+            Decide(task=task, actor=person, decision=YES),
+            NOW + timedelta(hours=9),
+        )
+        await self.redis.rpush(f"{P}events:{request}", zlib.compress(applied.event.model_dump_json().encode()))
+        await self.write_request(request, applied.request)
+        await self.redis.zadd(f"{P}changed", {request: milliseconds(applied.request.changed)})
+
+
+@pytest.fixture
+async def intruder(redis: Redis) -> Intruder:
+    store = RedisStore(redis)
+    await lived(store)
+    return Intruder(redis, store)
+
+
+async def verify(store: RedisStore, against: Sequence[Head] = ()) -> set[tuple[str, str]]:
+    return {(one.request, one.code) async for one in Verification(store, against).everything()}
+
+
+async def export(store: RedisStore) -> list[Head]:
+    return [one async for one in heads(store) if isinstance(one, Head)]
+
+
+async def cut(by: Intruder) -> None:
+    await by.redis.rpop(f"{P}events:L-0001")
+
+
+async def cut_all(by: Intruder) -> None:
+    for request in REQUESTS:
+        await by.redis.rpop(f"{P}events:{request}")
+
+
+async def take_out(by: Intruder) -> None:
+    events = await by.events("L-0003")
+    await by.write_events("L-0003", events[:1] + events[2:])
+
+
+async def reorder(by: Intruder) -> None:
+    events = await by.events("L-0003")
+    await by.write_events("L-0003", [events[0], events[2], events[1], *events[3:]])
+
+
+async def double(by: Intruder) -> None:
+    events = await by.events("L-0003")
+    await by.write_events("L-0003", [*events[:2], *events[1:]])
+
+
+async def swap_records(by: Intruder) -> None:
+    await by.redis.rename(f"{P}events:L-0001", "aside")
+    await by.redis.rename(f"{P}events:L-0003", f"{P}events:L-0001")
+    await by.redis.rename("aside", f"{P}events:L-0003")
+
+
+async def swap_one_event(by: Intruder) -> None:
+    one, other = await by.events("L-0001"), await by.events("L-0003")
+    await by.write_events("L-0001", [one[0], other[1], *one[2:]])
+
+
+async def rewrite_a_byte(by: Intruder) -> None:
+    events = await by.events("L-0001")
+    await by.write_events("L-0001", [events[0], events[1].replace('"U2"', '"U9"', 1), *events[2:]])
+
+
+async def rewrite_with_hashes(by: Intruder) -> None:
+    await by.forge_event("L-0001", 1, command=Decide(task="L-0001-1", actor="U1", decision=YES))
+
+
+async def rewrite_the_time(by: Intruder) -> None:
+    first = Event.model_validate_json((await by.events("L-0001"))[1])
+    await by.forge_event("L-0001", 1, at=first.at - timedelta(days=1))
+
+
+async def delete_one(by: Intruder) -> None:
+    await by.forget("L-0002")
+
+
+async def delete_its_record(by: Intruder) -> None:
+    await by.redis.delete(f"{P}events:L-0002")
+
+
+async def hide_one(by: Intruder) -> None:
+    await by.redis.zrem(f"{P}changed", "L-0002")
+
+
+async def raise_the_number(by: Intruder) -> None:
+    await by.redis.hset(f"{P}numbers", "L", "6")
+
+
+async def raise_the_number_beyond_all(by: Intruder) -> None:
+    await by.redis.hset(f"{P}numbers", "L", "1000000000000")
+
+
+async def exchange_the_process(by: Intruder) -> None:
+    await by.redis.hset(
+        f"{P}files", LEAVE.definition.version, LEAVE.bpmn.decode().replace("days &lt;= 1", "days &lt;= 9")
+    )
+
+
+def replace_key(key: str) -> Callable[[Intruder], Awaitable[None]]:
+    async def act(by: Intruder) -> None:
+        await by.redis.delete(f"{P}{key}")
+        await by.redis.set(f"{P}{key}", "\x1b[2J")
+
+    return act
+
+
+def put_field(key: str, field: str, value: str) -> Callable[[Intruder], Awaitable[None]]:
+    async def act(by: Intruder) -> None:
+        await by.redis.hset(f"{P}{key}", field, value)
+
+    return act
+
+
+def write_event(content: bytes) -> Callable[[Intruder], Awaitable[None]]:
+    async def act(by: Intruder) -> None:
+        await by.redis.lset(f"{P}events:L-0001", 1, content)
+
+    return act
+
+
+REQUESTS = ("L-0001", "L-0002", "L-0003", "L-0004", "L-0005", "E-0001")
+LOST = {(request, "unnumbered") for request in REQUESTS}
+FOUND: dict[str, tuple[Callable[[Intruder], Awaitable[None]], set[tuple[str, str]]]] = {
+    "the end of one record is cut": (cut, {("L-0001", "cut")}),
+    "the end of every record is cut": (cut_all, {(request, "cut") for request in REQUESTS}),
+    "an event in the middle is removed": (take_out, {("L-0003", "unlinked")}),
+    "two events change places": (reorder, {("L-0003", "unlinked")}),
+    "an event is doubled": (double, {("L-0003", "unlinked")}),
+    "two requests change records": (swap_records, {("L-0001", "cut"), ("L-0003", "cut")}),
+    "an event comes from another request": (swap_one_event, {("L-0001", "unlinked")}),
+    "a byte is rewritten": (rewrite_a_byte, {("L-0001", "altered")}),
+    "an approver is forged, with every hash": (rewrite_with_hashes, {("L-0001", "impossible")}),
+    "a time is forged, with every hash": (rewrite_the_time, {("L-0001", "request")}),
+    "a request is deleted": (delete_one, {("L-0002", "gone")}),
+    "the record of a request is deleted": (delete_its_record, {("L-0002", "cut")}),
+    "a request is hidden from the list by time": (hide_one, {("L-0002", "unlisted")}),
+    "a number is raised": (raise_the_number, {("L-0006", "gone")}),
+    "a process file is exchanged": (exchange_the_process, {(one, "no_process") for one in REQUESTS[:4]}),
+    "a record is no record": (replace_key("events:L-0001"), {("L-0001", "unreadable")}),
+    "a request is no request": (replace_key("request:L-0001"), {("L-0001", "request_unreadable")}),
+    "the numbers are none": (replace_key("numbers"), {("numbers", "broken"), *LOST}),
+    "a number is no number": (put_field("numbers", "L", "abc"), {("numbers", "broken"), *LOST}),
+    "the list by time is none": (
+        replace_key("changed"),
+        {("changed", "broken"), *((one, "unlisted") for one in REQUESTS)},
+    ),
+    "a version is none": (put_field("processes", "leave", "x"), {("processes", "broken")}),
+    "an event is a bomb": (write_event(zlib.compress(b"{" * 50_000_000)), {("L-0001", "unreadable")}),
+    "an event is nested deeply": (write_event(zlib.compress(b"[" * 100_000)), {("L-0001", "unreadable")}),
+    "an event is no text": (write_event(b"\xff\x00\x1b[2J"), {("L-0001", "unreadable")}),
+}
+
+
+@pytest.mark.parametrize("attack", FOUND)
+async def test_it_is_found_without_any_help(attack: str, intruder: Intruder) -> None:
+    known = await export(intruder.store)
+    assert await verify(intruder.store, known) == set(), "the control: untouched it is whole"
+    act, expected = FOUND[attack]
+    await act(intruder)
+    assert await verify(intruder.store) == expected
+    assert expected <= await verify(intruder.store, known), "heads take nothing away"
+
+
+async def test_a_number_beyond_all_costs_no_billion_looks(intruder: Intruder) -> None:
+    await raise_the_number_beyond_all(intruder)
+    found = [one async for one in Verification(intruder.store).everything()]
+    assert found[-1].code == "gone_all" and found[-1].params == {"last": "L-1000000000000"} and len(found) == 1001
+
+
+# What only heads kept elsewhere show
+
+
+async def rewind_one(by: Intruder) -> None:
+    await by.rewind("L-0001", 1)
+
+
+async def delete_the_newest(by: Intruder) -> None:
+    await by.forget("E-0001")
+    await by.redis.hdel(f"{P}numbers", "E")
+
+
+async def restore_an_older_dump(by: Intruder) -> None:
+    """As it was before anything else was done with L-0004: the same keys with the values of that time."""
+    await by.rewind("L-0001", 2)
+    await by.forget("L-0005")
+    await by.redis.hset(f"{P}numbers", "L", "4")
+
+
+async def write_another_history(by: Intruder) -> None:
+    """The same request, confirmed with another reason."""
+    events = [Event.model_validate_json(one) for one in await by.events("L-0002")]
+    start: Any = events[0].command
+    values = {**start.filled.values, "reason": "另一个理由"}
+    command = start.model_copy(update={"filled": start.filled.model_copy(update={"values": values})})
+    applied = apply(LEAVE.definition, None, command, events[0].at)
+    await by.write_events("L-0002", [applied.event.model_dump_json()])
+    await by.write_request("L-0002", applied.request)
+
+
+WITH_HEADS: dict[str, tuple[Callable[[Intruder], Awaitable[None]], set[tuple[str, str]]]] = {
+    "the newest event is undone": (rewind_one, {("L-0001", "rewritten")}),
+    "the newest request is deleted with its number": (delete_the_newest, {("E-0001", "rewritten")}),
+    "an older dump is restored": (restore_an_older_dump, {("L-0001", "rewritten"), ("L-0005", "rewritten")}),
+    "another history is written": (write_another_history, {("L-0002", "rewritten")}),
+}
+
+
+@pytest.mark.parametrize("attack", WITH_HEADS)
+async def test_heads_kept_elsewhere_show_it(attack: str, intruder: Intruder) -> None:
+    known = await export(intruder.store)
+    act, expected = WITH_HEADS[attack]
+    await act(intruder)
+    assert await verify(intruder.store) == set(), "what the README names: nothing in Redis tells"
+    assert await verify(intruder.store, known) == expected
+
+
+# The file of heads
+
+
+def lines(found: Sequence[Head]) -> list[str]:
+    return [*map(str, found), close_heads(found)]
+
+
+async def test_a_head_that_was_altered_or_is_another_stores_is_found(intruder: Intruder) -> None:
+    first, *rest = await export(intruder.store)
+    raised = Head(first.request, first.n + 1, first.hash)
+    other_hash = Head(first.request, first.n, "0" * 64)
+    unknown = Head("L-0077", 0, first.hash)
+    for one in (raised, other_hash, unknown):
+        assert await verify(intruder.store, [one, *rest]) == {(one.request, "rewritten")}
+    await intruder.redis.flushall()
+    await office(intruder.store).engine.start("leave", SHORT, "U1", "in another company", NOW)
+    assert await verify(intruder.store, [first, *rest]) == {(one.request, "rewritten") for one in (first, *rest)}
+
+
+async def test_a_file_that_was_cut_changed_or_emptied_is_no_file_of_heads(intruder: Intruder) -> None:
+    whole = lines(await export(intruder.store))
+    export_ = read_heads(whole)
+    assert export_.is_closed and len(export_.heads) == len(REQUESTS)
+    assert read_heads([*whole, *whole]).heads == (*export_.heads, *export_.heads), "two exports in one file"
+    changed = whole[0][:-1] + ("0" if whole[0][-1] != "0" else "1")
+    for odd in (whole[1:], whole[:2] + whole[3:], [whole[1], whole[0], *whole[2:]], [changed, *whole[1:]]):
+        with pytest.raises(ExportAltered):
+            read_heads(odd)
+    assert not read_heads(whole[:-1]).is_closed, "an older version's, or cut at the end: read, and said"
+    assert not read_heads([]).is_closed and not read_heads([]).heads
+    assert read_heads([close_heads([])]).is_closed, "a store that held nothing"
+
+
+async def test_heads_are_of_every_request_also_of_one_that_no_list_shows(intruder: Intruder) -> None:
+    """Hidden when the heads are exported, rewritten later, and shown again: its head was there all the same."""
+    await hide_one(intruder)
+    known = await export(intruder.store)
+    assert {one.request for one in known} == {*REQUESTS}
+    await delete_one(intruder)
+    missing = [one async for one in heads(intruder.store) if isinstance(one, str)]
+    assert missing == ["L-0002"]
+
+
+# What cannot be found
+
+
+async def test_what_was_added_as_the_engine_would_have_written_it_cannot_be_found(intruder: Intruder) -> None:
+    """The limit that the README and `audit verify --help` name: who can write to Redis can press for others."""
+    known = await export(intruder.store)
+    before = await intruder.store.load("L-0005")
+    assert before is not None
+    (task,) = (one for one in before.tasks if one.open)
+    await intruder.add_decision("L-0005", task.id, task.assignee)
+    assert await verify(intruder.store, known) == set()
+    assert {(one.request, one.n) for one in await export(intruder.store)} != {(one.request, one.n) for one in known}
+
+
+async def test_what_was_changed_after_the_export_is_not_in_it(intruder: Intruder) -> None:
+    known = await export(intruder.store)
+    await office(intruder.store).engine.act(Comment(request="L-0001", actor="U1", text="谢谢"), "later", NOW)
+    later = await export(intruder.store)
+    await intruder.rewind("L-0001", 1)
+    assert await verify(intruder.store, known) == set()
+    assert await verify(intruder.store, later) == {("L-0001", "rewritten")}, "the control: newer heads show it"
+
+
+async def test_what_is_no_part_of_the_record_is_not_verified(intruder: Intruder) -> None:
+    """To-do lists, deputyships, notices: they follow from the record, or are no transitions of a request."""
+    for key in await intruder.redis.keys(f"{P}*"):
+        if key.split(":")[2] in ("tasks", "todo", "mine", "away", "deputy", "outbox", "bodies", "answer", "timers"):
+            await intruder.redis.delete(key)
+    assert await verify(intruder.store) == set()
+
+
+# Cost
+
+
+async def test_the_cost_grows_with_the_record_and_not_with_its_square(intruder: Intruder) -> None:
+    """Eight times as many events of one request may take sixteen times as long at most."""
+    engine, took, count = office(intruder.store).engine, list[float](), 0
+    for many in (100, 800):
+        while count < many:
+            await engine.act(Comment(request="L-0001", actor="U1", text="x" * 50), f"c{count}", NOW)
+            count += 1
+        began = process_time()
+        assert await Verification(intruder.store).only("L-0001") == ()
+        took.append(process_time() - began)
+    assert took[1] < 16 * max(took[0], 0.02), took

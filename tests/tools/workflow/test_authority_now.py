@@ -1,0 +1,205 @@
+"""Whether who was asked may still decide is asked again at the press, of people as they are then."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.texts import literal
+from tests.tools.company import CHOICE, LI, LIN, LONG, NOW, PEOPLE, SICK, TAXI, WANG, ZHANG, ZHAO
+from tests.tools.office import Office, decide, office, refused
+from tools.spec import Person
+from tools.workflow.commands import AddSign, Decide, Transfer, Where
+from tools.workflow.completing import Completing
+from tools.workflow.memory_store import MemoryStore
+from tools.workflow.state import Decision, Delegation, Status
+
+LARGE = {**TAXI, "amount": "5000"}
+OTHER = Person(id="U7", name="孙七", names=("Sun Qi",), roles=frozenset({"finance"}))
+
+
+def change(there: Office, person: Person, **fields: Any) -> None:
+    """What the directory says from here on."""
+    there.people.known = [one.model_copy(update=fields) if one.id == person.id else one for one in there.people.known]
+
+
+def approve(task: str, actor: str) -> Decide:
+    return Decide(task=task, actor=actor, decision=Decision.APPROVE)
+
+
+async def at_finance(*more: Person) -> Office:
+    there = office()
+    there.people.known += more
+    await there.start(LARGE, "expense")
+    await decide(there.engine, "E-0001-1", LI.id, Decision.APPROVE)
+    return there
+
+
+async def test_who_lost_the_role_decides_no_longer_and_hears_who_does() -> None:
+    there = await at_finance()
+    await there.engine.authorize(approve("E-0001-2", ZHAO.id), NOW)  # as long as he has it
+    change(there, ZHAO, roles=frozenset())
+    there.people.known.append(OTHER)
+    error = await refused(decide(there.engine, "E-0001-2", ZHAO.id, Decision.APPROVE))
+    assert error.code == "not_named"
+    assert literal(error.note, "zh") == "按现在的规则，这一步由孙七审批，不再由赵六审批。可以把它转交给孙七"
+    assert literal(error.note, "en").startswith("By the rules as they are now 孙七 decides this, no longer 赵六.")
+    assert (await there.engine.request("E-0001")).waits_for == (ZHAO.id,), "and nothing was done"
+    for forbidden in (
+        Transfer(task="E-0001-2", actor=ZHAO.id, person=LIN.id),
+        AddSign(task="E-0001-2", actor=ZHAO.id, where=Where.AFTER, people=(LIN.id,)),
+        Decide(task="E-0001-2", actor=ZHAO.id, decision=Decision.REJECT, opinion="不行"),
+    ):
+        assert (await refused(there.engine.act(forbidden, f"{forbidden.kind}", NOW))).code == "not_named"
+    moved = await there.engine.act(Transfer(task="E-0001-2", actor=ZHAO.id, person=OTHER.id), "on", NOW)
+    assert moved.waits_for == (OTHER.id,), "on to who is named now: nothing else"
+    assert (await decide(there.engine, "E-0001-3", OTHER.id, Decision.APPROVE)).status is Status.APPROVED
+
+
+async def test_with_nobody_named_any_more_an_administrator_is_asked_for() -> None:
+    there = await at_finance()
+    change(there, ZHAO, roles=frozenset())
+    error = await refused(there.engine.authorize(approve("E-0001-2", ZHAO.id), NOW))
+    assert error.code == "nobody_named" and "请联系管理员" in literal(error.note, "zh")
+
+
+async def test_without_the_look_the_press_would_have_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control."""
+
+    async def blind(self: Completing, *args: Any) -> None: ...
+
+    monkeypatch.setattr(Completing, "authorize", blind)
+    there = await at_finance()
+    change(there, ZHAO, roles=frozenset())
+    assert (await decide(there.engine, "E-0001-2", ZHAO.id, Decision.APPROVE)).status is Status.APPROVED
+
+
+async def test_a_manager_of_before_decides_no_longer() -> None:
+    there = office()
+    await there.start(SICK)
+    change(there, ZHANG, manager=WANG.id)
+    error = await refused(decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE))
+    assert (error.code, error.params["names"]) == ("not_named", {"zh": "王五", "en": "王五"})
+    moved = await there.engine.act(Transfer(task="L-0001-1", actor=LI.id, person=WANG.id), "on", NOW)
+    assert moved.waits_for == (WANG.id,)
+
+
+async def test_the_second_level_follows_the_chain_as_it_is_at_the_press() -> None:
+    there = office()
+    there.people.known.append(Person(id="U9", name="钱总", roles=frozenset({"director"})))
+    await there.start(LONG)
+    await decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE)
+    assert (await there.engine.request("L-0001")).waits_for == (WANG.id,)
+    change(there, LI, manager="U9")
+    error = await refused(there.engine.authorize(approve("L-0001-2", WANG.id), NOW))
+    assert (error.code, error.params["names"]) == ("not_named", {"zh": "钱总", "en": "钱总"})
+
+
+async def test_who_decides_since_somebody_before_them_was_taken_still_may() -> None:
+    """王五 is 张三's manager's manager and was chosen as approver, so a director took the second level. That 王五
+    would be named there first is no reason to refuse the director."""
+    there = office(policy=CHOICE)
+    there.people.known.append(Person(id="U9", name="钱总", roles=frozenset({"director"})))
+    await there.start({**LONG, "approver": WANG.id})
+    await decide(there.engine, "L-0001-1", WANG.id, Decision.APPROVE)
+    assert (await decide(there.engine, "L-0001-2", "U9", Decision.APPROVE)).status is Status.APPROVED
+
+
+async def test_whom_the_author_chose_by_a_row_that_permits_it_keeps_the_task() -> None:
+    there = office(policy=CHOICE)
+    await there.start({**SICK, "approver": LIN.id})
+    change(there, ZHANG, manager=WANG.id)
+    assert (await decide(there.engine, "L-0001-1", LIN.id, Decision.APPROVE)).status is Status.APPROVED
+
+
+async def test_whom_somebody_gave_the_task_keeps_it() -> None:
+    there = office()
+    await there.start(SICK)
+    await there.engine.act(Transfer(task="L-0001-1", actor=LI.id, person=LIN.id), "on", NOW)
+    change(there, ZHANG, manager=WANG.id)
+    assert (await decide(there.engine, "L-0001-2", LIN.id, Decision.APPROVE)).status is Status.APPROVED
+
+
+async def test_whom_a_timer_gave_the_task_keeps_it() -> None:
+    there = office()
+    await there.start(SICK)
+    await there.engine.tick(NOW + timedelta(days=4))
+    assert (await there.engine.request("L-0001")).waits_for == (WANG.id,), "escalated"
+    change(there, ZHANG, manager=ZHAO.id)
+    assert (await decide(there.engine, "L-0001-2", WANG.id, Decision.APPROVE)).status is Status.APPROVED
+
+
+async def test_a_deputy_stands_in_for_who_may_and_for_nobody_else() -> None:
+    there = office()
+    await there.start(SICK)
+    away = Delegation(id="d", person=LI.id, deputy=LIN.id, start=NOW, end=NOW + timedelta(days=2))
+    await there.engine.delegate(away, NOW)
+    await there.engine.authorize(approve("L-0001-1", LIN.id), NOW)
+    change(there, ZHANG, manager=WANG.id)
+    assert (await refused(decide(there.engine, "L-0001-1", LIN.id, Decision.APPROVE))).code == "not_named"
+
+
+async def test_of_a_request_whose_author_has_left_the_chain_is_not_asked() -> None:
+    """Slack knows no manager of somebody who has left. Roles are asked all the same."""
+    there = office()
+    await there.start(SICK)
+    gone = ZHANG.model_copy(update={"active": False, "manager": None})
+    there.people.known = [gone, *there.people.known[1:]]
+    assert (await decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE)).status is Status.APPROVED
+    there = await at_finance()
+    there.people.known = [gone, *(p.model_copy(update={"roles": frozenset()}) for p in there.people.known[1:])]
+    assert (await refused(decide(there.engine, "E-0001-2", ZHAO.id, Decision.APPROVE))).code == "nobody_named"
+
+
+async def test_a_request_of_the_version_before_is_decided_by_whom_its_author_named() -> None:
+    """Its approver was never asked of the rules."""
+    store = MemoryStore()
+    there = office(store, policy=CHOICE)
+    await there.start({**SICK, "approver": LIN.id})
+    (name,) = store.requests
+    kept = await there.engine.request(name)
+    old = kept.model_copy(update={"filled": kept.filled.model_copy(update={"exceptions": None})})
+    store.requests[name] = old.model_dump_json()
+    strict = office(store)
+    await strict.engine.authorize(approve("L-0001-1", LIN.id), NOW)
+
+
+async def test_strangers_and_authors_are_refused_as_before() -> None:
+    """By the engine's own rules, without anybody being looked up for them."""
+    there = office()
+    await there.start(SICK)
+    change(there, ZHANG, manager=WANG.id)
+    assert (await refused(decide(there.engine, "L-0001-1", ZHAO.id, Decision.APPROVE))).code == "not_assignee"
+    assert (await refused(decide(there.engine, "L-0001-1", ZHANG.id, Decision.APPROVE))).code == "own_request"
+
+
+async def test_everybody_whose_facts_count_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = office()
+    await there.start(LONG)
+    await decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE)
+    looked_up: list[str] = []
+
+    async def refresh(people: Any) -> None:
+        looked_up.extend(people)
+        if LI.id in people:  # what only a fresh look shows
+            change(there, LI, manager=LIN.id)
+
+    monkeypatch.setattr(there.people, "refresh", refresh)
+    error = await refused(decide(there.engine, "L-0001-2", WANG.id, Decision.APPROVE))
+    assert (error.code, error.params["names"]) == ("not_named", {"zh": "李文光", "en": "李文光"})
+    assert {WANG.id, ZHANG.id, LI.id} <= set(looked_up) and len(looked_up) < len(PEOPLE) * 2
+
+
+async def test_while_people_cannot_be_looked_up_nobody_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = office()
+    await there.start(SICK)
+
+    async def refresh(people: Any) -> None:
+        raise ConnectionError("the platform is away")
+
+    monkeypatch.setattr(there.people, "refresh", refresh)
+    with pytest.raises(ConnectionError):
+        await decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE)
+    assert (await there.engine.request("L-0001")).waits_for == (LI.id,)

@@ -1,0 +1,222 @@
+"""Who approves is policy, not choice: who is accepted, who is refused and with what words, and what is flagged."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.texts import label, literal
+from tests.tools.company import CHOICE, LI, LIN, LONG, PEOPLE, SHORT, SICK, WANG, ZHANG, ZHAO, filled, refused
+from tests.tools.office import decide, office
+from tests.tools.office import refused as refusal
+from tests.tools.workflow.trip import FORM, trip, user
+from tools.facts import form_facts
+from tools.spec import Person, ToolError
+from tools.workflow.graph import DefinitionRefused
+from tools.workflow.memory_store import MemoryStore
+from tools.workflow.policy import read_policy
+from tools.workflow.process import read_form, shipped
+from tools.workflow.record import lines
+from tools.workflow.state import Decision, Filled
+
+LEAVE, EXPENSE = shipped()
+FREE: dict[str, Any] = {"policy": CHOICE}
+DIRECTOR = Person(id="U9", name="钱总", roles=frozenset({"director"}))
+
+
+def test_only_whom_the_table_names_is_accepted_and_the_refusal_offers_them() -> None:
+    assert filled(LEAVE, SICK).exceptions == {}, "the manager"
+    for friend in (LIN, ZHAO, WANG):
+        error = refused(LEAVE, {**SICK, "approver": friend.id})
+        assert (error.code, error.field, error.ask) == ("other_approver", "approver", True)
+        assert "“李四” (lisi@example.com, manager “王五”) = U2" in error.text and friend.name in error.text
+        assert literal(error.note, "zh") == f"按规则，审批人是李四，不能是{friend.name}。要由李四审批吗？"
+        assert literal(error.note, "en") == f"Approver: the rules name 李四, not {friend.name}. Shall it go to 李四?"
+
+
+def test_the_next_selector_counts_only_where_the_one_before_names_nobody() -> None:
+    people = (*PEOPLE, DIRECTOR)
+    assert refused(LEAVE, {**SICK, "approver": "U9"}, people=people).code == "other_approver", "张三 has a manager"
+    assert filled(LEAVE, {**SICK, "approver": "U9"}, WANG, people=people).exceptions == {}, "王五 has none: a director"
+    assert refused(LEAVE, {**SICK, "approver": "U2"}, WANG, people=people).code == "other_approver"
+
+
+def test_where_the_table_names_nobody_it_says_who_can_mend_that_instead_of_asking() -> None:
+    for form in ({**SICK, "approver": "U2"}, {**SICK, "approver": ""}):
+        error = refused(LEAVE, form, WANG)
+        assert (error.code, error.field, error.ask) == ("no_approver", "approver", False)
+        assert "manager in the directory" in error.text and 'others = "flagged"' in error.text
+        assert "请管理员在通讯录里填写您的上级" in literal(error.note, "zh")
+
+
+def test_a_manager_who_has_left_names_nobody() -> None:
+    alone = tuple(p.model_copy(update={"active": False}) if p is LI else p for p in PEOPLE if p is not WANG)
+    assert refused(LEAVE, {**SICK, "approver": "U5"}, people=alone).code == "no_approver"
+
+
+def test_a_field_that_decides_without_a_row_lets_nobody_in() -> None:
+    form = FORM.replace('level = "reviewers"\nwho', 'level = "handover"\nwho')
+    process = trip(user("first", "approver"), user("look", "reviewers"), form=form)
+    assert refused(process, {"approver": "U2", "reviewers": "U5"}).code == "no_approver"
+
+
+def test_a_field_that_nobody_is_asked_by_is_judged_as_well() -> None:
+    """A rejection or a return may lead to whom it names."""
+    assert filled(LEAVE, {**SHORT, "approver": "U2"}).exceptions == {}, "a day passes by rule"
+    assert refused(LEAVE, {**SHORT, "approver": "U5"}).code == "other_approver"
+
+
+def test_of_several_persons_every_one_is_judged() -> None:
+    form = FORM.replace('who = ["person lin@example.com"]\nothers = "flagged"\n\n[[policy]]\nlevel = "second"',
+                        'who = ["role finance", "person lin@example.com"]\n\n[[policy]]\nlevel = "second"')  # fmt: skip
+    process = trip(user("first", "approver"), user("look", "reviewers"), form=form)
+    assert filled(process, {"approver": "U2", "reviewers": "U4,U5"}).exceptions == {}, "both selectors count"
+    error = refused(process, {"approver": "U2", "reviewers": "U4,U3"})
+    assert (error.code, error.field) == ("other_approver", "reviewers") and WANG.name in error.text
+
+
+@pytest.mark.parametrize(
+    ("form", "author", "exceptions", "zh", "en"),
+    [
+        (
+            {**SICK, "approver": "U5"},
+            ZHANG,
+            {"approver": ("U2",)},
+            "审批人不是规则指定的人，由申请人自选",
+            "Approver: not whom the rules name, but the author’s own choice",
+        ),
+        (
+            {**SICK, "approver": "U2"},
+            WANG,
+            {"approver": ()},
+            "审批人由申请人自选，规则没有指定任何人",
+            "Approver: the author’s own choice; the rules name nobody",
+        ),
+    ],
+)
+async def test_a_row_that_permits_a_choice_flags_it(
+    form: dict[str, str], author: Person, exceptions: dict[str, tuple[str, ...]], zh: str, en: str
+) -> None:
+    found = filled(LEAVE, form, author, more=FREE)
+    assert found.exceptions == exceptions
+    facts = await form_facts(office().people, LEAVE, found)
+    for language, words in (("zh", zh), ("en", en)):
+        assert words in [literal(f.value, language) for f in facts]
+    assert not [f for f in await form_facts(office().people, LEAVE, filled(LEAVE, SICK)) if f.label == "notice"]
+
+
+async def test_the_flag_is_on_both_cards_and_in_the_record() -> None:
+    there = office(policy=CHOICE)
+    plan = await there.plan(ZHANG, "start_process", process="leave", form={**SICK, "approver": "李文光"})
+    await there.press(ZHANG, "start_process", plan, "confirm")
+    flag = ("请注意", "审批人不是规则指定的人，由申请人自选")
+    for card in (plan, await there.card("L-0001-1")):
+        assert flag in [(label(f.label, "zh"), literal(f.value, "zh")) for f in card.facts]
+    (event,) = await there.engine.events("L-0001")
+    assert {line.flags for line in lines("L-0001", event)} == {"exception approver=U5 rules=U2"}
+    await there.start({**SICK, "start_date": "2026-12-01", "end_date": "2026-12-02"})
+    (event,) = await there.engine.events("L-0002")
+    assert {line.flags for line in lines("L-0002", event)} == {""}
+
+
+async def test_a_resubmission_is_judged_by_the_rules_as_they_are_then() -> None:
+    store = MemoryStore()
+    before = office(store, policy=CHOICE)
+    await before.start({**SICK, "approver": "李文光"})
+    await decide(before.engine, "L-0001-1", LIN.id, Decision.REJECT, "换个时间")
+    after = office(store)
+    work = decide(after.engine, "L-0001-2", ZHANG.id, Decision.RESUBMIT, "", {"reason": "头疼"})
+    assert (await refusal(work)).code == "other_approver"
+    moved = await decide(after.engine, "L-0001-2", ZHANG.id, Decision.RESUBMIT, "", {"approver": LI.id})
+    assert moved.waits_for == (LI.id,)
+
+
+async def test_a_row_that_permits_a_choice_still_offers_whom_the_rules_name() -> None:
+    form = {name: value for name, value in SICK.items() if name != "approver"}
+    strict, free = refused(LEAVE, form), refused(LEAVE, form, more=FREE)
+    assert strict.text.endswith(
+        "For approver you may offer “李四” (lisi@example.com, manager “王五”) as a suggestion; the person has to agree."
+        " Nobody else is accepted there."
+    )
+    assert free.text.endswith("the person has to agree.")
+
+
+def test_others_belong_to_person_fields_alone() -> None:
+    rows = '[[policy]]\nlevel = "second_approver"\nwho = ["manager of manager"]\nothers = "flagged"\n'
+    with pytest.raises(DefinitionRefused, match="others: 'second_approver' is no person field"):
+        read_form(LEAVE.toml + rows.encode())
+    with pytest.raises(ValueError, match="others"):
+        read_policy(rows.replace('"flagged"', '"anybody"').replace("level", 'process = "leave"\nlevel'))
+
+
+def test_a_form_of_the_version_before_keeps_its_name_and_is_read() -> None:
+    """What a card shows is bound to `sha`: cards that wait while a new version is brought in stay good."""
+    stored = '{"values":{"amount":"86.50","approver":"U2"},"people":{"x":["U3"]},"numbers":{"threshold":"1000"}}'
+    old = Filled.model_validate_json(stored)
+    assert (old.exceptions, old.exceeded, old.sha) == (None, (), "85842dd051b4ac3c")
+    assert len({old.sha, old.model_copy(update={"exceptions": {}}).sha,
+                old.model_copy(update={"exceeded": ("recent",)}).sha}) == 3  # fmt: skip
+
+
+ANYBODY = st.sampled_from([None, *(p.id for p in PEOPLE)])
+FACTS = st.fixed_dictionaries(
+    {"manager": ANYBODY, "roles": st.frozensets(st.sampled_from(["director", "finance"])), "active": st.booleans()}
+)
+
+
+def accepted(people: tuple[Person, ...], author: Person, approver: str, **more: Any) -> Filled | None:
+    try:
+        return filled(LEAVE, {**SICK, "approver": approver}, author, people=people, more=more)
+    except ToolError as error:
+        assert error.code in ("other_approver", "no_approver", "own_approver", "unknown_person")
+        return None
+
+
+def entitled(people: tuple[Person, ...], author: Person) -> set[str]:
+    """By hand: the manager who is here; without one, the directors."""
+    here = {p.id: p for p in people if p.active} | {author.id: author}
+    manager = here.get(author.manager or "")
+    if manager is not None and manager.id != author.id:
+        return {manager.id}
+    return {p.id for p in here.values() if "director" in p.roles} - {author.id}
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(FACTS, min_size=6, max_size=6), st.integers(0, 5), st.sampled_from([p.id for p in PEOPLE]))
+def test_whatever_the_directory_says_nobody_else_is_accepted(
+    facts: list[dict[str, Any]], number: int, approver: str
+) -> None:
+    people = tuple(p.model_copy(update=more) for p, more in zip(PEOPLE, facts, strict=True))
+    author = people[number]
+    found = accepted(people, author, approver)
+    assert found is None or approver in entitled(people, author)
+    chosen = accepted(people, author, approver, policy=CHOICE)
+    if chosen and approver not in entitled(people, author):
+        assert chosen.exceptions, "the control: with the rule off they are accepted, and flagged"
+
+
+def test_the_rule_off_is_found_by_the_property() -> None:
+    """Negative control: what the property forbids does happen where a row permits it."""
+    chosen = accepted(PEOPLE, ZHANG, LIN.id, policy=CHOICE)
+    assert chosen and LIN.id not in entitled(PEOPLE, ZHANG)
+    assert accepted(PEOPLE, ZHANG, LIN.id) is None
+
+
+def test_levels_follow_the_authors_chain() -> None:
+    long = {**LONG, "end_date": "2026-12-07"}
+    chain = [
+        ZHANG,
+        LI,
+        WANG.model_copy(update={"manager": "U9"}),
+        DIRECTOR,
+        LIN.model_copy(update={"manager": "U4"}),
+        ZHAO,
+    ]
+    straight = filled(LEAVE, long, people=chain).people
+    chosen = filled(LEAVE, {**long, "approver": LIN.id}, people=chain, more=FREE).people
+    assert straight == chosen == {"second_approver": ("U3",), "third_approver": ("U9",)}
+    assert Decimal(filled(LEAVE, long, people=chain).days) > 10

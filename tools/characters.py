@@ -1,0 +1,138 @@
+"""Characters that nobody sees: which they are, and text without them or with their numbers.
+
+Invisible are control and format characters, separators of lines and paragraphs, lone surrogates, and what Unicode calls
+*default ignorable* (UAX #44): they change what a program reads and not what a person sees. New lines and tabs are
+layout and stay. Inside an emoji, joiners, variation selectors and tags are part of the picture and stay as well; an
+emoji is a sequence of the shape that UTS #51 recommends for interchange (RGI), so that no text can hide in one: at most
+four pictures joined, and tags only in the flags of England, Scotland and Wales.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+_IGNORABLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Default_Ignorable_Code_Point of DerivedCoreProperties.txt; with them U+2800, a Braille pattern without dots."""
+_CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"
+_OTHER_FORMAT = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001343f"
+_RANGES = f"{_CONTROL}{_IGNORABLE}{_OTHER_FORMAT}\ud800-\udfff"
+_INVISIBLE = re.compile(f"[{_RANGES}]")
+_PICTURE = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u231a\u231b\u2328\u23cf\u23e9-\u23f3\u23f8-\u23fa"
+    "\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u2604\u260e\u2611\u2614\u2615\u2618\u261d\u2620\u2622\u2623"
+    "\u2626\u262a\u262e\u262f\u2638-\u263a\u2640\u2642\u2648-\u2653\u265f\u2660\u2663\u2665\u2666\u2668\u267b\u267e"
+    "\u267f\u2692-\u2697\u2699\u269b\u269c\u26a0\u26a1\u26a7\u26aa\u26ab\u26b0\u26b1\u26bd\u26be\u26c4\u26c5\u26c8"
+    "\u26ce\u26cf\u26d1\u26d3\u26d4\u26e9\u26ea\u26f0-\u26f5\u26f7-\u26fa\u26fd\u2702\u2705\u2708-\u270d\u270f\u2712"
+    "\u2714\u2716\u271d\u2721\u2728\u2733\u2734\u2744\u2747\u274c\u274e\u2753-\u2755\u2757\u2763\u2764\u2795-\u2797"
+    "\u27a1\u27b0\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d\u3297\u3299\U0001f004\U0001f0cf"
+    "\U0001f170\U0001f171\U0001f17e\U0001f17f\U0001f18e\U0001f191-\U0001f19a\U0001f201-\U0001f265\U0001f300-\U0001f3fa"
+    "\U0001f400-\U0001f6ff\U0001f7e0-\U0001f7f0\U0001f90c-\U0001f9ff\U0001fa70-\U0001faff\U0001fc00-\U0001fffd"
+)
+"""Extended_Pictographic of emoji-data.txt; above U+FFFF in whole blocks of pictures."""
+_DRAWN = f"[{_PICTURE}][\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]?"
+_TAGS = {"England": "gbeng", "Scotland": "gbsct", "Wales": "gbwls"}
+_FLAGS = "|".join("".join(chr(0xE0000 + ord(letter)) for letter in region) for region in _TAGS.values())
+_EMOJI = re.compile(f"\U0001f3f4(?:{_FLAGS})\U000e007f|{_DRAWN}(?:\u200d{_DRAWN}){{0,3}}|[0-9#*]\ufe0f\u20e3")
+_SHOWN = re.compile("⟨U\\+([0-9A-F]{4,5})⟩")
+_LETTER = "\u0620-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17d3\u1820-\u18aa"
+_SPELLING = re.compile(f"(?<=[{_LETTER}])[\u200c\u200d](?=[{_LETTER}])")
+"""One joiner or non-joiner between two letters of Arabic, Indic and other scripts in which it changes how they are
+written: Persian, Hindi and others are not spelled right without (RFC 5892, appendix A)."""
+
+
+def has_invisible(text: str) -> bool:
+    """True when something in the text cannot be seen."""
+    return count_invisible(text) > 0
+
+
+def count_invisible(text: str) -> int:
+    """How many characters of the text cannot be seen."""
+    if _INVISIBLE.search(text) is None:  # most text has none at all
+        return 0
+    return len(_INVISIBLE.findall(_EMOJI.sub("", text.replace("\r\n", "\n"))))
+
+
+def remove_invisible(text: str, *, keep_joiners: bool = True) -> str:
+    """The text without what cannot be seen. Joiners that a word is spelled with stay, unless `keep_joiners` is false
+    (names), and are shown by their number wherever the text is shown. Ends of lines become `\\n`."""
+    if _INVISIBLE.search(text) is None:
+        return text
+    if not keep_joiners:
+        return _replace_invisible(text, _NOTHING)
+    words = _SPELLING.split(text)
+    kept = _SPELLING.findall(text)
+    parts = [_replace_invisible(word, _NOTHING) for word in words]
+    return "".join(part for pair in zip(parts, [*kept, ""], strict=True) for part in pair)
+
+
+def clean_value(text: str) -> str:
+    """A value as it is stored and executed. Whoever wrote it may have read `⟨U+200B⟩` where somebody else's text has
+    that character: both are removed. Joiners that a word is spelled with stay."""
+    return remove_invisible(_restore_shown(text))
+
+
+def count_cleaned(text: str) -> int:
+    """How many characters `clean_value` removes."""
+    restored = _restore_shown(text)
+    return count_invisible(restored) - count_invisible(remove_invisible(restored))
+
+
+def _restore_shown(text: str) -> str:
+    """The characters that `show_invisible` has shown by their numbers."""
+
+    def restore(found: re.Match[str]) -> str:
+        code = int(found[1], 16)
+        return chr(code) if code in _NUMBERS and not 0xD800 <= code <= 0xDFFF else found[0]
+
+    return _SHOWN.sub(restore, text) if "⟨U+" in text else text
+
+
+def show_invisible(text: str) -> str:
+    """The text with `⟨U+200B⟩` for what cannot be seen. Ends of lines become `\\n`."""
+    return text if _INVISIBLE.search(text) is None else _replace_invisible(text, _NUMBERS)
+
+
+def show_in_line(text: str) -> str:
+    """The same on one line, with `⟨U+000A⟩` and `⟨U+0009⟩` for new lines and tabs."""
+    return show_invisible(text).replace("\n", _number("\n")).replace("\t", _number("\t"))
+
+
+def escape_invisible(text: str) -> str:
+    """The text with JSON's escapes for what cannot be seen: JSON stays JSON."""
+    return text if _INVISIBLE.search(text) is None else _replace_invisible(text, _ESCAPES)
+
+
+def _number(character: str) -> str:
+    return f"⟨U+{ord(character):04X}⟩"
+
+
+def _expand_ranges(ranges: str) -> Iterator[str]:
+    """Every character of `a-cx`: a, b, c, x."""
+    for first, last in re.findall("(.)(?:-(.))?", ranges, re.DOTALL):
+        yield from map(chr, range(ord(first), ord(last or first) + 1))
+
+
+Written = Annotated[str, AfterValidator(clean_value)]
+"""Free text as an argument of a tool: what is shown, stored and executed has nothing invisible in it."""
+_EVERY = tuple(_expand_ranges(_RANGES))
+_NOTHING = str.maketrans(dict.fromkeys(_EVERY, ""))
+_ESCAPES = str.maketrans({one: json.dumps(one)[1:-1] for one in _EVERY})
+_NUMBERS = str.maketrans({one: _number(one) for one in _EVERY})
+
+
+def _replace_invisible(text: str, instead: Mapping[int, str]) -> str:
+    """The text with its emoji as they are, and everything else through a table."""
+    text = text.replace("\r\n", "\n")
+    parts, end = list[str](), 0
+    for emoji in _EMOJI.finditer(text):
+        parts += text[end : emoji.start()].translate(instead), emoji[0]
+        end = emoji.end()
+    return "".join([*parts, text[end:].translate(instead)])

@@ -1,0 +1,76 @@
+"""How private requests and results are. Code decides it from the data and the process file, never a model."""
+
+from __future__ import annotations
+
+from string import Formatter
+
+from tools.spec import Outcome, Plan, Privacy, ToolError, most_private
+from tools.tool import Tool, Use
+from tools.workflow.forms import FREE_TEXT, Form
+from tools.workflow.graph import DefinitionRefused
+from tools.workflow.process import Process
+from tools.workflow.state import Filled, Request
+
+SAYS_NOTHING = frozenset(
+    {
+        *("bad_arguments", "unknown_tool", "not_offered", "one_at_a_time", "tool_failed", "missing_field", "bad_date"),
+        *("bad_choice", "bad_number", "bad_amount", "too_long", "unknown_process", "unknown_person"),
+        *("ambiguous_person", "end_before_start", "span_too_long", "no_request", "no_task", "no_card"),
+        *("card_waits", "card_edited", "other_approver", "no_approver", "own_approver", "own_person", "too_many"),
+        *("zero_days", "zero_days_estimated", "unknown_field", "big_amount", "empty_mail", "template_mail"),
+    }
+)
+"""Errors that repeat what the call itself has said, or name fields, choices and people of the company: whoever wrote
+the call knew it before. Any other may tell something of a request."""
+
+
+def privacy_of_form(process: Process, filled: Filled) -> Privacy:
+    """Of a form that its author fills in, all of its values included."""
+    if is_private(process.form, filled):
+        return Privacy.PRIVATE
+    written = [field for field in process.form.fields if field.kind in FREE_TEXT]
+    return Privacy.OWN_TEXT if any(filled.values.get(field.name) for field in written) else Privacy.OWN
+
+
+def privacy_of_request(process: Process, request: Request, reader: str) -> Privacy:
+    """Of a request for one reader (a person id), as far as no free text of it is told."""
+    if request.initiator != reader or is_private(process.form, request.filled):
+        return Privacy.PRIVATE
+    return Privacy.OWN
+
+
+def is_private(form: Form, filled: Filled) -> bool:
+    """True when the process file marks the form, or an option that was chosen, as private."""
+    chosen = [field.option(filled.values.get(field.name, "")) for field in form.fields]
+    return form.private or any(option is not None and option.private for option in chosen)
+
+
+async def privacy_of_summary(use: Use, request: Request) -> Privacy:
+    """Of a request in one line (`Form.summary`), for the caller. One that cannot be read counts as private."""
+    try:
+        process = await use.desk.engine.process_of(request)
+    except DefinitionRefused:
+        return Privacy.PRIVATE
+    found = privacy_of_request(process, request, use.caller.id)
+    return most_private(found, Privacy.OWN_TEXT) if _tells_free_text(process.form) else found
+
+
+async def privacy_of_card(use: Use, request: Request) -> Privacy:
+    """Of a card that shows all of a request, for the caller. What others have said about it is theirs."""
+    process = await use.desk.engine.process_of(request)
+    found = most_private(privacy_of_request(process, request, use.caller.id), privacy_of_form(process, request.filled))
+    return Privacy.PRIVATE if any(opinion.text for opinion in request.opinions) else found
+
+
+def privacy_of_result(tool: Tool | None, result: Outcome | Plan | ToolError) -> Privacy:
+    """Of what a call has come to. Where nobody has said, it is as private as its tool can be."""
+    most = (tool.privacy if tool is not None else None) or Privacy.PRIVATE
+    if isinstance(result, ToolError):
+        return Privacy.PUBLIC if result.code in SAYS_NOTHING else most
+    return result.privacy or most
+
+
+def _tells_free_text(form: Form) -> bool:
+    """True when the one line about a request repeats what its author wrote."""
+    written = {field.name for field in form.fields if field.kind in FREE_TEXT}
+    return any(name in written for words in form.summary.both.values() for _, name, _, _ in Formatter().parse(words))
