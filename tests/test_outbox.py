@@ -195,7 +195,6 @@ async def test_an_assignee_who_has_left_is_told_of_at_once(redis: Redis) -> None
     assert "送不到应该处理它的人" in lab.wall.texts("DU1")[0]
 
 
-
 MAIL_FORM = """
 key = "p"
 number = "P"

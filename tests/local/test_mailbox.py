@@ -39,18 +39,22 @@ async def test_a_mail_is_kept_decoded_and_announced(box: Mailbox) -> None:
     heard: list[Mail] = []
     box.on_change = heard.append
     await send(await box.start(), letter())
-    assert box.mails == heard == [
-        {
-            "id": 1,
-            "at": "2026-11-20T12:00:00+00:00",
-            "from": "countersign@example.com",
-            "to": ["lisi@example.com"],
-            "subject": "请假提醒",
-            "body": "您好，\n请看一下 L-0001 🙏",
-            "reply_to": "",
-            "message_id": "<effect-1@countersign>",
-        }
-    ]
+    assert (
+        box.mails
+        == heard
+        == [
+            {
+                "id": 1,
+                "at": "2026-11-20T12:00:00+00:00",
+                "from": "countersign@example.com",
+                "to": ["lisi@example.com"],
+                "subject": "请假提醒",
+                "body": "您好，\n请看一下 L-0001 🙏",
+                "reply_to": "",
+                "message_id": "<effect-1@countersign>",
+            }
+        ]
+    )
 
 
 async def test_mails_survive_a_restart_and_a_line_cut_short(box: Mailbox, tmp_path: Path) -> None:
@@ -118,9 +122,7 @@ async def test_faults_queue_up_and_unknown_ones_are_refused(box: Mailbox) -> Non
         (b"Content-Type: image/png\n\nxx", "", ""),
     ],
 )
-async def test_odd_mails_are_read_as_far_as_they_can_be(
-    box: Mailbox, content: bytes, subject: str, body: str
-) -> None:
+async def test_odd_mails_are_read_as_far_as_they_can_be(box: Mailbox, content: bytes, subject: str, body: str) -> None:
     box.keep("a@example.com", ["b@example.com"], content)
     assert (box.mails[0]["subject"], box.mails[0]["body"]) == (subject, body)
 

@@ -330,9 +330,7 @@ async def test_a_model_that_goes_on_like_that_is_stopped_with_words(empty: Offic
     ],
     ids=lambda value: value if isinstance(value, str) else str(value.body)[150:240].encode("ascii", "replace").decode(),
 )
-async def test_an_odd_call_is_answered_with_what_was_wrong(
-    empty: Office, model: Endpoint, odd: Raw, code: str
-) -> None:
+async def test_an_odd_call_is_answered_with_what_was_wrong(empty: Office, model: Endpoint, odd: Raw, code: str) -> None:
     model.then(odd)
     async with empty.opened():
         assert "没有做任何改动" in await empty.answer(ZHANG, "看看")
@@ -371,8 +369,12 @@ async def test_what_sloppy_servers_send_is_used_when_its_meaning_is_clear(
 
 
 async def test_half_a_surrogate_pair_in_an_answer_breaks_nothing_later(empty: Office, model: Endpoint) -> None:
-    model.then(Raw(b'{"choices": [{"message": {"content": "ok \\ud83d"}, "finish_reason": "stop"}]}',
-                   headers={"Content-Type": "application/json"}))
+    model.then(
+        Raw(
+            b'{"choices": [{"message": {"content": "ok \\ud83d"}, "finish_reason": "stop"}]}',
+            headers={"Content-Type": "application/json"},
+        )
+    )
     async with empty.opened():
         assert "ok" in await empty.answer(ZHANG, "一")
         assert "好的，完成" in await empty.answer(ZHANG, "二"), "and the history that holds it can be sent again"

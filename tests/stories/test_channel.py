@@ -91,9 +91,7 @@ async def test_o_a_follow_up_while_the_bot_is_still_thinking_is_taken(desk: Offi
     assert len(finals(desk, thread)) == 1
 
 
-async def test_o_a_follow_up_that_overtakes_its_mention_is_taken(
-    desk: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_o_a_follow_up_that_overtakes_its_mention_is_taken(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mention is not durable yet when the next word comes."""
     take = LaneIntake.message
 

@@ -26,7 +26,7 @@ from tests.tools.servers.running import World, plans, presses, until
 from tests.tools.servers.villain import SHADOWS
 from tools.catalog import TOOLS
 from tools.characters import has_invisible
-from tools.servers import connection
+from tools.servers import connection, fleet
 from tools.servers.cards import NAME_MAX, PURPOSE
 from tools.servers.config import Server
 from tools.spec import Gate, ToolError
@@ -62,8 +62,11 @@ def assert_harmless(here: Lab, began: int) -> None:
         assert "IMPORTANT" not in shown and "evil.example" not in shown, "people read our words"
 
 
-async def test_every_attack_in_an_answer_costs_one_observation(redis: Redis, world: World) -> None:
-    async with world.fleet(villain_of(world)) as fleet:
+async def test_every_attack_in_an_answer_costs_one_observation(
+    redis: Redis, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PATIENCE_S", 30.0)  # a server that fell is started again, however slow the machine
+    async with world.fleet(villain_of(world, timeout=8)) as fleet:
         for number, attack in enumerate(ATTACKS):
             script = [calls(("v__do", {"attack": attack})), calls(("v__do", {"attack": ""})), Reply(text="好了。")]
             here = Lab(redis, script, more=fleet, most=60)
@@ -210,11 +213,20 @@ async def test_schemas_fetch_nothing_try_no_pattern_and_end(world: World) -> Non
     assert fetched == []
 
 
-async def test_a_hundred_thousand_tools_are_two_hundred(world: World) -> None:
+async def test_of_thirty_thousand_tools_two_hundred_are_kept(world: World) -> None:
     world.mood("many")
     async with world.fleet(villain_of(world, timeout=60, rules={})) as fleet:
         assert len(fleet) == connection.TOOLS
         assert any("more than" in one for one in fleet.problems["v"])
+
+
+async def test_a_list_of_a_hundred_thousand_tools_is_not_read_at_all(world: World) -> None:
+    """It is longer than what is read of one message: the server counts as away, and the others are not touched."""
+    world.mood("flood")
+    async with fleet.opened([villain_of(world, rules={})], world.report) as opened:
+        await until(lambda: bool(world.said("server.away")))
+        assert len(opened) == 0
+        assert "a line is longer than" in str(world.said("server.away")[0]["error"])
 
 
 async def test_a_tool_that_changes_with_every_look_is_never_run(world: World) -> None:

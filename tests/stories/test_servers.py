@@ -309,9 +309,7 @@ async def test_doctor_lists_tools_and_gates_and_what_is_wrong(world: World, valk
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
-async def test_a_server_that_says_it_failed_may_have_done_half_of_it(
-    redis: Redis, world: World, language: str
-) -> None:
+async def test_a_server_that_says_it_failed_may_have_done_half_of_it(redis: Redis, world: World, language: str) -> None:
     """So the receipt does not say that nothing was changed."""
     async with world.fleet(world.server("wiki", tools={"fail": "confirm"})) as wiki:
         here = lab(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), Reply(text="没有办成。"))

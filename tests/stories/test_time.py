@@ -52,9 +52,7 @@ async def test_an_approver_is_reminded_at_half_time_and_only_once(desk: Office) 
     await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
 
 
-async def test_a_card_in_a_channel_is_reminded_of_in_its_thread(
-    desk: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_card_in_a_channel_is_reminded_of_in_its_thread(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that stands there from before cards went to DMs."""
     with before_cards_went_to_dms(monkeypatch):
         at = await desk.driver.say(ZHANG, GENERAL, f"@Countersign {TWO_DAYS}")

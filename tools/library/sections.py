@@ -49,7 +49,7 @@ def split(file: str, content: str) -> tuple[Section, ...]:
         starts.insert(0, _Heading(0, 0, 0, ""))
     ends = [*(h.first for h in starts[1:]), len(lines)]
     above: list[_Heading] = []
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     found = []
     for heading, end in zip(starts, ends, strict=True):
         above = [*(h for h in above if h.level < heading.level), heading]
@@ -91,12 +91,13 @@ def _path(headings: list[_Heading]) -> str:
     return path if len(path) <= HEADINGS else "…" + path[1 - HEADINGS :]
 
 
-def _named(file: str, title: str, taken: set[str]) -> str:
-    """An id that no other section of the file has; a heading that comes again gets a number."""
+def _named(file: str, title: str, taken: dict[str, int]) -> str:
+    """An id that no other section of the file has; a heading that comes again gets a number. `taken` holds, for each
+    id so far, the last number tried for it, so that many equal headings cost no more than many different ones."""
     plain = f"{file}#{title}" if title else file
-    name, n = plain, 1
+    name, key = plain, folded(plain)
     while folded(name) in taken:
-        n += 1
-        name = f"{plain} ({n})"
-    taken.add(folded(name))
+        taken[key] = taken.get(key, 1) + 1
+        name = f"{plain} ({taken[key]})"
+    taken.setdefault(folded(name), 1)
     return name

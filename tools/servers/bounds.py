@@ -1,7 +1,9 @@
 """How much of a server's answer is read: one message has at most `MESSAGE_MAX` bytes, and nothing is unpacked.
 
 The SDK bounds one event of an event stream (1 MiB) by itself. A JSON body and a line of standard output it reads to
-their ends, however long they are: those are bounded here.
+their ends, however long they are: those are bounded here. A body that is too long raises `TooLong`. A line that is too
+long is left out: the SDK's reader must not fail, since its requests would then wait for their whole time. In place of
+the line stands one that `is_too_long` knows when the SDK hands it on as what it could not read.
 """
 
 from __future__ import annotations
@@ -11,12 +13,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
+from pydantic import ValidationError
 
 MESSAGE_MAX = 4 * 1024 * 1024
 """Bytes of one message: a list of 200 tools with their schemas has less than one MB, and of a result 4,000 characters
 are passed on."""
 ENCODING = "countersign_bounded_utf_8"
 """The name under which `register_encoding` makes `_Decoder` known."""
+LEFT_OUT = "countersign: a line was longer than what is read of one"
+"""What stands in place of a line that is too long. It is no JSON."""
 
 
 class TooLong(httpx2.StreamError):
@@ -60,17 +65,29 @@ class _Decoder(codecs.BufferedIncrementalDecoder):
         super().__init__(errors)
         self._line = 0
         """Bytes of the line that has begun."""
+        self._leaves_out = False
+        """Whether that line is too long, so that its rest is not read."""
 
     def _buffer_decode(self, input: Any, errors: str, final: bool) -> tuple[str, int]:
         return codecs.utf_8_decode(input, errors, final)
 
     def decode(self, input: Any, final: bool = False) -> str:
-        piece = bytes(input)
-        newline = piece.rfind(b"\n")
-        self._line = self._line + len(piece) if newline < 0 else len(piece) - newline - 1
-        if self._line > MESSAGE_MAX:
-            raise UnicodeDecodeError("utf-8", b"", 0, 0, f"a line is longer than {MESSAGE_MAX} bytes")
-        return super().decode(input, final)
+        piece, said = bytes(input), ""
+        first = piece.find(b"\n")
+        if not self._leaves_out and self._line + (first if first >= 0 else len(piece)) > MESSAGE_MAX:
+            self._leaves_out, self.buffer, said = True, b"", f"\n{LEFT_OUT}\n"
+        if self._leaves_out:
+            if first < 0:
+                return said
+            piece, self._leaves_out, self._line = piece[first + 1 :], False, 0
+        last = piece.rfind(b"\n")
+        self._line = self._line + len(piece) if last < 0 else len(piece) - last - 1
+        return said + super().decode(piece, final)
+
+
+def is_too_long(message: object) -> bool:
+    """Whether what the SDK could not read is a line that was left out for its length."""
+    return isinstance(message, ValidationError) and any(one["input"] == LEFT_OUT for one in message.errors())
 
 
 def register_encoding() -> str:

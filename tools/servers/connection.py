@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
@@ -21,7 +21,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
-from tools.servers.bounds import BoundedTransport, register_encoding
+from tools.servers.bounds import MESSAGE_MAX, BoundedTransport, TooLong, is_too_long, register_encoding
 from tools.servers.cards import Theirs
 from tools.servers.config import Server
 from tools.servers.diary import Diary, Report
@@ -62,6 +62,8 @@ class Connection:
         self._up, self._stir, self._wanted = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._failed = asyncio.Event()
         self._scope = anyio.CancelScope()
+        self._waiting: set[anyio.CancelScope] = set()
+        """What waits for an answer of the server."""
 
     async def live(self) -> None:
         """The owner: until `end`. A connection that fails is opened again, after longer and longer pauses."""
@@ -139,13 +141,13 @@ class Connection:
         """Without the SDK's check against the server's own output schema: that is not ours to trust, or to compute."""
         params = types.CallToolRequestParams(name=name, arguments=dict(arguments))
         request = types.CallToolRequest(params=params)
-        with anyio.fail_after(self.server.timeout_seconds + 1):
+        with anyio.fail_after(self.server.timeout_seconds + 1), self._wait_for_answer():
             return await client.session.send_request(request, types.CallToolResult, self.server.timeout_seconds)
 
     async def _list(self, client: Client) -> None:
         found: list[types.Tool] = []
         cursor: str | None = None
-        with anyio.fail_after(self.server.timeout_seconds):
+        with anyio.fail_after(self.server.timeout_seconds), self._wait_for_answer():
             for _ in range(PAGES):
                 page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
                 found += page.tools
@@ -225,13 +227,31 @@ class Connection:
         client = Client(
             transport, read_timeout_seconds=self.server.timeout_seconds, message_handler=self._heard, cache=None
         )
-        with anyio.fail_after(self.server.timeout_seconds) as scope:  # around it all: scopes end in their order
+        seconds = self.server.timeout_seconds
+        with anyio.fail_after(seconds) as limit, self._wait_for_answer() as hello:  # scopes end in their order
             async with client:
-                scope.deadline = math.inf
+                limit.deadline = math.inf
+                self._waiting.discard(hello)
                 yield client
 
+    @contextmanager
+    def _wait_for_answer(self) -> Iterator[anyio.CancelScope]:
+        """Around whatever waits for the server. Raises `TooLong` when a line of it was left out meanwhile: that may
+        have been the answer, which will then never come."""
+        with anyio.CancelScope() as scope:
+            self._waiting.add(scope)
+            try:
+                yield scope
+            finally:
+                self._waiting.discard(scope)
+        if scope.cancelled_caught:
+            raise TooLong(f"a line is longer than {MESSAGE_MAX} bytes")
+
     async def _heard(self, message: types.ServerNotification | Exception) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
+        if is_too_long(message):
+            for scope in tuple(self._waiting):
+                scope.cancel()
+        elif isinstance(message, types.ToolListChangedNotification):
             self._stir.set()
 
 

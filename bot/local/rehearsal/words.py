@@ -144,9 +144,7 @@ SPENDING_NOISE = either(
 """Around what the money was spent on, once the amount is out of the sentence."""
 
 REQUEST_ID = either(r"(?<![A-Za-z\d_])([A-Z])-?(\d{3,6})(?![A-Za-z\d_])")
-OPINION = either(
-    rf"(?:意见|备注|理由|原因){IS}(.+)", r"\b(?:opinion|comment|note|reason|because)(?:\s*+:)?\s++(.+)"
-)
+OPINION = either(rf"(?:意见|备注|理由|原因){IS}(.+)", r"\b(?:opinion|comment|note|reason|because)(?:\s*+:)?\s++(.+)")
 SAID_WITH = either(
     r"(?:同意|批准|驳回|拒绝|退回)(?:了|吧)?\s*+(?:[A-Za-z]-?\d++\s*+)?[，,：:；;]\s*+(.+)",
     r"\b(?:approve|reject|return)\b[^,:;\n]{0,20}[,:;]\s*+(.+)",

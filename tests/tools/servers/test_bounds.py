@@ -17,7 +17,7 @@ from aiohttp.test_utils import TestServer
 
 from tests.tools.servers.running import World, until
 from tools.servers import bounds, fleet
-from tools.servers.bounds import MESSAGE_MAX, register_encoding
+from tools.servers.bounds import LEFT_OUT, MESSAGE_MAX, register_encoding
 from tools.servers.config import Server
 
 ENDLESS = textwrap.dedent(
@@ -100,8 +100,15 @@ async def test_lines_are_read_as_utf_8_however_they_are_cut() -> None:
     assert "".join(decoder.decode(bytes([one])) for one in text.encode()) == text
     for _ in range(10):
         assert decoder.decode(b"x" * (MESSAGE_MAX // 2) + b"\n"), "many lines may be longer together"
-    with pytest.raises(UnicodeDecodeError):
-        decoder.decode(b"x" * (MESSAGE_MAX + 1))
+
+
+@pytest.mark.parametrize("size", [1 << 16, 1 << 20, MESSAGE_MAX * 3])
+def test_a_line_that_is_too_long_is_left_out_and_the_next_is_read(size: int) -> None:
+    decoder = codecs.getincrementaldecoder(register_encoding())()
+    text = b"before\n" + "请".encode() * MESSAGE_MAX + b"\n" + "after 请\n".encode()
+    lines = "".join(decoder.decode(text[at : at + size]) for at in range(0, len(text), size)).split("\n")
+    assert lines[0] == "before" and lines[-2:] == ["after 请", ""] and lines.count(LEFT_OUT) == 1
+    assert sum(map(len, lines)) < MESSAGE_MAX + 1000
 
 
 async def test_a_server_that_is_good_works_as_before(world: World) -> None:

@@ -32,6 +32,8 @@ def listed(mood: str, calls: int) -> list[dict[str, Any]]:
     attack = tool("do", description="Does.", inputSchema=said)
     match mood:
         case "many":
+            return [attack, *(tool(f"t{n}") for n in range(30_000))]
+        case "flood":
             return [attack, *(tool(f"t{n}") for n in range(100_000))]
         case "changing":
             return [attack, tool("pay", description=f"Pays {calls}.")]
