@@ -58,7 +58,8 @@ def parts(post: Post) -> tuple[Part, ...]:
     if post.card is None:
         said = [*(_plain(post.text) if post.plain else _prose(post.text))]
         said += _people(post.people.people, bold(post.people.text) + "\n") if post.people else []
-        return _parts(post.text, "", [*said, *context(post.receipt)], actions(post.buttons))
+        notice = post.text if post.plain else post.text.replace("**", "")  # a notification shows the stars themselves
+        return _parts(notice, "", [*said, *context(post.receipt)], actions(post.buttons))
     card, text = post.card, post.text or post.card.title
     pieces = [*_full_title(card.title), *content(card), *context(post.receipt)]
     return _parts(text, card.title, pieces, actions(card.buttons))
