@@ -78,6 +78,10 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         r"\1***",
     ),
+    (  # these say what they are even when a text was cut in the middle of one
+        re.compile(_BEGINNING + r"(gh[pousr]_|github_pat_|glpat-|(?:sk|rk|pk)_(?:live|test)_|GOCSPX-)[\w.-]{6,}+"),
+        r"\1***",
+    ),
     (re.compile(_BEGINNING + r"(A(?:KIA|SIA|GPA|IDA|ROA|NPA|NVA))[A-Z0-9]{16}(?![A-Z0-9])"), r"\1***"),
     (re.compile(_BEGINNING + r"(key-)[0-9a-f]{32}(?![\w-])"), r"\1***"),
     (re.compile(r"(?i)" + _BEGINNING + r"(bearer) {1,8}[\w.~+/=-]{6,}+"), r"\1 ***"),

@@ -58,6 +58,7 @@ LEAKS: dict[str, tuple[str, str]] = {
     "hugging face": ("hf_AbCdEfGhIjKlMnOpQrStUvWxYz", "AbCdEfGh"),
     "openai": ("Incorrect API key provided: sk-proj-Ab_c-123456", "Ab_c-123456"),
     "anthropic": ("sk-ant-api03-xyzXYZ0123456789", "xyzXYZ"),
+    "stripe cut short": ("paid with sk_live_4eC39HqLyjWDar", "4eC39HqL"),
     "stripe on a line of its own": (r'{"text": "it says\nsk_live_4eC39HqLyjWDarjtT1zdp7dc\n"}', "4eC39HqL"),
     "stripe": ("sk_live_4eC39HqLyjWDarjtT1zdp7dc", "4eC39HqL"),
     "sendgrid": ("SG.ngeVfQFYQlKU0ufo8x5d1A.TwL2iGABf9DHoTf", "ngeVfQFY"),
