@@ -1,4 +1,4 @@
-"""Sixty shapes of secrets, as programs say them, each with what may not be read anywhere.
+"""Seventy shapes of secrets, as programs say them, each with what may not be read anywhere.
 
 None of them is anybody's: they are made up, from the formats that their makers publish.
 """
