@@ -171,9 +171,10 @@ def _listed(people: tuple[str, ...], names: Names, language: str) -> str:
 def dialog(approval: Approval, choice: Choice, reader: Person, click: Click) -> Dialog:
     """The form that a button opens, with what this reader has drafted for it."""
     language, choice = reader.language, fill_draft(approval.plan, choice, reader.id)
+    name = say(f"choice.{choice.name}", language)
     return Dialog(
-        title=say(f"choice.{choice.name}", language),
-        submit=say("card.submit", language),
+        title=name if choice.inputs else say("card.read_first", language),
+        submit=say("card.submit", language) if choice.inputs else name,
         cancel=say("card.close", language),
         approval=approval.id,
         version=approval.version,

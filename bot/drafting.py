@@ -50,7 +50,7 @@ def shown_draft(approval: Approval, person: str) -> tuple[Fact, ...]:
 def answer_of(plan: Plan, choice: Choice, click: Click) -> dict[str, str]:
     """What a press brings: the answers to the dialog's own fields and nothing else, so that a form never adds to, or
     overrides, what was shown; for *Approve*, which asks nothing, the draft that the presser was shown."""
-    asked = {field.name for field in choice.fields}
+    asked = {field.name for field in choice.inputs}
     form = {name: text for name, text in (click.form or {}).items() if name in asked}
     draft = draft_of(plan, click.person)
     if draft and not choice.fields and choice.fixed.get("decision") == "approve" and takes_draft(plan, choice):

@@ -274,13 +274,13 @@ class Gates:
         standing = await self.board.standing(approval, click.person)
         if may_press(approval, click.person, click.choice, click.version, self._now_ms(), standing) is not None:
             return {}  # so is one that is not theirs, or too late: nothing is looked up for it
-        if not choice.fields:
-            return {}  # and a dialog of a button that has none
+        if not choice.inputs:
+            return {}  # and a dialog that asks for nothing
         click = click.model_copy(update={"form": answer_of(approval.plan, choice, click)})
         try:
             await self._try(approval, choice, person, click)
         except ToolError as error:
-            field = error.field if error.field in (click.form or {}) else choice.fields[0].name
+            field = error.field if error.field in (click.form or {}) else choice.inputs[0].name
             return {field: literal(error.note, person.person.language)}
         return {}
 

@@ -36,8 +36,8 @@ _QUERY = frozenset({"key", "sig", "sas", "code", "auth", "session", "assertion"}
 """The last word of further names in the query of an address."""
 _SECRET_WORDS = re.compile(r"(?i)token|secret|pass|pwd|key|auth|credential|cookie|session|signature|private")
 _NAME = re.compile(
-    r"(?<![\w-])(?P<name>[\w-]{2,60}+)(?P<end>\\{0,7}[\"'])?"
-    r"\s{0,4}(?P<sign>=>|[:=：]|,\s?(?=b[\"']))\s{0,4}(?:b(?=[\"']))?"
+    r"(?:(?<=\\[nrt])|(?<![\w-]))(?P<name>[\w-]{2,60}+)(?P<end>\\{0,7}[\"'])?"
+    r"\s{0,4}(?P<sign>=>|[:=：]|,\s?(?=b\\{0,7}[\"']))\s{0,4}(?:b(?=\\{0,7}[\"']))?"
 )
 _VALUE = re.compile(
     r"(?P<quote>[\"'])(?:(?!(?P=quote)(?:[\s,}\])>;:&'\"\\|.]|$))(?:\\.|[^\\\r\n]))*+"
@@ -46,6 +46,9 @@ _VALUE = re.compile(
 )
 """A quoted value up to its quote, blanks and commas included (a quote with a letter behind it is one of its own, which
 somebody has escaped in another way); or one word."""
+_AS_NAME = re.compile(r"\\{0,7}[\"']\s{0,4}:\s{0,4}")
+"""The end of a name where that of a value should be: the value was cut short, and its rest is the beginning of another
+text, up to a quote of that one. What stands under this name is taken with it."""
 _REST = re.compile(r"(?i)(?P<quote>\\{0,7}[\"'])?(?!(?:bearer|basic) {1,8}\*\*\*)[^\s\"'\\][^\r\n\"'\\]*+")
 """What follows, to the end of the line or of the quotation."""
 _SENTENCE = re.compile(r"(?i)(?:input should|should|must|field|value|is|was|not|none|null)\b")
@@ -54,33 +57,43 @@ _LIKE_A_KEY = re.compile(r"(?<![\w-])(?=[A-Za-z_-]{0,40}\d)[\w-]{16,}+")
 _HASH = re.compile(r"\\{0,7}\"?[0-9a-fA-F]{16,}")
 _MASKED = re.compile(r"(?<![\w.-])[\w.-]{0,40}+\*\*\*(?:@[\w.-]++)?")
 """A value that a shape has masked already, and that says what kind it was."""
+_ESCAPED = r"(?<=\\[nrt])|(?<=\\u[0-9a-fA-F]{4})"
+"""Behind what JSON has made an escape of: a new line, a letter of another script."""
+_BEGINNING = rf"(?:(?<![A-Za-z0-9])|{_ESCAPED})"
+"""Where a word begins."""
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"(?s)-----BEGIN ([A-Z0-9 ]{0,40}PRIVATE KEY)-----.*?(?:-----END [A-Z0-9 ]{0,60}-----|\Z)"),
         r"-----\1 ***-----",
     ),
     (re.compile(r"(xox[a-z]|xapp)(?:\.xox[a-z])?-[\w.-]++"), r"\1-***"),
-    (re.compile(r"(?<![A-Za-z0-9])sk-[\w-]{6,}+"), "sk-***"),
-    (re.compile(r"(?<![\w-])(eyJ)[\w-]{5,}+\.[\w-]{5,}+(?:\.[\w-]*+){0,4}"), r"\1***"),
+    (re.compile(_BEGINNING + r"sk-[\w-]{6,}+"), "sk-***"),
+    (re.compile(rf"(?:(?<![\w-])|{_ESCAPED})" + r"(eyJ)[\w-]{5,}+\.[\w-]{5,}+(?:\.[\w-]*+){0,4}"), r"\1***"),
     (
         re.compile(
-            r"(?<![A-Za-z0-9])(gh[pousr]_|github_pat_|gl(?:pat|rt|dt|cbt|ptt|soat)-|npm_|dckr_pat_|hf_|gsk_|r8_|"
+            _BEGINNING + r"(gh[pousr]_|github_pat_|gl(?:pat|rt|dt|cbt|ptt|soat)-|npm_|dckr_pat_|hf_|gsk_|r8_|"
             r"do[opr]_v1_|(?:sk|rk|pk)_(?:live|test)_|whsec_|shp(?:at|ca|pa|ss)_|lin_api_|figd_|ntn_|GOCSPX-|ya29\.|"
             r"AIza|pypi-Ag|SG\.|hv[sbr]\.|ATATT|dapi|xai-|pplx-|AGE-SECRET-KEY-|glsa_|sgp_|tskey-|LTAI|AKID)"
             r"[\w.-]{16,}+"
         ),
         r"\1***",
     ),
-    (re.compile(r"(?<![A-Za-z0-9])(A(?:KIA|SIA|GPA|IDA|ROA|NPA|NVA))[A-Z0-9]{16}(?![A-Z0-9])"), r"\1***"),
-    (re.compile(r"(?<![\w-])(key-)[0-9a-f]{32}(?![\w-])"), r"\1***"),
-    (re.compile(r"(?i)\b(bearer) {1,8}[\w.~+/=-]{6,}+"), r"\1 ***"),
+    (  # these say what they are even when a text was cut in the middle of one
+        re.compile(_BEGINNING + r"(gh[pousr]_|github_pat_|glpat-|(?:sk|rk|pk)_(?:live|test)_|GOCSPX-)[\w.-]{6,}+"),
+        r"\1***",
+    ),
+    (re.compile(_BEGINNING + r"(A(?:KIA|SIA|GPA|IDA|ROA|NPA|NVA))[A-Z0-9]{16}(?![A-Z0-9])"), r"\1***"),
+    (re.compile(_BEGINNING + r"(key-)[0-9a-f]{32}(?![\w-])"), r"\1***"),
+    (re.compile(r"(?i)" + _BEGINNING + r"(bearer) {1,8}[\w.~+/=-]{6,}+"), r"\1 ***"),
     (
-        re.compile(r"\b((?i:basic)) {1,8}(?=[\w+/]{0,40}[\d=]|[\w+/]{0,40}[a-z][A-Z])[\w.~+/=-]{6,}+"),
+        re.compile(_BEGINNING + r"((?i:basic)) {1,8}(?=[\w+/]{0,40}[\d=]|[\w+/]{0,40}[a-z][A-Z])[\w.~+/=-]{6,}+"),
         r"\1 ***",
     ),
     (
         re.compile(
-            r"(?i)((?<![\w-])(?:set-)?cookie\\{0,7}[\"']?\s{0,4}[:=,]\s{0,4}(?:b(?=[\"']))?\\{0,7}[\"']?)"
+            r"(?i)("
+            + _BEGINNING
+            + r"(?:set-)?cookie\\{0,7}[\"']?\s{0,4}[:=,]\s{0,4}(?:b(?=\\{0,7}[\"']))?\\{0,7}[\"']?)"
             r"(?!\*\*\*)[^\s\"'\\][^\r\n\"'\\]*+"
         ),
         r"\1***",
@@ -92,10 +105,11 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<=://)[^\s:@/\"'\\]{16,256}+(?=@)"), MASK),
     (re.compile(r"(hooks\.slack\.com/\w{1,40})/[\w/-]++"), r"\1/***"),
     (re.compile(r"((?:/open-apis/bot/v2/hook|/api/webhooks/\d{1,30}|webhook\.office\.com)/)[\w@/.-]++"), r"\1***"),
-    (re.compile(r"(?<!\S)(--[\w-]{0,40}(?:password|token|secret|key)) (?!-)\S++"), r"\1 ***"),
+    (re.compile(r"(?:(?<!\S)|(?<=\\[nrt]))(--[\w-]{0,40}(?:password|token|secret|key)) (?!-)\S++"), r"\1 ***"),
 )
 _BOT_TOKEN = re.compile(
-    r"(?<![\w:])((?:bot)?\d{8,10}:)[\w-]{35}(?![\w-])|(?<![\w.-])(?=[MNO])[\w-]{24,28}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"
+    r"(?:(?<![\w:])|(?<=\\[nrt]))((?:bot)?\d{8,10}:)[\w-]{35}(?![\w-])|"
+    r"(?:(?<![\w.-])|(?<=\\[nrt]))(?=[MNO])[\w-]{24,28}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"
 )
 """Of Telegram and of Discord: with no word in them that says so."""
 _ADDRESS = re.compile(r"(?<![\w.+%-])([\w.+%-])[\w.+%-]*+@([\w-]++(?:\.[\w-]++)++)")
@@ -268,6 +282,8 @@ def _extent(text: str, found: re.Match[str]) -> tuple[int, int, str] | None:
     if not opened:
         return _bare_extent(text, found, value)
     start, stop = at + len(opened), value.end()
+    while (name_ends := _AS_NAME.match(text, stop)) and (value := _VALUE.match(text, name_ends.end())):
+        stop = value.end()
     return (start, stop, MASK) if start < stop and not _MASKED.fullmatch(text, start, stop) else None
 
 

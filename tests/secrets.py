@@ -1,4 +1,4 @@
-"""Sixty shapes of secrets, as programs say them, each with what may not be read anywhere.
+"""Seventy shapes of secrets, as programs say them, each with what may not be read anywhere.
 
 None of them is anybody's: they are made up, from the formats that their makers publish.
 """
@@ -16,6 +16,7 @@ LEAKS: dict[str, tuple[str, str]] = {
     "json password with blanks": ('{"password": "correct horse battery", "n": 1}', "horse"),
     "json password with an escape": (r'{"password": "ab\"cd ef"}', "cd ef"),
     "json in json": (r'{"body": "{\"api_key\": \"k-77 88\"}"}', "k-77 88"),
+    "json cut short": ('mail {"password": "corr {"access_token": "aB3dE5fG7h", "n": 1}', "aB3dE5fG7h"),
     "json number": ('{"password": 90210777, "n": 1}', "90210777"),
     "python repr": ("{'passwd': 'pa,ss/wo rd', 'n': 1}", "ss/wo"),
     "token=": ("POST /x token=9f8e7d6c5b", "9f8e7d6c5b"),
@@ -38,6 +39,7 @@ LEAKS: dict[str, tuple[str, str]] = {
     "authorization apikey": ("'Authorization': 'ApiKey VnVhQ2ZHY0JDZGJr'", "VnVhQ2ZH"),
     "authorization bare": ("authorization=f00ba7", "f00ba7"),
     "proxy-authorization": ("Proxy-Authorization: Negotiate YIIJvwYG", "YIIJvwYG"),
+    "raw headers escaped": (r"[(b\'Authorization\', b\'Bearer q1\'), (b\'x-api-key\', b\'z9y8x7\')]", "z9y8x7"),
     "raw headers": ("[(b'Authorization', b'Bearer q1w2e3r4'), (b'x-api-key', b'z9y8x7')]", "z9y8x7"),
     "x-api-key": ("x-api-key: z9y8x7w6", "z9y8x7w6"),
     "jwt": (f"got {JWT} back", "SflKxwRJ"),
@@ -51,10 +53,13 @@ LEAKS: dict[str, tuple[str, str]] = {
     "github fine": ("github_pat_11ABCDEFG0abcdefghij_klmnopqrstuv", "11ABCDEFG0"),
     "gitlab": ("glpat-ABCdef0123456789xyzz", "ABCdef01"),
     "npm": ("npm_abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghijklm"),
+    "npm behind an escaped letter": (r'{"a": "\uff1anpm_abcdefghijklmnopqrstuvwxyz0123456789"}', "abcdefghijklm"),
     "pypi": ("pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAw", "EIcHlwaS5"),
     "hugging face": ("hf_AbCdEfGhIjKlMnOpQrStUvWxYz", "AbCdEfGh"),
     "openai": ("Incorrect API key provided: sk-proj-Ab_c-123456", "Ab_c-123456"),
     "anthropic": ("sk-ant-api03-xyzXYZ0123456789", "xyzXYZ"),
+    "stripe cut short": ("paid with sk_live_4eC39HqLyjWDar", "4eC39HqL"),
+    "stripe on a line of its own": (r'{"text": "it says\nsk_live_4eC39HqLyjWDarjtT1zdp7dc\n"}', "4eC39HqL"),
     "stripe": ("sk_live_4eC39HqLyjWDarjtT1zdp7dc", "4eC39HqL"),
     "sendgrid": ("SG.ngeVfQFYQlKU0ufo8x5d1A.TwL2iGABf9DHoTf", "ngeVfQFY"),
     "vault": ("hvs.CAESIJlU9JMYEhOPYv4igdhm9PnZ", "CAESIJlU"),

@@ -23,9 +23,12 @@ def own_card(
     subject: str = "",
     body: str = "",
     inputs: tuple[Field, ...] = (),
+    texts: tuple[Field, ...] = (),
     privacy: Privacy | None = None,
 ) -> Plan:
-    """Of the caller's own doing: theirs to confirm or to cancel, and, with `inputs`, to edit; nobody else's."""
+    """Of the caller's own doing: theirs to confirm or to cancel, and, with `inputs`, to edit; nobody else's. `texts`:
+    what is too long for the card; then it is confirmed in a dialog that shows them."""
+    confirm = CONFIRM.model_copy(update={"fields": texts})
     edit = (Choice(name="edit", runs=False, replans=True, fields=inputs),) if inputs else ()
     return Plan(
         args=args,
@@ -33,7 +36,7 @@ def own_card(
         facts=facts,
         deciders=(use.caller.id,),
         requester=use.caller.id,
-        choices=(CONFIRM, *edit, CANCEL),
+        choices=(confirm, *edit, CANCEL),
         subject=subject,
         body=body,
         privacy=privacy,

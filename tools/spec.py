@@ -151,7 +151,8 @@ class Field(Frozen):
     name: str
     label: str | dict[str, str]
     kind: str = "text"
-    """`text`, `long` (several lines), `date`, `choice`, `number`, `person`, `people` (ids with commas between)."""
+    """`text`, `long` (several lines), `date`, `choice`, `number`, `person`, `people` (ids with commas between), or
+    `shown`: no input, but a value to be read in full before the dialog is submitted."""
     value: str = ""
     required: bool = True
     choices: tuple[tuple[str, dict[str, str]], ...] = ()
@@ -174,7 +175,12 @@ class Choice(Frozen):
     fixed: dict[str, Any] = {}
     """Arguments that this button adds to the shown ones, e.g. `{"decision": "approve"}`."""
     fields: tuple[Field, ...] = ()
-    """A dialog to fill in first; its values are added to the arguments."""
+    """A dialog to fill in, or to read, first; what is filled in is added to the arguments."""
+
+    @property
+    def inputs(self) -> tuple[Field, ...]:
+        """The fields that ask for something."""
+        return tuple(field for field in self.fields if field.kind != "shown")
 
 
 class Plan(Frozen):

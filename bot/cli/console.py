@@ -17,7 +17,8 @@ import typer
 from redis.asyncio import Redis
 from rich.console import Console
 
-from bot.errors import CountersignError, StoreDown
+from bot.company import servers_of
+from bot.errors import CountersignError, SettingsWrong, StoreDown
 from bot.logs import redact
 from bot.outside import open_redis
 from bot.settings import read
@@ -54,9 +55,14 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[tuple[Redis, Keys]]:
-    """What the bot keeps, whether it runs or not; where none has ever run, nothing is made. Raises NoBot, SettingsWrong
-    and StoreDown."""
-    async with open_redis(read()) as url:
+    """What the bot keeps, whether it runs or not; where none has ever run, nothing is made. What is secret in the
+    settings and in the file of MCP servers is redacted from now on. Raises NoBot, SettingsWrong and StoreDown."""
+    settings = read()
+    try:
+        servers_of(settings)
+    except SettingsWrong as wrong:  # a shell may lack the variables that the file refers to
+        typer.echo(harmless(say("tail.servers_unread", language(), problem=str(wrong))), err=True)
+    async with open_redis(settings) as url:
         redis = await connect(url, retries=2)
         try:
             with reaching():  # the workflow's store lets the client's errors through

@@ -27,6 +27,7 @@ from bot.evaluation.page import page
 from bot.evaluation.results import Report, Trial, report
 from bot.evaluation.scenario import Scenario, read_all
 from bot.evaluation.words import cells, groups, interrupted, made, share
+from bot.logs import redact
 from bot.settings import Settings, read
 from bot.texts import say
 
@@ -87,7 +88,7 @@ def evaluate(
         _check_writable(file)
     wanted = [one for one in read_all(scenarios) if only in one.name]
     evaluation = Evaluation(_some(wanted, only), model, wish, repeat, endpoint)
-    done = _played(evaluation)
+    done = _redacted(_played(evaluation))
     _show(done)
     _write(done, json_file, html_file)
     _judge(done, min_success)
@@ -147,6 +148,11 @@ def _played(evaluation: Evaluation) -> Report:
 
 async def _run(evaluation: Evaluation, done: Callable[[Trial], None]) -> None:
     await evaluation.run(done)
+
+
+def _redacted(done: Report) -> Report:
+    """Without the secrets that an endpoint, a model or a scenario may have said."""
+    return Report.model_validate_json(redact(done.model_dump_json(), addresses=False))
 
 
 def _progress() -> Progress:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from typing import Any
 
+from redis.asyncio import Redis
+
 from bot.evaluation import town
+from bot.store.keys import Keys
 from tests.stories import script
 from tests.stories.office import ZHANG, Office, buttons_of, text_of
 from tools.workflow.commands import Event
@@ -32,6 +36,13 @@ async def forged(desk: Office, person: str, card: dict[str, Any], choice: str) -
     value = next(buttons_of(card))["value"]
     at = desk.posts(channel)[-1]["ts"]
     return await desk.driver.click(person, channel, at, f"cs:{choice}", value=value, force=True)
+
+
+async def rewritten(redis: Redis, approval: str, **parts: object) -> None:
+    """Somebody changes parts of a stored plan behind everybody's back."""
+    key = Keys().key(Keys().partition(approval), "apr", approval)
+    plan = json.loads(str(await redis.hget(key, "plan")))
+    await redis.hset(key, "plan", json.dumps(plan | parts, ensure_ascii=False))
 
 
 async def final(office: Office, count: int = 1) -> str:

@@ -17,7 +17,7 @@ from bot.errors import ModelDown
 from bot.local.workspace.delivery import Unanswered
 from bot.react.model import Messages, Reply, ScriptedModel
 from bot.store.keys import Keys
-from tests.stories.behind import final, forged, request_of
+from tests.stories.behind import final, forged, request_of, rewritten
 from tests.stories.office import LI, ZHANG, Office, buttons_of, text_of
 from tests.stories.script import DONE, MAIL, calls, expense, mail, raw, requests_of
 
@@ -450,10 +450,3 @@ def _answered(messages: Messages) -> bool:
     """Every tool call has its result."""
     asked = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
     return sorted(asked) == sorted(str(m["tool_call_id"]) for m in messages if m["role"] == "tool")
-
-
-async def rewritten(redis: Redis, approval: str, **parts: object) -> None:
-    """Somebody changes parts of a stored plan behind everybody's back."""
-    key = Keys().key(Keys().partition(approval), "apr", approval)
-    plan = json.loads(str(await redis.hget(key, "plan")))
-    await redis.hset(key, "plan", json.dumps(plan | parts, ensure_ascii=False))

@@ -21,7 +21,7 @@ from tools.plans import changed, own_card
 from tools.servers.config import Server
 from tools.servers.said import cleaned
 from tools.servers.schemas import Unusable, plain, problem
-from tools.spec import Fact, Frozen, Gate, Note, Outcome, Plan, Privacy, ToolError
+from tools.spec import Fact, Field, Frozen, Gate, Note, Outcome, Plan, Privacy, ToolError
 from tools.tool import Tool, Use
 
 BETWEEN = "__"
@@ -29,8 +29,13 @@ BETWEEN = "__"
 NAME_MAX, TOOL_MAX, PURPOSE = 64, 128, 600
 """Characters of a name that endpoints take, of one that a server may give, and of what it says of a tool."""
 FACTS, SHOWN, LABEL = 40, 8_000, 100
-"""Values on one card, their characters together, and those of the name of one (UTF-16 units): more is refused in words
-and never cut, so that whoever presses has read all of it."""
+"""Values on one card, their characters together, and those of the name of one (UTF-16 units). Nothing is ever cut, so
+that whoever presses has read all of it: what is longer is shown in the dialog in which it is confirmed."""
+LONG = SHOWN // FACTS
+"""Characters of a value that goes into the dialog when the card cannot hold all: without those the card holds all."""
+DIALOG = 60_000
+"""Bytes of the values in that dialog, as markup writes them. Slack takes 100 blocks of 3,000 characters and 250 kB of
+JSON; every block is at least half full."""
 INTO = " › "
 _ESCAPE = re.compile(r"\\.")
 _BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
@@ -183,16 +188,38 @@ def done(one: Theirs, outcome: Outcome) -> Outcome:
 
 
 def _plan(use: Use, one: Theirs, arguments: dict[str, Any]) -> Plan:
-    """Every argument in full: what the card cannot show is not proposed. Raises `ToolError`."""
+    """Every argument in full, on the card or in the dialog that confirms it: what cannot be shown is not proposed.
+    Raises `ToolError`."""
     shown = list(_shown("", arguments))
-    if len(shown) > FACTS or sum(len(value) for _, value in shown) > SHOWN:
-        raise ToolError("too_much", f"a card shows at most {FACTS} values and {SHOWN} characters; call it with less")
-    told = tuple(Fact(label={"zh": label, "en": label}, value=value) for label, value in shown)
+    fits = sum(len(value) for _, value in shown) <= SHOWN
+    long = [] if fits else [one for one in shown if len(one[1]) > LONG]
+    if len(shown) > FACTS or sum(_weight(value) for _, value in long) > DIALOG:
+        raise ToolError("too_much", f"people are shown at most {FACTS} values and {DIALOG} bytes; call it with less")
+    told = tuple(_fact(*one, in_dialog=one in long) for one in shown)
+    texts = tuple(_text(number, *one) for number, one in enumerate(long, 1))
     facts = (Fact(label="server", value=one.server), Fact(label="server_tool", value=one.name))
     outside = Fact(label="outside", value=Note(key="fact.outside"))
     title = Note(key="title.server", params={"server": one.server, "tool": one.name})
     sealed = Sealed(arguments=arguments, mark=one.mark)
-    return own_card(use, sealed.model_dump(), title, (*facts, *told, outside), subject=one.called)
+    return own_card(use, sealed.model_dump(), title, (*facts, *told, outside), subject=one.called, texts=texts)
+
+
+def _fact(label: str, value: str, *, in_dialog: bool) -> Fact:
+    return Fact(label=_both(label), value=Note(key="fact.in_dialog", params={"n": len(value)}) if in_dialog else value)
+
+
+def _text(number: int, label: str, value: str) -> Field:
+    return Field(name=f"text{number}", label=_both(label), kind="shown", value=value)
+
+
+def _both(label: str) -> dict[str, str]:
+    """What a server calls an argument, for readers of either language."""
+    return {"zh": label, "en": label}
+
+
+def _weight(text: str) -> int:
+    """Bytes of UTF-8 as markup writes them: at most five for what it has to escape."""
+    return sum(5 if sign in "&<>`" else len(sign.encode("utf-8", "replace")) for sign in text)
 
 
 def _shown(name: str, value: Any) -> Iterator[tuple[str, str]]:

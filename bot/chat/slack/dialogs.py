@@ -13,6 +13,7 @@ from datetime import date
 from itertools import zip_longest
 from typing import Any
 
+from bot.chat.slack.cards import bold, literal
 from bot.chat.slack.text import clean, plain, units
 from bot.events import Click, Dialog, Place, Ref
 from tools.spec import Field
@@ -39,7 +40,7 @@ def view(dialog: Dialog) -> View:
         "submit": _text(dialog.submit, TITLE),
         "close": _text(dialog.cancel, TITLE),
         "private_metadata": _metadata(dialog),
-        "blocks": [block for row in _rows(dialog) for block in _inputs(*row)],
+        "blocks": [block for row in _rows(dialog) for block in _blocks(*row)],
     }
 
 
@@ -53,6 +54,15 @@ def _rows(dialog: Dialog) -> Iterator[tuple[Field, str, tuple[tuple[str, str], .
     for field, label, options in zip_longest(dialog.fields, dialog.labels, dialog.options):
         if field is not None:
             yield field, label or field.name, options or ()
+
+
+def _blocks(field: Field, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
+    """A text to be read is shown in full, in as many blocks as it takes; it has no input."""
+    return (
+        literal(field.value, bold(label) + "\n", always=True)
+        if field.kind == "shown"
+        else _inputs(field, label, options)
+    )
 
 
 def _inputs(field: Field, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:

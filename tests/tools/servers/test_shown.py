@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 
 from bot import cards as words
 from bot.chat.slack.cards import parts
+from bot.chat.slack.dialogs import view
 from bot.chat.slack.text import unescape
-from bot.events import Button, Card, Post
+from bot.events import Button, Card, Click, Place, Post
+from bot.local.workspace.validate import VIEW_BYTES, view_problems
+from bot.records import Approval
 from tests.chat.slack.doubles import validate
 from tests.tools.servers.running import USE
 from tools.characters import has_invisible
 from tools.servers import cards
-from tools.servers.cards import FACTS, SHOWN, Theirs, card
+from tools.servers.cards import DIALOG, FACTS, SHOWN, Theirs, card
 from tools.spec import Gate, Plan, ToolError
 from tools.tool import Tool
 
@@ -81,27 +84,87 @@ async def test_control_as_texts_were_shown_before_two_of_them_looked_alike(monke
     assert await shown({"a": 5}) == await shown({"a": "5"})
 
 
-@pytest.mark.parametrize("text", ["x", "长", "😀", "`", "a\n", "<!channel> ", "\u200b", '"'])
-@pytest.mark.parametrize("length", [1, 100, 3_000, 7_000, 100_000])
+SIGNS = ["x", "长", "😀", "`", "a\n", "x" * 1499 + "\n", "<!channel> ", "&", "\u200b", '"', "\\"]
+
+
+@pytest.mark.parametrize("text", SIGNS)
+@pytest.mark.parametrize("length", [1, 100, 3_000, 7_000, 12_000, 50_000, 100_000])
 async def test_everything_that_will_be_sent_can_be_read_before_confirm(text: str, length: int) -> None:
     value = (text * length)[:length]
+    assert cards.write_value(value).replace("\n", "") in await everything({"text": value})
+
+
+@pytest.mark.parametrize("text", SIGNS)
+async def test_as_much_as_a_dialog_may_hold_is_taken_by_the_platform(text: str) -> None:
+    """In one value, and in as many as a card may name: at the bound nothing is refused by Slack's own limits."""
+    at_most = DIALOG * 1_000 // cards._weight(cards.write_value((text * 1_000)[:1_000])) - 10
+    value = (text * at_most)[:at_most]
+    assert DIALOG - 200 < cards._weight(cards.write_value(value)) <= DIALOG
+    assert cards.write_value(value).replace("\n", "") in await everything({"text": value})
+    each = at_most // (FACTS + 1)
+    several = {f"a{number}": (text * each)[:each] for number in range(FACTS)}
+    assert (await everything(several)).count(cards.write_value(several["a0"]).replace("\n", "")) == FACTS
+
+
+async def test_what_no_dialog_holds_is_refused_in_words() -> None:
+    with pytest.raises(ToolError, match=f"{DIALOG} bytes"):
+        await plan({"text": "x" * DIALOG})
+
+
+async def test_a_long_text_does_not_push_short_ones_off_the_card() -> None:
+    plan_ = await plan({"to": "Li", "text": "x" * (SHOWN + 1)})
+    told = dict(words.told(plan_.facts, "en"))
+    assert told["to"] == '"Li"' and "8003 characters" in told["text"]
+    confirm = words.choice_of(plan_, "confirm")
+    assert confirm is not None and [one.label for one in confirm.fields] == [{"zh": "text", "en": "text"}]
+    assert confirm.inputs == ()
+
+
+async def test_control_what_the_card_holds_needs_no_dialog() -> None:
+    confirm = words.choice_of(await plan({"to": "Li", "text": "x" * (SHOWN - 100)}), "confirm")
+    assert confirm is not None and confirm.fields == ()
+
+
+async def everything(arguments: dict[str, Any]) -> str:
+    """What a person has read when they confirm: the card, and the dialog if it has one."""
     try:
-        facts = await shown({"text": value})
+        plan_ = await plan(arguments)
     except ToolError as refused:
-        assert refused.code == "too_much" and str(SHOWN) in refused.text and len(cards.write_value(value)) > SHOWN
-        return
+        written = [cards.write_value(value) for value in arguments.values()]
+        assert refused.code == "too_much" and str(DIALOG) in refused.text
+        assert sum(map(cards._weight, written)) > DIALOG
+        return "".join(written).replace("\n", "")
+    assert plan_.args["arguments"] == arguments, "what is shown is what is sealed"
+    facts = words.told(plan_.facts, "en")
     messages = parts(Post("", card=Card("Title", facts, buttons=(Button("Confirm", "confirm", "A1", 1),))))
     for message in messages:
         validate({"text": message.text, "blocks": list(message.blocks)})
     assert [block["type"] for message in messages for block in message.blocks].count("actions") == 1
     assert messages[-1].blocks[-1]["type"] == "actions", "the button comes last, under all of it"
-    assert cards.write_value(value).replace("\n", "") in read(messages)
+    return read([block for message in messages for block in message.blocks]) + read(dialog_of(plan_))
 
 
-def read(messages: Any) -> str:
+def dialog_of(plan_: Plan) -> list[dict[str, Any]]:
+    """The blocks of the dialog that *Confirm* opens, as Slack takes them."""
+    approval = Approval(
+        id="A" * 16, version=99, tool="crm__write", gate=Gate.CONFIRM, plan=plan_, sha="", caller=USE.caller.id,
+        place=None, created_ms=0, expires_ms=0,
+    )  # fmt: skip
+    place = Place(team="T1", channel="D1", direct=True)
+    click = Click(id="C", approval=approval.id, version=99, choice="confirm", person=USE.caller.id, place=place)
+    confirm = words.choice_of(plan_, "confirm")
+    assert confirm is not None
+    if not confirm.fields:
+        return []
+    shown_ = view(words.dialog(approval, confirm, USE.caller.person, click))
+    assert view_problems(shown_) == [] and len(json.dumps(shown_).encode()) < VIEW_BYTES
+    return list(shown_["blocks"])
+
+
+def read(blocks: list[dict[str, Any]]) -> str:
     """What a person reads, in order."""
-    blocks = [block for message in messages for block in message.blocks if block["type"] == "section"]
-    texts = [one["text"] for block in blocks for one in (block.get("fields") or [block["text"]])]
+    sections = [block for block in blocks if block["type"] == "section"]
+    texts = [one["text"] for block in sections for one in (block.get("fields") or [block["text"]])]
     inside = "".join(re.sub(r"```\n(.*)\n```", r"\1", text, flags=re.DOTALL) for text in texts)
     return unescape(inside).replace("⟨U+0060⟩", "`").replace("\n", "")
 
