@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from bot.cancel import Stop
 from bot.errors import ModelDown, ModelRefused, StoreDown
+from bot.react.decision import REPLY_MAX
 from bot.react.grounds import Grounds
 from bot.react.guards import Limits, Reason
 from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
@@ -166,6 +167,22 @@ async def test_a_malformed_reply_is_told_twice_then_ends_the_run_and_nothing_ran
     assert bench.ran == [] and trace.calls == []
     assert "could not be used" in model.asked[1][-1]["content"]
     assert len(trace.messages) == 1, "what was wrong is never stored"
+
+
+async def test_a_refused_reply_stands_before_what_was_wrong_with_it_and_is_not_kept() -> None:
+    wrong = Reply(text="I pay.", calls=(RawCall("1", "pay", '{"amount": 5, "amount": 50}'),))
+    events, _, trace, model = await play([wrong, Reply(text="Which amount?")])
+    assert events == [Final("Which amount?")]
+    refused, note = model.asked[1][-2:]
+    assert refused == {"role": "assistant", "content": 'I pay.\npay({"amount": 5, "amount": 50})'}
+    assert "'pay'" in note["content"] and "'amount' is in it twice" in note["content"]
+    assert not any("I pay." in message for message in trace.messages)
+
+
+async def test_of_a_long_refused_reply_only_so_much_is_sent_again() -> None:
+    wrong = Reply(calls=(RawCall("1", "pay", "{" + "x" * 90_000),))
+    _, _, _, model = await play([wrong, Reply(text="Well.")])
+    assert len(model.asked[1][-2]["content"]) == REPLY_MAX
 
 
 async def test_a_malformed_reply_can_be_mended() -> None:

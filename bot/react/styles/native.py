@@ -10,7 +10,9 @@ from typing import Any
 
 from bot.react.decision import Act, Answer, Decision, Malformed, Proposed
 from bot.react.model import RawCall, Reply
-from bot.react.styles.labels import LABEL
+from bot.react.styles.calls import known
+from bot.react.styles.labels import parts
+from bot.react.styles.objects import answer_in_object, has_call_object
 from bot.react.styles.payload import Payload, Unreadable, read
 from bot.react.styles.whole import EMPTY, UNCLOSED, unthought, unusable
 from tools.tool import Tool
@@ -25,6 +27,8 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What endpoints accept as a tool's name when the conversation is sent back to them."""
 ID_MAX = 64
 """Characters of a call's id that endpoints take back."""
+_FIRST = re.compile(r"[*_`\"']*+(?P<name>[^\W\d][\w-]*+)")
+_LINE = re.compile(r"^[ \t]*+[*`>-]*+[ \t]*+(?P<name>[^\W\d][\w-]{2,63}+)`?[ \t]*+[({]", re.MULTILINE)
 WRITTEN = re.compile(r"<tool_call>|<function[=_]|<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]")
 """How models write a call that their server did not recognize as one."""
 
@@ -49,7 +53,7 @@ class Native:
             return decision
         if len(reply.calls) > most:
             return Malformed(f"You asked for {len(reply.calls)} tool calls at once; at most {most} are taken.")
-        return _act(reply.calls) if reply.calls else _answer(reply.text)
+        return _act(reply.calls) if reply.calls else _answer(reply.text, tools)
 
     def asked(self, act: Act) -> dict[str, Any]:
         """The assistant message of an action, as it goes back to the model."""
@@ -88,14 +92,33 @@ def schema(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _answer(text: str) -> Decision:
+def _answer(text: str, tools: Sequence[Tool]) -> Decision:
     """Words for the person. A call that was only written down is not done, and not shown as an answer."""
     plain = unthought(text)
     if not plain:
         return UNCLOSED if plain is None else EMPTY
-    if WRITTEN.search(plain) or any(label["input"] for label in LABEL.finditer(plain)):
+    if WRITTEN.search(plain) or _has_label(plain, tools) or _has_line(plain, tools) or has_call_object(plain):
         return Malformed("You wrote a tool call as text. Call the tool itself.")
-    return Answer(plain)
+    return Answer(answer_in_object(plain) or plain)
+
+
+def _has_label(text: str, tools: Sequence[Tool]) -> bool:
+    """Whether a call stands there in the form of the text style: an input, or an action that names a tool."""
+    found = parts(text, lambda text, start: 0)
+    return any(
+        part.kind == "input" or (part.kind == "action" and _begins_with_tool(part.text, tools)) for part in found
+    )
+
+
+def _has_line(text: str, tools: Sequence[Tool]) -> bool:
+    """Whether a line begins with a tool's name and brackets: `look(name="Li")`, `look {"name": "Li"}`."""
+    names = {tool.name for tool in tools}
+    return any(line["name"] in names for line in _LINE.finditer(text))
+
+
+def _begins_with_tool(text: str, tools: Sequence[Tool]) -> bool:
+    name = _FIRST.match(text)
+    return name is not None and known(tools, name["name"])[0] is not None
 
 
 def _act(calls: Sequence[RawCall]) -> Decision:
