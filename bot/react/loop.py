@@ -297,7 +297,7 @@ class Loop:
             if isinstance(result, Plan) and tool is not None:
                 paused.append(Paused(call, result, tool.gate, steps))
             elif not isinstance(result, Plan):
-                observation = written(result)
+                observation = written(result, self.hands.advise(tool, result))
                 made.append(fingerprint(call.tool, {"args": call.args, "result": observation})[:16])
                 halt += self._observe(trace, call, result, observation, made[-1])
         halt += _halted(lambda: self.limits.circling(trace, "" if paused else " ".join(made)))

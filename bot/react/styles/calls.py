@@ -117,14 +117,25 @@ def _pairs(body: str) -> str:
 
 
 def proposed(number: int, name: str, tools: Sequence[Tool], given: Input, reason: str) -> Proposed:
-    """A call; a `reason` among the arguments of a tool that has none is what it says."""
+    """A call; a note among the arguments of a tool that has none is what it says."""
     tool, misspelled = known(tools, name)
     args = dict(given.args)
-    if "reason" in args and tool is not None and "reason" not in fields(tool):
-        said = sentence(str(args.pop("reason")))
+    if tool is not None:
+        said = sentence(take_note(args, tool))
         reason = reason or said
     repaired = given.repaired or (tool is not None and misspelled)
     return Proposed(str(number), tool.name if tool else name, args, reason, repaired)
+
+
+NOTES = ("note", "reason")
+"""How models call the note of a call. The second was its name in runs that began before it had the first one."""
+
+
+def take_note(args: dict[str, Any], tool: Tool | None) -> str:
+    """Takes the note out of the arguments of a call, unless the tool has an argument of that name."""
+    own = fields(tool) if tool is not None else {}
+    said = [str(args.pop(name)).strip() for name in NOTES if name in args and name not in own]
+    return next(filter(None, said), "")
 
 
 def fitted(tool: Tool | None, value: Any, repaired: bool) -> Input:

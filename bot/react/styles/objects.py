@@ -22,7 +22,7 @@ CALL, FINAL = ("tool_call", "tool", "action", "function", "call"), ("final", "fi
 TOOL = ("tool", "action", "tool_name", "name")
 ARGS = ("args", "arguments", "action_input", "tool_input", "parameters", "input")
 ANSWER = ("answer", "final_answer")
-REASON = ("reason_summary", "reason", "thought", "thoughts")
+REASON = ("reason_summary", "note", "reason", "thought", "thoughts")
 _FINISH = re.compile(r"finish|final[ _-]?answer", re.IGNORECASE)
 _BEGIN = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*[ \t]*)?(?=[{\[])", re.MULTILINE)
 OBJECTS = 50
@@ -40,7 +40,7 @@ or, when you can answer or have to ask the person something:
 
 {"type": "final", "answer": "…", "reason_summary": "…"}
 
-`reason_summary` is one short sentence in the person's language: why this, now. People read it; it is the `reason`.
+`reason_summary` is one short sentence in the person's language: why this, now. People read it; it is the `note`.
 TOGETHER
 The next messages bring what came of them after "Observation:". Never write an observation yourself.
 

@@ -53,7 +53,7 @@ TWO = Malformed("After your Final Answer came an Action. Write one of them.")
 MANUAL = """\
 You have no other way to call a tool than this. Reply in exactly one of two forms, with labels that begin their lines:
 
-Thought: one short sentence in the person's language: why this action, now. People read it; it is the `reason`.
+Thought: one short sentence in the person's language: why this action, now. People read it; it is the `note`.
 Action: the name of one tool, exactly as below
 Action Input: its arguments as one JSON object on one line, in double quotes; {} if there are none
 
