@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
 
 from tools.library.folder import Handbook
 from tools.ports import Cards, Directory, Mailer, Words
@@ -59,7 +60,7 @@ class Tool:
     args: type[BaseModel]
     returns: str
     errors: Mapping[str, str]
-    """code → what the model should do about it."""
+    """code → what the model should do about it: told with the error."""
     example: Mapping[str, Any]
     run: Callable[[Use, Any], Awaitable[Outcome]]
     gate: Gate = Gate.NONE
@@ -74,8 +75,7 @@ class Tool:
     """Gated tools whose presser needs more than to be named on the card: whether the rules, as they are now, still let
     them. Asked before a press decides anything. Raises `ToolError`, whose words the presser reads."""
     also: frozenset[str] = frozenset()
-    """Further codes it may raise, left out of what the model reads with every message: their advice stands on another
-    card, or only who presses meets them."""
+    """Further codes it may raise: their advice stands on another card, or only who presses meets them."""
     repeatable: bool = True
     """True: `run` with the same `Use.key` has one effect however often it is called. False: begun twice may be done
     twice."""
@@ -94,6 +94,16 @@ class Tool:
         return _schema(self.args)
 
 
+class _Untitled(GenerateJsonSchema):
+    """Without titles: they say in other letters what the names say, with every message."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
 @lru_cache(maxsize=512)
 def _schema(args: type[BaseModel]) -> Mapping[str, Any]:
-    return args.model_json_schema()
+    schema = args.model_json_schema(schema_generator=_Untitled)
+    for one in (schema, *schema.get("$defs", {}).values()):
+        one.pop("title", None)
+    return schema

@@ -32,7 +32,7 @@ def _asked(one: Scripted) -> Sequence[Call]:
 
 def _native(one: Scripted) -> tuple[str, tuple[RawCall, ...]]:
     calls = tuple(
-        RawCall(f"call_{n}", call.tool, _cut(_json({"reason": call.reason, **call.args}), one.broken))
+        RawCall(f"call_{n}", call.tool, _cut(_json({"note": call.reason, **call.args}), one.broken))
         for n, call in enumerate(_asked(one))
     )
     return one.say or one.raw or "", calls

@@ -28,6 +28,10 @@ class Answer:
     text: str
 
 
+REPLY_MAX = 4_000
+"""Characters of a reply that could not be used that the model is shown again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Malformed:
     """A reply that cannot be used, and what the model is told about it."""
@@ -36,6 +40,8 @@ class Malformed:
     prose: str = ""
     """What it says, if it is nothing but words: whoever is told how to answer and says such a thing again, means it
     as the answer."""
+    reply: str = ""
+    """What the model wrote, up to `REPLY_MAX` characters: the next request has it before what was wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,13 @@ class Hands:
     def tool(self, name: str) -> Tool | None:
         return next((tool for tool in self.tools if tool.name == name), None) or self.more.get(name)
 
+    def advise(self, tool: Tool | None, result: Outcome | ToolError) -> str:
+        """What the cards say to do about an error: that of its tool, else of another one that knows it; or nothing."""
+        if not isinstance(result, ToolError) or tool is None:
+            return ""
+        cards = (tool, *self.tools) if result.code in tool.also else (tool,)
+        return next((card.errors[result.code] for card in cards if result.code in card.errors), "")
+
     async def call(
         self,
         use: Use,
@@ -122,29 +129,28 @@ class Hands:
         change what others read."""
         if not tool.cached:
             reads.known.clear()
-        if tool.gate is not Gate.NONE or not tool.cached or not proposed.reason:
+        if tool.gate is not Gate.NONE or not tool.cached:
             return await self._run(tool, proposed, use, held=held)
         key = fingerprint(proposed.tool, proposed.args)
         return await reads.once(key, lambda: self._run(tool, proposed, use, held=held))
 
     async def _run(self, tool: Tool, proposed: Proposed, use: Use, *, held: bool) -> Outcome | Plan:
-        if not proposed.reason:
-            raise ToolError("bad_arguments", "`reason` is missing: say in one short sentence why.")
         if tool.gate is Gate.NONE:
             return await tool.run(use, fit(tool.args, proposed.args))
         if tool.prepare is None:  # fail closed: what cannot be shown is not run
             raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
+        if not proposed.reason:
+            raise ToolError("bad_arguments", "`note` is missing: say in one short sentence why.")
         if held:
             raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
         return await plan_call(tool, use, proposed.args)
 
 
-def written(result: Outcome | ToolError) -> str:
-    """An observation as the model reads it: JSON, bounded."""
+def written(result: Outcome | ToolError, advice: str = "") -> str:
+    """An observation as the model reads it: JSON, bounded. `advice`: what to do about an error."""
     if isinstance(result, ToolError):
-        return bounded(
-            {"error": result.code, "message": result.text, **({"ask_the_person": True} if result.ask else {})}
-        )
+        more = {**({"do": advice} if advice else {}), **({"ask_the_person": True} if result.ask else {})}
+        return bounded({"error": result.code, "message": result.text, **more})
     return bounded(result.data)
 
 

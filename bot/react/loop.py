@@ -17,11 +17,11 @@ from typing import Any
 from bot import logs
 from bot.cancel import Stop
 from bot.errors import CountersignError, ModelDown, ModelRefused
-from bot.react.decision import Act, Answer, Decision, Malformed, Withheld
+from bot.react.decision import REPLY_MAX, Act, Answer, Decision, Malformed, Withheld
 from bot.react.grounds import Grounds, shown
 from bot.react.guards import Halt, Limits, Reason, Share
 from bot.react.hands import Hands, Reads, Result, Screen, bounded, let_pass, written
-from bot.react.model import Model
+from bot.react.model import Model, Reply
 from bot.react.prices import Prices
 from bot.react.selection import FIND, Offers
 from bot.react.style import Style
@@ -196,8 +196,8 @@ class Loop:
             trace.active_ms += int((self.clock() - began) * 1000)
 
     async def _think(self, way: Way, *more: str) -> Act | Answer:
-        """One usable decision. What was wrong with a malformed reply is told in this request only, never stored; so is
-        `more`."""
+        """One usable decision. A malformed reply and what was wrong with it are told in this request only, never
+        stored; so is `more`."""
         wrong: list[str] = []
         for _ in range(self.limits.format_retries + 1):
             decision = await self._ask([*way.head, *way.trace.messages, *more, *wrong], way)
@@ -209,6 +209,8 @@ class Loop:
                 return Answer(decision.prose)
             way.trace.malformed += 1
             wrong = [_told(f"Your last reply could not be used: {decision.problem}")]
+            if decision.reply:
+                wrong.insert(0, json.dumps({"role": "assistant", "content": decision.reply}, ensure_ascii=False))
         raise Halt(Reason.MALFORMED)
 
     async def _grounded(self, way: Way, answer: Answer) -> Act | Final:
@@ -242,6 +244,8 @@ class Loop:
         ms = int((self.clock() - began) * 1000)
         trace.style = style.name
         decision = self._sure(style.decide(reply, sheet.tools, most=self.limits.calls_per_reply))
+        if isinstance(decision, Malformed):
+            decision = replace(decision, reply=_repeat(reply))
         trace.heard(self.prices.spent(reply), at_ms, ms, type(decision).__name__.lower())
         return decision
 
@@ -293,7 +297,7 @@ class Loop:
             if isinstance(result, Plan) and tool is not None:
                 paused.append(Paused(call, result, tool.gate, steps))
             elif not isinstance(result, Plan):
-                observation = written(result)
+                observation = written(result, self.hands.advise(tool, result))
                 made.append(fingerprint(call.tool, {"args": call.args, "result": observation})[:16])
                 halt += self._observe(trace, call, result, observation, made[-1])
         halt += _halted(lambda: self.limits.circling(trace, "" if paused else " ".join(made)))
@@ -358,6 +362,12 @@ def _halted(check: Callable[[], None]) -> list[Halt]:
     except Halt as halt:
         return [halt]
     return []
+
+
+def _repeat(reply: Reply) -> str:
+    """What the model wrote, for it to see again: its words, and its calls as text, which no endpoint checks."""
+    calls = (f"{call.name}({call.arguments})" for call in reply.calls)
+    return show_invisible("\n".join(filter(None, (reply.text.strip(), *calls)))[:REPLY_MAX])
 
 
 def _told(text: str) -> str:

@@ -653,7 +653,7 @@ async def test_the_openai_client_understands_it() -> None:
     call = (first.choices[0].message.tool_calls or [])[0]
     assert [model.id for model in models.data] == ["rehearsal"]
     assert first.choices[0].finish_reason == "tool_calls" and call.type == "function"
-    assert json.loads(call.function.arguments)["reason"]
+    assert json.loads(call.function.arguments)["note"]
     assert last.choices[0].finish_reason == "stop" and last.model == "rehearsal"
     assert last.usage is not None and last.usage.total_tokens > 0
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from bot.cancel import Stop
 from bot.errors import ModelDown, ModelRefused, StoreDown
+from bot.react.decision import REPLY_MAX
 from bot.react.grounds import Grounds
 from bot.react.guards import Limits, Reason
 from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
@@ -34,6 +35,9 @@ class Look(BaseModel):
 
 class Pay(BaseModel):
     amount: int
+
+
+ADVICE = {"unknown_person": "Ask who is meant."}
 
 
 class Bench:
@@ -68,7 +72,7 @@ class Bench:
         return Plan(args=args.model_dump(), title=Note(key="x"), facts=(), deciders=("U1",), choices=choices)
 
     def tools(self) -> Sequence[Tool]:
-        card: dict[str, Any] = {"purpose": "p", "use_when": "u", "avoid_when": "a", "returns": "r", "errors": {}}
+        card: dict[str, Any] = {"purpose": "p", "use_when": "u", "avoid_when": "a", "returns": "r", "errors": ADVICE}
         return (
             Tool(name="look", args=Look, run=self.look, example={}, **card),
             Tool(name="now", args=Look, run=self.look, cached=False, example={}, **card),
@@ -166,6 +170,41 @@ async def test_a_malformed_reply_is_told_twice_then_ends_the_run_and_nothing_ran
     assert bench.ran == [] and trace.calls == []
     assert "could not be used" in model.asked[1][-1]["content"]
     assert len(trace.messages) == 1, "what was wrong is never stored"
+
+
+async def test_a_refused_reply_stands_before_what_was_wrong_with_it_and_is_not_kept() -> None:
+    wrong = Reply(text="I pay.", calls=(RawCall("1", "pay", '{"amount": 5, "amount": 50}'),))
+    events, _, trace, model = await play([wrong, Reply(text="Which amount?")])
+    assert events == [Final("Which amount?")]
+    refused, note = model.asked[1][-2:]
+    assert refused == {"role": "assistant", "content": 'I pay.\npay({"amount": 5, "amount": 50})'}
+    assert "'pay'" in note["content"] and "'amount' is in it twice" in note["content"]
+    assert not any("I pay." in message for message in trace.messages)
+
+
+async def test_of_a_long_refused_reply_only_so_much_is_sent_again() -> None:
+    wrong = Reply(calls=(RawCall("1", "pay", "{" + "x" * 90_000),))
+    _, _, _, model = await play([wrong, Reply(text="Well.")])
+    assert len(model.asked[1][-2]["content"]) == REPLY_MAX
+
+
+async def test_what_to_do_about_an_error_is_told_with_the_error_and_not_before() -> None:
+    _, _, _, model = await play([acts(call("look", name="nobody")), Reply(text="Who?")])
+    assert "Ask who is meant" not in json.dumps(model.asked[0])
+    observation = json.loads(model.asked[1][-1]["content"])
+    assert observation["error"] == "unknown_person" and observation["do"] == "Ask who is meant."
+
+
+async def test_what_only_reads_needs_no_note_and_what_has_consequences_does() -> None:
+    silent = [RawCall("1", "look", '{"name": "Li"}'), RawCall("1", "pay", '{"amount": 5}')]
+    events, bench, trace, _ = await play([acts(silent[0]), acts(silent[1]), Reply(text="Well.")])
+    assert bench.ran == ["look Li"] and not any(isinstance(event, Paused) for event in events)
+    assert "`note` is missing" in trace.messages[-2]
+
+
+async def test_a_note_by_its_former_name_is_read_too() -> None:
+    _, _, trace, _ = await play([acts(RawCall("1", "look", '{"name": "Li", "reason": "why"}')), Reply(text="Well.")])
+    assert trace.calls[0].reason == "why" and trace.calls[0].args == {"name": "Li"}
 
 
 async def test_a_malformed_reply_can_be_mended() -> None:

@@ -163,3 +163,9 @@ def test_words_are_said() -> None:
     params: dict[str, Any] = {"process": {"zh": "请假", "en": "leave"}, "request": "L-0012"}
     assert say("effect.started", "zh", **params) == "发起了请假申请 L-0012"
     assert say("effect.started", "en", **params) == "started leave request L-0012"
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda t: t.name)
+def test_no_schema_has_titles_which_only_say_the_names_again(tool: Tool) -> None:
+    properties = [*tool.schema.get("properties", {}).values(), *tool.schema.get("$defs", {}).values()]
+    assert "title" not in tool.schema and not any("title" in one for one in properties if isinstance(one, dict))

@@ -255,9 +255,9 @@ def _label(above: str, name: str) -> str:
     return label
 
 
-def _reason(schema: Mapping[str, Any]) -> str:
-    """What the model calls an argument `reason`: that name is taken, for why a step is taken at all."""
-    name = "their_reason"
+def _note(schema: Mapping[str, Any]) -> str:
+    """What the model calls an argument `note`: that name is taken, for why a step is taken at all."""
+    name = "their_note"
     while name in schema["properties"]:
         name += "_"
     return name
@@ -266,7 +266,7 @@ def _reason(schema: Mapping[str, Any]) -> str:
 def _given(schema: Mapping[str, Any]) -> type[RootModel[dict[str, Any]]]:
     """The model of the arguments as the model writes them. It says what endpoints take of a schema, which is nothing
     beside its properties, and checks all of it."""
-    renamed = {"reason": _reason(schema)}
+    renamed = {"note": _note(schema)}
     properties = {renamed.get(name, name): one for name, one in schema["properties"].items()}
     required = [renamed.get(name, name) for name in schema.get("required", ())]
     told = {"type": "object", "properties": properties, **({"required": required} if required else {})}
@@ -287,7 +287,7 @@ def _given(schema: Mapping[str, Any]) -> type[RootModel[dict[str, Any]]]:
 
 def _theirs(schema: Mapping[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as the server calls them."""
-    if "reason" not in schema["properties"]:
+    if "note" not in schema["properties"]:
         return dict(args)
-    renamed = _reason(schema)
-    return {"reason" if name == renamed else name: value for name, value in args.items()}
+    renamed = _note(schema)
+    return {"note" if name == renamed else name: value for name, value in args.items()}

@@ -65,7 +65,7 @@ def completion(
             "type": "function",
             "function": {
                 "name": call.tool,
-                "arguments": json.dumps({"reason": call.why, **call.args}, ensure_ascii=False),
+                "arguments": json.dumps({"note": call.why, **call.args}, ensure_ascii=False),
             },
         }
         for index, call in enumerate(reply.calls)

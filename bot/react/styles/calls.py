@@ -16,10 +16,13 @@ from tools.tool import Tool
 NAME_MAX = 64
 _NOTHING = re.compile(
     r"(none|null|nil|n/?a|nothing|not applicable|无|没有|不需要|无需\w*|暂无)[.。!！]?"
-    r"|(none|no (further |more )?(action|tool|input|argument)s?)\b[^\n\[\](){}]*",
+    r"|(none|no (further |more )?(action|tool|input|argument)s?)\b[^\n\[\](){}]*"
+    r"|(none|null|nil|n/?a|无|没有|不需要)\s*+[(（][^\n{}]*",
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"\s*(?:```|~~~)[\w-]*+[ \t]*+\n?+(.*?)(?:```|~~~)[ \t]*+", re.DOTALL)
+_EMPHASIS = re.compile(r"\A[*_]{1,3}+[ \t]++(?=[{\[`~])")
+"""What is left of emphasis around a label, before the payload."""
 _OPENING = re.compile(r"(?:```|~~~)[\w-]*+[ \t]*+\n")
 _KEYWORD = re.compile(
     r"""(?P<text>"(?:\\.|[^"\\])*+(?:"|\\?\Z)|'(?:\\.|[^'\\])*+(?:'|\\?\Z))|(?P<name>\b[A-Za-z_]\w*+)\s*+=(?!=)""",
@@ -51,12 +54,13 @@ def none_at_all(text: str) -> bool:
 def known(tools: Sequence[Tool], name: str) -> tuple[Tool | None, bool]:
     """The tool of this name, and whether it is spelled otherwise."""
     exact = next((tool for tool in tools if tool.name == name), None)
-    spelling = _spelling(name)
-    alike = [tool for tool in tools if _spelling(tool.name) == spelling]
+    spelling = spell_name(name)
+    alike = [tool for tool in tools if spell_name(tool.name) == spelling]
     return exact or (alike[0] if len(alike) == 1 else None), exact is None
 
 
-def _spelling(name: str) -> str:
+def spell_name(name: str) -> str:
+    """A tool's name without what models change of it: case, blanks, dashes and underscores."""
     return _JOINTS.sub("", name).casefold()
 
 
@@ -83,16 +87,18 @@ def unfenced(text: str) -> tuple[str, bool]:
     text = text.strip()
     if (found := _FENCE.match(text)) is not None:
         return found[1].strip(), bool(_rest(text[found.end() :]))
-    text = _half_fenced(text)
+    text = _half_fenced(_EMPHASIS.sub("", text, count=1))
     if len(text) > 1 and text[0] == text[-1] == "`":
         text = text.strip("`").strip()
     return text, False
 
 
 def _half_fenced(text: str) -> str:
-    """Without a fence of which only one end is there."""
+    """Without a fence of which only one end is there. What ends with a fence that begins inside of it keeps it."""
     if (opening := _OPENING.match(text)) is not None:
         text = text[opening.end() :].strip()
+    if text.count("```") % 2 == 0 and text.count("~~~") % 2 == 0:
+        return text
     inner = text[:-3].rstrip() if text.endswith(("```", "~~~")) else text
     return inner.lstrip() if "\n" in text[len(inner) :] else text
 
@@ -111,14 +117,25 @@ def _pairs(body: str) -> str:
 
 
 def proposed(number: int, name: str, tools: Sequence[Tool], given: Input, reason: str) -> Proposed:
-    """A call; a `reason` among the arguments of a tool that has none is what it says."""
+    """A call; a note among the arguments of a tool that has none is what it says."""
     tool, misspelled = known(tools, name)
     args = dict(given.args)
-    if "reason" in args and tool is not None and "reason" not in fields(tool):
-        said = sentence(str(args.pop("reason")))
+    if tool is not None:
+        said = sentence(take_note(args, tool))
         reason = reason or said
     repaired = given.repaired or (tool is not None and misspelled)
     return Proposed(str(number), tool.name if tool else name, args, reason, repaired)
+
+
+NOTES = ("note", "reason")
+"""How models call the note of a call. The second was its name in runs that began before it had the first one."""
+
+
+def take_note(args: dict[str, Any], tool: Tool | None) -> str:
+    """Takes the note out of the arguments of a call, unless the tool has an argument of that name."""
+    own = fields(tool) if tool is not None else {}
+    said = [str(args.pop(name)).strip() for name in NOTES if name in args and name not in own]
+    return next(filter(None, said), "")
 
 
 def fitted(tool: Tool | None, value: Any, repaired: bool) -> Input:

@@ -27,8 +27,6 @@ def _lines(tool: Tool) -> Iterator[str]:
     yield f"Do not use when: {tool.avoid_when}"
     yield from _arguments(tool.schema)
     yield f"Returns: {tool.returns}"
-    if tool.errors:
-        yield "Errors: " + "; ".join(f"{code}: {cure}" for code, cure in tool.errors.items())
     yield f"Example: {json.dumps(dict(tool.example), ensure_ascii=False)}"
 
 

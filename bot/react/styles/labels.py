@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 WORDS = {
-    "input": r"action[ _-]?(?:\d++[ _-]?)?(?:inputs?|arguments?)|(?:行动|动作|操作|工具|行動)的?(?:输入|参数|輸入)",
-    "final": r"final[ _-]?answer|answer|最[终后終](?:的)?(?:答案|回答|答复)|答案|回答",
+    "input": r"action[ \t_-]*+(?:\d++[ \t_-]*+)?(?:inputs?|arguments?)"
+    r"|(?:行动|动作|操作|工具|行動)的?(?:输入|参数|輸入)",
+    "final": r"final[ \t_-]*+answer|answer|最[终后終](?:的)?(?:答案|回答|答复)|答案|回答",
     "observation": r"observations?|观察(?:结果)?|觀察",
     "thought": r"thoughts?|thinking|思考|思路|想法",
     "action": r"actions?|行动|动作|操作|行動",

@@ -1,4 +1,4 @@
-"""ReAct by native tool calls: every action carries a required `reason`, the thought that people are shown."""
+"""ReAct by native tool calls: every action carries a `note`, the thought that people are shown."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 
 from bot.react.decision import Act, Answer, Decision, Malformed, Proposed
 from bot.react.model import RawCall, Reply
-from bot.react.styles.labels import LABEL
+from bot.react.styles.calls import known, take_note
+from bot.react.styles.labels import parts
+from bot.react.styles.objects import answer_in_object, has_call_object
 from bot.react.styles.payload import Payload, Unreadable, read
-from bot.react.styles.whole import EMPTY, UNCLOSED, unthought, unusable
+from bot.react.styles.whole import EMPTY, SENTENCE, UNCLOSED, unthought, unusable
 from tools.tool import Tool
 
-REASON = {
-    "type": "string",
-    "description": "One short sentence in the person's language: why this action, now. People read it.",
-}
-
-
+NOTE = "note"
+"""The argument that every tool has: why this call, now. The system message says what it is."""
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What endpoints accept as a tool's name when the conversation is sent back to them."""
 ID_MAX = 64
 """Characters of a call's id that endpoints take back."""
+_FIRST = re.compile(r"[*_`\"']*+(?P<name>[^\W\d][\w-]*+)")
+_LINE = re.compile(r"^[ \t]*+[*`>-]*+[ \t]*+(?P<name>[^\W\d][\w-]{2,63}+)`?[ \t]*+[({]", re.MULTILINE)
 WRITTEN = re.compile(r"<tool_call>|<function[=_]|<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]")
 """How models write a call that their server did not recognize as one."""
 
@@ -49,7 +49,7 @@ class Native:
             return decision
         if len(reply.calls) > most:
             return Malformed(f"You asked for {len(reply.calls)} tool calls at once; at most {most} are taken.")
-        return _act(reply.calls) if reply.calls else _answer(reply.text)
+        return _act(reply.calls, tools) if reply.calls else _answer(reply.text, tools)
 
     def asked(self, act: Act) -> dict[str, Any]:
         """The assistant message of an action, as it goes back to the model."""
@@ -59,7 +59,7 @@ class Native:
                 "type": "function",
                 "function": {
                     "name": call.tool,
-                    "arguments": json.dumps({"reason": call.reason, **call.args}, ensure_ascii=False),
+                    "arguments": json.dumps({NOTE: call.reason, **call.args}, ensure_ascii=False),
                 },
             }
             for call in act.proposed
@@ -76,29 +76,46 @@ def schema(tool: Tool) -> dict[str, Any]:
     described = (
         f"{tool.purpose}\nUse when: {tool.use_when}\nDo not use when: {tool.avoid_when}\nReturns: {tool.returns}"
     )
-    if tool.errors:
-        described += "\nErrors: " + "; ".join(f"{code}: {cure}" for code, cure in tool.errors.items())
     described += f"\nExample: {json.dumps(dict(tool.example), ensure_ascii=False)}"
     parameters = {name: one for name, one in tool.schema.items() if name != "title"}
-    parameters["properties"] = {"reason": REASON, **parameters.get("properties", {})}
-    parameters["required"] = ["reason", *parameters.get("required", [])]
+    parameters["properties"] = {NOTE: {"type": "string"}, **parameters.get("properties", {})}
+    parameters["required"] = [NOTE, *parameters.get("required", [])]
     return {
         "type": "function",
         "function": {"name": tool.name, "description": described, "parameters": parameters},
     }
 
 
-def _answer(text: str) -> Decision:
+def _answer(text: str, tools: Sequence[Tool]) -> Decision:
     """Words for the person. A call that was only written down is not done, and not shown as an answer."""
     plain = unthought(text)
     if not plain:
         return UNCLOSED if plain is None else EMPTY
-    if WRITTEN.search(plain) or any(label["input"] for label in LABEL.finditer(plain)):
+    if WRITTEN.search(plain) or _has_label(plain, tools) or _has_line(plain, tools) or has_call_object(plain):
         return Malformed("You wrote a tool call as text. Call the tool itself.")
-    return Answer(plain)
+    return Answer(answer_in_object(plain) or plain)
 
 
-def _act(calls: Sequence[RawCall]) -> Decision:
+def _has_label(text: str, tools: Sequence[Tool]) -> bool:
+    """Whether a call stands there in the form of the text style: an input, or an action that names a tool."""
+    found = parts(text, lambda text, start: 0)
+    return any(
+        part.kind == "input" or (part.kind == "action" and _begins_with_tool(part.text, tools)) for part in found
+    )
+
+
+def _has_line(text: str, tools: Sequence[Tool]) -> bool:
+    """Whether a line begins with a tool's name and brackets: `look(name="Li")`, `look {"name": "Li"}`."""
+    names = {tool.name for tool in tools}
+    return any(line["name"] in names for line in _LINE.finditer(text))
+
+
+def _begins_with_tool(text: str, tools: Sequence[Tool]) -> bool:
+    name = _FIRST.match(text)
+    return name is not None and known(tools, name["name"])[0] is not None
+
+
+def _act(calls: Sequence[RawCall], tools: Sequence[Tool]) -> Decision:
     proposed: list[Proposed] = []
     for index, call in enumerate(calls):
         if not NAME.fullmatch(call.name):
@@ -107,7 +124,7 @@ def _act(calls: Sequence[RawCall]) -> Decision:
             payload = _arguments(call.arguments)
         except Unreadable as error:
             return Malformed(f"The arguments of {call.name!r} cannot be used: {error}. Write them as one JSON object.")
-        reason = str(payload.value.pop("reason", "")).strip()[:280]
+        reason = take_note(payload.value, known(tools, call.name)[0])[:SENTENCE]
         taken = {one.model_id for one in proposed}
         proposed.append(Proposed(_id(call.id, index, taken), call.name, payload.value, reason, payload.repaired))
     return Act(tuple(proposed))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.react.decision import Act, Answer, Decision, Malformed, Proposed
 from bot.react.model import Reply
-from bot.react.styles.calls import NAME_MAX, Input, arguments, fitted, known, none_at_all, proposed
+from bot.react.styles.calls import NAME_MAX, Input, arguments, fitted, known, none_at_all, proposed, unfenced
 from bot.react.styles.cards import cards, manual
 from bot.react.styles.labels import LABEL, OBSERVED
 from bot.react.styles.payload import Payload, Unreadable, extent, read
@@ -21,11 +22,13 @@ CALL, FINAL = ("tool_call", "tool", "action", "function", "call"), ("final", "fi
 TOOL = ("tool", "action", "tool_name", "name")
 ARGS = ("args", "arguments", "action_input", "tool_input", "parameters", "input")
 ANSWER = ("answer", "final_answer")
-REASON = ("reason_summary", "reason", "thought", "thoughts")
+REASON = ("reason_summary", "note", "reason", "thought", "thoughts")
 _FINISH = re.compile(r"finish|final[ _-]?answer", re.IGNORECASE)
 _BEGIN = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*[ \t]*)?(?=[{\[])", re.MULTILINE)
 OBJECTS = 50
 """Objects of one reply that are read."""
+CUT_OFF = 2_000
+"""Characters of an object without an end that are looked at."""
 FORM = "Reply with exactly one JSON object, of the form you were shown."
 EITHER = "It was both a tool call and a final answer. " + FORM
 MANUAL = """\
@@ -37,13 +40,21 @@ or, when you can answer or have to ask the person something:
 
 {"type": "final", "answer": "…", "reason_summary": "…"}
 
-`reason_summary` is one short sentence in the person's language: why this, now. People read it; it is the `reason`.
-One call in a reply; only calls that just read and do not need one another may go together, as an array of such objects.
+`reason_summary` is one short sentence in the person's language: why this, now. People read it; it is the `note`.
+TOGETHER
 The next messages bring what came of them after "Observation:". Never write an observation yourself.
 
 The tools:
 
 """
+
+
+ONE = "One call in a reply."
+SEVERAL = (
+    "One call in a reply; only calls that just read and do not need one another may go together, as an array of such\n"
+    "objects."
+)
+"""Where the endpoint sees to it that a reply is an object, an array is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +68,7 @@ class Json:
         return '"response_format":{"type":"json_object"}' if self.mode else ""
 
     def manual(self, tools: Sequence[Tool]) -> str:
-        return manual(MANUAL, tools)
+        return manual(MANUAL.replace("TOGETHER", ONE if self.mode else SEVERAL), tools)
 
     def told(self, tools: Sequence[Tool]) -> str:
         return cards(tools)
@@ -97,6 +108,48 @@ def _payloads(text: str) -> Iterator[Payload]:
             raise Unreadable(f"there are more than {OBJECTS} objects in it")
         yield replace(payload, repaired=payload.repaired or at < last)
         most -= 1
+
+
+def has_call_object(text: str) -> bool:
+    """Whether an object that begins a line of a reply in words asks for a tool, also one that is cut off."""
+    at = 0
+    for _ in range(OBJECTS):
+        if (found := _BEGIN.search(text, at)) is None:
+            return False
+        length = extent(text, found.end())
+        at = found.end() + (length or 1)
+        if length is None:
+            written = text[found.end() : found.end() + CUT_OFF]
+            if any(f'"{name}"' in written for name in (*TOOL, *CALL)) and any(f'"{name}"' in written for name in ARGS):
+                return True
+            continue
+        with suppress(Unreadable):
+            value = read(text[found.end() : at]).value
+            if any(map(_asks, value if isinstance(value, list) else [value])):
+                return True
+    return False
+
+
+def _asks(value: Any) -> bool:
+    """Whether it has the form of a call: a name, and arguments."""
+    if not isinstance(value, dict):
+        return False
+    if isinstance(function := value.get("function"), dict):
+        value = function
+    return value.get("type") == "tool_call" or bool(_text(value, TOOL) and any(name in value for name in ARGS))
+
+
+def answer_in_object(text: str) -> str:
+    """What an object says that is the whole of a reply and holds an answer, as in the json style; else empty."""
+    inner, around = unfenced(text)
+    if around or not inner.startswith("{") or extent(inner) != len(inner):
+        return ""
+    try:
+        value = read(inner).value
+    except Unreadable:
+        return ""
+    form = {"type", *ANSWER, *REASON}
+    return _answer(value) if isinstance(value, dict) and value.keys() <= form else ""
 
 
 def _first(payloads: Sequence[Payload], text: str, tools: Sequence[Tool], most: int) -> Decision:

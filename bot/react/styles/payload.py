@@ -2,7 +2,8 @@
 
 Reading on is safe only while nothing is made up. So a payload that does not end is refused, never completed; and what
 was mended must consist of the very words and strings that were written: mending may change what is around them only.
-Whatever Python's own reader does not take is called `repaired`, and what has consequences is not done by it.
+Whatever Python's own reader does not take is called `repaired`, and what has consequences is not done by it; but for
+line breaks and tabs in strings, which can mean nothing else.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _REST = {
 }
 """What follows an opening quote, or comment, up to its end."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([bfnrt])|(.))", re.DOTALL)
+_ONLY_BREAKS = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*+")
+"""No control characters but those that break a line, and tabs."""
 _RUN = re.compile(r"\w+")
 _WORD = re.compile(r"-?\d+\.\d+|-?\w+")
 _BLANKS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -59,6 +62,8 @@ def read(text: str) -> Payload:
     try:
         return Payload(_whole(json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)))
     except json.JSONDecodeError:
+        if (value := _with_line_breaks(text)) is not None:
+            return Payload(value)
         return Payload(_mended(text), repaired=True)
     except (ValueError, RecursionError) as error:
         raise Unreadable(str(error) if isinstance(error, Unreadable) else "a number in it is too long") from error
@@ -117,9 +122,11 @@ def extent(text: str, start: int = 0) -> int | None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise Unreadable("a name is in it twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise Unreadable(f"{name[:60]!r} is in it twice")
+        found[name] = value
     return found
 
 
@@ -136,16 +143,20 @@ def _whole(value: Any) -> Any:
     return json.loads(written.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-def _mended(text: str) -> Any:
-    """What it most likely means. Line breaks in strings need no guess."""
-    if len(text) > REPAIRABLE:
-        raise Unreadable("it is not valid JSON")
+def _with_line_breaks(text: str) -> Any:
+    """What is valid but for line breaks and tabs in its strings; None if that is not all."""
+    if not _ONLY_BREAKS.fullmatch(text):
+        return None
     try:
         return _whole(json.loads(text, strict=False, object_pairs_hook=_object, parse_constant=_no_number))
     except json.JSONDecodeError:
-        pass
-    except RecursionError as error:
-        raise Unreadable("it is nested too deeply") from error
+        return None
+
+
+def _mended(text: str) -> Any:
+    """What it most likely means."""
+    if len(text) > REPAIRABLE:
+        raise Unreadable("it is not valid JSON")
     plain = _replace(text, _plain).strip()
     if not plain:
         raise Unreadable("it is empty")

@@ -9,12 +9,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.react.decision import Act, Answer, Decision, Malformed
 from bot.react.model import Reply
-from bot.react.styles.calls import NAME_MAX, Input, arguments, known, none_at_all, proposed, unfenced, unquoted
+from bot.react.styles.calls import (
+    NAME_MAX,
+    Input,
+    arguments,
+    known,
+    none_at_all,
+    proposed,
+    spell_name,
+    unfenced,
+    unquoted,
+)
 from bot.react.styles.cards import cards, manual
 from bot.react.styles.labels import LABEL, OBSERVED, Part, parts
 from bot.react.styles.objects import decided
@@ -24,7 +34,7 @@ from tools.tool import Tool
 
 STOPS = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
 """Where the model has said enough; endpoints take at most four."""
-_BRACKETS = re.compile(r"\s*+(?:(?:```|~~~)[\w-]*+\s*+)?(?=[{\[])")
+_BRACKETS = re.compile(r"\s*+(?:[*_]{1,3}+[ \t]++)?(?:(?:```|~~~)[\w-]*+\s*+)?(?=[{\[])")
 _CALL = re.compile(r"""["'`*]*(?P<name>[^\W\d][\w-]*)[`*]*(?P<gap>[ \t]*)(?P<bracket>[\[(（])""")
 _FINISH = re.compile(r"finish|final[ _-]?answer|完成|结束", re.IGNORECASE)
 _BESIDE = re.compile(
@@ -38,12 +48,12 @@ NO_LABEL = Malformed("There was neither an Action nor a Final Answer in it. Begi
 NO_TOOL = Malformed("No tool was named after Action. Name one of the tools, or write Final Answer: and the answer.")
 NO_INPUT = Malformed("There was no Action Input. Write it after the Action: one JSON object, {} if there are none.")
 NO_ANSWER = Malformed("The answer was empty.")
-EXAMPLE = Malformed("The Action stood in a fence, after words of yours, as an example would. Write it by itself.")
-TWO = Malformed("After your Final Answer came an Action of another question. Write one of them.")
+EXAMPLE = Malformed("The Action stood in a fence, between words of yours, as an example would. Write it by itself.")
+TWO = Malformed("After your Final Answer came an Action. Write one of them.")
 MANUAL = """\
 You have no other way to call a tool than this. Reply in exactly one of two forms, with labels that begin their lines:
 
-Thought: one short sentence in the person's language: why this action, now. People read it; it is the `reason`.
+Thought: one short sentence in the person's language: why this action, now. People read it; it is the `note`.
 Action: the name of one tool, exactly as below
 Action Input: its arguments as one JSON object on one line, in double quotes; {} if there are none
 
@@ -84,7 +94,7 @@ class Text:
         if not isinstance(text, str):
             return text
         try:
-            return _decision(_opened(text), tools)
+            return _decision(_opened(_cut_stop(text)), tools)
         except Unreadable as error:
             return Malformed(f"The input of your Action cannot be used: {error}. Write it as one JSON object.")
 
@@ -100,6 +110,14 @@ class Text:
 
     def observed(self, model_id: str, observation: str) -> dict[str, Any]:
         return {"role": "user", "content": f"Observation: {observation}"}
+
+
+def _cut_stop(text: str) -> str:
+    """Without what an endpoint leaves of a stop sequence that it did not wait for: a last line like `Obs`."""
+    before, newline, last = text.rpartition("\n")
+    word = last.strip(" \t*").casefold()
+    is_stop = (len(word) >= 3 and "observation".startswith(word)) or word == "观"
+    return before.rstrip() if newline and is_stop else text
 
 
 def _opened(text: str) -> str:
@@ -124,17 +142,38 @@ def _decision(text: str, tools: Sequence[Tool]) -> Decision:
     kinds = [part.kind for part in found]
     action = next((n for n, part in enumerate(found) if part.kind == "action" and not _none(part)), None)
     final = kinds.index("final") if "final" in kinds else len(kinds)
+    if action is not None and final < action:
+        return TWO
     if action is not None:
-        if found[0].start == 0 and text.count("```", 0, found[action].label) % 2:
+        fenced = found[0].start == 0 and text.count("```", 0, found[action].label) % 2 == 1
+        if fenced and not text.endswith("```"):
             return EXAMPLE
-        return TWO if "question" in kinds[final:action] else _action(found[: action + 2], tools)
+        if final < len(kinds) and not _is_of_a_tool(found[action], tools):
+            return _answer(text, found[final:])
+        decision = _action(found[: action + 2], tools)
+        return _doubt(decision) if fenced else decision
     if final < len(kinds):
         return _answer(text, found[final:])
     return NO_TOOL if "action" in kinds or "input" in kinds else _unlabelled(text, found[0], tools)
 
 
+def _is_of_a_tool(part: Part, tools: Sequence[Tool]) -> bool:
+    """Whether an action names a tool that there is, in whatever form. Without one, what is asked for is nothing that
+    could be done, and the answer that stands behind it is the reply."""
+    call = _CALL.match(part.text)
+    name = call["name"] if call else _split(part.text.strip())[0]
+    return part.text.lstrip("`~").startswith(("{", "[", "json")) or known(tools, name)[0] is not None
+
+
+def _doubt(decision: Decision) -> Decision:
+    """The same as a guess: what stands in a fence behind words may be an example. It may look something up."""
+    if not isinstance(decision, Act):
+        return decision
+    return Act(tuple(replace(call, repaired=True) for call in decision.proposed))
+
+
 def _none(part: Part) -> bool:
-    return none_at_all(part.text.strip("*_`\"' []()<>"))
+    return any(none_at_all(part.text.strip(marks)) for marks in ("*_`\"' []()<>", "*_`\"' "))
 
 
 def _answer(text: str, found: Sequence[Part]) -> Decision:
@@ -227,10 +266,25 @@ def _named(written: str, given: str | None, thought: str, tools: Sequence[Tool])
     if given is None and more.startswith(("{", "```")):
         given = more
     if given is not None:
-        return Act((proposed(1, name, tools, arguments(tool, given).unsure(bool(more)), thought),))
+        inside = _given(tools, name, given)
+        return Act((proposed(1, name, tools, arguments(tool, inside).unsure(bool(more)), thought),))
     if tool is None or tool.schema.get("required"):
         return NO_INPUT
     return Act((proposed(1, name, tools, Input({}, repaired=True), thought),))
+
+
+def _given(tools: Sequence[Tool], name: str, written: str) -> str:
+    """An input, out of the call as which it was written: `name({…})`. Raises `Unreadable` for one of another tool."""
+    inner, around = unfenced(written)
+    call = _CALL.match(inner)
+    if call is None or around or call["bracket"] == "[":
+        return written
+    if spell_name(call["name"]) != spell_name(name):
+        if known(tools, call["name"])[0] is not None:
+            raise Unreadable("it is a call of another tool")
+        return written
+    inside, rest = _inside(inner, call)
+    return written if rest.strip("`*; \n") else inside
 
 
 def _split(written: str) -> tuple[str, str]:

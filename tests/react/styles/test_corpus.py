@@ -25,3 +25,8 @@ def test_a_reply_is_read_as_what_it_says(style: Style, reply: str, expected: Exp
 
 def test_the_corpus_is_large() -> None:
     assert len(CASES) >= 200
+
+
+def test_the_json_manual_asks_for_no_array_where_the_endpoint_allows_none() -> None:
+    assert "array" in Json().manual(TOOLS) and "array" not in Json(mode=True).manual(TOOLS)
+    assert '"response_format":{"type":"json_object"}' in Json(mode=True).body(TOOLS)

@@ -45,7 +45,7 @@ CASES: dict[str, tuple[Any, Expected]] = {
     "arguments cut off in a text": (called(call("look", '{"name": "Li')), MALFORMED),
     "arguments in single quotes": (called(call("look", "{'name': 'Li'}")), guess("look", name="Li")),
     "arguments with a trailing comma": (called(call("pay", '{"amount": 5,}')), guess("pay", amount=5)),
-    "a line break in the arguments": (called(call("look", '{"name": "Li\nSi"}')), guess("look", name="Li\nSi")),
+    "a line break in the arguments": (called(call("look", '{"name": "Li\nSi"}')), act("look", name="Li\nSi")),
     "a name twice": (called(call("pay", '{"amount": 5, "amount": 50}')), MALFORMED),
     "not a number": (called(call("pay", '{"amount": NaN}')), MALFORMED),
     "half a pair": (called(call("look", '{"name": "\\ud83d"}')), act("look", name="\ufffd")),
@@ -90,6 +90,24 @@ CASES: dict[str, tuple[Any, Expected]] = {
     "a call written as text": (message(content='<tool_call>{"name": "pay"}</tool_call>'), MALFORMED),
     "the same, another server": (message(content='[TOOL_CALLS][{"name": "pay"}]'), MALFORMED),
     "a call in another style": (message(content="Action: pay\nAction Input: 5"), MALFORMED),
+    "an action without an input": (message(content="Thought: t\nAction: look"), MALFORMED),
+    "an action in Chinese": (message(content="行动：look\n行动输入：Li"), MALFORMED),
+    "a call in a line": (message(content='I look.\nlook(name="Li")'), MALFORMED),
+    "a call with an object in a line": (message(content='look {"name": "Li"}'), MALFORMED),
+    "an object that calls": (message(content='{"name": "look", "arguments": {"name": "Li"}}'), MALFORMED),
+    "an object that calls, in a fence": (
+        message(content='I look.\n```json\n{"tool": "look", "args": {"name": "Li"}}\n```'),
+        MALFORMED,
+    ),
+    "an object that calls as endpoints write it": (
+        message(content='[{"type": "function", "function": {"name": "look", "arguments": "{}"}}]'),
+        MALFORMED,
+    ),
+    "an object that calls, cut off": (message(content='{"tool": "look", "args": {"name": "Li"'), MALFORMED),
+    "an object that answers": (message(content='{"type": "final", "answer": "Li is here."}'), answer("Li is here.")),
+    "an object of somebody's data": (message(content='{"name": "Li", "days": 5}'), answer('{"name": "Li", "days": 5}')),
+    "a person in brackets": (message(content="[Li] is here (today)."), answer("[Li] is here (today).")),
+    "a tool spoken of": (message(content="I can look (for Li)."), answer("I can look (for Li).")),
     "an answer that speaks of actions": (message(content="Next action: call Li."), answer("Next action: call Li.")),
 }
 

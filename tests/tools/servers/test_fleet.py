@@ -78,11 +78,11 @@ async def test_arguments_are_checked_before_any_card(world: World) -> None:
     assert world.done == []
 
 
-async def test_an_argument_called_reason_is_the_servers_and_not_the_steps(world: World) -> None:
+async def test_an_argument_called_note_is_the_servers_and_not_the_steps(world: World) -> None:
     async with world.fleet(world.server("wiki")) as opened:
-        assert "reason" not in opened["wiki__write_page"].schema["properties"]
-        plan = await plans(opened, "wiki__write_page", title="A", text="b", their_reason="asked to")
-        assert plan.args["arguments"]["reason"] == "asked to"
+        assert "note" not in opened["wiki__write_page"].schema["properties"]
+        plan = await plans(opened, "wiki__write_page", title="A", text="b", their_note="asked to")
+        assert plan.args["arguments"]["note"] == "asked to"
         await presses(opened, "wiki__write_page", plan)
     assert world.done == ["write A: b (asked to)"]
 
