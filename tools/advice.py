@@ -38,6 +38,7 @@ ADVICE: Mapping[str, str] = {
     "own_level": "Say that one person cannot decide two levels and ask for another approver.",
     "no_level": "Say that nobody can take this level and that an administrator has to add somebody.",
     "no_task": "Check the id with query_todo_tasks.",
+    "several_tasks": "Ask whose task is meant, or take the id of the one whose person was named.",
     "no_request": "Check the number with my_requests.",
     "task_closed": "Say that it has been decided already; do not try again.",
     "own_request": "Say that nobody decides on their own request.",

@@ -10,6 +10,7 @@ from tools.advice import advice
 from tools.characters import Written
 from tools.deciding import MAX_OPINION, DecideStored, People, authorize_decide, check_decide, run_decide
 from tools.facts import request_facts
+from tools.finding import find_task
 from tools.identities import identify_people
 from tools.names import name_of, names_of
 from tools.plans import ids_of, own_card
@@ -18,7 +19,7 @@ from tools.timeline import MODES
 from tools.tool import Tool, Use
 from tools.workflow.graph import Mode
 
-TASK = "Id of the task, e.g. L-0012-1."
+TASK = "Id of the task (L-0012-1), or number of its request (L-0012)."
 REMARK = "What the caller says with it, if anything."
 
 
@@ -65,8 +66,9 @@ async def _card(
     facts: tuple[Fact, ...],
 ) -> Plan:
     """The request is shown only to who may hand its task on: that is checked first."""
-    request = (await use.desk.engine.task(task_id)).request
-    args = {"task_id": task_id.strip(), "form_sha": request.filled.sha, "opinion": opinion.strip(), **more}
+    assigned = await find_task(use, task_id)
+    request, task_id = assigned.request, assigned.task.id
+    args = {"task_id": task_id, "form_sha": request.filled.sha, "opinion": opinion.strip(), **more}
     await check_decide(use, DecideStored.model_validate(args))
     process = await use.desk.engine.process_of(request)
     params: dict[str, Any] = {
@@ -77,11 +79,11 @@ async def _card(
     }
     remark = (Fact(label="remark", value=opinion.strip()),) if opinion.strip() else ()
     shown = await request_facts(use.desk.directory, process, request)
-    return own_card(use, args, Note(key=key, params=params), (*shown, *facts, *remark), subject=task_id.strip())
+    return own_card(use, args, Note(key=key, params=params), (*shown, *facts, *remark), subject=task_id)
 
 
 ALSO = frozenset({
-    *("no_task", "task_closed", "unknown_person", "ambiguous_person", "request_changed", "busy"),
+    *("no_task", "several_tasks", "task_closed", "unknown_person", "ambiguous_person", "request_changed", "busy"),
     *("not_named", "nobody_named"),
 })  # fmt: skip
 TRANSFER_TASK = Tool(

@@ -28,6 +28,7 @@ from tools.advice import advice
 from tools.characters import remove_invisible
 from tools.drafts import checked_draft
 from tools.facts import CANCEL
+from tools.finding import find_task
 from tools.identities import identify_people
 from tools.names import load_person, resolve_person
 from tools.spec import (
@@ -185,7 +186,7 @@ def _is_here(host: str) -> bool:
 
 class SendEmail(Frozen):
     to: str = Field("", max_length=100, description="Name, id or e-mail address of a person of the directory.")
-    task_id: str = Field("", max_length=60, description="Instead of `to`: the person this task is assigned to.")
+    task_id: str = Field("", max_length=60, description="Instead of `to`: whom this task, or this request, waits for.")
     subject: str = Field(max_length=4000, description="One line, at most 200 characters.")
     body: str = Field(max_length=60_000, description="The finished text, at most 10,000 characters, no placeholders.")
     first_line: SkipJsonSchema[str] = Field("", description="Set by the program: on whose behalf it is sent.")
@@ -280,7 +281,7 @@ def _with_address(person: Person) -> Person:
 
 async def _assignee(use: Use, task_id: str) -> Person:
     """The assignee of an open task of the caller's request, or of the caller's own."""
-    assigned = await use.desk.engine.task(task_id)
+    assigned = await find_task(use, task_id)
     concerned = use.caller.id in (assigned.request.initiator, assigned.task.assignee)
     person = await use.desk.directory.get(assigned.task.assignee)
     if not concerned or person is None or not person.active:
@@ -303,6 +304,7 @@ SEND_EMAIL = Tool(
         "unknown_person",
         "ambiguous_person",
         "no_task",
+        "several_tasks",
         "task_closed",
         "empty_mail",
         "template_mail",

@@ -12,6 +12,7 @@ from tools.advice import FORM, advice
 from tools.characters import Written
 from tools.deciding import MAX_OPINION, DecideStored, authorize_decide, check_decide, run_decide
 from tools.facts import form_inputs, request_facts
+from tools.finding import find_task
 from tools.identical import identical_facts
 from tools.identities import identify_people
 from tools.names import name_of, names_of, resolve_person
@@ -44,7 +45,7 @@ class QueryTodoTasks(Frozen):
 
 
 class DecideTask(Frozen):
-    task_id: str = Field(max_length=60, description="Id of the task, e.g. L-0012-1, from query_todo_tasks.")
+    task_id: str = Field(max_length=60, description="Id of the task (L-0012-1), or number of its request (L-0012).")
     opinion: Written = Field(
         "", max_length=MAX_OPINION, description="What the assignee wrote as their opinion, in their own words."
     )
@@ -83,7 +84,7 @@ async def _todo(use: Use, person: Person, most: int) -> tuple[tuple[Assigned, ..
 
 
 async def prepare_decide(use: Use, args: DecideTask) -> Plan:
-    assigned = await use.desk.engine.task(args.task_id)
+    assigned = await find_task(use, args.task_id)
     if not await may_read(use, assigned.request):
         raise ToolError("no_task", f"there is no task {args.task_id[:40]!r}", task=args.task_id[:40])
     if assigned.task.kind is Kind.REVISE and assigned.task.open:
@@ -249,7 +250,7 @@ DECIDE_TASK = Tool(
     args=DecideTask,
     returns='{"task", "request", "decision": approved | rejected | returned …, "by", "for"?, "opinion", "status"}, '
     "after the press",
-    errors=advice("no_task", "task_closed", "use_resubmit", "missing_opinion", "bad_target"),
+    errors=advice("no_task", "several_tasks", "task_closed", "use_resubmit", "missing_opinion", "bad_target"),
     also=frozenset(
         {
             *("request_changed", "own_request", "not_assignee", "own_level", "asked_already", "bad_decision", "busy"),

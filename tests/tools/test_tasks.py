@@ -71,6 +71,29 @@ async def test_a_task_of_others_is_as_if_it_were_not_there(there: Office) -> Non
     assert error.text.replace("L-0001", "L-0009") == unknown.text
 
 
+async def test_a_task_is_found_by_the_number_of_its_request(there: Office) -> None:
+    assert await there.plan(LI, "decide_task", task_id="L-0001") == await there.card("L-0001-1")
+    moved = await there.plan(LI, "transfer_task", task_id="L-0001", person="李文光")
+    assert moved.args["task_id"] == moved.subject == "L-0001-1"
+    error = await refused(there.plan(LIN, "decide_task", task_id="L-0001"))
+    unknown = await refused(there.plan(LIN, "decide_task", task_id="L-0009"))
+    assert error.code == unknown.code == "no_task" and error.text.replace("L-0001", "L-0009") == unknown.text
+
+
+async def test_of_several_tasks_of_a_request_ones_own_is_meant_and_others_are_asked_about(there: Office) -> None:
+    form = {"people": f"{LIN.id},{ZHAO.id}", "where": "before", "mode": "any", "opinion": ""}
+    await there.decide(LI, "L-0001-1", "add_sign", form)
+    assert (await there.plan(ZHAO, "decide_task", task_id="L-0001")).deciders == (ZHAO.id,)
+    asked = await refused(there.plan(ZHANG, "decide_task", task_id="L-0001"))
+    assert asked.code == "several_tasks" and "L-0001-2 (李文光)" in asked.text and "L-0001-3 (赵六)" in asked.text
+
+
+async def test_a_request_that_waits_for_nobody_has_no_task(there: Office) -> None:
+    await there.decide(LI, "L-0001-1", "approve")
+    await there.decide(WANG, "L-0001-2", "approve")
+    assert (await refused(there.plan(LI, "decide_task", task_id="L-0001"))).code == "task_closed"
+
+
 async def test_nobody_puts_an_opinion_into_somebody_elses_dialog(there: Office) -> None:
     plan = await there.plan(ZHANG, "decide_task", task_id="L-0001-1", opinion="同意，特批", draft="同意，特批")
     assert plan == await there.card("L-0001-1")
