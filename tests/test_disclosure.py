@@ -66,7 +66,7 @@ DINNER = {"amount": "7391.55", "currency": "CNY", "category": "meals", "approver
 
 SCENES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "list_processes": [{}],
-    "list_people": [{"name": "李四"}],
+    "list_people": [{"name": "李四"}, {"department": "Finance"}, {"manager": "李四"}],
     "start_process": [
         {"process": "leave", "form": {**SICK, **LATER, "reason": TYPED[0]}},
         {"process": "leave", "form": {**SICK, **LATER, "reason": TYPED[0], "approver": "U3"}},
@@ -74,7 +74,12 @@ SCENES: Mapping[str, Sequence[Mapping[str, Any]]] = {
         {"process": "leave", "form": {"leave_type": "sick", "reason": TYPED[0]}},
     ],
     "my_requests": [{}, {"told": True}],
-    "request_status": [{"request_id": "L-0001"}, {"request_id": "L-0002"}, {"request_id": "E-0001"}],
+    "request_status": [
+        {"request_id": "L-0001"},
+        {"request_id": "L-0002"},
+        {"request_id": "E-0001"},
+        *[{"request_id": one, "details": True} for one in ("L-0001", "E-0001")],
+    ],
     "show_process": [{"name": "leave"}, {"name": "L-0001"}, {"name": "E-0001"}],
     "query_todo_tasks": [{}, {"person": "U2"}],
     "decide_task": [{"task_id": "E-0001-1", "opinion": TYPED[0]}, {"task_id": "L-0001-1"}],

@@ -9,26 +9,43 @@ from pydantic import Field
 
 from tools.advice import advice
 from tools.characters import show_invisible
-from tools.names import find_people, list_active
+from tools.names import find_people, folded, list_active, resolve_person
 from tools.paging import PAGE, page_of
 from tools.spec import Frozen, Note, Outcome, Person, Privacy
 from tools.tool import Tool, Use
+
+DEPARTMENTS = 50
+"""Names of departments that are told to who has asked for one that there is not."""
 
 
 class ListPeople(Frozen):
     name: str = Field(
         "", max_length=100, description="Name, part of a name, e-mail address, id or mention; empty lists everybody."
     )
+    department: str = Field("", max_length=60, description="Only people of this department, or who have this role.")
+    manager: str = Field("", max_length=100, description="Only people whose manager this is: name, id or address.")
     page: int = Field(1, ge=1, description=f"Page of {PAGE} people.")
 
 
 async def run_list_people(use: Use, args: ListPeople) -> Outcome:
     everyone = await use.desk.directory.everyone()
     found = find_people(everyone, args.name).people if args.name.strip() else list_active(everyone)
-    shown, more = page_of(found, args.page)
+    if args.manager.strip():
+        manager = resolve_person(everyone, args.manager, field="manager")
+        found = tuple(person for person in found if person.manager == manager.id)
+    wanted = folded(args.department)
+    in_it = [person for person in found if not wanted or wanted in _groups(person)]
+    shown, more = page_of(in_it, args.page)
     known = {p.id: p for p in everyone}
-    people = [_describe(p, known) for p in shown]
-    return Outcome(data={"people": people, "more": more}, note=Note(key="result.people", params={"n": len(found)}))
+    data: dict[str, Any] = {"people": [_describe(p, known) for p in shown], "more": more}
+    if not in_it and wanted:
+        data["departments"] = sorted({p.department for p in list_active(everyone) if p.department})[:DEPARTMENTS]
+    return Outcome(data=data, note=Note(key="result.people", params={"n": len(in_it)}))
+
+
+def _groups(person: Person) -> set[str]:
+    """The department and the roles, as they are compared."""
+    return {folded(group) for group in (person.department, *person.roles) if group}
 
 
 def _describe(person: Person, known: Mapping[str, Person]) -> dict[str, Any]:
@@ -48,12 +65,14 @@ def _describe(person: Person, known: Mapping[str, Person]) -> dict[str, Any]:
 LIST_PEOPLE = Tool(
     name="list_people",
     purpose="Look people up in the company directory.",
-    use_when="A request, a mail or a question names a person and you need to know who that is.",
+    use_when="A request, a mail or a question names a person and you need to know who that is, or asks who is in a "
+    "department, who has a role or whose manager somebody is.",
     avoid_when="You already have the person's id, or you want to guess who should approve: ask the caller that.",
     args=ListPeople,
     returns='{"people": [{"id", "name", "also": [other names], "title"?, "own_title"?: they say so themselves, '
-    '"email"?, "department"?, "manager"?, "in_company_directory"?: false}], "more": next page or null}. No match: [].',
-    errors=advice(),
+    '"email"?, "department"?, "manager"?, "in_company_directory"?: false}], "more": next page or null}. No match: [], '
+    'and with a department "departments": those there are.',
+    errors=advice("unknown_person", "ambiguous_person"),
     example={"name": "李四"},
     run=run_list_people,
     privacy=Privacy.PUBLIC,

@@ -8,13 +8,14 @@ from typing import Any
 from pydantic import Field
 
 from tools.advice import advice
-from tools.names import name_of
+from tools.names import name_of, names_of
 from tools.nodes import current, node_words, taken
 from tools.paging import PAGE, page_of
-from tools.privacy import privacy_of_request, privacy_of_summary
+from tools.privacy import privacy_of_card, privacy_of_request, privacy_of_summary
 from tools.spec import Frozen, Note, Outcome, Picture, Privacy, ToolError, most_private
 from tools.timeline import NOTHING_SAID, line, timeline_of
 from tools.tool import Tool, Use
+from tools.workflow.forms import PERSONS
 from tools.workflow.graph import DefinitionRefused
 from tools.workflow.process import Process, summary_of
 from tools.workflow.state import Kind, Request, Status
@@ -32,6 +33,7 @@ class MyRequests(Frozen):
 
 class RequestStatus(Frozen):
     request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
+    details: bool = Field(False, description="True: also what its form says, the reason included.")
 
 
 class ShowProcess(Frozen):
@@ -64,7 +66,20 @@ async def run_request_status(use: Use, args: RequestStatus) -> Outcome:
     params: dict[str, Any] = {"request": request.id, "timeline": words}
     said = any(note.params.get("said") not in (None, NOTHING_SAID) for note in told)
     privacy = Privacy.PRIVATE if said else await privacy_of_summary(use, request)
+    if args.details:
+        data["form"] = await _form_of(use, request)
+        privacy = most_private(privacy, await privacy_of_card(use, request))
     return Outcome(data=data, note=Note(key="result.status", params=params), privacy=privacy)
+
+
+async def _form_of(use: Use, request: Request) -> dict[str, str]:
+    """What a form says, by the names of its fields; people by their names."""
+    form, told = (await use.desk.engine.process_of(request)).form, dict[str, str]()
+    for field in form.fields:
+        if value := request.filled.values.get(field.name):
+            people = value.split(",") if field.kind in PERSONS else []
+            told[field.name] = (await names_of(use.desk.directory, people))["en"] if people else value
+    return told
 
 
 async def run_show_process(use: Use, args: ShowProcess) -> Outcome:
@@ -127,6 +142,7 @@ async def described_request(use: Use, request: Request) -> dict[str, Any]:
         **by,
         "summary": await summarised(use, request),
         "waits_for": [await name_of(use.desk.directory, p) for p in request.waits_for],
+        "started": request.started.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
         "since": request.changed.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
     }
 
@@ -154,7 +170,8 @@ MY_REQUESTS = Tool(
     use_when="The caller asks what became of their requests, or you need a number.",
     avoid_when="They ask what they have to decide: that is query_todo_tasks.",
     args=MyRequests,
-    returns='{"requests": [{"request", "process", "status", "by"?, "summary", "waits_for", "since"}], "more"}',
+    returns='{"requests": [{"request", "process", "status", "by"?, "summary", "waits_for", "started", '
+    '"since": its last change}], "more"}',
     errors=advice("bad_choice"),
     example={"status": "waiting"},
     run=run_my_requests,
@@ -163,10 +180,11 @@ MY_REQUESTS = Tool(
 REQUEST_STATUS = Tool(
     name="request_status",
     purpose="Tell how a request has gone so far, step by step, and whom it waits for.",
-    use_when="The caller asks where one request stands, who said what, or why it takes so long.",
+    use_when="The caller asks where one request stands, who said what, what it asks for, or why it takes so long.",
     avoid_when="They ask for all of theirs: that is my_requests.",
     args=RequestStatus,
-    returns='{"request", "status", "by"?, "summary", "waits_for", "since", "timeline": words to repeat as they are}',
+    returns='{"request", "status", "by"?, "summary", "waits_for", "started", "since", "form"?, '
+    '"timeline": words to repeat as they are}',
     errors=advice("no_request"),
     example={"request_id": "L-0012"},
     run=run_request_status,

@@ -199,3 +199,19 @@ def test_a_name_of_the_form_of_an_id_leads_to_nobody() -> None:
     """The id of somebody who has left, say: what was sealed for them never reaches who took it as a name."""
     poser = Person(id="U0MALLORY", name="U02LISI00", email="mallory@example.com")
     assert not find_people((poser,), "U02LISI00").is_certain
+
+
+async def names_in(**asked: str) -> list[str]:
+    found = await office().look(ZHANG, "list_people", **asked)
+    return [one["name"] for one in found["people"]]
+
+
+async def test_who_is_in_a_department_has_a_role_or_is_led_by_somebody() -> None:
+    assert await names_in(department="FINANCE") == ["赵六"]
+    assert await names_in(manager="李四") == ["张三"] and await names_in(manager="wangwu@example.com") == ["李四", "赵六"]
+    assert await names_in(name="李", manager="李四") == []
+    unknown = await office().look(ZHANG, "list_people", department="Marketing")
+    assert unknown["people"] == [] and "departments" in unknown
+    with pytest.raises(ToolError) as nobody:
+        await office().look(ZHANG, "list_people", manager="nobody")
+    assert nobody.value.code == "unknown_person"

@@ -47,6 +47,14 @@ async def timeline(there: Office, person: Person = ZHANG, request: str = "L-0001
     return str(told["timeline"]).split(" → ")
 
 
+async def test_what_a_request_says_is_told_to_who_may_read_it_and_only_if_asked(there: Office) -> None:
+    plain = await there.look(LI, "request_status", request_id="L-0001")
+    assert "form" not in plain and "胃疼" not in str(plain) and plain["started"] == "2026-11-20T10:00+08:00"
+    told = (await there.look(LI, "request_status", request_id="L-0001", details=True))["form"]
+    assert (told["reason"], told["approver"], told["leave_type"]) == ("胃疼", "李四", "sick")
+    assert (await refused(there.look(LIN, "request_status", request_id="L-0001", details=True))).code == "no_request"
+
+
 async def picture(there: Office, person: Person, name: str) -> Picture:
     outcome = await run_show_process(there.use(person), ShowProcess(name=name))
     assert outcome.picture is not None
