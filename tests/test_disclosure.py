@@ -142,7 +142,7 @@ class Blabber:
 
     async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
         told: Messages = json.loads(f"[{','.join(messages)}]")
-        self.saw = "\n".join(str(one.get("content")) + str(one.get("tool_calls", "")) for one in told[1:])
+        self.saw = "\n".join(f"{one['role']}: {one.get('content')}{one.get('tool_calls', '')}" for one in told[1:])
         if self.tool:
             wanted = RawCall("call_0", self.tool, json.dumps({"reason": "to know", **self.args}))
             self.tool, self.again = "", True
