@@ -168,7 +168,7 @@ async def _slack(settings: Settings, outside: Outside, stores: Stores, tuning: T
 async def _model(settings: Settings, outside: Outside) -> AsyncIterator[Model]:
     """The model, with a second one behind it if there is one by setting."""
     # Only now: the SDK takes as long to import as all the rest, and not everybody needs a model.
-    from bot.react.endpoint import open_model
+    from bot.react.endpoints.model import open_model
 
     asked = [(outside.model_url, outside.model_key, outside.model_name)]
     asked += [(outside.fallback_url, outside.fallback_key, outside.fallback_name)] if outside.fallback_name else []

@@ -280,7 +280,7 @@ async def _able(wish: Wish, what: str, url: str, key: str, name: str) -> Finding
 
 async def _asked(wish: Wish, what: str, url: str, key: str, name: str) -> Finding:
     """Raises ModelDown and ModelRefused."""
-    from bot.react.endpoint import open_model  # takes as long to import as all the rest
+    from bot.react.endpoints.model import open_model  # takes as long to import as all the rest
 
     async with open_model(url, key, name, retries=0) as model:
         if wish == "native":

@@ -110,6 +110,9 @@ class Trace(BaseModel):
     messages: list[str] = []
     """This run's own messages in the model's format, from the person's message on: each as JSON, which is what the
     model is sent and what is stored. Kept in a list of their own."""
+    kept: dict[int, str] = Field(default_factory=dict, exclude=True)
+    """By the number of its message: what the endpoint that brought it may want back with the next step, opaque. Stored
+    apart, for as long as the run is at work or waits, so that nothing that shows or exports messages ever has it."""
     calls: list[Call] = []
     steps: int = 0
     called: int = 0
@@ -176,5 +179,7 @@ class Trace(BaseModel):
         self.unpriced += spent.tokens_in + spent.tokens_out if spent.cost is None else 0
         self.uncounted.append(spent)
 
-    def add(self, message: Mapping[str, Any]) -> None:
+    def add(self, message: Mapping[str, Any], kept: str = "") -> None:
+        if kept:
+            self.kept[len(self.messages)] = kept
         self.messages.append(json.dumps(message, ensure_ascii=False))

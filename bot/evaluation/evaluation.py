@@ -112,7 +112,7 @@ class Evaluation:
     @contextlib.asynccontextmanager
     async def _endpoint(self, rehearsal: str) -> AsyncIterator[Model]:
         """The real one, or the rehearsal's."""
-        from bot.react.endpoint import open_model  # only now: the SDK takes as long to import as all the rest
+        from bot.react.endpoints.model import open_model  # only now: the SDK takes as long to import as all the rest
 
         real = self.endpoint or Endpoint(rehearsal, "none", "rehearsal")
         async with open_model(real.url, real.key, real.name) as model:

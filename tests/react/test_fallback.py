@@ -13,7 +13,7 @@ import pytest
 
 from bot.errors import ModelDown, ModelRefused
 from bot.outside import Outside, banner, outside_of
-from bot.react.endpoint import open_model
+from bot.react.endpoints.model import open_model
 from bot.react.fallback import DOWN_MAX_S, DOWN_S, Fallback
 from bot.react.model import Reply, ScriptedModel
 from bot.settings import Settings
