@@ -97,6 +97,10 @@ class Spent:
     currency: str = ""
 
 
+LATE = "late"
+"""Under this `Trace.seen` counts replies that did not come in time; fingerprints are longer."""
+
+
 class Trace(BaseModel):
     """How far a run has come: everything the loop needs to go on in another process."""
 
@@ -121,7 +125,7 @@ class Trace(BaseModel):
     malformed: int = 0
     """Malformed replies in this run."""
     seen: dict[str, int] = {}
-    """Fingerprint of call and result → how often."""
+    """Fingerprint of call and result → how often; and how many replies in a row came too late."""
     active_ms: int = 0
     """Running time; waiting for people does not count."""
     tokens_in: int = 0

@@ -76,7 +76,7 @@ def evaluate(
     \b
     countersign eval
     countersign eval --model hostile --repeat 3 --html report.html
-    countersign eval --model gpt-5-mini --style text --repeat 5 --json figures.json
+    countersign eval --model gpt-6.1-terra --style text --repeat 5 --json figures.json
     countersign eval --scenarios mine --only leave
     """
     logs.configure("CRITICAL", stream=sys.stderr)

@@ -28,7 +28,7 @@ from bot.react.replaying import attach_all
 from bot.react.selection import FIND, Offers
 from bot.react.style import Style
 from bot.react.styles.native import Native
-from bot.trace import Call, CallStatus, Trace, fingerprint
+from bot.trace import LATE, Call, CallStatus, Trace, fingerprint
 from tools.characters import show_invisible
 from tools.privacy import privacy_of_result
 from tools.spec import Gate, Note, Outcome, Plan, Privacy, ToolError, most_private
@@ -192,8 +192,9 @@ class Loop:
             trace.add({"role": "assistant", "content": grounded.text})
             return grounded
         except ModelDown as down:
-            if down.cause is not Cause.TIMEOUT:  # else one that is always too slow would be asked for ever
-                began = self.clock()  # waiting for an endpoint that is away is not running time
+            began = self.clock()  # waiting for an endpoint that is away is not running time
+            if down.cause is Cause.TIMEOUT:
+                self.limits.count_late(trace)
             raise
         finally:
             trace.active_ms += int((self.clock() - began) * 1000)
@@ -245,6 +246,7 @@ class Loop:
         reply = await self._reply(way, more, sheet.body, max(left, 1.0))
         ms = int((self.clock() - began) * 1000)
         trace.style = style.name
+        trace.seen.pop(LATE, None)
         decision = self._sure(style.decide(reply, sheet.tools, most=self.limits.calls_per_reply))
         trace.heard(self.prices.spent(reply), at_ms, ms, type(decision).__name__.lower())
         return replace(decision, kept=reply.kept) if isinstance(decision, Act) and reply.kept else decision

@@ -142,6 +142,8 @@ class OpenAIModel:
     """Names address, model and key: what this endpoint put out goes back to no other."""
     slow: bool = False
     """A reply ran out of time: from then on replies are streamed, since one that comes slowly is on its way."""
+    trouble: Cause | None = None
+    """What administrators were told of last; None once it answers."""
     unwanted: deque[str] = field(default_factory=lambda: deque(maxlen=UNWANTED_MOST))
     """What was kept and was not taken back."""
     draw: Callable[[float, float], float] = random.uniform
@@ -166,7 +168,7 @@ class OpenAIModel:
                 return await self._ask(messages, extra, _Time(limit, timeout_s, limit.when() or 0.0))
         except TimeoutError as error:
             self.slow = True
-            raise ModelDown(f"no answer within {timeout_s:.0f} s", cause=Cause.TIMEOUT) from error
+            raise ModelDown(f"no answer within {timeout_s:.0f} s", timeout_s, Cause.TIMEOUT) from error
 
     async def _ask(self, messages: Sequence[str], extra: str, left: _Time) -> Reply:
         """Try after try, for as long as another one may do and its wait fits into the time left. Raises ModelDown and
@@ -174,6 +176,7 @@ class OpenAIModel:
         for tried in range(self.retries + 1):
             answer = await self._try(messages, extra, left)
             if isinstance(answer, Reply):
+                self.trouble = None
                 return answer
             wait_s = answer.asked_s + self.draw(0, min(PAUSE_S * 2**tried, PAUSE_MAX_S))
             if tried == self.retries or not answer.again or wait_s >= min(left.left_s, ASKED_MAX_S):
@@ -293,10 +296,11 @@ class OpenAIModel:
         return Trouble(explain(refusal, asked_s), can_retry(refusal, headers), asked_s)
 
     async def _told(self, error: ModelDown | ModelRefused) -> ModelDown | ModelRefused:
-        """Administrators are told what does not pass by itself."""
+        """Administrators are told what does not pass by itself, once for as long as it lasts."""
         if error.cause is Cause.UNKNOWN_MODEL and (near := await self.catalog.nearest(self.name)):
             error = ModelDown(f"{error}; there are {', '.join(near)}", cause=error.cause)
-        if error.cause in NEEDS_ADMINISTRATOR:
+        if error.cause in NEEDS_ADMINISTRATOR and error.cause is not self.trouble:
+            self.trouble = error.cause
             log.error("model.needs_administrator", model=self.name, cause=error.cause.value, error=str(error))
         return error
 

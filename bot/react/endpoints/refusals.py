@@ -155,7 +155,7 @@ def is_unknown_model(refusal: Refusal) -> bool:
     """There is no model of that name."""
     if refusal.code.casefold() in UNKNOWN:
         return True
-    missing = any(words in refusal.words for words in ("does not exist", "not found", "not exist"))
+    missing = any(words in refusal.words for words in ("not exist", "not found", "no such"))
     return missing and "model" in refusal.words and refusal.json
 
 
