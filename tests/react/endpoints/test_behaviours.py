@@ -12,7 +12,7 @@ import pytest
 
 from bot.cancel import Stop
 from bot.errors import Cause, ModelDown
-from bot.react.endpoints.lessons import Learned, Lessons, read_record
+from bot.react.endpoints.lessons import Api, Learned, Lessons, read_record
 from bot.react.endpoints.model import open_model
 from bot.react.fallback import Fallback
 from bot.react.guards import Reason
@@ -100,10 +100,12 @@ async def test_a_run_comes_to_its_answer_and_what_was_learned_is_shared(behaviou
 async def test_negative_control_without_what_was_learned_each_refuses() -> None:
     """The stand-ins are as strict as they say: a plain second step ends in an error."""
     for behaviour in ("only_responses", "thinking", "signed", "wrapped", "stream_only"):
-        async with standing_in(behaviour, ScriptedModel([*STEPS])) as serving:
-            async with open_model(serving.url, "key", "m", retries=0, api="chat") as model:
-                model.learned = cast(Learned, Deaf())
-                events, _ = await run(model, fresh())
+        async with (
+            standing_in(behaviour, ScriptedModel([*STEPS])) as serving,
+            open_model(serving.url, "key", "m", retries=0, api="chat") as model,
+        ):
+            model.learned = cast(Learned, Deaf())
+            events, _ = await run(model, fresh())
         assert isinstance(events[-1], Stopped) and events[-1].reason is Reason.REFUSED, behaviour
 
 
@@ -220,7 +222,7 @@ async def test_what_is_used_up_is_not_asked_again_and_the_second_model_goes_on()
 
 async def test_a_server_without_tools_is_spoken_to_in_text() -> None:
     said: list[Scripted] = [
-        Reply(text='{"word": "hello"}'.replace("{", "").replace("}", "")),
+        Reply(text="hello"),
         Reply(text='Thought: x\nAction: look\nAction Input: {"name": "Li"}'),
         Reply(text="Final Answer: done"),
     ]
@@ -261,10 +263,13 @@ async def test_a_fixed_transport_is_not_left() -> None:
 
 
 async def test_the_effort_of_the_setting_is_sent_in_each_transports_words() -> None:
-    for api in ("chat", "responses"):
-        async with standing_in("empty", ScriptedModel([Reply(text="done")])) as serving:
-            async with open_model(serving.url, "key", "m", api=api, effort="low") as model:
-                await model.reply(['{"role":"user","content":"hi"}'], "", timeout_s=5)
+    apis: tuple[Api, ...] = ("chat", "responses")
+    for api in apis:
+        async with (
+            standing_in("empty", ScriptedModel([Reply(text="done")])) as serving,
+            open_model(serving.url, "key", "m", api=api, effort="low") as model,
+        ):
+            await model.reply(['{"role":"user","content":"hi"}'], "", timeout_s=5)
         body = serving.asked[0][1]
         assert body.get("reasoning_effort") == ("low" if api == "chat" else None)
         assert body.get("reasoning") == ({"effort": "low"} if api == "responses" else None)
