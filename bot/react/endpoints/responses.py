@@ -91,7 +91,7 @@ class Responses:
         """The last event's response; its items are those that were done, should it not repeat them."""
         items = [read_field(one, "item") for one in events if read_field(one, "type") == "response.output_item.done"]
         for event in events:
-            kind = read_field(event, "type")
+            kind = read_string(read_field(event, "type"))
             if kind == "error":
                 return {"status": "failed", "error": event}
             response = read_field(event, "response")
