@@ -297,25 +297,25 @@ async def _asked(wish: Wish, what: str, at: ModelAt) -> AsyncIterator[Finding]:
         else:
             able = await ask(model)
             can = f"tool calls: {_yes(able.tools)}, JSON mode: {_yes(able.json)}; style: {chosen(wish, able)}"
-            yield Finding("ok", what, f"{at.name} answers; {can}; {_how(model.lessons)}")
-        if (day := await model.catalog.shutdown(at.name)) is not None:
-            yield _ending(what, at.name, (day - datetime.now(UTC).date()).days, day)
+            yield Finding("ok", what, f"{at.name} answers; {can}; {_describe(model.lessons)}")
+        if (day := await model.catalog.find_shutdown(at.name)) is not None:
+            yield _judge_shutdown(what, at.name, (day - datetime.now(UTC).date()).days, day)
 
 
 def _calling(what: str, name: str, calls: bool, lessons: Lessons) -> Finding:
     """An endpoint that only chats cannot drive the bot by tool calls."""
     if calls:
-        return Finding("ok", what, f"{name} answers and calls tools, in two steps; style: native; {_how(lessons)}")
+        return Finding("ok", what, f"{name} answers and calls tools, in two steps; style: native; {_describe(lessons)}")
     cure = "choose a model that does, or set REACT_STYLE=auto"
     return Finding("fail", what, f"{name} answers but does not call tools; {cure}")
 
 
-def _how(lessons: Lessons) -> str:
+def _describe(lessons: Lessons) -> str:
     """How it is asked."""
     return "; ".join([f"API: {lessons.api}", *lessons.told])
 
 
-def _ending(what: str, name: str, days: int, day: date) -> Finding:
+def _judge_shutdown(what: str, name: str, days: int, day: date) -> Finding:
     """When its provider shuts it down."""
     if days > NOTICE_DAYS:
         return Finding("ok", what, f"{name} is shut down on {day}, in {days} days")

@@ -172,6 +172,7 @@ class Trace(BaseModel):
 
     def heard(self, spent: Spent, at_ms: int, ms: int, did: str) -> None:
         """Adds a reply up. What came before a change of the currency is not of this one, and has no price in it."""
+        self.seen.pop(LATE, None)
         self.replies.append(Spoken(at_ms, ms, spent.tokens_in, spent.tokens_cached, spent.tokens_out, did))
         if spent.cost is not None and spent.currency != self.currency:
             self.unpriced, self.cost, self.currency = self.tokens, Decimal(0), spent.currency

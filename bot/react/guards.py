@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
+from bot.errors import Cause
 from bot.trace import LATE, Trace
 
 
@@ -131,8 +132,10 @@ class Limits:
         if trace.seen[made] >= self.same:
             raise Halt(Reason.REPETITION)
 
-    def count_late(self, trace: Trace) -> None:
-        """Counts a reply that did not come in time. Raises `Halt` at the limit."""
+    def count_late(self, trace: Trace, cause: Cause) -> None:
+        """Counts a reply that did not come, if that is because it took too long. Raises `Halt` at the limit."""
+        if cause is not Cause.TIMEOUT:
+            return
         trace.seen[LATE] = trace.seen.get(LATE, 0) + 1
         if trace.seen[LATE] >= self.late:
             raise Halt(Reason.TIME)

@@ -16,19 +16,19 @@ from typing import Any
 
 from bot import logs
 from bot.cancel import Stop
-from bot.errors import Cause, CountersignError, ModelDown, ModelRefused
+from bot.errors import CountersignError, ModelDown, ModelRefused
+from bot.react.asking import ask
 from bot.react.decision import Act, Answer, Decision, Malformed, Withheld
 from bot.react.grounds import Grounds, shown
 from bot.react.guards import Halt, Limits, Reason, Share
 from bot.react.hands import Hands, Reads, Result, Screen, bounded, let_pass, written
-from bot.react.model import Model, Reply
+from bot.react.model import Model
 from bot.react.prices import Prices
-from bot.react.prompt import cut
 from bot.react.replaying import attach_all
 from bot.react.selection import FIND, Offers
 from bot.react.style import Style
 from bot.react.styles.native import Native
-from bot.trace import LATE, Call, CallStatus, Trace, fingerprint
+from bot.trace import Call, CallStatus, Trace, fingerprint
 from tools.characters import show_invisible
 from tools.privacy import privacy_of_result
 from tools.spec import Gate, Note, Outcome, Plan, Privacy, ToolError, most_private
@@ -193,8 +193,7 @@ class Loop:
             return grounded
         except ModelDown as down:
             began = self.clock()  # waiting for an endpoint that is away is not running time
-            if down.cause is Cause.TIMEOUT:
-                self.limits.count_late(trace)
+            self.limits.count_late(trace, down.cause)
             raise
         finally:
             trace.active_ms += int((self.clock() - began) * 1000)
@@ -243,26 +242,13 @@ class Loop:
         self.limits.check_tokens(trace)
         way.share.check(trace)
         at_ms, began = self._now_ms(), self.clock()
-        reply = await self._reply(way, more, sheet.body, max(left, 1.0))
+        own = [*attach_all(trace.messages, trace.kept), *more]
+        reply = await ask(self.model, way.head, own, sheet.body, timeout_s=max(left, 1.0))
         ms = int((self.clock() - began) * 1000)
         trace.style = style.name
-        trace.seen.pop(LATE, None)
         decision = self._sure(style.decide(reply, sheet.tools, most=self.limits.calls_per_reply))
         trace.heard(self.prices.spent(reply), at_ms, ms, type(decision).__name__.lower())
         return replace(decision, kept=reply.kept) if isinstance(decision, Act) and reply.kept else decision
-
-    async def _reply(self, way: Way, more: Sequence[str], body: str, left_s: float) -> Reply:
-        """One reply. What is too long for the model is told once more without most of what was said before."""
-        own = [*attach_all(way.trace.messages, way.trace.kept), *more]
-        try:
-            return await self.model.reply([*way.head, *own], body, timeout_s=left_s)
-        except ModelRefused as error:
-            shorter = cut(way.head) if error.cause is Cause.CONTEXT else None
-            if shorter is None:
-                raise
-            log.info("model.history_cut", error=str(error))
-            way.head[:] = shorter
-            return await self.model.reply([*way.head, *own], body, timeout_s=left_s)
 
     def _sure(self, decision: Decision) -> Decision:
         """What had to be guessed may look things up; nobody is asked to confirm it."""

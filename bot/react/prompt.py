@@ -123,7 +123,7 @@ LEFT = 4
 """Of a conversation that was too long, one part in so many is left."""
 
 
-def cut(head: Sequence[str]) -> list[str] | None:
+def cut_turns(head: Sequence[str]) -> list[str] | None:
     """What precedes a run, with the older turns left out; None if there are none. `head`: as JSON, one message or
     several (with commas between) in each text; rules, tools and facts come before all turns, and stay."""
     some = [one for text in head for one in json.loads(f"[{text}]")]

@@ -25,12 +25,12 @@ class Catalog:
     url: str
     headers: Mapping[str, str]
 
-    async def nearest(self, name: str) -> Sequence[str]:
+    async def find_nearest(self, name: str) -> Sequence[str]:
         """Names that exist and are most like this one; none if nobody says."""
         some = [read_string(read_field(one, "id"))[:NAMED] for one in await self._list()]
         return get_close_matches(name, [one for one in some if one.isprintable()], NEAR, 0.4)
 
-    async def shutdown(self, name: str) -> date | None:
+    async def find_shutdown(self, name: str) -> date | None:
         """When a model is shut down, if its endpoint says so."""
         for one in await self._list():
             if read_field(one, "id") == name:

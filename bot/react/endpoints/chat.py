@@ -44,8 +44,8 @@ class Chat:
         if request.streamed:
             known += ',"stream":true'
             known += "" if "stream_options" in lessons.dropped else ',"stream_options":{"include_usage":true}'
-        more = _without(request.extra, lessons.dropped) if lessons.dropped else request.extra
-        messages = ",".join(_written(request))
+        more = _drop_members(request.extra, lessons.dropped) if lessons.dropped else request.extra
+        messages = ",".join(_list_messages(request))
         return f'{{{known},"messages":[{messages}]{"," if more else ""}{more}}}'.encode(errors="replace")
 
     def read(self, answer: Any, model: str, of: str) -> Reply | Refusal:
@@ -122,18 +122,18 @@ class _Gathered:
         return {"choices": [{"message": message, "finish_reason": self.finish}], "usage": self.usage}
 
 
-def _written(request: Request) -> Sequence[str]:
+def _list_messages(request: Request) -> Sequence[str]:
     """The messages as this endpoint takes them; mostly they are so already."""
     messages, returned = request.messages, request.lessons.returned
     if request.lessons.one_system:
         messages = [*messages[:1], *map(merge_system, messages[1:])]
     if returned or any(MEMBER in one for one in messages):
-        return [_returned(one, request.of, returned) for one in messages]
+        return [_add_returned(one, request.of, returned) for one in messages]
     return messages
 
 
 @lru_cache(maxsize=512)
-def _returned(text: str, of: str, returned: frozenset[str]) -> str:
+def _add_returned(text: str, of: str, returned: frozenset[str]) -> str:
     """Messages with what has to come back in them, and nothing else that was kept."""
     bare, kept = detach(text)
     if not returned or '"tool_calls"' not in bare:
@@ -164,7 +164,7 @@ def _keep(message: Any, calls: Sequence[Any], of: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _without(extra: str, names: frozenset[str]) -> str:
+def _drop_members(extra: str, names: frozenset[str]) -> str:
     """Members of a request without some of them."""
     return write_json({name: value for name, value in read_members(extra).items() if name not in names})[1:-1]
 

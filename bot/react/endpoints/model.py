@@ -180,7 +180,7 @@ class OpenAIModel:
                 return answer
             wait_s = answer.asked_s + self.draw(0, min(PAUSE_S * 2**tried, PAUSE_MAX_S))
             if tried == self.retries or not answer.again or wait_s >= min(left.left_s, ASKED_MAX_S):
-                raise await self._told(answer.error)
+                raise await self._tell(answer.error)
             log.info("model.again", model=self.name, error=str(answer.error), wait_s=round(wait_s, 2))
             await asyncio.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
@@ -189,7 +189,7 @@ class OpenAIModel:
         """One answer. What a refusal teaches is done at once, and from then on."""
         stripped = False
         for learning in range(LEARNED_MOST + 1):
-            request = self._request(messages, extra)
+            request = self._make_request(messages, extra)
             transport = TRANSPORTS[request.lessons.api]
             try:
                 answer = await send(
@@ -211,13 +211,14 @@ class OpenAIModel:
             return self._give_up(found, answer.headers)
         raise AssertionError("what cannot be learned ends it")
 
-    def _request(self, messages: Sequence[str], extra: str) -> Request:
+    def _make_request(self, messages: Sequence[str], extra: str) -> Request:
         lessons = self.lessons
         streamed = (lessons.streams or self.slow) and "stream" not in lessons.dropped
         return Request(
-            self.name, messages, extra, lessons, self.temperature, self.effort, self._tag(), streamed, self.unwanted
+            self.name, messages, extra, lessons, self.temperature, self.effort, self._tag, streamed, self.unwanted
         )
 
+    @property
     def _tag(self) -> str:
         """Whose output is sent back: of this address, model and key, over this transport."""
         return f"{self.of}/{self.lessons.api}"
@@ -225,7 +226,7 @@ class OpenAIModel:
     def _read(self, transport: Transport, answer: Answer) -> Reply | Refusal:
         """Raises ValueError for what is no answer."""
         if answer.status != 200:
-            return _filtered(read_refusal(answer.status, answer.body), self.name)
+            return _read_filter(read_refusal(answer.status, answer.body), self.name)
         if answer.events is not None:
             whole = transport.gather(answer.events)
             if whole is None:
@@ -237,9 +238,9 @@ class OpenAIModel:
                 raise ValueError("the endpoint's answer was not JSON") from error
             if isinstance(whole, str):  # the same, well formed by chance
                 raise ValueError("the endpoint's answer was not JSON")
-        reply = transport.read(whole, self.name, self._tag())
+        reply = transport.read(whole, self.name, self._tag)
         if isinstance(reply, Refusal):
-            return _filtered(reply, self.name)
+            return _read_filter(reply, self.name)
         if not (reply.text or reply.calls or reply.refusal) and reply.finish in ("stop", "empty"):
             log.warning("model.empty", model=self.name, hint="the conversation may be longer than the model can read")
         return reply
@@ -261,7 +262,7 @@ class OpenAIModel:
         if new == self.lessons:
             return False
         self.learned.lessons = new
-        log.info("model.learned", model=self.name, api=new.api, **_named(new.told), of=refusal.reason)
+        log.info("model.learned", model=self.name, api=new.api, **_describe(new.told), of=refusal.reason)
         if self.memory is not None:
             with suppress(CountersignError):
                 await self.memory.remember(self._record, write_record(new), WEEK_MS)
@@ -295,9 +296,9 @@ class OpenAIModel:
         asked_s = read_wait_s(headers, self.now())
         return Trouble(explain(refusal, asked_s), can_retry(refusal, headers), asked_s)
 
-    async def _told(self, error: ModelDown | ModelRefused) -> ModelDown | ModelRefused:
+    async def _tell(self, error: ModelDown | ModelRefused) -> ModelDown | ModelRefused:
         """Administrators are told what does not pass by itself, once for as long as it lasts."""
-        if error.cause is Cause.UNKNOWN_MODEL and (near := await self.catalog.nearest(self.name)):
+        if error.cause is Cause.UNKNOWN_MODEL and (near := await self.catalog.find_nearest(self.name)):
             error = ModelDown(f"{error}; there are {', '.join(near)}", cause=error.cause)
         if error.cause in NEEDS_ADMINISTRATOR and error.cause is not self.trouble:
             self.trouble = error.cause
@@ -305,12 +306,12 @@ class OpenAIModel:
         return error
 
 
-def _filtered(found: Refusal | Reply, model: str) -> Refusal | Reply:
+def _read_filter(found: Refusal | Reply, model: str) -> Refusal | Reply:
     """What a content filter keeps back is a reply that was kept back, in whatever way it is said."""
     return Reply(finish="content_filter", model=model) if isinstance(found, Refusal) and found.filtered else found
 
 
-def _named(told: Sequence[str]) -> dict[str, str]:
+def _describe(told: Sequence[str]) -> dict[str, str]:
     return {"how": "; ".join(told)} if told else {}
 
 

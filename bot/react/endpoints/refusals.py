@@ -95,10 +95,10 @@ def read_error(status: int, answer: Any) -> Refusal:
     return Refusal(
         status,
         _flatten(read_string(told)),
-        _name(error.get("code")),
-        _name(error.get("type")) or _name(error.get("status")),
-        _name(error.get("param")),
-        _name(read_field(error, "innererror", "code")),
+        _read_name(error.get("code")),
+        _read_name(error.get("type")) or _read_name(error.get("status")),
+        _read_name(error.get("param")),
+        _read_name(read_field(error, "innererror", "code")),
         read_string(error.get("failed_generation"))[:READ],
     )
 
@@ -181,13 +181,13 @@ def read_wait_s(headers: Mapping[str, str], now: float) -> float:
     ms, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
     for text, unit in ((ms, 1000), (after, 1)):
         with suppress(ValueError):
-            return _sure(float(text) / unit)
+            return _keep_finite(float(text) / unit)
     with suppress(ValueError, TypeError, OverflowError):
-        return _sure(parsedate_to_datetime(after).timestamp() - now)
+        return _keep_finite(parsedate_to_datetime(after).timestamp() - now)
     return 0.0
 
 
-def _sure(seconds: float) -> float:
+def _keep_finite(seconds: float) -> float:
     """Neither gone by, nor infinite, nor no number."""
     return seconds if 0 < seconds < math.inf else 0.0
 
@@ -196,7 +196,7 @@ def _flatten(text: str) -> str:
     return " ".join(text[:READ].split())
 
 
-def _name(value: Any) -> str:
+def _read_name(value: Any) -> str:
     """A code, whether it was written as a text or as a number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)

@@ -40,15 +40,15 @@ class Responses:
     def write(self, request: Request) -> bytes:
         lessons = request.lessons
         parts = [f'"model":{json.dumps(request.model)}']
-        rules, messages = _instructions(request.messages[0]), request.messages
+        rules, messages = _find_instructions(request.messages[0]), request.messages
         if rules:
             parts.append(f'"instructions":{rules}')
             messages = messages[1:]
         if lessons.one_system:
             messages = [merge_system(one) for one in messages]
-        items = filter(None, (_items(one, request.of, request.unwanted) for one in messages))
+        items = filter(None, (_write_items(one, request.of, request.unwanted) for one in messages))
         parts.append(f'"input":[{",".join(items)}]')
-        if more := _members(request.extra, lessons.dropped):
+        if more := _write_members(request.extra, lessons.dropped):
             parts.append(more)
         if "temperature" not in lessons.dropped:
             parts.append(f'"temperature":{request.temperature}')
@@ -62,7 +62,7 @@ class Responses:
     def read(self, answer: Any, model: str, of: str) -> Reply | Refusal:
         status = read_string(read_field(answer, "status"))
         if status in ("failed", "cancelled", "queued", "in_progress"):
-            return _failed(answer)
+            return _read_failure(answer)
         if (error := find_error(answer)) is not None:
             return error
         output = read_list(read_field(answer, "output"))
@@ -77,7 +77,7 @@ class Responses:
         return Reply(
             text=read_content(parts),
             calls=tuple(map(_read_call, calls)),
-            finish=_finish(answer, output, status),
+            finish=_find_finish(answer, output, status),
             refusal="".join(read_string(read_field(part, "refusal")) for part in parts),
             tokens_in=read_count(read_field(usage, "input_tokens")),
             tokens_cached=read_count(read_field(usage, "input_tokens_details", "cached_tokens")),
@@ -100,7 +100,7 @@ class Responses:
         return None
 
 
-def _failed(answer: Any) -> Refusal:
+def _read_failure(answer: Any) -> Refusal:
     """A response that its endpoint could not finish."""
     error = read_field(answer, "error")
     code = read_string(read_field(error, "code"))
@@ -110,7 +110,7 @@ def _failed(answer: Any) -> Refusal:
     return Refusal(status, text, code, code)
 
 
-def _finish(answer: Any, output: Sequence[Any], status: str) -> str:
+def _find_finish(answer: Any, output: Sequence[Any], status: str) -> str:
     """In the words of chat completions. What was cut off is never executed, whatever cut it off."""
     if status == "incomplete":
         why = read_field(answer, "incomplete_details", "reason")
@@ -129,7 +129,7 @@ def _read_call(item: Any) -> RawCall:
 
 
 @lru_cache(maxsize=64)
-def _instructions(text: str) -> str:
+def _find_instructions(text: str) -> str:
     """The rules, as JSON, if a text is one system message."""
     some = json.loads(f"[{text}]")
     if len(some) != 1 or some[0].get("role") != "system" or not isinstance(some[0].get("content"), str):
@@ -137,16 +137,16 @@ def _instructions(text: str) -> str:
     return write_json(some[0]["content"])
 
 
-def _items(text: str, of: str, unwanted: Collection[str]) -> str:
+def _write_items(text: str, of: str, unwanted: Collection[str]) -> str:
     """Messages as items. What this endpoint has put out itself goes back as it came, if its calls are the message's."""
     bare, kept = detach(text)
-    if kept and kept not in unwanted and (verbatim := _verbatim(bare, kept, of)):
+    if kept and kept not in unwanted and (verbatim := _replay(bare, kept, of)):
         return verbatim
-    return _converted(bare)
+    return _convert_all(bare)
 
 
 @lru_cache(maxsize=256)
-def _verbatim(bare: str, kept: str, of: str) -> str:
+def _replay(bare: str, kept: str, of: str) -> str:
     parts, message = json.loads(kept), json.loads(bare)
     items = read_list(parts.get("items"))
     asked = [read_field(one, "call_id") for one in items if read_field(one, "type") == "function_call"]
@@ -155,7 +155,7 @@ def _verbatim(bare: str, kept: str, of: str) -> str:
 
 
 @lru_cache(maxsize=512)
-def _converted(text: str) -> str:
+def _convert_all(text: str) -> str:
     items = [item for message in json.loads(f"[{text}]") for item in _convert(message)]
     return write_json(items)[1:-1]
 
@@ -164,8 +164,8 @@ def _convert(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The items of one message."""
     content = message.get("content")
     if message["role"] == "tool":
-        return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": _parts(content)}]
-    said = [{"role": message["role"], "content": _parts(content)}] if content else []
+        return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": _convert_parts(content)}]
+    said = [{"role": message["role"], "content": _convert_parts(content)}] if content else []
     calls = [
         {
             "type": "function_call",
@@ -178,12 +178,12 @@ def _convert(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [*said, *calls]
 
 
-def _parts(content: Any) -> Any:
+def _convert_parts(content: Any) -> Any:
     """What a message says: a text as it is, its parts by the names that they have here."""
-    return [_part(one) for one in content] if isinstance(content, list) else content or ""
+    return [_convert_part(one) for one in content] if isinstance(content, list) else content or ""
 
 
-def _part(part: Mapping[str, Any]) -> Mapping[str, Any]:
+def _convert_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
     match part.get("type"):
         case "text":
             return {"type": "input_text", "text": part["text"]}
@@ -197,7 +197,7 @@ def _part(part: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _members(extra: str, dropped: frozenset[str]) -> str:
+def _write_members(extra: str, dropped: frozenset[str]) -> str:
     """Further members by the names that they have here."""
     given = read_members(extra)
     some = {name: value for name, value in given.items() if name not in ELSEWHERE}

@@ -34,40 +34,38 @@ class Slow:
 
     handle: Callable[[dict[str, Any], web.Request], Any]
     asked: list[dict[str, Any]] = field(default_factory=list)
+    listed: list[Any] = field(default_factory=list)
+    """The models that it says it has."""
+    url: str = ""
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(json.loads(await request.read()))
         answer: web.StreamResponse = await self.handle(self.asked[-1], request)
         return answer
 
+    async def models(self, request: web.Request) -> web.Response:
+        return web.json_response({"data": self.listed})
+
 
 @asynccontextmanager
 async def slow(
-    handle: Callable[[dict[str, Any], web.Request], Any], **how: Any
+    handle: Callable[[dict[str, Any], web.Request], Any], listed: list[Any] | None = None, **how: Any
 ) -> AsyncIterator[tuple[Slow, OpenAIModel]]:
-    serving, app = Slow(handle), web.Application()
+    serving, app = Slow(handle, listed=listed or []), web.Application()
     app.add_routes([web.post("/v1/chat/completions", serving.serve), web.post("/v1/responses", serving.serve)])
-    app.add_routes([web.get("/v1/models", models)])
+    app.add_routes([web.get("/v1/models", serving.models)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    serving.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
     try:
-        async with open_model(url, "key", "gpt-6-solo", **{"retries": 0, **how}) as model:
+        async with open_model(serving.url, "key", "gpt-6-solo", **{"retries": 0, **how}) as model:
             yield serving, model
     finally:
         await runner.cleanup()
 
 
-async def models(request: web.Request) -> web.Response:
-    names = [
-        {"id": "gpt-6-sol", "shutdown_date": "2027-05-01"},
-        {"id": "gpt-6-luna"},
-        {"id": "whisper"},
-        {"id": None},
-        7,
-    ]
-    return web.json_response({"data": names})
+MODELS = [{"id": "gpt-6-sol", "shutdown_date": "2027-05-01"}, {"id": "gpt-6-luna"}, {"id": "whisper"}, {"id": None}, 7]
 
 
 def whole(text: str) -> web.Response:
@@ -227,12 +225,14 @@ async def test_an_unknown_model_is_told_with_the_names_that_exist() -> None:
     async def handle(body: dict[str, Any], request: web.Request) -> web.StreamResponse:
         return web.json_response({"error": {"message": "no", "code": "model_not_found"}}, status=404)
 
-    async with slow(handle) as (_, model):
+    async with slow(handle, MODELS) as (_, model):
         with pytest.raises(ModelDown, match=r"there are gpt-6-sol, gpt-6-luna$") as down:
             await model.reply(HELLO, "", timeout_s=5)
         assert down.value.cause is Cause.UNKNOWN_MODEL
-        assert str(await model.catalog.shutdown("gpt-6-sol")) == "2027-05-01"
-        assert await model.catalog.shutdown("gpt-6-luna") is None and await model.catalog.shutdown("x") is None
+        assert str(await model.catalog.find_shutdown("gpt-6-sol")) == "2027-05-01"
+        assert (
+            await model.catalog.find_shutdown("gpt-6-luna") is None and await model.catalog.find_shutdown("x") is None
+        )
 
 
 async def test_what_a_server_could_not_read_as_a_call_is_asked_for_again() -> None:
