@@ -103,7 +103,16 @@ def _endpoint(settings: Settings, model: str) -> Endpoint | None:
         )
     key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else "none"
     name = settings.openai_model if model == "endpoint" else model
-    return Endpoint(settings.openai_base_url, key, name, settings.prices_file)
+    return Endpoint(
+        settings.openai_base_url,
+        key,
+        name,
+        settings.prices_file,
+        settings.openai_api,
+        settings.openai_reasoning,
+        settings.reply_seconds,
+        settings.run_seconds,
+    )
 
 
 def _check_writable(file: Path) -> None:

@@ -298,11 +298,12 @@ class OpenAIModel:
 
     async def _tell(self, error: ModelDown | ModelRefused) -> ModelDown | ModelRefused:
         """Administrators are told what does not pass by itself, once for as long as it lasts."""
+        if error.cause not in NEEDS_ADMINISTRATOR or error.cause is self.trouble:
+            return error
+        self.trouble = error.cause
         if error.cause is Cause.UNKNOWN_MODEL and (near := await self.catalog.find_nearest(self.name)):
             error = ModelDown(f"{error}; there are {', '.join(near)}", cause=error.cause)
-        if error.cause in NEEDS_ADMINISTRATOR and error.cause is not self.trouble:
-            self.trouble = error.cause
-            log.error("model.needs_administrator", model=self.name, cause=error.cause.value, error=str(error))
+        log.error("model.needs_administrator", model=self.name, cause=error.cause.value, error=str(error))
         return error
 
 

@@ -51,8 +51,6 @@ class Refusal:
     param: str = ""
     inner: str = ""
     """Azure's reason behind the code."""
-    written: str = ""
-    """What the model wrote, where its server could not read it as a call."""
     json: bool = True
     """Told in JSON: not by a proxy, and not by a server that knows no such path."""
 
@@ -99,7 +97,6 @@ def read_error(status: int, answer: Any) -> Refusal:
         _read_name(error.get("type")) or _read_name(error.get("status")),
         _read_name(error.get("param")),
         _read_name(read_field(error, "innererror", "code")),
-        read_string(error.get("failed_generation"))[:READ],
     )
 
 
