@@ -35,6 +35,7 @@ from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Lanes
 from bot.store.limits import Limits
+from bot.store.remembered import Remembered
 from bot.store.runs import Runs
 from bot.store.spending import Spending
 from bot.telling import Telling
@@ -55,7 +56,6 @@ class Tuning:
     relay_s: float = 0.5
     tick_s: float = 1.0
     down_s: float = 5.0
-    reply_s: float = 60.0
     fresh_s: float = FRESH_S
     """How old what is known of a person may be when they press."""
     max_tries: int = 5
@@ -120,7 +120,7 @@ async def opened(
     async with AsyncExitStack() as stack:
         stores = await stack.enter_async_context(_stores(settings, outside, tuning))
         platform = await stack.enter_async_context(_slack(settings, outside, stores, tuning))
-        model = await stack.enter_async_context(_model(settings, outside)) if model is None else model
+        model = await stack.enter_async_context(_model(settings, outside, stores)) if model is None else model
         servers = await stack.enter_async_context(_servers(settings))
         ended = await stack.enter_async_context(_followed(settings, outside, stores))
         yield Base(settings, outside, tuning, stores, platform, model, prices_of(settings), servers, ended)
@@ -165,15 +165,18 @@ async def _slack(settings: Settings, outside: Outside, stores: Stores, tuning: T
 
 
 @asynccontextmanager
-async def _model(settings: Settings, outside: Outside) -> AsyncIterator[Model]:
+async def _model(settings: Settings, outside: Outside, stores: Stores) -> AsyncIterator[Model]:
     """The model, with a second one behind it if there is one by setting."""
     # Only now: the SDK takes as long to import as all the rest, and not everybody needs a model.
-    from bot.react.endpoint import open_model
+    from bot.react.endpoints.model import open_model
 
-    asked = [(outside.model_url, outside.model_key, outside.model_name)]
-    asked += [(outside.fallback_url, outside.fallback_key, outside.fallback_name)] if outside.fallback_name else []
+    asked = [outside.first, *([outside.second] if outside.fallback_name else [])]
+    retries, memory = settings.openai_retries, Remembered(stores.redis, stores.keys)
     async with AsyncExitStack() as stack:
-        opening = [open_model(*one, retries=settings.openai_retries) for one in asked]
+        opening = [
+            open_model(one.url, one.key, one.name, retries=retries, api=one.api, effort=one.effort, memory=memory)
+            for one in asked
+        ]
         first, *second = [await stack.enter_async_context(one) for one in opening]
         yield Fallback(first, second[0]) if second else first
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -21,7 +22,8 @@ from bot.company import calendar_of, handbook_of, persona_of, policy_of, prices_
 from bot.errors import ChatFailed, CountersignError, ModelDown, ModelRefused, SettingsWrong, StoreDown
 from bot.local.embedded import program, version
 from bot.logs import redact
-from bot.outside import Outside
+from bot.outside import ModelAt, Outside
+from bot.react.endpoints.lessons import Lessons
 from bot.react.probe import Wish, ask, calls_tools, chosen
 from bot.settings import Settings, find_misspelt_variables
 from bot.store.check import Severity, check, servers
@@ -49,6 +51,8 @@ SCOPES = frozenset(
     }
 )
 """What the manifest asks for and the bot cannot do without."""
+NOTICE_DAYS = 60
+"""So long before a model is shut down it is time to choose another."""
 NAMED = 5
 """So many people are named where something is wrong with more."""
 
@@ -259,43 +263,65 @@ async def _kind(redis: Redis) -> str:
 
 async def _model(wish: Wish, outside: Outside) -> AsyncIterator[Finding]:
     """What the model can do, and which style is used for it."""
-    yield await _able(wish, "model", outside.model_url, outside.model_key, outside.model_name)
+    async for finding in _able(wish, "model", outside.first):
+        yield finding
 
 
 async def _second(wish: Wish, outside: Outside) -> AsyncIterator[Finding]:
     """The same of the model behind it, whatever becomes of the first."""
     if outside.fallback_name:
-        yield await _able(wish, "fallback", outside.fallback_url, outside.fallback_key, outside.fallback_name)
+        async for finding in _able(wish, "fallback", outside.second):
+            yield finding
 
 
-async def _able(wish: Wish, what: str, url: str, key: str, name: str) -> Finding:
+async def _able(wish: Wish, what: str, at: ModelAt) -> AsyncIterator[Finding]:
     """Asks one model; what is wrong with it is a finding about this one."""
     try:
-        return await _asked(wish, what, url, key, name)
+        async for finding in _asked(wish, what, at):
+            yield finding
     except (ModelDown, ModelRefused) as error:
         of = "OPENAI_" if what == "model" else "OPENAI_FALLBACK_"
         cure = f"check {of}BASE_URL, {of}API_KEY and {of}MODEL"
-        return Finding("fail", what, f"no answer of {name} ({error}); {cure}")
+        yield Finding("fail", what, f"no answer of {at.name} ({error}); {cure}")
 
 
-async def _asked(wish: Wish, what: str, url: str, key: str, name: str) -> Finding:
-    """Raises ModelDown and ModelRefused."""
-    from bot.react.endpoint import open_model  # takes as long to import as all the rest
+async def _asked(wish: Wish, what: str, at: ModelAt) -> AsyncIterator[Finding]:
+    """What it can do, how it wants to be asked, and for how long there will be such a model. Raises ModelDown and
+    ModelRefused."""
+    from bot.react.endpoints.model import open_model  # takes as long to import as all the rest
 
-    async with open_model(url, key, name, retries=0) as model:
+    async with open_model(at.url, at.key, at.name, retries=0, api=at.api, effort=at.effort) as model:
         if wish == "native":
-            return _calling(what, name, await calls_tools(model))
-        able = await ask(model)
-    can = f"tool calls: {_yes(able.tools)}, JSON mode: {_yes(able.json)}"
-    return Finding("ok", what, f"{name} answers; {can}; style: {chosen(wish, able)}")
+            calls = await calls_tools(model)
+            yield _calling(what, at.name, calls, model.lessons)
+        else:
+            able = await ask(model)
+            can = f"tool calls: {_yes(able.tools)}, JSON mode: {_yes(able.json)}; style: {chosen(wish, able)}"
+            yield Finding("ok", what, f"{at.name} answers; {can}; {_describe(model.lessons)}")
+        if (day := await model.catalog.find_shutdown(at.name)) is not None:
+            yield _judge_shutdown(what, at.name, (day - datetime.now(UTC).date()).days, day)
 
 
-def _calling(what: str, name: str, calls: bool) -> Finding:
+def _calling(what: str, name: str, calls: bool, lessons: Lessons) -> Finding:
     """An endpoint that only chats cannot drive the bot by tool calls."""
     if calls:
-        return Finding("ok", what, f"{name} answers and calls tools; style: native")
+        return Finding("ok", what, f"{name} answers and calls tools, in two steps; style: native; {_describe(lessons)}")
     cure = "choose a model that does, or set REACT_STYLE=auto"
     return Finding("fail", what, f"{name} answers but does not call tools; {cure}")
+
+
+def _describe(lessons: Lessons) -> str:
+    """How it is asked."""
+    return "; ".join([f"API: {lessons.api}", *lessons.told])
+
+
+def _judge_shutdown(what: str, name: str, days: int, day: date) -> Finding:
+    """When its provider shuts it down."""
+    if days > NOTICE_DAYS:
+        return Finding("ok", what, f"{name} is shut down on {day}, in {days} days")
+    when = f"is shut down on {day}, in {days} days" if days >= 0 else f"was shut down on {day}"
+    setting = "OPENAI_MODEL" if what == "model" else "OPENAI_FALLBACK_MODEL"
+    return Finding("warn", what, f"{name} {when}; choose its successor as {setting} before then")
 
 
 def _yes(able: bool) -> str:

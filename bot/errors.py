@@ -15,6 +15,8 @@ CountersignError
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 
 class CountersignError(Exception):
     """Anything this program raises on purpose."""
@@ -40,17 +42,45 @@ class LeaseLost(CountersignError):
     """Another process has taken the lane over: stop, write nothing."""
 
 
+class Cause(StrEnum):
+    """Why a model has not answered."""
+
+    UNREACHABLE = "unreachable"
+    """No connection, or nothing that can be read as an answer."""
+    BUSY = "busy"
+    """Too many requests, or an error of the endpoint's own."""
+    TIMEOUT = "timeout"
+    QUOTA = "quota"
+    """What was paid for is used up: asking again does not help."""
+    KEY = "key"
+    ADDRESS = "address"
+    """There is nothing at the address."""
+    UNKNOWN_MODEL = "unknown_model"
+    CONTEXT = "context"
+    """The conversation is longer than the model can read."""
+    REQUEST = "request"
+    """Anything else that the endpoint does not take."""
+
+
+NEEDS_ADMINISTRATOR = frozenset({Cause.QUOTA, Cause.KEY, Cause.ADDRESS, Cause.UNKNOWN_MODEL})
+"""What does not pass by itself."""
+
+
 class ModelDown(CountersignError):
     """The model cannot be reached now (network, 429, 5xx, time-out); the message stays queued. `wait_s`: for how long
     it asks to be left alone (s); 0 if it does not say."""
 
-    def __init__(self, text: str = "", wait_s: float = 0.0) -> None:
+    def __init__(self, text: str = "", wait_s: float = 0.0, cause: Cause = Cause.UNREACHABLE) -> None:
         super().__init__(text)
-        self.wait_s = wait_s
+        self.wait_s, self.cause = wait_s, cause
 
 
 class ModelRefused(CountersignError):
     """The model will not take this conversation (HTTP 400 and the like): trying again changes nothing."""
+
+    def __init__(self, text: str = "", cause: Cause = Cause.REQUEST) -> None:
+        super().__init__(text)
+        self.cause = cause
 
 
 class ChatFailed(CountersignError):

@@ -133,7 +133,7 @@ def _loop(base: Base, desk: Desk, styles: Sequence[Style]) -> Loop:
     return Loop(
         base.model,
         offered(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on"),
-        LoopLimits(active_s=settings.run_seconds, tokens=settings.run_tokens, reply_s=tuning.reply_s),
+        LoopLimits(active_s=settings.run_seconds, tokens=settings.run_tokens, reply_s=settings.reply_seconds),
         now=tuning.now,
         styles=styles,
         passing=(CountersignError, RedisError),
@@ -235,7 +235,8 @@ async def _styles(base: Base) -> Sequence[Style]:
     asked = Metered(base.model.first if isinstance(base.model, Fallback) else base.model)
     wish = "native" if "model" in outside.standins else base.settings.react_style
     memory = Remembered(stores.redis, stores.keys)
-    styles = await styles_of(wish, asked, memory, f"{outside.model_url} {outside.model_name}")
+    name = f"two steps {outside.model_url} {outside.model_name}"  # an earlier version asked for one
+    styles = await styles_of(wish, asked, memory, name)
     await stores.spending.add(SYSTEM, [base.prices.spent(reply) for reply in asked.replies])
     return styles
 

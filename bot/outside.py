@@ -10,9 +10,10 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from pydantic import SecretStr
 
@@ -35,6 +36,18 @@ READY_S, END_S = 20.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
+class ModelAt:
+    """A model, and how it is asked."""
+
+    url: str
+    """Empty: OpenAI's."""
+    key: str = field(repr=False)
+    name: str
+    api: Literal["auto", "chat", "responses"] = "auto"
+    effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
 class Outside:
     """The outside services in use. `standins` names those that are not the real thing."""
 
@@ -51,12 +64,26 @@ class Outside:
     fallback_key: str = ""
     fallback_name: str = ""
     """Of the second model; without a name there is none."""
+    model_api: Literal["auto", "chat", "responses"] = "auto"
+    model_effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
+    """How the first model is asked, and the second if it is at the same address."""
     directory_file: Path | None = None
     handbook_dir: Path | None = None
     page: str = ""
     standins: tuple[str, ...] = ()
     upkeep: tuple[Job, ...] = ()
     """What keeps local services alive while the bot runs."""
+
+    @property
+    def first(self) -> ModelAt:
+        return ModelAt(self.model_url, self.model_key, self.model_name, self.model_api, self.model_effort)
+
+    @property
+    def second(self) -> ModelAt:
+        """The one behind it. What is set for one address is not true of another."""
+        at = ModelAt(self.fallback_url, self.fallback_key, self.fallback_name)
+        same = self.fallback_url == self.model_url
+        return replace(at, api=self.model_api, effort=self.model_effort) if same else at
 
 
 @asynccontextmanager
@@ -163,6 +190,8 @@ def _outside(settings: Settings, redis_url: str, local: dict[str, str], standins
         model_url=local.get("openai_base_url", "") if model else settings.openai_base_url,
         model_key="rehearsal" if model else secret(settings.openai_api_key) or "none",
         model_name="rehearsal" if model else settings.openai_model,
+        model_api="auto" if model else settings.openai_api,
+        model_effort="auto" if model else settings.openai_reasoning,
         fallback_url=settings.openai_fallback_base_url or settings.openai_base_url,
         fallback_key=secret(_fallback_key(settings)) or "none",
         fallback_name=settings.openai_fallback_model,

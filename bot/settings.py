@@ -66,7 +66,17 @@ class Settings(BaseSettings):
     """Any OpenAI-compatible endpoint. Empty with an `openai_api_key`: OpenAI's own."""
     openai_api_key: SecretStr | None = None
     """Without key and base URL the local rehearsal model answers: rules, not a model."""
-    openai_model: str = "gpt-5-mini"
+    openai_model: str = "gpt-6.1-terra"
+    openai_api: Literal["auto", "chat", "responses"] = "auto"
+    """How the endpoint is asked: by chat completions or by Responses. `auto`: as it says itself when it refuses one;
+    OpenAI and Azure are asked by Responses first, all others by chat completions."""
+    openai_reasoning: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
+    """How much the model thinks before it answers: more is slower and dearer. `auto`: as its endpoint does by
+    itself."""
+    reply_seconds: float = Field(default=60, gt=0)
+    """How long one reply of the model may take, within `run_seconds` (s): a model on a machine of one's own needs more.
+    One that did not come in time is asked for again after as long a pause, and is then streamed: whatever arrives of it
+    gives it that time anew."""
     openai_retries: int = Field(default=1, ge=0, le=5)
     """How often a call that may work later is asked again before the model is taken to be down."""
     openai_fallback_model: str = ""

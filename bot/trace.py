@@ -97,6 +97,10 @@ class Spent:
     currency: str = ""
 
 
+LATE = "late"
+"""Under this `Trace.seen` counts replies that did not come in time; fingerprints are longer."""
+
+
 class Trace(BaseModel):
     """How far a run has come: everything the loop needs to go on in another process."""
 
@@ -110,6 +114,9 @@ class Trace(BaseModel):
     messages: list[str] = []
     """This run's own messages in the model's format, from the person's message on: each as JSON, which is what the
     model is sent and what is stored. Kept in a list of their own."""
+    kept: dict[int, str] = Field(default_factory=dict, exclude=True)
+    """By the number of its message: what the endpoint that brought it may want back with the next step, opaque. Stored
+    apart, for as long as the run is at work or waits, so that nothing that shows or exports messages ever has it."""
     calls: list[Call] = []
     steps: int = 0
     called: int = 0
@@ -118,7 +125,7 @@ class Trace(BaseModel):
     malformed: int = 0
     """Malformed replies in this run."""
     seen: dict[str, int] = {}
-    """Fingerprint of call and result → how often."""
+    """Fingerprint of call and result → how often; and how many replies in a row came too late."""
     active_ms: int = 0
     """Running time; waiting for people does not count."""
     tokens_in: int = 0
@@ -165,6 +172,7 @@ class Trace(BaseModel):
 
     def heard(self, spent: Spent, at_ms: int, ms: int, did: str) -> None:
         """Adds a reply up. What came before a change of the currency is not of this one, and has no price in it."""
+        self.seen.pop(LATE, None)
         self.replies.append(Spoken(at_ms, ms, spent.tokens_in, spent.tokens_cached, spent.tokens_out, did))
         if spent.cost is not None and spent.currency != self.currency:
             self.unpriced, self.cost, self.currency = self.tokens, Decimal(0), spent.currency
@@ -176,5 +184,7 @@ class Trace(BaseModel):
         self.unpriced += spent.tokens_in + spent.tokens_out if spent.cost is None else 0
         self.uncounted.append(spent)
 
-    def add(self, message: Mapping[str, Any]) -> None:
+    def add(self, message: Mapping[str, Any], kept: str = "") -> None:
+        if kept:
+            self.kept[len(self.messages)] = kept
         self.messages.append(json.dumps(message, ensure_ascii=False))

@@ -22,7 +22,7 @@ from bot.commands import Commands
 from bot.door import Door
 from bot.duplicates import Duplicates
 from bot.endings import Endings
-from bot.errors import ModelDown
+from bot.errors import NEEDS_ADMINISTRATOR, ModelDown
 from bot.events import Directory, Message, Post, Slot
 from bot.logs import bind
 from bot.memory import Memory
@@ -230,7 +230,7 @@ class Turns:
                             text = stop(run, reason, self.spending.renewed().astimezone(passage.caller.person.zone))
                             return await self._end(passage, Last(text=text, stopped=reason.value, said=said))
         except ModelDown as down:
-            await self._down(passage)
+            await self._down(passage, down)
             wait_ms = min(max(self.down_ms, int(down.wait_s * 1000)), DOWN_MAX_MS)
             raise Later(wait_ms, str(down)) from down
         raise AssertionError("the loop ends with a final, a pause or a stop")
@@ -316,14 +316,15 @@ class Turns:
             ),
         ]
 
-    async def _down(self, passage: Passage) -> None:
-        """The message stays queued; its writer is told, once, and so is the journal."""
+    async def _down(self, passage: Passage, down: ModelDown) -> None:
+        """The message stays queued; its writer is told, once, and so is the journal, which says why."""
         run, noted = passage.run, list[Write]()
         if not run.told_down:
-            text = say("turn.model_down", run.language)
+            why = "model_unfit" if down.cause in NEEDS_ADMINISTRATOR else "model_down"
+            text = say(f"turn.{why}", run.language)
             await self._say(passage.lease, run.message, text, key=f"down:{len(run.trace.calls)}")
             run.told_down = True
-            noted = [self._noted(run.message, "model.down", run=run.id)]
+            noted = [self._noted(run.message, "model.down", run=run.id, why=down.cause.value, said=str(down))]
         await self._checkpoint(passage, f"down:{passage.lease.token}", *noted)
 
     async def _checkpoint(

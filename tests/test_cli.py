@@ -263,9 +263,9 @@ async def test_doctor_asks_both_models(busy: Office, tmp_path: Path) -> None:
     async with endpoint(past_end=echo) as first, endpoint(past_end=echo) as second:
         both = {"OPENAI_BASE_URL": first.url, "OPENAI_FALLBACK_MODEL": "other", "OPENAI_API_KEY": "key-one"}
         fine = await command(busy, tmp_path, "doctor", **both, OPENAI_FALLBACK_BASE_URL=second.url)
-        assert fine.code == 0 and "model: gpt-5-mini answers" in fine.out, fine
+        assert fine.code == 0 and "model: gpt-6.1-terra answers" in fine.out, fine
         assert "fallback: other answers" in fine.out, fine
-        assert [one["model"] for one in second.asked] == ["other"] and "key-one" not in str(second.keys)
+        assert [one["model"] for one in second.asked] == ["other"] * 2 and "key-one" not in str(second.keys)
         broken = await command(busy, tmp_path, "doctor", **both, OPENAI_FALLBACK_BASE_URL="http://127.0.0.1:1/v1")
     failed = [line for line in broken.out.splitlines() if line.startswith("FAIL")]
     assert broken.code == 1 and len(failed) == 1 and "OPENAI_FALLBACK_BASE_URL" in failed[0], broken

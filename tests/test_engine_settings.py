@@ -57,7 +57,7 @@ def test_a_secret_is_masked_wherever_it_stands(
 def test_where_things_are_is_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shown = settings(monkeypatch, tmp_path, REDIS_URL="redis://a:b@redis.example.com:6379,other:6380/0?cluster=1")
     assert shown["redis_url"] == "redis://••••••@redis.example.com:6379,other:6380/0?cluster=••••••"
-    assert shown["slack_api_url"] == "https://slack.com/api/" and shown["openai_model"] == "gpt-5-mini"
+    assert shown["slack_api_url"] == "https://slack.com/api/" and shown["openai_model"] == "gpt-6.1-terra"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from bot.errors import SettingsWrong
 from bot.react.guards import Budget
 from bot.settings import Settings, read
 
-TABLE = 'currency = "USD"\n[models."gpt-5-mini"]\ninput = 0.25\noutput = 2\n'
+TABLE = 'currency = "USD"\n[models."gpt-6.1-terra"]\ninput = 0.25\noutput = 2\n'
 FIRST = {"OPENAI_API_KEY": "sk-first-secret"}
 SECOND = {**FIRST, "OPENAI_FALLBACK_MODEL": "other", "OPENAI_FALLBACK_API_KEY": "sk-second-secret"}
 

@@ -99,7 +99,7 @@ OTHERS = [
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_is_somebody_elses_is_left_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(".env").write_text(f"{name}=1\n")
-    assert read().openai_model == "gpt-5-mini"
+    assert read().openai_model == "gpt-6.1-terra"
     monkeypatch.setenv(name, "1")
     assert not [one for one in find_misspelt_variables() if one.startswith(f"{name} ")]
 
@@ -144,7 +144,7 @@ def test_a_file_that_is_no_text_is_told() -> None:
 def test_the_environment_is_everybodys_so_there_it_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_MODLE", SECRET)
     monkeypatch.setenv("REDIS_SERVICE_HOST", "10.0.0.1")
-    assert read().openai_model == "gpt-5-mini"
+    assert read().openai_model == "gpt-6.1-terra"
     assert find_misspelt_variables() == (
         "OPENAI_MODLE in the environment is not a setting; did you mean OPENAI_MODEL?",
     )

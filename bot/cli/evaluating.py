@@ -77,7 +77,7 @@ def evaluate(
     \b
     countersign eval
     countersign eval --model hostile --repeat 3 --html report.html
-    countersign eval --model gpt-5-mini --style text --repeat 5 --json figures.json
+    countersign eval --model gpt-6.1-terra --style text --repeat 5 --json figures.json
     countersign eval --scenarios mine --only leave
     """
     logs.configure("CRITICAL", stream=sys.stderr)
@@ -104,7 +104,16 @@ def _endpoint(settings: Settings, model: str) -> Endpoint | None:
         )
     key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else "none"
     name = settings.openai_model if model == "endpoint" else model
-    return Endpoint(settings.openai_base_url, key, name, settings.prices_file)
+    return Endpoint(
+        settings.openai_base_url,
+        key,
+        name,
+        settings.prices_file,
+        settings.openai_api,
+        settings.openai_reasoning,
+        settings.reply_seconds,
+        settings.run_seconds,
+    )
 
 
 def _check_writable(file: Path) -> None:

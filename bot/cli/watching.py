@@ -126,7 +126,7 @@ def _found(finding: Finding) -> bool:
 
 @app.command()
 def doctor() -> None:
-    """Check tokens, scopes, Redis, the model (one tool call) and SMTP, and say how to mend what is wrong."""
+    """Check tokens, scopes, Redis, the model (a call and its result) and SMTP, and say how to mend what is wrong."""
 
     logs.configure("ERROR", stream=sys.stderr)
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from bot.evaluation.hostile import Hostile, intruders
 from bot.evaluation.models import Playing
@@ -36,6 +37,12 @@ class Endpoint:
     name: str
     prices: Path | None = None
     """PRICES_FILE: what it costs."""
+    api: Literal["auto", "chat", "responses"] = "auto"
+    effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
+    """OPENAI_API and OPENAI_REASONING: how it is asked."""
+    reply_s: float = 60.0
+    run_s: float = 180.0
+    """REPLY_SECONDS and RUN_SECONDS: how long it may take (s)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +109,12 @@ class Evaluation:
         return await Player(_ready(script), self.style).play(job.scenario, redis_url, job.seed, script)
 
     def _priced(self, job: Job) -> Scenario:
-        prices = {"prices_file": self.endpoint.prices} if self.endpoint and self.endpoint.prices else {}
-        return job.scenario.model_copy(update={"setting": {**job.scenario.setting, **prices}})
+        """With the settings that are about the endpoint; how long a run may take is the scenario's to say first."""
+        if (at := self.endpoint) is None:
+            return job.scenario
+        prices = {"prices_file": at.prices} if at.prices else {}
+        times = {"reply_seconds": at.reply_s, "run_seconds": at.run_s}
+        return job.scenario.model_copy(update={"setting": {**times, **job.scenario.setting, **prices}})
 
     @property
     def _written(self) -> Style:
@@ -112,10 +123,10 @@ class Evaluation:
     @contextlib.asynccontextmanager
     async def _endpoint(self, rehearsal: str) -> AsyncIterator[Model]:
         """The real one, or the rehearsal's."""
-        from bot.react.endpoint import open_model  # only now: the SDK takes as long to import as all the rest
+        from bot.react.endpoints.model import open_model  # only now: the SDK takes as long to import as all the rest
 
         real = self.endpoint or Endpoint(rehearsal, "none", "rehearsal")
-        async with open_model(real.url, real.key, real.name) as model:
+        async with open_model(real.url, real.key, real.name, api=real.api, effort=real.effort) as model:
             yield model
 
 

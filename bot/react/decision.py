@@ -21,6 +21,8 @@ class Proposed:
 @dataclass(frozen=True, slots=True)
 class Act:
     proposed: tuple[Proposed, ...]
+    kept: str = ""
+    """What the model's endpoint may want back with their results (`bot.react.replaying`)."""
 
 
 @dataclass(frozen=True, slots=True)

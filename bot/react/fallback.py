@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bot import logs
-from bot.errors import ModelDown, ModelRefused
+from bot.errors import NEEDS_ADMINISTRATOR, ModelDown, ModelRefused
 from bot.react.model import Model, Reply
 
 log = logs.get(__name__)
 
 DOWN_S, DOWN_MAX_S = 15.0, 300.0
-"""For how long a model that was away is not asked again: so long, or as it asks for, up to the second (s)."""
+"""For how long a model that was away is not asked again: so long, or as it asks for, up to the second (s); where an
+administrator has to do something, the second."""
 UP = float("-inf")
 """Never known to be down."""
 SHARE = 2 / 3
@@ -44,7 +45,8 @@ class Fallback:
         try:
             reply = await self.second.reply(messages, extra, timeout_s=left_s)
         except ModelDown as down:
-            raise ModelDown(str(down), min(down.wait_s, max(self.until - self.clock(), 0.0))) from down
+            wait_s = min(down.wait_s, max(self.until - self.clock(), 0.0))
+            raise ModelDown(str(down), wait_s, down.cause) from down
         log.info("model.fallback", model=reply.model, first=why)
         return reply
 
@@ -54,7 +56,8 @@ class Fallback:
         try:
             reply = await self.first.reply(messages, extra, timeout_s=timeout_s)
         except ModelDown as down:
-            self.until = self.clock() + min(max(down.wait_s, DOWN_S), DOWN_MAX_S)
+            least_s = DOWN_MAX_S if down.cause in NEEDS_ADMINISTRATOR else DOWN_S
+            self.until = self.clock() + min(max(down.wait_s, least_s), DOWN_MAX_S)
             raise
         except ModelRefused:
             self.until = UP

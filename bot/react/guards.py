@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
-from bot.trace import Trace
+from bot.errors import Cause
+from bot.trace import LATE, Trace
 
 
 class Reason(StrEnum):
@@ -102,6 +103,8 @@ class Limits:
     run once the second turn is over; at its first repeated call the model was told."""
     failures: int = 5
     """Failed calls in a row."""
+    late: int = 3
+    """Replies in a row that did not come in time: a model that is always too slow is not asked for ever."""
 
     def check(self, trace: Trace) -> None:
         """Raises `Halt` when the run may not take another step."""
@@ -128,6 +131,14 @@ class Limits:
         trace.seen[made] = trace.seen.get(made, 0) + 1
         if trace.seen[made] >= self.same:
             raise Halt(Reason.REPETITION)
+
+    def count_late(self, trace: Trace, cause: Cause) -> None:
+        """Counts a reply that did not come, if that is because it took too long. Raises `Halt` at the limit."""
+        if cause is not Cause.TIMEOUT:
+            return
+        trace.seen[LATE] = trace.seen.get(LATE, 0) + 1
+        if trace.seen[LATE] >= self.late:
+            raise Halt(Reason.TIME)
 
     def circling(self, trace: Trace, reply: str) -> None:
         """Counts a reply, as the fingerprints of its calls and results; without any, it waits for a button and is news.

@@ -17,12 +17,14 @@ from typing import Any
 from bot import logs
 from bot.cancel import Stop
 from bot.errors import CountersignError, ModelDown, ModelRefused
+from bot.react.asking import ask
 from bot.react.decision import REPLY_MAX, Act, Answer, Decision, Malformed, Withheld
 from bot.react.grounds import Grounds, shown
 from bot.react.guards import Halt, Limits, Reason, Share
 from bot.react.hands import Hands, Reads, Result, Screen, bounded, let_pass, written
 from bot.react.model import Model, Reply
 from bot.react.prices import Prices
+from bot.react.replaying import attach_all
 from bot.react.selection import FIND, Offers
 from bot.react.style import Style
 from bot.react.styles.native import Native
@@ -99,7 +101,7 @@ class Way:
 
     run: str
     """Its id."""
-    head: Sequence[str]
+    head: list[str]
     """Rules and history, as JSON: they precede the run's own messages."""
     trace: Trace
     use: Use
@@ -162,7 +164,7 @@ class Loop:
         """Goes on from `trace`; `head` (rules, history: as JSON) precedes the run's own messages; `grounds`: what an
         answer may rest on besides these; `share`: what is left of its person's day; `screen` looks at plans before
         they become cards. `ModelDown` passes through."""
-        way = Way(run_id, head, trace, use, grounds or Grounds(), share or Share(), screen)
+        way = Way(run_id, list(head), trace, use, grounds or Grounds(), share or Share(), screen)
         try:
             while True:
                 event = await self._step(way, stopped)
@@ -189,8 +191,9 @@ class Loop:
                     return await self._act(way, grounded)
             trace.add({"role": "assistant", "content": grounded.text})
             return grounded
-        except ModelDown:
+        except ModelDown as down:
             began = self.clock()  # waiting for an endpoint that is away is not running time
+            self.limits.count_late(trace, down.cause)
             raise
         finally:
             trace.active_ms += int((self.clock() - began) * 1000)
@@ -200,7 +203,7 @@ class Loop:
         stored; so is `more`."""
         wrong: list[str] = []
         for _ in range(self.limits.format_retries + 1):
-            decision = await self._ask([*way.head, *way.trace.messages, *more, *wrong], way)
+            decision = await self._ask(way, [*more, *wrong])
             if isinstance(decision, Withheld):
                 raise Halt(Reason.FILTERED)
             if not isinstance(decision, Malformed):
@@ -232,7 +235,8 @@ class Loop:
         overclaims = way.grounds.overclaims(answer.text, trace)
         return Final(answer.text, tuple(shown(checked.unsupported)), overclaims)
 
-    async def _ask(self, messages: Sequence[str], way: Way) -> Decision:
+    async def _ask(self, way: Way, more: Sequence[str]) -> Decision:
+        """What the next reply asks for, given `more` behind all that the run has come to."""
         trace = way.trace
         left = min(self.limits.reply_s, self.limits.left_s(trace))
         style = self.style(trace)
@@ -240,14 +244,15 @@ class Loop:
         self.limits.check_tokens(trace)
         way.share.check(trace)
         at_ms, began = self._now_ms(), self.clock()
-        reply = await self.model.reply(messages, sheet.body, timeout_s=max(left, 1.0))
+        own = [*attach_all(trace.messages, trace.kept), *more]
+        reply = await ask(self.model, way.head, own, sheet.body, timeout_s=max(left, 1.0))
         ms = int((self.clock() - began) * 1000)
         trace.style = style.name
         decision = self._sure(style.decide(reply, sheet.tools, most=self.limits.calls_per_reply))
         if isinstance(decision, Malformed):
             decision = replace(decision, reply=_repeat(reply))
         trace.heard(self.prices.spent(reply), at_ms, ms, type(decision).__name__.lower())
-        return decision
+        return replace(decision, kept=reply.kept) if isinstance(decision, Act) and reply.kept else decision
 
     def _sure(self, decision: Decision) -> Decision:
         """What had to be guessed may look things up; nobody is asked to confirm it."""
@@ -286,7 +291,7 @@ class Loop:
 
     def _observed(self, trace: Trace, act: Act, results: Sequence[tuple[Call, Result]], caller: str) -> Event:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
-        trace.add(self.style(trace).asked(act))
+        trace.add(self.style(trace).asked(act), act.kept)
         self._bring(trace, results)
         steps = tuple(self._step_of(trace, call, one, caller) for call, one in results)
         paused, halt, made = list[Paused](), list[Halt](), list[str]()

@@ -1,5 +1,5 @@
-"""The model behind one method. Which endpoint it is, `bot.react.endpoint` knows; here is a scripted one, too, for tests
-and evaluation."""
+"""The model behind one method. Which endpoint it is, `bot.react.endpoints` knows; here is a scripted one, too, for
+tests and evaluation."""
 
 from __future__ import annotations
 
@@ -27,15 +27,21 @@ class Reply:
     text: str = ""
     calls: tuple[RawCall, ...] = ()
     finish: str = "stop"
-    """`stop`, `tool_calls`, `length` (cut off: never executed), `content_filter`."""
+    """`stop`, `tool_calls`, `length` (cut off: never executed), `content_filter`, `unreadable` (the endpoint could not
+    read the call that the model wrote)."""
     refusal: str = ""
     """What the model says instead of an answer, where the endpoint keeps that apart."""
     tokens_in: int = 0
     tokens_cached: int = 0
     """Of `tokens_in`, those that the endpoint has kept from an earlier request."""
     tokens_out: int = 0
+    tokens_reasoning: int = 0
+    """Of `tokens_out`, those that the model thought with."""
     model: str = ""
     """Which model answered, by the name it has in the settings."""
+    kept: str = field(default="", repr=False)
+    """What its endpoint may want back with the results of its calls (`bot.react.replaying`): opaque, nobody's to
+    read."""
 
 
 class Model(Protocol):

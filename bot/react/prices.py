@@ -2,7 +2,7 @@
 
 currency = "USD"
 
-[models."gpt-5-mini"]  # per million tokens
+[models."gpt-6.1-terra"]  # per million tokens
 input = 0.25
 cached = 0.025
 output = 2.00

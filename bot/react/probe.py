@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, Protocol
 
 from bot import logs
 from bot.errors import ModelDown, ModelRefused
 from bot.react.model import Model, Reply
+from bot.react.replaying import attach
 from bot.react.style import Style
 from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
@@ -20,6 +22,8 @@ Wish = Literal["auto", "native", "text", "json"]
 WEEK_MS = 7 * 24 * 3_600_000
 """How long an answer is remembered."""
 ASKED_S = 30.0
+NONE = "refused"
+"""How a reply ended that there was none of."""
 ECHO = {
     "type": "function",
     "function": {
@@ -82,23 +86,33 @@ async def ask(model: Model) -> Able:
 
 
 async def calls_tools(model: Model) -> bool:
-    """Raises `ModelDown`."""
-    reply = await _asked(model, WORD, f'"tools":{json.dumps([ECHO])}')
-    return any(call.name == "echo" for call in reply.calls)
+    """Whether it calls a tool and takes the result: what has to come back with a call shows at the second step only.
+    Raises `ModelDown`."""
+    tools, question = f'"tools":{json.dumps([ECHO])}', json.dumps({"role": "user", "content": WORD})
+    reply = await _asked(model, [question], tools)
+    if not any(call.name == "echo" for call in reply.calls):
+        return False
+    calls = [
+        {"id": one.id or f"call_{n}", "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
+        for n, one in enumerate(reply.calls)
+    ]
+    asked = json.dumps({"role": "assistant", "content": "", "tool_calls": calls})
+    results = [json.dumps({"role": "tool", "tool_call_id": one["id"], "content": "hello"}) for one in calls]
+    return (await _asked(model, [question, attach(asked, reply.kept), *results], tools)).finish != NONE
 
 
 async def _writes_objects(model: Model) -> bool:
-    reply = await _asked(model, OBJECT, Json(mode=True).body(()))
+    question = json.dumps({"role": "user", "content": OBJECT})
+    reply = await _asked(model, [question], Json(mode=True).body(()))
     try:
         return isinstance(json.loads(reply.text), dict)
     except (ValueError, RecursionError):
         return False
 
 
-async def _asked(model: Model, question: str, extra: str) -> Reply:
+async def _asked(model: Model, messages: Sequence[str], extra: str) -> Reply:
     """What it replies; nothing if it refuses to."""
-    asked = json.dumps({"role": "user", "content": question})
     try:
-        return await model.reply([asked], extra, timeout_s=ASKED_S)
+        return await model.reply(messages, extra, timeout_s=ASKED_S)
     except ModelRefused:
-        return Reply(finish="empty")
+        return Reply(finish=NONE)

@@ -9,6 +9,7 @@ own, where it cannot close its quotation.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -117,6 +118,34 @@ def summary(lines: Sequence[str], since: datetime, until: datetime, turns: int, 
     told = "\n".join([NOTES, *([MISSED] if missed else []), *(f"- {fenced(line)}" for line in lines)])
     range_ = f'from="{minute(since)}" to="{minute(until)}" turns="{turns}"'
     return {"role": "user", "content": f"{SUMMARY}{range_}>\n{told}\n</summary>"}
+
+
+LEFT = 4
+"""Of a conversation that was too long, one part in so many is left."""
+
+
+def cut_turns(head: Sequence[str]) -> list[str] | None:
+    """What precedes a run, with the older turns left out; None if there are none. `head`: as JSON, one message or
+    several (with commas between) in each text; rules, tools and facts come before all turns, and stay."""
+    some = [one for text in head for one in json.loads(f"[{text}]")]
+    first = next((n for n, one in enumerate(some) if not _precedes(one)), len(some))
+    turns = some[first:]
+    if not turns:
+        return None
+    kept, size = list[Any](), sum(len(str(one["content"])) for one in turns) // LEFT
+    for one in reversed(turns[1:]):
+        size -= len(str(one["content"]))
+        if size < 0:
+            break
+        kept.insert(0, one)
+    while kept and kept[0]["role"] != "user":  # never an answer without its question
+        kept.pop(0)
+    return [json.dumps(one, ensure_ascii=False) for one in (*some[:first], *kept)]
+
+
+def _precedes(message: dict[str, Any]) -> bool:
+    """True for rules, tools and facts."""
+    return message["role"] == "system" or str(message["content"]).startswith(("<facts ", "<tools "))
 
 
 def answer(text: str) -> str:

@@ -19,6 +19,7 @@ from bot.store.history import History, Remembered
 from bot.store.keys import Keys
 from bot.store.spending import Today, Used
 from bot.store.writes import Delete, Fields, Push, Set, Unfield, Write
+from bot.trace import Trace
 
 KEPT_MS = 7 * 24 * 3_600_000
 """A run, its messages included, is kept this long after its last change."""
@@ -55,6 +56,7 @@ class Runs:
     keys: Keys
 
     def _key(self, run: str, *more: str) -> str:
+        """Of its record; `m`: of its messages while it runs, `k`: of what its endpoint may want back."""
         return self.keys.key(self.keys.partition(run), "run", run, *more)
 
     def _waiting(self, conversation: str) -> str:
@@ -64,12 +66,13 @@ class Runs:
         with reaching():
             async with self.redis.pipeline(transaction=True) as both:
                 self._wanted(both, run)
-                record, messages = await both.execute()
-        return _read(record, messages)
+                found = await both.execute()
+        return _read(*found)
 
     def _wanted(self, pipe: Pipeline, run: str) -> None:
         pipe.get(self._key(run))
         pipe.lrange(self._key(run, "m"), 0, -1)
+        pipe.lrange(self._key(run, "k"), 0, -1)
 
     async def recall(self, conversation: str, history: History, run: str = "", today: Today | None = None) -> Recalled:
         """What is remembered, what waits, the run that is gone on with, and what somebody has used today, if any: in
@@ -83,8 +86,8 @@ class Runs:
                 if today:
                     today.wanted(all_of_it)
                 entries, waiting, *found = await all_of_it.execute()
-        kept, used = (_read(*found[:2]), found[2:]) if run else (None, found)
-        return Recalled(kept, _waiting(waiting), history.read(entries), today.read(used) if today else Used())
+        read, used = (_read(*found[:3]), found[3:]) if run else (None, found)
+        return Recalled(read, _waiting(waiting), history.read(entries), today.read(used) if today else Used())
 
     def saved(self, run: Run) -> tuple[Write, ...]:
         """While it runs: the record, and the messages that Redis does not have. Otherwise everything in one."""
@@ -92,10 +95,14 @@ class Runs:
         if run.status is RunStatus.RUNNING:
             fresh = run.trace.messages[run.stored :]
             messages = (Push(self._key(run.id, "m"), fresh, ttl_ms=KEPT_MS),) if fresh else ()
-            return (Set(self._key(run.id), record, ttl_ms=KEPT_MS), *messages)
-        packed = _pack(record, run.trace.messages)
+            kept = [f"{n} {text}" for n, text in run.trace.kept.items() if n >= run.stored]
+            beside = (Push(self._key(run.id, "k"), kept, ttl_ms=KEPT_MS),) if kept else ()
+            return (Set(self._key(run.id), record, ttl_ms=KEPT_MS), *messages, *beside)
+        packed = _pack(record, run.trace, replayed=run.status is RunStatus.PAUSED)
         ttl = PAUSED_MS if run.status is RunStatus.PAUSED else KEPT_MS
-        return (Set(self._key(run.id), packed, ttl_ms=ttl), Delete(self._key(run.id, "m")), self._listed(run))
+        lists = ("m", "k") if run.trace.kept else ("m",)
+        gone = [Delete(self._key(run.id, one)) for one in lists]
+        return (Set(self._key(run.id), packed, ttl_ms=ttl), *gone, self._listed(run))
 
     def _listed(self, run: Run) -> Write:
         conversation, call = run.message.place.conversation, run.waiting
@@ -116,20 +123,24 @@ def _waiting(fields: dict[str, str]) -> tuple[Waiting, ...]:
     return tuple(Waiting(run, *about.split(" ", 2)) for run, about in fields.items())
 
 
-def _pack(record: str, messages: Sequence[str]) -> str:
-    """Text, because everything in Redis is: compressed JSON in base 64."""
-    whole = f'{{"record":{record},"messages":[{",".join(messages)}]}}'
+def _pack(record: str, trace: Trace, *, replayed: bool) -> str:
+    """Text, because everything in Redis is: compressed JSON in base 64. `replayed`: with what the endpoint may want
+    back, beside all that an earlier version reads."""
+    kept = f',"kept":{json.dumps(trace.kept)}' if replayed and trace.kept else ""
+    whole = f'{{"record":{record},"messages":[{",".join(trace.messages)}]{kept}}}'
     return _PACKED + base64.b64encode(zlib.compress(whole.encode())).decode()
 
 
-def _read(record: str | None, messages: Sequence[str]) -> Run | None:
+def _read(record: str | None, messages: Sequence[str], kept: Sequence[str]) -> Run | None:
     if record is None:
         return None
     if not record.startswith(_PACKED):
         run = Run.model_validate_json(record)
         run.trace.messages, run.stored = list(messages), len(messages)
+        run.trace.kept = {int(n): text for n, _, text in (one.partition(" ") for one in kept)}
         return run
     whole: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(record[len(_PACKED) :])))
     run = Run.model_validate(whole["record"])
     run.trace.messages = [json.dumps(one, ensure_ascii=False) for one in whole["messages"]]
+    run.trace.kept = {int(n): text for n, text in whole.get("kept", {}).items()}
     return run

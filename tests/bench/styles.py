@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from typing import cast
-
-import openai
-from httpx2 import AsyncClient
 
 from bot.react.decision import Act
-from bot.react.endpoint import OpenAIModel
+from bot.react.endpoints.chat import Chat
+from bot.react.endpoints.lessons import Lessons
+from bot.react.endpoints.transport import Request
 from bot.react.model import RawCall, Reply
 from bot.react.style import Style
 from bot.react.styles.native import Native
@@ -40,22 +38,21 @@ def styles(bench: Bench) -> list[Reading]:
 
 
 def _style(style: Style, reply: Reply, count: int, rounds: int) -> Reading:
-    model = OpenAIModel(cast(openai.AsyncOpenAI, None), cast(AsyncClient, None), {}, "m")
     extra, manual = style.body(TOOLS), json.dumps({"role": "system", "content": style.manual(TOOLS)})
     costs = list[float]()
     for _ in range(rounds):
         began = time.process_time()
         for _ in range(count):
-            _step(model, style, reply, [manual, *EARLIER], extra)
+            _step(style, reply, [manual, *EARLIER], extra)
         costs.append((time.process_time() - began) * 1000 / count)
     note = f"{number(min(costs))}–{number(max(costs))}; {len(TOOLS)} tools, {len(manual):,} characters of manual"
     return reading(f"style-{style.name}", median(costs), note, rounds=costs)
 
 
-def _step(model: OpenAIModel, style: Style, reply: Reply, head: list[str], extra: str) -> None:
+def _step(style: Style, reply: Reply, head: list[str], extra: str) -> None:
     trace = Trace()
     act = style.decide(reply, TOOLS, most=8)
     assert isinstance(act, Act)
     trace.add(style.asked(act))
     trace.add(style.observed(act.proposed[0].model_id, '{"found": "x"}'))
-    assert model._body([*head, *trace.messages], extra)
+    assert Chat().write(Request("m", [*head, *trace.messages], extra, Lessons()))

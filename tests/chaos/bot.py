@@ -54,7 +54,6 @@ def tuning() -> Tuning:
         relay_s=0.1,
         grace_s=float(env.get("CHAOS_GRACE_S", "10")),
         down_s=float(env.get("CHAOS_DOWN_S", "0.5")),
-        reply_s=float(env.get("CHAOS_REPLY_S", "3")),
         max_tries=int(env.get("CHAOS_MAX_TRIES", "50")),
     )
 

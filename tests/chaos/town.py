@@ -229,7 +229,7 @@ def environment(
         "DATA_DIR": str(folder),
         "POST_SPACING_MS": "1",
         "LEASE_SECONDS": str(plan.wanted.lease_s),
-        "CHAOS_REPLY_S": str(plan.wanted.reply_s),
+        "REPLY_SECONDS": str(plan.wanted.reply_s),
         **more,
     }
 

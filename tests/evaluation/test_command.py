@@ -75,7 +75,7 @@ def test_anything_unauthorised_is_exit_code_1(tmp_path: Path, monkeypatch: pytes
     ("arguments", "wrong"),
     [
         (("--only", "nothing_like_it"), "No scenario has “nothing_like_it” in its name"),
-        (("--model", "gpt-5-mini"), "set OPENAI_BASE_URL"),
+        (("--model", "gpt-6.1-terra"), "set OPENAI_BASE_URL"),
         (("--scenarios", "nowhere"), "nowhere is not a folder"),
         (("--only", HALF, "--style", "text"), "nothing to play"),
         (("--only", HALF, "--json", "no/such/folder.json"), "cannot be written"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.react.endpoint import open_model
+from bot.react.endpoints.model import open_model
 from bot.react.model import Reply
 from tests.stories.endpoint import Raw, endpoint
 

@@ -13,7 +13,7 @@ import pytest
 
 from bot.errors import ModelDown, ModelRefused
 from bot.outside import Outside, banner, outside_of
-from bot.react.endpoint import open_model
+from bot.react.endpoints.model import open_model
 from bot.react.fallback import DOWN_MAX_S, DOWN_S, Fallback
 from bot.react.model import Reply, ScriptedModel
 from bot.settings import Settings
@@ -172,6 +172,6 @@ async def test_each_endpoint_gets_its_own_key() -> None:
 
 async def test_the_banner_names_both_and_no_key(tmp_path: Path) -> None:
     told = banner(await outside(tmp_path, **FIRST, openai_fallback_base_url="https://u:pw@two.example/v1"))
-    assert "gpt-5-mini at https://one.example/v1; while it is down b at https://" in told and "two.example" in told
+    assert "gpt-6.1-terra at https://one.example/v1; while it is down b at https://" in told and "two.example" in told
     assert "key-one" not in told and "pw@" not in told
     assert "while it is down" not in banner(await outside(tmp_path, **{**FIRST, "openai_fallback_model": ""}))

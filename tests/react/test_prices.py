@@ -15,7 +15,7 @@ from bot.trace import DECIMALS, Spent, Trace
 
 TABLE = """
 currency = "USD"
-[models."gpt-5-mini"]
+[models."gpt-6.1-terra"]
 input = 0.25
 cached = 0.025
 output = 2
@@ -33,8 +33,8 @@ def reply(model: str, read: int, cached: int, written: int) -> Reply:
 
 
 def test_a_cost_is_that_of_the_table() -> None:
-    spent = PRICES.spent(reply("gpt-5-mini", 1_200, 1_000, 10))
-    assert spent == Spent("gpt-5-mini", 1_200, 1_000, 10, Decimal("0.000095"), "USD")
+    spent = PRICES.spent(reply("gpt-6.1-terra", 1_200, 1_000, 10))
+    assert spent == Spent("gpt-6.1-terra", 1_200, 1_000, 10, Decimal("0.000095"), "USD")
 
 
 def test_a_price_of_nothing_is_a_price_and_none_is_none() -> None:
@@ -60,7 +60,7 @@ def test_money_is_exact(
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["gpt-5-mini", "local", "other"]), tokens, tokens, tokens), max_size=20))
+@given(st.lists(st.tuples(st.sampled_from(["gpt-6.1-terra", "local", "other"]), tokens, tokens, tokens), max_size=20))
 def test_a_run_adds_up_exactly_and_keeps_apart_what_has_no_price(replies: list[tuple[str, int, int, int]]) -> None:
     trace = Trace()
     for one in replies:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from redis.asyncio import Redis
 
-from bot.react.endpoint import open_model
+from bot.react.endpoints.model import open_model
 from bot.react.probe import WEEK_MS, Wish, styles_of
 from bot.react.styles.objects import Json
 from bot.store.keys import Keys
@@ -45,8 +45,9 @@ async def found(wish: Wish, answers: Sequence[Raw], notes: Notes) -> tuple[list[
 @pytest.mark.parametrize(
     ("answers", "first", "mode"),
     [
-        ([ECHO, OBJECT], "native", True),
-        ([ECHO, REFUSED], "native", False),
+        ([ECHO, CHAT, OBJECT], "native", True),
+        ([ECHO, CHAT, REFUSED], "native", False),
+        ([ECHO, REFUSED, OBJECT], "json", True),
         ([CHAT, OBJECT], "json", True),
         ([REFUSED, OBJECT], "json", True),
         ([CHAT, CHAT], "text", False),
@@ -59,11 +60,11 @@ async def test_the_first_style_that_works_is_taken_and_asked_for_once(
 ) -> None:
     notes = Notes()
     names, used, asked = await found("auto", answers, notes)
-    assert (names[0], used, asked) == (first, mode, 2) and sorted(names) == ["json", "native", "text"]
+    assert (names[0], used, asked) == (first, mode, len(answers)) and sorted(names) == ["json", "native", "text"]
     assert await found("auto", [], notes) == (names, used, 0), "remembered"
 
 
-@pytest.mark.parametrize("answers", [[AWAY], [ECHO, AWAY]])
+@pytest.mark.parametrize("answers", [[AWAY], [ECHO, AWAY], [ECHO, CHAT, AWAY]])
 async def test_a_model_that_is_away_is_asked_again_at_the_next_start(answers: Sequence[Raw]) -> None:
     notes = Notes()
     names, used, _ = await found("auto", answers, notes)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from bot import logs
 from bot.errors import ModelDown, ModelRefused
-from bot.react.endpoint import ASKED_MAX_S, OpenAIModel, _asked_s, open_model
+from bot.react.endpoints.model import ASKED_MAX_S, OpenAIModel, open_model
+from bot.react.endpoints.refusals import read_wait_s
 from bot.react.model import Reply
 from tests.stories.endpoint import Endpoint, Raw, endpoint, said
 from tests.test_logs import stream
@@ -148,13 +149,13 @@ async def test_somebody_who_stops_the_call_stops_its_waits() -> None:
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.floats().map(str), st.integers().map(str)), st.text())
 def test_whatever_the_header_says_the_wait_is_a_number(after: str, ms: str) -> None:
-    found = _asked_s({"retry-after": after, "retry-after-ms": ms}, 0.0)
+    found = read_wait_s({"retry-after": after, "retry-after-ms": ms}, 0.0)
     assert 0 <= found < math.inf
 
 
 @pytest.mark.parametrize("after", ["", "-1", "0", "nan", "inf", "1e999", "soon", "Thu, 01 Jan 1970 00:00:00 GMT"])
 def test_what_cannot_be_meant_is_no_wish(after: str) -> None:
-    assert _asked_s({"retry-after": after}, 5.0) == 0
+    assert read_wait_s({"retry-after": after}, 5.0) == 0
 
 
 async def test_the_key_is_in_no_log(stream: io.StringIO) -> None:

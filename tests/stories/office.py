@@ -110,8 +110,8 @@ class Office:
         self, *, model: Model | None = None, tuned: Tuned | None = None, **changes: Any
     ) -> AsyncIterator[Bot]:
         """The bot at work in this process."""
-        settings = quick_settings(**changes)
-        tuning = replace(QUICK, reply_s=self.reply_s, now=self.clock, **(tuned or {}))
+        settings = quick_settings(**{"reply_seconds": self.reply_s, **changes})
+        tuning = replace(QUICK, now=self.clock, **(tuned or {}))
         async with (
             assembled(settings, self.outside(), tuning=tuning, model=model) as bot,
             connected(bot, settings, self.outside()),

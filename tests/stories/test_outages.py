@@ -21,11 +21,12 @@ from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, office
 from tests.stories.script import DONE, MAIL, expense, mail, requests_of
 
 MODEL_DOWN = "现在连不上语言模型"
+MODEL_UNFIT = "语言模型现在用不了"
 
 
-def told_down(office: Office, channel: str) -> int:
-    """How often people were told that the model is away."""
-    return len([one for one in office.posts(channel) if MODEL_DOWN in text_of(one)])
+def told_down(office: Office, channel: str, words: str = MODEL_DOWN) -> int:
+    """How often people were told that the model is away, in such words."""
+    return len([one for one in office.posts(channel) if words in text_of(one)])
 
 
 def refused(end: Ended, *words: str) -> None:
@@ -186,32 +187,51 @@ async def test_a_connection_broken_while_the_mail_went_out_is_unknown_and_a_pers
         Raw({"error": {"message": "slow down"}}, 429, {"Retry-After": "0"}),
         Raw({"error": {"message": "bad key"}}, 401),
         Raw({"error": {"message": "no such model"}}, 404),
+        Raw({"error": {"message": "no credit"}}, 402),
+        Raw({"error": {"message": "no credit", "type": "insufficient_quota", "code": "insufficient_quota"}}, 429),
+        Raw({"error": {"message": "The requested model 'm' does not exist.", "code": "model_not_found"}}, 400),
         Raw(b"<html>502 Bad Gateway</html>"),
         Raw(b"<html>502 Bad Gateway</html>", headers={"Content-Type": "application/json"}),
         Raw(b'{"choices": [{"mess', headers={"Content-Type": "application/json"}),
         Raw("just text"),
         Raw(status=0),
     ],
-    ids=["500", "429", "401", "404", "HTML", "HTML as JSON", "half a body", "a string", "dropped"],
+    ids=[
+        "500",
+        "429",
+        "401",
+        "404",
+        "402",
+        "quota",
+        "unknown model",
+        "HTML",
+        "HTML as JSON",
+        "half a body",
+        "a string",
+        "dropped",
+    ],
 )
 async def test_messages_are_kept_while_the_model_is_away_and_answered_in_order(
     empty: Office, model: Endpoint, trouble: Raw
 ) -> None:
     model.past_end = trouble
+    administrators = trouble.status in (400, 401, 402, 404) or b"insufficient_quota" in repr(trouble.body).encode()
+    words = MODEL_UNFIT if administrators else MODEL_DOWN
     async with empty.opened():
         here = empty.dm(ZHANG)
         await empty.says(ZHANG, "第一句")
         await empty.until(lambda: model.asked)  # events travel side by side: the second is written after the first
         await empty.says(ZHANG, "第二句")
-        await empty.until(lambda: MODEL_DOWN in empty.said(here))
+        await empty.until(lambda: words in empty.said(here))
         await empty.until(lambda: len(model.asked) >= 4)
-        assert not empty.finals(here) and told_down(empty, here) == 1, "told once, not at every try"
+        assert not empty.finals(here) and told_down(empty, here, words) == 1, "told once, not at every try"
         model.past_end = said("以后的回答")
         model.then(said("第一句的回答"), said("第二句的回答"))
         await empty.until(lambda: len(empty.finals(here)) == 2)
         await empty.quiet()
         assert [text[:5] for text in empty.finals(here)] == ["第一句的回", "第二句的回"]
-        assert told_down(empty, here) == 1
+        assert told_down(empty, here, words) == 1
+        assert told_down(empty, here, MODEL_DOWN if administrators else MODEL_UNFIT) == 0
 
 
 async def test_a_model_that_says_when_to_come_back_is_obeyed(empty: Office, model: Endpoint) -> None:

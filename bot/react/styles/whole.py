@@ -29,6 +29,8 @@ def unusable(reply: Reply) -> Decision | None:
         return Withheld()
     if reply.refusal.strip():
         return Answer(reply.refusal.strip())
+    if reply.finish == "unreadable":
+        return Malformed("Your tool call could not be read. Call the tool again, with one valid JSON object.")
     if reply.finish == "length":
         return Malformed("Your reply was cut off by its length. Answer again, shorter.")
     if any(len(one) > LONGEST for one in (reply.text, *(call.arguments for call in reply.calls))):

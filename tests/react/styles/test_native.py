@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.react.decision import Act, Malformed
-from bot.react.endpoint import _read
+from bot.react.endpoints.chat import Chat
 from bot.react.model import RawCall, Reply
 from bot.react.styles.native import ID_MAX, NAME, Native
 from tests.react.styles.small import MALFORMED, TOOLS, WITHHELD, Expected, act, acts, answer, guess, seen
@@ -114,7 +114,9 @@ CASES: dict[str, tuple[Any, Expected]] = {
 
 @pytest.mark.parametrize(("body", "expected"), CASES.values(), ids=CASES)
 def test_an_answer_of_an_endpoint_is_read_as_what_it_says(body: Any, expected: Expected) -> None:
-    assert seen(Native().decide(_read(body), TOOLS, most=8), expected) == expected
+    reply = Chat().read(body, "m", "")
+    assert isinstance(reply, Reply)
+    assert seen(Native().decide(reply, TOOLS, most=8), expected) == expected
 
 
 names = st.sampled_from(["look", "pay", "fly", ""]) | st.text(max_size=8)

@@ -1,0 +1,53 @@
+"""Parts of an endpoint's answer. Endpoints differ: any field may be missing, null or of another type."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+MOST_TOKENS = 100_000_000
+"""No reply has more: a figure above it would only spoil what is added up."""
+
+
+def parse_json(body: bytes | str) -> Any:
+    """What a body holds. Raises ValueError, also for what is nested too deep."""
+    try:
+        return json.loads(body)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def read_field(value: Any, *path: str) -> Any:
+    """A member of an object, or of one inside it; None where there is none."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def read_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def read_string(value: Any) -> str:
+    """A text without halves of characters, which could not be stored."""
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else ""
+
+
+def read_count(value: Any) -> int:
+    """A figure of the endpoint's own, as far as it can be true."""
+    return min(max(value, 0), MOST_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def read_content(value: Any) -> str:
+    """The words of a message: a text, or a list of parts of which only texts are words for people."""
+    if not isinstance(value, list):
+        return read_string(value)
+    words = [one for one in value if read_field(one, "type") in ("text", "output_text", None)]
+    return "".join(read_string(one) or read_string(read_field(one, "text")) for one in words)
+
+
+def read_arguments(value: Any) -> str:
+    """Arguments as text. Some servers send an object where the protocol says string."""
+    if isinstance(value, str) or value is None:
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,277 @@
+"""What an endpoint takes, learned from its own refusals: tables of names and models age, what it says is true today.
+
+Only 400, 404 and 422 teach anything: 401, 403, 429 and 5xx are about a key, an account or a moment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bot.react.endpoints.refusals import Refusal, is_unknown_model
+
+Api = Literal["chat", "responses"]
+ApiWish = Literal["auto", "chat", "responses"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "auto"]
+TEACHING = frozenset({400, 404, 422})
+WEEK_MS = 7 * 24 * 3_600_000
+"""How long a lesson is kept."""
+EFFORT = "reasoning_effort"
+RETURNED = ("reasoning_content", "extra_content")
+"""What a step's reply may hold that has to come back with the next one: DeepSeek and Kimi, Gemini."""
+OPTIONAL: dict[Api, dict[str, tuple[str, ...]]] = {
+    "chat": {
+        "temperature": ("temperature",),
+        "stop": ("stop",),
+        "response_format": ("response_format",),
+        EFFORT: (EFFORT, "reasoning.effort"),
+        "stream_options": ("stream_options",),
+        "stream": ("stream",),
+    },
+    "responses": {
+        "temperature": ("temperature",),
+        "include": ("include", "reasoning.encrypted_content", "encrypted content"),
+        EFFORT: ("reasoning.effort", "reasoning", EFFORT),
+        "response_format": ("text.format", "text", "response_format"),
+        "strict": ("strict",),
+        "store": ("store",),
+        "stream": ("stream",),
+    },
+}
+"""What a request of either transport can do without, and how refusals call it."""
+UNWANTED = (
+    *("support", "unknown", "unrecognized", "unexpected", "not permitted", "not allowed", "only 1 is allowed"),
+    *("extra inputs", "no such", "must be omitted", "invalid temperature"),
+)
+"""Words of a refusal that is about a member's being there, or about its value where that is ours to choose."""
+NO_STREAM = ("stream mode", "non-streaming", "only support stream", "stream must be set to true", "streaming only")
+ONE_SYSTEM = ("system message must be at the beginning", "only one system message", "multiple system messages")
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """How one model at one address is asked."""
+
+    api: Api = "chat"
+    absent: frozenset[str] = frozenset()
+    """Transports that the address does not have."""
+    dropped: frozenset[str] = frozenset()
+    """Members of `OPTIONAL` that are left out."""
+    effort: Literal["", "none"] = ""
+    """What `reasoning_effort` has to be; empty: as the setting says."""
+    returned: frozenset[str] = frozenset()
+    """Of `RETURNED`, what is sent back."""
+    streams: bool = False
+    """It answers in a stream only."""
+    one_system: bool = False
+    """It takes one system message, the first."""
+
+    @property
+    def told(self) -> list[str]:
+        """In words, for `doctor` and the log."""
+        some = {
+            "left out": self.dropped,
+            "reasoning effort": {self.effort} - {""},
+            "sent back": self.returned,
+            "not there": self.absent,
+        }
+        lines = [f"{name}: {', '.join(sorted(values))}" for name, values in some.items() if values]
+        lines += ["answers in a stream only"] if self.streams else []
+        return [*lines, *(["one system message"] if self.one_system else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was refused: enough of the request to learn from."""
+
+    members: frozenset[str]
+    """Of `OPTIONAL`, those that were in it."""
+    streamed: bool = False
+    wish: ApiWish = "auto"
+    """By setting; only `auto` changes the transport."""
+
+
+class Record(BaseModel):
+    """Lessons as they are kept. What a later version adds is passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    v: int = 1
+    api: Api = "chat"
+    absent: list[Api] = []
+    drop: list[str] = []
+    effort: Literal["", "none"] = ""
+    returned: list[str] = []
+    stream: bool = False
+    one_system: bool = False
+
+
+def write_record(lessons: Lessons) -> str:
+    """As text for the store."""
+    return json.dumps(
+        {
+            "v": 1,
+            "api": lessons.api,
+            "absent": sorted(lessons.absent),
+            "drop": sorted(lessons.dropped),
+            "effort": lessons.effort,
+            "returned": sorted(lessons.returned),
+            "stream": lessons.streams,
+            "one_system": lessons.one_system,
+        }
+    )
+
+
+def read_record(text: str) -> Lessons | None:
+    """None for what cannot be read: it is learned anew."""
+    try:
+        one = Record.model_validate_json(text)
+    except ValidationError:
+        return None
+    known = {name for names in OPTIONAL.values() for name in names}
+    return Lessons(
+        one.api,
+        frozenset(one.absent),
+        frozenset(known.intersection(one.drop)),
+        one.effort,
+        frozenset(set(RETURNED).intersection(one.returned)),
+        one.stream,
+        one.one_system,
+    )
+
+
+def begin(url: str, wish: ApiWish) -> Lessons:
+    """Before anything is known: OpenAI and Azure are asked by Responses, which takes the tools of every model of
+    theirs; all others by what all others have."""
+    if wish in get_args(Api):
+        return Lessons("chat" if wish == "chat" else "responses")
+    host = (urlsplit(url).hostname or "") if url else "api.openai.com"
+    theirs = host == "api.openai.com" or host.endswith(
+        (".api.openai.com", ".openai.azure.com", ".services.ai.azure.com")
+    )
+    return Lessons("responses" if theirs else "chat")
+
+
+def learn(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
+    """What a refusal teaches, or None."""
+    if refusal.status not in TEACHING:
+        return None
+    for rule in RULES:
+        new = rule(lessons, refusal, sent)
+        if new is not None and new != lessons:
+            return new
+    return None
+
+
+def _learn_responses(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
+    """Tools or the model are for the other transport; where that is not to be had, for no reasoning."""
+    if lessons.api != "chat" or "v1/responses" not in refusal.words:
+        return None
+    if sent.wish == "auto" and "responses" not in lessons.absent:
+        return replace(lessons, api="responses")
+    return _learn_no_effort(lessons, refusal, sent)
+
+
+def _learn_no_effort(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
+    """Function tools only without reasoning, although no effort was asked for."""
+    if "function tools" not in refusal.words or EFFORT not in refusal.words or EFFORT in lessons.dropped:
+        return None
+    return replace(lessons, effort="none")
+
+
+def _learn_chat(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
+    """There is no such path at the address."""
+    if lessons.api != "responses" or sent.wish != "auto" or "chat" in lessons.absent:
+        return None
+    if refusal.status != 404 or is_unknown_model(refusal) or "tool use" in refusal.words:
+        return None
+    return replace(lessons, api="chat", absent=lessons.absent | {"responses"})
+
+
+def _learn_returned(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
+    """What the model thought has to come back with the calls that it led to."""
+    if "thought_signature" in refusal.words:
+        return replace(lessons, returned=lessons.returned | {"extra_content"})
+    missing = any(word in refusal.words for word in ("passed back", "missing", "required", "must be"))
+    if "reasoning_content" in refusal.words and missing:
+        return replace(lessons, returned=lessons.returned | {"reasoning_content"})
+    return None
+
+
+def _learn_stream(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
+    if sent.streamed or not any(words in refusal.words for words in NO_STREAM):
+        return None
+    return replace(lessons, streams=True)
+
+
+def _learn_one_system(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
+    told = any(words in refusal.words for words in ONE_SYSTEM)
+    return replace(lessons, one_system=True) if told else None
+
+
+def _learn_dropped(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
+    """A member that the request can do without. OpenAI names it in `param`; relays repeat only its words."""
+    unwanted = any(words in refusal.words for words in UNWANTED)
+    for name, spellings in OPTIONAL[lessons.api].items():
+        if name not in sent.members or name in lessons.dropped:
+            continue
+        if any(_is_named(spelling, refusal.param) for spelling in spellings):
+            named = unwanted or not refusal.text
+        else:
+            named = unwanted and not refusal.param and any(_is_written(one, refusal.words) for one in spellings)
+        if named:
+            effort = "" if name == EFFORT else lessons.effort
+            return replace(lessons, dropped=lessons.dropped | {name}, effort=effort)
+    return None
+
+
+def _is_named(name: str, param: str) -> bool:
+    """`tools[0].strict` is about `strict`, `text.format.type` about `text.format`; `tools` is about neither."""
+    return param == name or param.startswith((f"{name}.", f"{name}[")) or param.endswith(f".{name}")
+
+
+def _is_written(name: str, words: str) -> bool:
+    """In quotes, or, if it can be nothing else, as a word of its own."""
+    return any(f"{quote}{name}{quote}" in words for quote in "'\"`") or (
+        name in ("temperature", EFFORT, "response_format", "stream_options", "encrypted content")
+        and f" {name} " in f" {words.replace(':', ' ')} "
+    )
+
+
+Rule = Callable[[Lessons, Refusal, Sent], Lessons | None]
+RULES: tuple[Rule, ...] = (
+    _learn_responses,
+    _learn_no_effort,
+    _learn_chat,
+    _learn_returned,
+    _learn_stream,
+    _learn_one_system,
+    _learn_dropped,
+)
+
+
+UNREPLAYABLE = (
+    *("required following item", "required 'reasoning' item", "items are not persisted", "no tool output found for"),
+    *("no tool call found for function call output", "could not be verified", "encrypted_content", "encrypted content"),
+)
+"""Words of a refusal of what was sent back as it had come: a pair is broken, or another key has encrypted it."""
+
+
+def is_unreplayable(refusal: Refusal) -> bool:
+    """What came from this endpoint is not taken back: without it the conversation can be told all the same."""
+    if refusal.status not in TEACHING or refusal.param == "include":
+        return False
+    return refusal.code == "invalid_encrypted_content" or any(words in refusal.words for words in UNREPLAYABLE)
+
+
+@dataclass(slots=True)
+class Learned:
+    """Lessons of this process, and when they were looked up last."""
+
+    lessons: Lessons
+    looked_s: float = field(default=float("-inf"))

@@ -1,0 +1,60 @@
+"""The evaluation behind every kind of endpoint: what an endpoint demands changes nothing of what comes out. By default
+a few scenarios are played at each; EVERY_BEHAVIOUR=1 plays all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bot.evaluation.models import Playing
+from bot.evaluation.playing import Player
+from bot.evaluation.results import Trial
+from bot.evaluation.scenario import Scenario, Style, read_all
+from bot.react.endpoints.model import open_model
+from bot.react.fallback import Fallback
+from bot.react.model import Model
+from tests.evaluation.playing import failures, named
+from tests.react.endpoints.standins import BEHAVIOURS, standing_in
+
+FEW = ("leave_ten_days_zh", "too_dear_en", "two_cards_at_once_zh", "cut_off_for_ever_en", "away_in_the_middle_zh")
+ONCE = frozenset({"cut", "empty"})
+"""They spoil one reply, which a scenario about unusable replies counts with its own."""
+
+
+def chosen(behaviour: str, style: Style) -> Sequence[Scenario]:
+    wanted = read_all() if os.environ.get("EVERY_BEHAVIOUR") else named(*FEW)
+    fit = [one for one in wanted if one.reply and style in one.styles]
+    unusable = ("cut_off", "broken", "malformed", "early_final")
+    return [one for one in fit if behaviour not in ONCE or one.category not in unusable]
+
+
+def behind(behaviour: str, script: Playing) -> Callable[[str], contextlib.AbstractAsyncContextManager[Model]]:
+    """The scripted model at such an endpoint; what is used up has the same model behind it."""
+
+    @asynccontextmanager
+    async def opened(rehearsal: str) -> AsyncIterator[Model]:
+        retries = 1 if behaviour == "relay" else 0
+        async with (
+            standing_in(behaviour, script) as serving,
+            open_model(serving.url, "key", "m", retries=retries) as model,
+        ):
+            yield Fallback(model, script) if behaviour == "used_up" else model
+
+    return opened
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+async def test_every_behaviour_comes_out_as_the_scenarios_say(behaviour: str, valkey: str) -> None:
+    style: Style = "text" if behaviour == "no_tools" else "native"
+    trials = list[Trial]()
+    for scenario in chosen(behaviour, style):
+        script = Playing(list(scenario.reply), style)
+        player = Player(behind(behaviour, script), style)
+        trials.append(await player.play(scenario, f"{valkey}?db=1" if "://" in valkey else valkey, 0, script))
+    assert trials and failures(trials) == []
+    assert not any(one.unauthorised for one in trials)

@@ -1,0 +1,282 @@
+"""A run through the loop at every kind of endpoint: it comes to its answer, and what was learned is asked for once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from bot.cancel import Stop
+from bot.errors import Cause, ModelDown
+from bot.react.endpoints.lessons import Api, Learned, Lessons, read_record
+from bot.react.endpoints.model import open_model
+from bot.react.fallback import Fallback
+from bot.react.guards import Reason
+from bot.react.loop import Event, Final, Loop, Paused, Stopped
+from bot.react.model import Reply, Scripted, ScriptedModel
+from bot.react.probe import ask, chosen
+from bot.react.styles.native import Native
+from bot.react.styles.text import Text
+from bot.trace import CallStatus, Trace
+from tests.react.endpoints.standins import MARK, standing_in
+from tests.react.test_loop import ZHANG, Bench, acts, call
+from tools.spec import Caller
+from tools.tool import Desk, Use
+
+STEPS: list[Scripted] = [
+    acts(call("look", name="Li")),
+    acts(call("look", "a", name="Wang"), call("now", "b", name="Zhao")),
+    Reply(text="done"),
+]
+RAN = ["look Li", "look Wang", "look Zhao"]
+
+
+@dataclass
+class Notes:
+    """A memory that all processes share."""
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    async def recall(self, name: str) -> str | None:
+        return self.known.get(name)
+
+    async def remember(self, name: str, text: str, ms: int) -> None:
+        assert 0 < ms <= 7 * 24 * 3_600_000
+        self.known[name] = text
+
+    @property
+    def lessons(self) -> Lessons:
+        [text] = self.known.values()
+        found = read_record(text)
+        assert found is not None
+        return found
+
+
+def fresh(text: str = "hello") -> Trace:
+    return Trace(messages=[json.dumps({"role": "user", "content": text})])
+
+
+async def run(model: Any, trace: Trace, head: Sequence[str] = ()) -> tuple[list[Event], Bench]:
+    bench = Bench()
+    loop = Loop(model, bench.tools(), styles=(Native(), Text()))
+    use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+    return [event async for event in loop.run("R00", head, trace, use, Stop())], bench
+
+
+LEARNED: dict[str, Lessons] = {
+    "only_responses": Lessons("responses"),
+    "paired": Lessons("responses"),
+    "no_include": Lessons("responses", dropped=frozenset({"include"})),
+    "thinking": Lessons(returned=frozenset({"reasoning_content"})),
+    "signed": Lessons(returned=frozenset({"extra_content"})),
+    "other_key": Lessons("responses"),
+    "wrapped": Lessons(dropped=frozenset({"temperature"})),
+    "stream_only": Lessons(streams=True),
+    "cut": Lessons("responses"),
+    "no_responses": Lessons(absent=frozenset({"responses"}), effort="none"),
+}
+
+
+@pytest.mark.parametrize("behaviour", LEARNED)
+async def test_a_run_comes_to_its_answer_and_what_was_learned_is_shared(behaviour: str) -> None:
+    notes = Notes()
+    async with standing_in(behaviour, ScriptedModel([*STEPS, *STEPS])) as serving:
+        async with open_model(serving.url, "key", "m", retries=0, memory=notes) as model:
+            events, bench = await run(model, fresh())
+        assert events[-1] == Final("done") and sorted(bench.ran) == sorted(RAN)
+        assert notes.lessons == LEARNED[behaviour]
+        before = len(serving.asked)
+        async with open_model(serving.url, "key", "m", retries=0, memory=notes) as other:
+            events, _ = await run(other, fresh())
+        assert events[-1] == Final("done")
+        steps = 2 if behaviour == "other_key" else 0  # what it does not take back is found out with each
+        assert len(serving.asked) - before == 3 + steps, "another process learns nothing anew"
+
+
+async def test_negative_control_without_what_was_learned_each_refuses() -> None:
+    """The stand-ins are as strict as they say: a plain second step ends in an error."""
+    for behaviour in ("only_responses", "thinking", "signed", "wrapped", "stream_only"):
+        async with (
+            standing_in(behaviour, ScriptedModel([*STEPS])) as serving,
+            open_model(serving.url, "key", "m", retries=0, api="chat") as model,
+        ):
+            model.learned = cast(Learned, Deaf())
+            events, _ = await run(model, fresh())
+        assert isinstance(events[-1], Stopped) and events[-1].reason is Reason.REFUSED, behaviour
+
+
+class Deaf:
+    """Lessons that nobody can add to."""
+
+    looked_s = 0.0
+
+    @property
+    def lessons(self) -> Lessons:
+        return Lessons()
+
+    @lessons.setter
+    def lessons(self, new: Lessons) -> None:
+        pass
+
+
+async def test_output_items_go_back_word_for_word_and_in_their_order() -> None:
+    async with (
+        standing_in("paired", ScriptedModel([*STEPS])) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        await run(model, fresh())
+    last = serving.asked[-1][1]["input"]
+    assert [one.get("type", one.get("role")) for one in last] == [
+        *("user", "reasoning", "function_call", "function_call_output"),
+        *("reasoning", "function_call", "function_call", "function_call_output", "function_call_output"),
+    ]
+    assert [one["id"] for one in last if "id" in one] == [id for pair in serving.pairs for id in pair]
+
+
+@pytest.mark.parametrize("change", ["key", "name", "url"])
+async def test_what_one_endpoint_put_out_goes_to_no_other(change: str) -> None:
+    """Another key, another model, another address, as after a restart or at the fallback: the run goes on without."""
+    trace = fresh()
+    first = ScriptedModel([STEPS[0], acts(call("pay", amount=1))])
+    async with standing_in("paired", first) as serving, open_model(serving.url, "key", "m", retries=0) as model:
+        events, _ = await run(model, trace)
+        assert isinstance(events[-1], Paused) and trace.kept
+    Loop(ScriptedModel([]), Bench().tools()).settle(trace, events[-1].call.uid, CallStatus.SUCCEEDED, {"done": True})
+    async with standing_in("only_responses", ScriptedModel([Reply(text="done")])) as serving:
+        url = serving.url if change != "url" else serving.url.replace("127.0.0.1", "localhost")
+        about = {"key": ("other", "m"), "name": ("key", "n"), "url": ("key", "m")}[change]
+        async with open_model(url, *about, retries=0, api="responses") as model:
+            events, _ = await run(model, trace)
+    assert events[-1] == Final("done")
+    sent = json.dumps(serving.asked)
+    assert 'encrypted_content": "x' not in sent and "rs_" not in sent and "fc_" not in sent and "kept" not in sent
+
+
+async def test_chat_completions_never_see_what_responses_kept() -> None:
+    trace = fresh()
+    async with (
+        standing_in("paired", ScriptedModel([STEPS[0]])) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        await run(model, trace)  # ends in `done`, the script's past
+    del trace.messages[-1:]
+    async with (
+        standing_in("thinking", ScriptedModel([Reply(text="done")])) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        assert (await run(model, trace))[0][-1] == Final("done")
+    filled = [one["reasoning_content"] for one in serving.asked[-1][1]["messages"] if one.get("tool_calls")]
+    assert filled == [""], "where the true one is not known an empty one is taken"
+    assert "kept" not in json.dumps(serving.asked)
+
+
+async def test_an_error_inside_a_200_is_asked_again() -> None:
+    async with standing_in("relay", ScriptedModel([*STEPS])) as serving:
+        async with open_model(serving.url, "key", "m", retries=1) as model:
+            model.draw = lambda least, most: 0.0
+            events, bench = await run(model, fresh())
+        assert events[-1] == Final("done") and bench.ran == RAN
+        assert len(serving.asked) == 6
+        async with open_model(serving.url, "key", "m", retries=0) as model:
+            with pytest.raises(ModelDown) as down:
+                await run(model, fresh())
+        assert down.value.cause is Cause.BUSY
+
+
+@pytest.mark.parametrize("behaviour", ["cut", "empty"])
+async def test_what_is_cut_off_or_empty_is_never_done_and_asked_for_again(behaviour: str) -> None:
+    async with (
+        standing_in(behaviour, ScriptedModel([*STEPS])) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        trace = fresh()
+        events, bench = await run(model, trace)
+    assert events[-1] == Final("done") and bench.ran == RAN and trace.malformed == 1
+
+
+async def test_a_prompt_that_a_filter_keeps_back_is_withheld() -> None:
+    async with (
+        standing_in("filtered", ScriptedModel([*STEPS])) as serving,
+        open_model(serving.url, "key", "m", retries=3) as model,
+    ):
+        assert (await run(model, fresh(MARK)))[0] == [Stopped(Reason.FILTERED)]
+        assert len(serving.asked) == 1
+        assert (await run(model, fresh()))[0][-1] == Final("done")
+
+
+async def test_what_is_used_up_is_not_asked_again_and_the_second_model_goes_on() -> None:
+    async with (
+        standing_in("used_up", ScriptedModel([])) as serving,
+        open_model(serving.url, "key", "m", retries=3) as model,
+    ):
+        events, bench = await run(Fallback(model, ScriptedModel([*STEPS])), fresh())
+        assert events[-1] == Final("done") and bench.ran == RAN and len(serving.asked) == 1
+        with pytest.raises(ModelDown) as down:
+            await run(model, fresh())
+        assert down.value.cause is Cause.QUOTA and len(serving.asked) == 2
+
+
+async def test_a_server_without_tools_is_spoken_to_in_text() -> None:
+    said: list[Scripted] = [
+        Reply(text="hello"),
+        Reply(text='Thought: x\nAction: look\nAction Input: {"name": "Li"}'),
+        Reply(text="Final Answer: done"),
+    ]
+    async with (
+        standing_in("no_tools", ScriptedModel(said)) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        able = await ask(model)
+        assert not able.tools and chosen("auto", able) == "text"
+        trace = fresh()
+        trace.style = "text"
+        events, bench = await run(model, trace)
+    assert events[-1] == Final("done") and bench.ran == ["look Li"]
+
+
+@pytest.mark.parametrize("behaviour", ["thinking", "signed", "paired"])
+async def test_the_probe_sees_what_has_to_come_back(behaviour: str) -> None:
+    """One step would not: the first is taken everywhere."""
+    echo = acts(call("echo", word="hello"))
+    async with (
+        standing_in(behaviour, ScriptedModel([echo, Reply(text="hello"), Reply(text='{"word": "hello"}')])) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        able = await ask(model)
+        assert able.tools and able.json and model.lessons == LEARNED[behaviour]
+    assert serving.held == []
+
+
+async def test_a_fixed_transport_is_not_left() -> None:
+    async with standing_in("no_responses", ScriptedModel([*STEPS])) as serving:
+        async with open_model(serving.url, "key", "m", retries=0, api="responses") as model:
+            with pytest.raises(ModelDown) as down:
+                await run(model, fresh())
+        assert down.value.cause is Cause.ADDRESS and [api for api, _ in serving.asked] == ["responses"]
+        async with open_model(serving.url, "key", "m", retries=0, api="chat") as model:
+            events, _ = await run(model, fresh())
+            assert events[-1] == Final("done") and model.lessons.effort == "none"
+
+
+async def test_the_effort_of_the_setting_is_sent_in_each_transports_words() -> None:
+    apis: tuple[Api, ...] = ("chat", "responses")
+    for api in apis:
+        async with (
+            standing_in("empty", ScriptedModel([Reply(text="done")])) as serving,
+            open_model(serving.url, "key", "m", api=api, effort="low") as model,
+        ):
+            await model.reply(['{"role":"user","content":"hi"}'], "", timeout_s=5)
+        body = serving.asked[0][1]
+        assert body.get("reasoning_effort") == ("low" if api == "chat" else None)
+        assert body.get("reasoning") == ({"effort": "low"} if api == "responses" else None)
+
+
+def test_stand_ins_are_all_told_of() -> None:
+    from tests.react.endpoints.standins import BEHAVIOURS
+
+    others = {"relay", "empty", "filtered", "used_up", "no_tools"}
+    assert set(BEHAVIOURS) == others | set(LEARNED) and len(BEHAVIOURS) == 15

@@ -1,0 +1,247 @@
+"""What endpoints say instead of an answer, in their own words: what it means, and what it teaches."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.errors import Cause, ModelDown, ModelRefused
+from bot.react.endpoints.chat import Chat
+from bot.react.endpoints.lessons import (
+    OPTIONAL,
+    Api,
+    Lessons,
+    Sent,
+    begin,
+    is_unreplayable,
+    learn,
+    read_record,
+    write_record,
+)
+from bot.react.endpoints.refusals import can_retry, explain, find_cause, read_refusal
+from bot.react.endpoints.responses import Responses
+from bot.react.model import Reply
+
+
+def openai(message: str, kind: str = "invalid_request_error", param: Any = None, code: Any = None) -> Any:
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+CAUSES: list[tuple[str, int, Any, Cause]] = [
+    ("OpenRouter: no credit", 402, openai("Insufficient credits"), Cause.QUOTA),
+    ("OpenAI: quota", 429, openai("quota", "insufficient_quota", None, "insufficient_quota"), Cause.QUOTA),
+    ("OpenAI: limit of a project", 429, openai("limit", "x", None, "project_spend_limit_exceeded"), Cause.QUOTA),
+    ("Kimi: quota", 429, openai("balance", "exceeded_current_quota_error"), Cause.QUOTA),
+    ("GLM: quota", 429, {"error": {"code": "1113", "message": "余额不足"}}, Cause.QUOTA),
+    ("GLM: quota as a number", 429, {"error": {"code": 1308, "message": "x"}}, Cause.QUOTA),
+    ("OpenAI: rate", 429, openai("try again in 9.66s", "tokens", None, "rate_limit_exceeded"), Cause.BUSY),
+    ("OpenAI: one request too large", 429, openai("Request too large for m: Limit 30000, Requested 40000", "tokens",
+                                                   None, "rate_limit_exceeded"), Cause.CONTEXT),
+    ("OpenAI: key", 401, openai("Incorrect API key", code="invalid_api_key"), Cause.KEY),
+    ("OpenAI: region", 403, openai("x", "request_forbidden", None, "unsupported_country_region_territory"), Cause.KEY),
+    ("Gemini: key, in a list", 400, [{"error": {"code": 400, "message": "API key not valid.",
+                                                "status": "INVALID_ARGUMENT"}}], Cause.KEY),
+    ("OpenAI: unknown model, chat", 404, openai("The model `x` does not exist or you do not have access to it.",
+                                                code="model_not_found"), Cause.UNKNOWN_MODEL),
+    ("OpenAI: unknown model, Responses", 400, openai("The requested model 'x' does not exist.", param="model",
+                                                     code="model_not_found"), Cause.UNKNOWN_MODEL),
+    ("vLLM: unknown model", 404, {"object": "error", "message": "The model `x` does not exist.", "code": 404},
+     Cause.UNKNOWN_MODEL),
+    ("Ollama: unknown model", 404, openai('model "x" not found, try pulling it first', "api_error"),
+     Cause.UNKNOWN_MODEL),
+    ("a proxy: nothing there", 404, b"<html>404</html>", Cause.ADDRESS),
+    ("FastAPI: nothing there", 404, {"detail": "Not Found"}, Cause.ADDRESS),
+    ("OpenAI: too long, chat", 400, openai("This model's maximum context length is 8192 tokens.",
+                                           code="context_length_exceeded"), Cause.CONTEXT),
+    ("OpenAI: too long, Responses", 400, openai("Your input exceeds the context window of this model.", param="input",
+                                                code="context_length_exceeded"), Cause.CONTEXT),
+    ("llama.cpp: too long", 400, openai("the request exceeds the available context size", "exceed_context_size_error"),
+     Cause.CONTEXT),
+    ("llama.cpp: too long, as a failure", 500, openai("the request exceeds the available context size", "server_error"),
+     Cause.CONTEXT),
+    ("anybody: a failure", 500, b"oops", Cause.BUSY),
+    ("OpenRouter: no endpoint with tools", 404, openai("No endpoints found that support tool use"), Cause.ADDRESS),
+    ("OpenAI: bad schema", 400, openai("Invalid schema", param="tools[1].parameters",
+                                       code="invalid_function_parameters"), Cause.REQUEST),
+    ("a string", 400, {"error": "no"}, Cause.REQUEST),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "body", "cause"), [one[1:] for one in CAUSES], ids=[one[0] for one in CAUSES])
+def test_errors_are_told_apart(status: int, body: Any, cause: Cause) -> None:
+    found = read_refusal(status, body if isinstance(body, bytes) else json.dumps(body).encode())
+    assert find_cause(found) is cause and explain(found).cause is cause
+    gone = cause in (Cause.CONTEXT, Cause.REQUEST)
+    assert isinstance(explain(found), ModelRefused if gone else ModelDown), "a refusal is an answer: no other is asked"
+    assert can_retry(found, {}) == (cause is Cause.BUSY)
+
+
+def test_filters_of_each_shape_keep_back() -> None:
+    azure = {"code": "content_filter", "innererror": {"code": "ResponsibleAIPolicyViolation"}, "message": "x"}
+    bodies = [
+        (400, {"error": azure}),
+        (400, openai("x", code="invalid_prompt")),
+        (400, {"error": {"code": "1301", "message": "x"}}),
+        (403, openai("Your input was flagged: moderation")),
+        (400, openai("x", code="data_inspection_failed")),
+    ]
+    for status, body in bodies:
+        assert read_refusal(status, json.dumps(body).encode()).filtered, body
+    assert not read_refusal(403, json.dumps(openai("no access")).encode()).filtered, "negative control"
+    failed = Responses().read({"status": "failed", "error": {"code": "invalid_prompt", "message": "x"}}, "m", "")
+    assert not isinstance(failed, Reply) and failed.filtered
+
+
+def taught(status: int, body: Any, lessons: Lessons, *members: str, streamed: bool = False) -> Lessons | None:
+    refusal = read_refusal(status, json.dumps(body).encode())
+    return learn(lessons, refusal, Sent(frozenset(members), streamed))
+
+
+CHAT, RESPONSES = Lessons(), Lessons("responses")
+DROPS: list[tuple[Any, Lessons, str]] = [
+    (openai("Unsupported parameter: 'temperature' is not supported with this model.", param="temperature"),
+     CHAT, "temperature"),
+    (openai("Unsupported value: 'temperature' does not support 0.3 with this model.", param="temperature",
+            code="unsupported_value"), RESPONSES, "temperature"),
+    (openai("invalid temperature: only 1 is allowed for this model"), CHAT, "temperature"),
+    (openai("Unsupported parameter: 'stop' is not supported with this model.", code="unsupported_parameter"),
+     CHAT, "stop"),
+    ({"detail": [{"type": "extra_forbidden", "loc": ["body", "reasoning_effort"],
+                  "msg": "Extra inputs are not permitted"}]}, CHAT, "reasoning_effort"),
+    (openai("Unsupported parameter: 'reasoning.effort' is not supported with this model.", param="reasoning.effort"),
+     RESPONSES, "reasoning_effort"),
+    (openai("Encrypted content is not supported with this model.", param="include"), RESPONSES, "include"),
+    (openai("Unknown parameter: 'tools[0].strict'.", param="tools[0].strict", code="unknown_parameter"),
+     RESPONSES, "strict"),
+    (openai("'response_format' of type json_object is not supported"), CHAT, "response_format"),
+    (openai("Unknown parameter: 'stream_options'.", param="stream_options"), CHAT, "stream_options"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "lessons", "name"), DROPS, ids=[one[2] + one[1].api for one in DROPS])
+def test_a_member_that_is_not_taken_is_left_out(body: Any, lessons: Lessons, name: str) -> None:
+    sent = tuple(OPTIONAL[lessons.api])
+    for status in (400, 422):
+        assert taught(status, body, lessons, *sent) == replace(lessons, dropped=frozenset({name}))
+    for status in (401, 403, 429, 500, 503):
+        assert taught(status, body, lessons, *sent) is None, "about a key, an account or a moment"
+    assert taught(400, body, lessons, *(one for one in sent if one != name)) is None, "it was not even sent"
+    assert taught(400, body, replace(lessons, dropped=frozenset({name})), *sent) is None, "it was left out already"
+
+
+def test_what_is_about_something_else_teaches_nothing() -> None:
+    sent = tuple(OPTIONAL["chat"])
+    bodies: tuple[Any, ...] = (
+        openai("Invalid 'messages[3].content': string too long", param="messages[3].content"),
+        openai("The weather's temperature is unknown: tool failed", param="tools[0].function"),
+        openai("'tools' does not support 0.3 with this model.", param="tools"),
+        {"error": None},
+        [],
+    )
+    for body in bodies:
+        assert taught(400, body, CHAT, *sent) is None, body
+
+
+def test_what_cannot_be_replayed_is_known_by_its_words() -> None:
+    words = (
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
+        "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false",
+        "No tool output found for function call call_X.",
+        "The encrypted content gAAA… could not be verified. Reason: …",
+    )
+    for one in words:
+        assert is_unreplayable(read_refusal(400, json.dumps(openai(one, param="input")).encode()))
+        assert not is_unreplayable(read_refusal(500, json.dumps(openai(one)).encode()))
+    unsupported = openai("Encrypted content is not supported with this model.", param="include")
+    assert not is_unreplayable(read_refusal(400, json.dumps(unsupported).encode()))
+
+
+@pytest.mark.parametrize(
+    ("url", "api"),
+    [
+        ("https://api.openai.com/v1/", "responses"),
+        ("https://eu.api.openai.com/v1/", "responses"),
+        ("https://r.openai.azure.com/openai/v1/", "responses"),
+        ("https://api.deepseek.com/", "chat"),
+        ("http://127.0.0.1:11434/v1/", "chat"),
+        ("https://api.openai.com.evil.example/v1/", "chat"),
+    ],
+)
+def test_who_is_asked_how_at_first(url: str, api: Api) -> None:
+    assert begin(url, "auto").api == api and begin(url, "chat").api == "chat"
+    assert begin(url, "responses").api == "responses"
+
+
+names = st.sampled_from(sorted({name for one in OPTIONAL.values() for name in one}))
+lessons_ = st.builds(
+    Lessons,
+    st.sampled_from(["chat", "responses"]),
+    st.frozensets(st.sampled_from(["chat", "responses"])),
+    st.frozensets(names),
+    st.sampled_from(["", "none"]),
+    st.frozensets(st.sampled_from(["reasoning_content", "extra_content"])),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@given(lessons_, st.dictionaries(st.text(), st.integers()))
+def test_a_record_is_read_as_it_was_written_and_what_is_added_is_passed_over(lessons: Lessons, more: Any) -> None:
+    record = json.loads(write_record(lessons))
+    assert read_record(json.dumps({**more, **record})) == lessons
+    assert read_record(json.dumps({**record, "api": "telepathy"})) is None and read_record("[") is None
+
+
+MEMBERS = (
+    *("error", "message", "code", "type", "param", "detail", "loc", "msg", "choices", "output", "usage", "status"),
+    *("content", "tool_calls", "delta", "index", "item", "response", "innererror", "text", "function", "arguments"),
+    *("extra_content", "incomplete_details", "reason", "finish_reason"),
+)
+json_ = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(MEMBERS), inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@given(json_, st.integers(200, 599))
+def test_whatever_an_endpoint_sends_it_is_read_without_an_error(answer: Any, status: int) -> None:
+    refusal = read_refusal(status, json.dumps(answer).encode())
+    assert isinstance(explain(refusal), ModelDown | ModelRefused) and isinstance(refusal.filtered, bool)
+    for lessons in (CHAT, RESPONSES):
+        learn(lessons, refusal, Sent(frozenset(OPTIONAL[lessons.api])))
+    for transport in (Chat(), Responses()):
+        for body in (answer, transport.gather([answer, answer])):
+            reply = transport.read(body, "m", "tag")
+            if isinstance(reply, Reply):
+                assert isinstance(reply.text, str) and all(isinstance(one.arguments, str) for one in reply.calls)
+
+
+@pytest.mark.parametrize(
+    ("answer", "finish"),
+    [
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "steered"}}, "length"),
+        ({"status": "completed"}, "tool_calls"),
+    ],
+)
+def test_what_is_incomplete_is_never_taken_for_whole(answer: Any, finish: str) -> None:
+    call = {"type": "function_call", "call_id": "c1", "id": "fc_1", "name": "pay", "arguments": "{}"}
+    usage = {"input_tokens": 9, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 3},
+             "output_tokens_details": {"reasoning_tokens": 4}}  # fmt: skip
+    reply = Responses().read({**answer, "output": [call], "usage": usage}, "m", "tag")
+    assert isinstance(reply, Reply) and reply.finish == finish
+    assert (reply.tokens_in, reply.tokens_cached, reply.tokens_out, reply.tokens_reasoning) == (9, 3, 5, 4)
+
+
+def test_the_words_of_a_list_are_read_and_its_thoughts_are_not() -> None:
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "Hello"}]
+    reply = Chat().read({"choices": [{"message": {"content": parts}}]}, "m", "")
+    assert isinstance(reply, Reply) and reply.text == "Hello"
