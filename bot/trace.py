@@ -75,7 +75,8 @@ class Spoken(NamedTuple):
     cached: int
     tokens_out: int
     did: str
-    """What was read in it: `act`, `answer`, `malformed`, `withheld`. The n-th `act` is step n."""
+    """What was read in it: `act`, `answer`, `malformed`, `withheld`; `correction`: an answer was asked for again in
+    short. The n-th `act` is step n."""
 
 
 DECIMALS = 10
@@ -142,9 +143,9 @@ class Trace(BaseModel):
     """The most private that the run has seen: it decides where its words may go. A record of an earlier version does
     not say, so it counts as private."""
     doubted: bool = False
-    """The model was told what of its answer nothing supports."""
+    """The model was told what of its answer nothing bears out."""
     claimed: int = 0
-    """What the answer claims (`bot.react.evidence`): so many things,"""
+    """What the answer claims (`bot.react.grounding.claims`): so many things,"""
     supported: int = 0
     """and of them so many that rest on something."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bot.react.deeds import overclaims
+from bot.react.grounding.actions import Effect, Record, false_deeds
 
 
 def over(answer: str, *results: str, done: frozenset[str] = frozenset()) -> bool:
-    return overclaims(answer, done, lambda: results)
+    effects = [Effect(tool, "") for tool in done if tool]
+    return bool(false_deeds(answer, Record(effects=effects, told=results)))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_questions_conditions_refusals_and_plans_claim_nothing(answer: str) -> N
         ("邮件已发送给李四。", "", "send_email"),
         ("Your request was submitted.", "", "start_process"),
         ("L-0012 has been approved.", "request L-0012\nstatus approved", ""),
-        ("L-0012 已通过。", "status approved", ""),
+        ("L-0012 已通过。", "request L-0012 · status approved", ""),
         ("L-0001 was approved; its withdrawal waits for agreement.", "", "withdraw_request"),
         ("邮件已发送。", "系统记录：给 李四 发了邮件]", ""),
     ],
