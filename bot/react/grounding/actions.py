@@ -9,7 +9,7 @@ Each deed of a sentence is judged by itself, so that one true effect hides no ot
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -261,7 +261,7 @@ _OF_REQUEST = re.compile(
     r"request|claim|leave|level|rule|expense|application|\bit\b|[a-z]{1,3}-[0-9]{3,6}|status|申请|审批|请假|报销|假"
 )
 _MAILS, _CARDS = re.compile(r"mail|邮|信(?!息)|minutes|message", re.I), re.compile(r"\bcards?\b|卡片", re.I)
-_YOU = re.compile(r"^\W*(?:您|你|you\b|you've\b)(?!的)", re.I)
+_YOU = re.compile(r"^\W*+(?:您|你|you\b|you've\b)(?!的)", re.I)
 _PLEASE = re.compile(
     r"请(?:您|你)?(?:先)?(?:告诉|提供|补充|说明|问|确认|点|按)|\bplease\b|\b(?:tell|give|send) me\b|"
     r"\blet me know (?:the|your|which|who|what)\b",
@@ -270,7 +270,7 @@ _PLEASE = re.compile(
 _PROMISE_ZH = re.compile(
     r"(?:我(?:们|这边|明天|上午|下午|今天|晚上|稍后|随后|到时候?|届时|先|也|一定|现在|就|马上|立刻|"
     r"立即){0,4}(?:会|将|来|去|这就|马上|稍后|随后|立即|立刻|现在就)|"
-    r"^\W*(?:好的)?\W*(?:这就|马上|正在)(?:去)?(?:为|帮|替|给)?|正在(?:为|帮|替)[您你])(?:[^,。;!?\n不没无能]{0,14}?)"
+    r"^\W*+(?:好的)?\W*+(?:这就|马上|正在)(?:去)?(?:为|帮|替|给)?|正在(?:为|帮|替)[您你])(?:[^,。;!?\n不没无能]{0,14}?)"
     r"(?P<verb>发送|发给|发一|发出|提交|发起|提醒|通知|催|跟进|告知|告诉|反馈|预订|预定|联系|撤回|取消|办理|处理|"
     r"安排|关注|留意|订)"
 )
@@ -317,8 +317,8 @@ _NO_CARD = re.compile(
 _ORDER = re.compile(
     r"(?:帮|请你|麻烦|给|替)[^,。;!?\n]{0,12}(?:提交|发|申请|请|催|提醒|撤|取消|批|订|报|通知|改|转|约)|我(?:想|"
     r"要|得)|(?<!申)请[^,。;!?\n]{0,8}[假天]|报销[^,。;!?\n]{0,8}[0-9]|"
-    r"^\W*(?:再)?(?:催|批准|同意|驳回|撤回|取消|通知|提醒|订|预订|提交)|改成|改到|"
-    r"\b(?:i need|i want|i'd like|take|please (?!check|tell|show|see))|^\W*(?:submit|send|mail|e-?mail|book|"
+    r"^[^\w\n]*+(?:再)?(?:催|批准|同意|驳回|撤回|取消|通知|提醒|订|预订|提交)|改成|改到|"
+    r"\b(?:i need|i want|i'd like|take|please (?!check|tell|show|see))|^[^\w\n]*+(?:submit|send|mail|e-?mail|book|"
     r"remind|cancel|withdraw|approve|reject|file|"
     r"expense|request|apply|notify|urge|nudge|tell|move|change|ask|let)\b",
     re.I | re.M,
@@ -347,9 +347,9 @@ def false_deeds(answer: str, record: Record) -> tuple[str, ...]:
     each once."""
     parts = clauses(without_examples(plain(answer)))
     asks = any(one.asked or _PLEASE.search(one.text) for one in parts)
-    found = dict[str, None]()
-    for part in parts:
-        if not part.asked and not part.is_conditional and _is_false(part, record, asks=asks):
+    ledger, found = Ledger(record), dict[str, None]()
+    for part in {one.text: one for one in parts if not one.asked and not one.is_conditional}.values():
+        if _is_false(part, ledger, asks=asks):
             found[part.text.strip()] = None
             if len(found) >= MOST:
                 break
@@ -362,12 +362,12 @@ def told_as_fact(text: str) -> list[str]:
     return [one.text for one in parts if not one.asked and next(_claimed(one), None)]
 
 
-def _is_false(part: Clause, record: Record, *, asks: bool) -> bool:
+def _is_false(part: Clause, ledger: Ledger, *, asks: bool) -> bool:
     """`asks`: the answer wants something from the person before anything can be done."""
-    if any(not _borne_out(deed, part, record) for deed in islice(_claimed(part), MOST)):
+    if any(not _borne_out(deed, part, ledger) for deed in islice(_claimed(part), MOST)):
         return True
     return (
-        _promises_in_vain(part, record, asks=asks) or _points_nowhere(part, record) or _finishes_nothing(part, record)
+        _promises_in_vain(part, ledger, asks=asks) or _points_nowhere(part, ledger) or _finishes_nothing(part, ledger)
     )
 
 
@@ -430,53 +430,91 @@ def _is_other_sense(word: str, before: str, behind: str) -> bool:
     return word == "returned" and not re.match(r"\s(?:to (?:you|its|the)|for)|\W*$", behind)
 
 
-def _borne_out(deed: Deed, part: Clause, record: Record) -> bool:
-    ids = _ids(part.text) or _one_id(part.sentence)
+def _borne_out(deed: Deed, part: Clause, ledger: Ledger) -> bool:
+    record = ledger.record
     if deed.name in ("sent", "notified") and _CARDS.search(part.text):
         return True  # whether a card is there is looked at by itself
     of_request = deed.name == "sent" and _OF_REQUEST.search(part.text.lower()) and not _MAILS.search(part.text)
-    tools = TELLS if of_request else deed.tools
-    effects = [one for one in record.effects if one.tool in tools or ("__" in one.tool and _may_be(deed, one))]
-    if _YOU.search(part.text) and deed.known(record.asked):
+    effects = ledger.effects(deed, TELLS if of_request else deed.tools)
+    if _YOU.search(part.text) and ledger.has_asked(deed):
         return True
-    if ids:
-        return all(_done_to(one, deed, effects, record) for one in ids)
+    if ids := _ids(part.text) or _one_id(part.sentence):
+        return all(ledger.has_of(one, deed, effects) for one in ids)
     if effects:
         return not deed.takes_people or _reached(part.text, effects, record.people)
     if deed.name == "changed" and record.has_card:
         return True
-    if _known_state(deed, record):
+    if deed.is_state and ledger.has_told(deed):
         return True
-    return not is_order(record.asked) and _known_before(deed, part, record)
+    return not ledger.is_order and ledger.has_ever(deed)
 
 
-def _known_state(deed: Deed, record: Record) -> bool:
-    return deed.is_state and any(map(deed.known, record.told))
+class Ledger:
+    """A record in which nothing is looked for twice: an answer may have many deeds, and a record many lines."""
 
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.is_order = is_order(record.asked)
+        self._found: dict[tuple[str, str], bool] = {}
+        self._of: dict[str, list[str]] | None = None
 
-def _known_before(deed: Deed, part: Clause, record: Record) -> bool:
-    """For somebody who has only asked, what was done before counts, and what results say of it."""
-    seen = [*record.told, *record.older]
-    if deed.name == "submitted" and any(IDENTIFIER.search(one) or _WAITING.search(one) for one in seen):
-        return True
-    return any(map(deed.known, seen))
+    def _once(self, what: str, deed: str, look: Callable[[], bool]) -> bool:
+        if (what, deed) not in self._found:
+            self._found[what, deed] = look()
+        return self._found[what, deed]
+
+    def effects(self, deed: Deed, tools: Collection[str]) -> list[Effect]:
+        """What this run has done of this kind. What a server's tool does is told by its name, its arguments and its
+        result alone."""
+        return [one for one in self.record.effects if one.tool in tools or ("__" in one.tool and _may_be(deed, one))]
+
+    def has_asked(self, deed: Deed) -> bool:
+        return self._once("asked", deed.name, lambda: deed.known(self.record.asked))
+
+    def has_told(self, deed: Deed) -> bool:
+        """Results of this run speak of it."""
+        return self._once("told", deed.name, lambda: any(map(deed.known, self.record.told)))
+
+    def has_ever(self, deed: Deed) -> bool:
+        """For somebody who has only asked, what was done before counts, and what results say of it."""
+        older = self._once("older", deed.name, lambda: any(map(deed.known, self.record.older)))
+        return older or self.has_told(deed) or (deed.name == "submitted" and (bool(self._lines()) or self.is_waiting))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Something is said to wait for a decision."""
+        seen = (*self.record.told, *self.record.older)
+        return self._once("waiting", "", lambda: any(map(_WAITING.search, seen)))
+
+    @property
+    def has_task(self) -> bool:
+        """A task was seen: it has a card with whoever decides it."""
+        seen = (*self.record.told, *self.record.older)
+        return self._once("task", "", lambda: any(map(_TASK.search, seen)))
+
+    def has_of(self, identifier: str, deed: Deed, effects: Sequence[Effect]) -> bool:
+        """Whether this run, a result or a receipt tells the deed of one request."""
+        if any(identifier in one.text.upper() or not IDENTIFIER.search(one.text) for one in effects):
+            return True
+        lines = self._lines().get(identifier, [])
+        if deed.name in ("submitted", "booked") and lines:
+            return True
+        return self._once(identifier, deed.name, lambda: any(map(deed.known, lines)))
+
+    def _lines(self) -> dict[str, list[str]]:
+        """What is told of each request."""
+        if self._of is None:
+            self._of = {}
+            for line in (*self.record.told, *self.record.older):
+                for identifier in _ids(line):
+                    self._of.setdefault(identifier, []).append(line)
+        return self._of
 
 
 def _may_be(deed: Deed, effect: Effect) -> bool:
-    """What a server's tool does is told by its name, its arguments and its result alone."""
     if deed.name in ("changed", "booked", "paid"):
         return True
     return deed.known(effect.tool.replace("_", " ")) or deed.known(effect.text)
-
-
-def _done_to(identifier: str, deed: Deed, effects: Sequence[Effect], record: Record) -> bool:
-    """Whether this run, a result or a receipt tells the deed of one request."""
-    if any(identifier in one.text.upper() or not IDENTIFIER.search(one.text) for one in effects):
-        return True
-    of_it = [one for one in (*record.told, *record.older) if identifier in one.upper()]
-    if deed.name in ("submitted", "booked") and of_it:
-        return True
-    return any(map(deed.known, of_it))
 
 
 def _ids(text: str) -> list[str]:
@@ -501,31 +539,30 @@ def _reached(text: str, effects: Sequence[Effect], people: Sequence[Spellings]) 
     return not named or all(any(mentions(one, names) for one in named) for names in wanted)
 
 
-def _promises_in_vain(part: Clause, record: Record, *, asks: bool) -> bool:
+def _promises_in_vain(part: Clause, ledger: Ledger, *, asks: bool) -> bool:
     """Nothing is done between two messages of a person, except that decisions are told."""
-    text = part.text.lower()
+    text, record = part.text.lower(), ledger.record
     found = _PROMISE_ZH.search(text) or _PROMISE_EN.search(text)
     if not found or record.has_card or _WAITS.search(_CHATTY.sub(" ", part.sentence.lower())) or _NEVER.search(text):
         return False
     if asks and not _LATER.search(found[0]):
         return False
     if _TELLS_ZH.search(text) or _TELLS_EN.search(text):
-        seen = (*record.told, *record.older)
-        return not record.effects and not any(map(_WAITING.search, seen))
+        return not record.effects and not ledger.is_waiting
     done = {one.tool for one in record.effects}
     return not any(deed.tools & done for deed in DEEDS if deed.known(found[0]))
 
 
-def _points_nowhere(part: Clause, record: Record) -> bool:
+def _points_nowhere(part: Clause, ledger: Ledger) -> bool:
     """Sends the person to a card, and none waits."""
+    record = ledger.record
     if record.has_card or not _CARD.search(part.text) or _NO_CARD.search(part.text) or _ONLY_ASKS.search(record.asked):
         return False
-    tasks = any(map(_TASK.search, (*record.told, *record.older)))
-    return not tasks and not any(one.tool in STARTS | {"transfer_task", "add_sign"} for one in record.effects)
+    return not ledger.has_task and not any(one.tool in STARTS | {"transfer_task", "add_sign"} for one in record.effects)
 
 
-def _finishes_nothing(part: Clause, record: Record) -> bool:
-    if record.effects or not is_order(record.asked) or not _ALL_DONE.search(part.text):
+def _finishes_nothing(part: Clause, ledger: Ledger) -> bool:
+    if ledger.record.effects or not ledger.is_order or not _ALL_DONE.search(part.text):
         return False
     return not _NOT_EN.search(part.text.lower())
 

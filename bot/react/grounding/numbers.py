@@ -41,7 +41,8 @@ _SPELLED = {
 def _few(name: str = "n") -> str:
     """A small number."""
     spelled = "|".join(_SPELLED)
-    return rf"(?P<{name}>[0-9]{{1,4}}(?:\.[0-9]{{1,2}})?|[{HAN}]{{1,5}}+|(?<![a-z])(?:{spelled})(?![a-z]))"
+    figure = r"(?<![0-9.])[0-9]{1,4}+(?:\.[0-9]{1,2}+)?+(?![0-9])"
+    return rf"(?P<{name}>{figure}|[{HAN}]{{1,5}}+|(?<![a-z])(?:{spelled})(?![a-z]))"
 
 
 _LEAVE = "年假|病假|事假|调休|假期|婚假|产假|陪产假|带薪假|休假"
@@ -74,7 +75,7 @@ _SPAN = re.compile(
     rf"(?<![0-9.a-z{HAN}]){_few()}(?P<half>半)?\s{{0,2}}-?(?:个|full\s|working\s|calendar\s|business\s|more\s|"
     rf"paid\s)?"
     r"(?:工作日|工作)?(?P<unit>天半?|工作日|日(?![期0-9])|周|星期|个?礼拜|days?|weeks?|hours?|小时)|"
-    rf"(?<![a-z])(?:{_KEYS})[^0-9a-z,。;!?\n]{{0,4}}{_few('n2')}|(?P<alone>半天|half(?:\sa|-)?\sday|半个月|一个月)",
+    rf"(?<![a-z])(?:{_KEYS})[\s:=(]{{0,4}}+{_few('n2')}|(?P<alone>半天|half(?:\sa|-)?\sday|半个月|一个月)",
     re.I,
 )
 _UNIT_DAYS = {"周": 7, "星期": 7, "礼拜": 7, "个礼拜": 7, "week": 7, "weeks": 7}

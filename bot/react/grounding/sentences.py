@@ -28,7 +28,7 @@ _ASKS = re.compile(
     r"要不要|需不需要|需要(?:我|为您|帮)|是否|是不是|能否|可否|可以吗|能不能|哪|什么|谁(?!都)|几|多少|怎么|如何|"
     r"想(?:要|从|在|请)|"
     r"您(?:是|想|要|说|指|希望|打算)|你(?:是|想|要|说|指|希望|打算)|还是(?!要)|(?:要|帮).{0,12}吗|"
-    r"^\W*(?:and|or|so|but|then|also)?\s*(?:is|are|was|were|do|does|did|have|has|had|can|could|shall|should|will|"
+    r"^\W*+(?:(?:and|or|so|but|then|also)\s++)?(?:is|are|was|were|do|does|did|have|has|had|can|could|shall|should|will|"
     r"would|may|"
     r"might|which|what|who|whom|when|where|why|how)\b|"
     r"\b(?:shall i|should i|would you|do you|did you|can you|could you|may i|or would|or should|or shall|"
@@ -36,7 +36,7 @@ _ASKS = re.compile(
     re.I,
 )
 _TAG = re.compile(
-    r"^\W*(?:这样|那|请问|以上)?(?:对吗|对吧|对不对|是吗|是吧|没错吧|可以吗|可以么|行吗|好吗|好不好|确认吗|正确吗|"
+    r"^\W*+(?:这样|那|请问|以上)?(?:对吗|对吧|对不对|是吗|是吧|没错吧|可以吗|可以么|行吗|好吗|好不好|确认吗|正确吗|"
     r"没问题吧|"
     r"您看(?:可以|行|好)吗|(?:is )?(?:that|this|it|all of this|everything)?\s?(?:right|correct|ok|okay|fine|so|"
     r"yes|alright))\s*[?。]",
@@ -53,10 +53,10 @@ _READ_BACK = re.compile(
 _ITEM = re.compile(r"\s*(?:[-•·*|>]|[0-9]{1,2}[.)、]|[^\s:]{1,24}\s{0,2}:|$)")
 """How a line of a list begins, or a label with its value; an empty line too."""
 _CONDITION = re.compile(
-    r"^\W*(?:如果|若|要是|一旦|只要|假如|等|待|当|除非|万一|在.{1,12}(?:后|之前|时)\W*$|.{0,16}(?:之后|以后|"
+    r"^\W*+(?:如果|若|要是|一旦|只要|假如|等|待|当|除非|万一|在.{1,12}(?:后|之前|时)\W*$|.{0,16}(?:之后|以后|"
     r"的话)\W*$|"
     r"(?:点|按|确认|提交|批准|通过|审批).{0,12}后\W*$)|"
-    r"^\W*(?:if|once|when|whenever|after|until|unless|before|as soon as|in case|provided|should (?:you|he|she|"
+    r"^\W*+(?:if|once|when|whenever|after|until|unless|before|as soon as|in case|provided|should (?:you|he|she|"
     r"they))\b",
     re.I,
 )
