@@ -315,12 +315,12 @@ _NO_CARD = re.compile(
     re.I,
 )
 _ORDER = re.compile(
-    r"(?:帮|请你|麻烦|给|替)[^,。;!?\n]{0,12}(?:提交|发|申请|请|催|提醒|撤|取消|批|订|报|通知|改|转|约)|我(?:想|"
-    r"要|得)|(?<!申)请[^,。;!?\n]{0,8}[假天]|报销[^,。;!?\n]{0,8}[0-9]|"
-    r"^[^\w\n]*+(?:再)?(?:催|批准|同意|驳回|撤回|取消|通知|提醒|订|预订|提交)|改成|改到|"
-    r"\b(?:i need|i want|i'd like|take|please (?!check|tell|show|see))|^[^\w\n]*+(?:submit|send|mail|e-?mail|book|"
-    r"remind|cancel|withdraw|approve|reject|file|"
-    r"expense|request|apply|notify|urge|nudge|tell|move|change|ask|let)\b",
+    r"(?:帮|请你|麻烦|给|替)[^,。;!?\n]{0,12}(?:提交|发|申请|请|催|提醒|撤|取消|批|订|报|通知|改|转|约)|"
+    r"我(?:想|要|得)|(?<!申)请[^,。;!?\n]{0,8}[假天]|报销[^,。;!?\n]{0,8}[0-9]|改成|改到|"
+    r"\b(?:i need|i want|i'd like|take|please (?!check|tell|show|see))|"
+    r"^[^\w\n]*+(?:(?:再)?(?:催|批准|同意|驳回|撤回|取消|通知|提醒|订|预订|提交)|"
+    r"(?:submit|send|mail|e-?mail|book|remind|cancel|withdraw|approve|reject|file|expense|request|apply|notify|urge|"
+    r"nudge|tell|move|change|ask|let)\b)",
     re.I | re.M,
 )
 _ONLY_ASKS = re.compile(
@@ -438,10 +438,12 @@ def _borne_out(deed: Deed, part: Clause, ledger: Ledger) -> bool:
     effects = ledger.effects(deed, TELLS if of_request else deed.tools)
     if _YOU.search(part.text) and ledger.has_asked(deed):
         return True
+    if effects and deed.takes_people and not _reached(part.text, effects, record.people):
+        return False
     if ids := _ids(part.text) or _one_id(part.sentence):
         return all(ledger.has_of(one, deed, effects) for one in ids)
     if effects:
-        return not deed.takes_people or _reached(part.text, effects, record.people)
+        return True
     if deed.name == "changed" and record.has_card:
         return True
     if deed.is_state and ledger.has_told(deed):

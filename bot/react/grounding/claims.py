@@ -190,10 +190,11 @@ def _learn(
     whole = dense(text)
     known.values |= {who(names) for names in people if mentions(whole, names)}
     wanted = set(kinds)
-    if wanted & {Kind.DAY, Kind.NAMED}:
+    if Kind.DAY in wanted:
         _learn_days(known, text, rest, calendar)
-    figures = DAY.sub(" ", rest)
-    if wanted & {Kind.AMOUNT, Kind.BALANCE, Kind.COUNT}:
+    wants_figures = bool(wanted & {Kind.AMOUNT, Kind.BALANCE, Kind.COUNT})
+    figures = DAY.sub(" ", rest) if wants_figures or Kind.DAY in wanted else ""
+    if wants_figures:
         _learn_figures(known, figures, source)
     if wanted & {Kind.BALANCE, Kind.DAY}:
         spans = {one.value: None for one in islice(numbers.spans(figures), LENGTHS)}
@@ -309,7 +310,10 @@ def _dates(text: str, calendar: Calendar) -> Iterator[Claim]:
 
 
 def _misdated(text: str, calendar: Calendar) -> Iterator[Claim]:
-    return (Claim(one, frozenset({one}), Kind.MISDATED) for one in calendar.misdated(text, calendar.dated(text)))
+    return (
+        Claim(one, frozenset({one}), Kind.MISDATED)
+        for one in calendar.misdated(text, islice(calendar.dated(text), MOST))
+    )
 
 
 def _near(text: str, calendar: Calendar) -> Iterator[Claim]:

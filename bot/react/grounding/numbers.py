@@ -17,7 +17,7 @@ _TIME = re.compile(r"(?<![0-9:])[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?![0-9])")
 
 def _figure(name: str) -> str:
     rest = rf"(?P<{name}_rest>[1-9](?![0-9.,]))?"
-    return rf"(?P<{name}>{_FIGURE})(?:\s*(?P<{name}_unit>[十百千万亿]{{1,2}}|[kw](?![a-z])){rest})?"
+    return rf"(?P<{name}>{_FIGURE})(?:\s*(?P<{name}_unit>[十百千万亿]{{1,2}}+|[kw](?![a-z])){rest})?+"
 
 
 _CODES = "CNY|RMB|USD|EUR|GBP|JPY|HKD|TWD|SGD|KRW|AUD|CAD|CHF"
@@ -47,14 +47,12 @@ def _few(name: str = "n") -> str:
 
 _LEAVE = "年假|病假|事假|调休|假期|婚假|产假|陪产假|带薪假|休假"
 BALANCE = re.compile(
-    rf"(?:剩|余额?|可用|可休|能休|结余|尚有|"
-    rf"余下)(?:[^0-9{HAN},。;!?\n]{{0,12}}){_few()}\s{{0,2}}(?:个)?(?:工作)?[天日]|"
-    rf"{_few('n2')}\s{{0,2}}[天日](?:可用|可休|余额|没休|未休|未用|没用)|"
-    rf"{_few('n3')}\s{{1,2}}(?:working\s|calendar\s|full\s)?(?:days?|hours?)\s(?:[a-z-]{{1,12}}\s){{0,4}}"
-    r"(?:left|remaining|remain|available|unused)\b|"
-    rf"\b(?:balance|remaining|"
-    rf"left)\b[^0-9,.;!?\n]{{0,40}}?(?<![0-9a-z-]){_few('n4')}\s{{1,2}}(?:working\s)?(?:days?|hours?)\b|"
-    rf"(?:还有|有){_few('n5')}\s{{0,2}}天(?:的)?(?:{_LEAVE})",
+    rf"(?:剩|余额?|可用|可休|能休|结余|尚有|余下)[^0-9{HAN},。;!?\n]{{0,12}}+{_few()}\s{{0,2}}(?:个)?(?:工作)?[天日]|"
+    rf"(?:还有|有){_few('n2')}\s{{0,2}}天(?:的)?(?:{_LEAVE})|"
+    rf"{_few('n3')}\s{{0,2}}(?:[天日](?:可用|可休|余额|没休|未休|未用|没用)|"
+    r"(?:working\s|calendar\s|full\s)?(?:days?|hours?)\s(?:[a-z-]{1,12}\s){0,4}(?:left|remaining|remain|available|unused)\b)|"
+    rf"\b(?:balance|remaining|left)\b(?:\s[a-z]{{1,12}}){{0,5}}[\s:]{{1,2}}{_few('n4')}\s{{1,2}}"
+    r"(?:working\s)?(?:days?|hours?)\b",
     re.I,
 )
 """What is left of something that people are granted."""
@@ -67,7 +65,7 @@ COUNT = re.compile(
 )
 """How many there are of what the bot keeps or looks up."""
 _KEYS = (
-    r"left|allowance|[a-z_]{0,20}days?|hours|used|balance|remaining|taken|carried[a-z_]{0,10}|entitle[a-z]{0,6}|"
+    r"left|allowance|(?:[a-z]{1,10}_)?days?|hours|used|balance|remaining|taken|carried[a-z_]{0,10}|entitle[a-z]{0,6}|"
     r"annual|sick|"
     rf"personal|comp[a-z_]{{0,12}}|vacation|pto|leave|剩余?|余额|余下|{_LEAVE}"
 )
