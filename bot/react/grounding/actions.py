@@ -78,8 +78,8 @@ DEEDS = (
     Deed(
         "sent",
         frozenset({"send_email"}),
-        zh="发送|发出|发给|发到|寄出|寄给|发了|发过|转发",
-        en="sent|e-mailed|emailed|mailed|forwarded|delivered",
+        zh="发送|发出|发给|发到|送达|寄出|寄给|发了|发过|发过去|转发",
+        en="sent|e-mailed|emailed|mailed|forwarded|delivered|on its way to|went out",
         stems="发了邮件|send|mail|forward|deliver",
         takes_people=True,
     ),
@@ -211,12 +211,18 @@ _NOT_ZH = re.compile(
     r"如(?!下|上|此|期|约)|能(?!源)|需|想|准备(?!好)|打算|若|要是|一旦|只要|"
     r"假如|是否|只有|必须|应该|无法|暂|无需|正在|别|勿|谁|哪|怎|并非|直到|除非|之前先"
 )
+_BETWEEN_ZH = re.compile(
+    r"[没未不]|等(?!级)|待(?!办)|可以|可能|会(?!议)|要(?!求|事)|(?<!申)请(?!假|示)|收到|看到|需(?!求)|准备(?!好)|"
+    r"无法|暂|正在"
+)
+"""What may not stand between 已 and the word for a deed."""
 _COUNTERMANDED = re.compile(r"如果|若|要是|一旦|只要|假如|是否|除非|等|待|直到|[没未]有?(?:已|被)")
 _ATTRIBUTE = re.compile(
     r"(?:了|过|好)?(?:给[^,。;的]{1,8})?的(?!$|是|[,。;!])|(?:了|成功|好|完)?(?:之|以)?(?:[前后]|时(?!间))"
 )
 _NOUN = re.compile(
-    r"(?:申请|请求|人|权限|方式|流程|记录|功能|规则|按钮|理由|意见|邮箱|者|率|单|限制|原因|环节|条件|状态)(?!.{0,12}了)"
+    r"(?:申请|请求|人|权限|方式|流程|记录|功能|规则|按钮|理由|意见|邮箱|者|率|单|限制|原因|环节|条件|"
+    r"状态)(?!.{0,12}了)"
 )
 _EN_SUBJECT = re.compile(
     r"(?:\b(?:have|has|had|was|were|is|are|been|got|i|we|it's|that's|i've|we've|they've|'ve|'s|successfully|"
@@ -254,7 +260,8 @@ _NOT_EN = re.compile(
     r"whether|will|"
     r"would|can|could|may|might|should|shall|must|to be|to have|needs?|want|let|please|waits?|waiting|pending|yet|"
     r"cannot|unable|"
-    r"going to|about to|ready to|how|in case|as soon as|after|be|being|who|must|only|says|said|want|any|which|"
+    r"going to|about to|ready to|how|in case|as soon as|after|be|being|who|whoever|whom|must|only|says|said|want|"
+    r"any|which|"
     r"what|try|tried|failed)\b|n't\b|'ll\b"
 )
 _OF_REQUEST = re.compile(
@@ -270,7 +277,8 @@ _PLEASE = re.compile(
 _PROMISE_ZH = re.compile(
     r"(?:我(?:们|这边|明天|上午|下午|今天|晚上|稍后|随后|到时候?|届时|先|也|一定|现在|就|马上|立刻|"
     r"立即){0,4}(?:会|将|来|去|这就|马上|稍后|随后|立即|立刻|现在就)|"
-    r"^\W*+(?:好的)?\W*+(?:这就|马上|正在)(?:去)?(?:为|帮|替|给)?|正在(?:为|帮|替)[您你])(?:[^,。;!?\n不没无能]{0,14}?)"
+    r"^\W*+(?:好的)?\W*+(?:这就|马上|正在)(?:去)?(?:为|帮|替|给)?|正在(?:为|帮|"
+    r"替)[您你])(?:[^,。;!?\n不没无能]{0,14}?)"
     r"(?P<verb>发送|发给|发一|发出|提交|发起|提醒|通知|催|跟进|告知|告诉|反馈|预订|预定|联系|撤回|取消|办理|处理|"
     r"安排|关注|留意|订)"
 )
@@ -296,13 +304,14 @@ _WAITS = re.compile(
     re.I,
 )
 _CARD = re.compile(
-    r"卡片(?:已|就|在(?!您|确|提|按|点)|发到|发给|放在)|(?:已|把)[^,。;!?\n没未不]{0,16}卡片|"
+    r"卡片(?:已|就|在(?!您|确|提|按|点)|发到|发给|放在)|(?:已|把)[^,。;!?\n没未不卡]{0,16}+卡片|"
     r"(?:请|可以|直接)?(?:您)?(?:在|点击?|按下?|点一下)(?:一下)?(?:上面|下面|下方|上方|刚才|刚刚|这张|"
     r"弹出)[^,。;!?\n]{0,12}(?:卡片|按钮|确认|发送|同意)|"
     r"请(?:您)?(?:在)?卡片|请(?:您)?(?:点击?|按下?)(?:一下)?[^,。;!?\n]{0,6}(?:确认|发送|同意)|"
     r"\b(?:the|a|your|this|that|new|another) (?:confirmation |preview |approval |new )?card (?:is|has|was|above|"
     r"below|should be|now|waits|is waiting)\b|"
-    r"\b(?:press|click|hit|tap|use) (?:the |on )?[\"“'‘]?(?:confirm|send|approve)\b|\b(?:on|in) the card (?:above|"
+    r"(?<!can )(?<!to )\b(?:press|click|hit|tap|use) (?:the |on )?[\"“'‘]?(?:confirm|send|approve)\b|\b(?:on|"
+    r"in) the card (?:above|"
     r"below)\b|"
     r"\b(?:put up|brought|posted|prepared|created|sent|opened) (?:you )?(?:a|the|another|your) (?:confirmation |"
     r"preview |approval |new )?card\b",
@@ -396,7 +405,7 @@ def _told_zh(word: str, before: str, behind: str) -> bool:
     done = max((one.start() for one in re.finditer("已|刚", before[-26:])), default=-1)
     if done >= 0:
         head, between = before[: len(before) - len(before[-26:]) + done], before[-26:][done:]
-        return not _NOT_ZH.search(between) and not _COUNTERMANDED.search(head)
+        return not _BETWEEN_ZH.search(between) and not _COUNTERMANDED.search(head)
     if _NOUN.match(behind):
         return False
     finished = word[-1] in "了过好" or _DONE_BEHIND.match(behind) or before.rstrip().endswith("成功")
@@ -415,7 +424,7 @@ def _told_en(deed: Deed, word: str, before: str, behind: str) -> bool:
     if _EN_SUBJECT.search(before):
         return True
     if _EN_HEAD.search(before):
-        return deed.is_state or not behind.startswith((" by", " on:"))
+        return not _EN_FINITE.search(behind) and (deed.is_state or not behind.startswith((" by", " on:")))
     if _EN_NOUN.search(before):
         return not _EN_FINITE.search(behind)
     if deed.is_state and _EN_OTHERS.search(before):

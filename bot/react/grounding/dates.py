@@ -32,7 +32,8 @@ _SHORT_MONTH = "|".join(_MONTHS)
 _LOOSE = re.compile(
     r"(?<![0-9.-])(?P<m>[0-9]{1,2})(?:月|[-/.])(?P<d>[0-9]{1,2})(?![0-9])|"
     r"(?<![0-9月.-])(?P<day>[0-9]{1,2})(?:[日号]|st\b|nd\b|rd\b|th\b)|"
-    rf"(?:{_SHORT_MONTH})[a-z]{{0,6}}\s[0-9]{{1,2}}{_TH}\s?(?:-|to|until|and|through)\s?(?P<until>[0-9]{{1,2}})(?![0-9])|"
+    rf"(?:{_SHORT_MONTH})[a-z]{{0,6}}\s[0-9]{{1,2}}{_TH}\s?(?:-|to|until|and|"
+    rf"through)\s?(?P<until>[0-9]{{1,2}})(?![0-9])|"
     rf"(?<![0-9])(?P<since>[0-9]{{1,2}}){_TH}\s?(?:-|to|until|and)\s?[0-9]{{1,2}}{_TH}\s(?:of\s)?"
     rf"(?P<month>{_SHORT_MONTH})",
     re.I,
@@ -65,6 +66,8 @@ _BEFORE = re.compile(
     rf"(?<![a-z])(?P<en>{_WEEKDAY_EN}))\s?[(,]?\s?(?:the\s)?$",
     re.I,
 )
+_SEVERAL = re.compile(r"(?:[、,和至到~-]|\b(?:and|to|through))\s?下?$", re.I)
+"""Days in a row, whose dates may stand in a row behind them."""
 _IS = re.compile(r"\s?(?:是|即|就是|为|=|\(|is|falls on|:)\s?(?:an?\s)?$", re.I)
 _FEASTS = (
     (re.compile(r"元旦|new year", re.I), (1, 1)),
@@ -186,9 +189,11 @@ class Calendar:
                 yield f"{before[-12:].strip()} {day.said}{text[day.end : day.end + 12].rstrip()}".strip()
 
     def _other_weekday(self, text: str, day: Day, before: str) -> bool:
-        beside = _BESIDE.match(text, day.end) or _BEFORE.search(before)
+        beside = _BESIDE.match(text, day.end)
         if beside is None:
-            return False
+            beside = _BEFORE.search(before)
+            if beside is None or _SEVERAL.search(before[: beside.start()]):
+                return False
         said = "一二三四五六日天".index(beside["zh"]) if beside["zh"] else _weekday(beside["en"])
         return min(said, 6) not in {date.fromisoformat(one).weekday() for one in self._likely(day.means)}
 
@@ -204,7 +209,7 @@ class Calendar:
         before = text[max(0, day.start - 32) : day.start]
         if link := _IS.search(before):
             near = [one for one, found in self.near(before[: link.start()]) if one.end == link.start() and _told(found)]
-            if near:
+            if near and not _SEVERAL.search(before[: near[-1].start]):
                 return not near[-1].means.isdisjoint(day.means)
         behind = re.match(r"\s?(?:\(|是|就是|即|is\s)", text[day.end : day.end + 4])
         if behind:

@@ -50,7 +50,7 @@ BALANCE = re.compile(
     rf"(?:剩|余额?|可用|可休|能休|结余|尚有|余下)[^0-9{HAN},。;!?\n]{{0,12}}+{_few()}\s{{0,2}}(?:个)?(?:工作)?[天日]|"
     rf"(?:还有|有){_few('n2')}\s{{0,2}}天(?:的)?(?:{_LEAVE})|"
     rf"{_few('n3')}\s{{0,2}}(?:[天日](?:可用|可休|余额|没休|未休|未用|没用)|"
-    r"(?:working\s|calendar\s|full\s)?(?:days?|hours?)\s(?:[a-z-]{1,12}\s){0,4}(?:left|remaining|remain|available|unused)\b)|"
+    r"(?:[a-z]{1,10}\s){0,3}(?:days?|hours?)\s(?:[a-z-]{1,12}\s){0,4}(?:left|remaining|remain|available|unused)\b)|"
     rf"\b(?:balance|remaining|left)\b(?:\s[a-z]{{1,12}}){{0,5}}[\s:]{{1,2}}{_few('n4')}\s{{1,2}}"
     r"(?:working\s)?(?:days?|hours?)\b",
     re.I,
