@@ -267,6 +267,7 @@ _NOT_EN = re.compile(
 _OF_REQUEST = re.compile(
     r"request|claim|leave|level|rule|expense|application|\bit\b|[a-z]{1,3}-[0-9]{3,6}|status|申请|审批|请假|报销|假"
 )
+_GIVEN_BACK = re.compile(r"\s(?:to (?:you|its|the)|for)|\W*$")
 _MAILS, _CARDS = re.compile(r"mail|邮|信(?!息)|minutes|message", re.I), re.compile(r"\bcards?\b|卡片", re.I)
 _YOU = re.compile(r"^\W*+(?:您|你|you\b|you've\b)(?!的)", re.I)
 _PLEASE = re.compile(
@@ -402,7 +403,7 @@ def _told_zh(word: str, before: str, behind: str) -> bool:
         return False
     if _ATTRIBUTE.match(behind):
         return False
-    done = max((one.start() for one in re.finditer("已|刚", before[-26:])), default=-1)
+    done = max(before[-26:].rfind("已"), before[-26:].rfind("刚"))
     if done >= 0:
         head, between = before[: len(before) - len(before[-26:]) + done], before[-26:][done:]
         return not _BETWEEN_ZH.search(between) and not _COUNTERMANDED.search(head)
@@ -436,7 +437,7 @@ def _is_other_sense(word: str, before: str, behind: str) -> bool:
     """*The day has passed*, *it was passed on*, *the search returned two*."""
     if word == "passed":
         return behind.startswith((" on", " to", " along")) or not _OF_REQUEST.search(f"{before}{behind}")
-    return word == "returned" and not re.match(r"\s(?:to (?:you|its|the)|for)|\W*$", behind)
+    return word == "returned" and not _GIVEN_BACK.match(behind)
 
 
 def _borne_out(deed: Deed, part: Clause, ledger: Ledger) -> bool:

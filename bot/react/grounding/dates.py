@@ -69,6 +69,7 @@ _BEFORE = re.compile(
 _SEVERAL = re.compile(r"(?:[、,和至到~-]|\b(?:and|to|through))\s?下?$", re.I)
 """Days in a row, whose dates may stand in a row behind them."""
 _IS = re.compile(r"\s?(?:是|即|就是|为|=|\(|is|falls on|:)\s?(?:an?\s)?$", re.I)
+_IS_BEHIND = re.compile(r"\s?(?:\(|是|就是|即|is\s)")
 _FEASTS = (
     (re.compile(r"元旦|new year", re.I), (1, 1)),
     (re.compile(r"劳动节|五一|labou?r day|may day", re.I), (5, 1)),
@@ -211,7 +212,7 @@ class Calendar:
             near = [one for one, found in self.near(before[: link.start()]) if one.end == link.start() and _told(found)]
             if near and not _SEVERAL.search(before[: near[-1].start]):
                 return not near[-1].means.isdisjoint(day.means)
-        behind = re.match(r"\s?(?:\(|是|就是|即|is\s)", text[day.end : day.end + 4])
+        behind = _IS_BEHIND.match(text[day.end : day.end + 4])
         if behind:
             rest = text[day.end + behind.end() : day.end + behind.end() + 32]
             near = [one for one, found in self.near(rest) if one.start == 0 and _told(found)]
