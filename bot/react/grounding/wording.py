@@ -43,7 +43,7 @@ DEEDS = (
         frozenset({"send_email"}),
         zh="发送|发出|发给|发到|送达|寄出|寄给|发了|发过|发过去|转发",
         en="sent|e-mailed|emailed|mailed|forwarded|delivered|on its way to|went out",
-        stems="发了邮件|send|mail|forward|deliver",
+        stems="发了邮件|send|mailed|forward|deliver",
         takes_people=True,
     ),
     Deed(
@@ -106,7 +106,7 @@ DEEDS = (
         TELLS,
         zh="通知|告知|告诉|转告|知会|联系",
         en="notified|informed|alerted|contacted|messaged|pinged|reached out",
-        stems="notif|inform|抄送|told|mail|message|urged|催",
+        stems="notif|inform|抄送|told|mailed|发了邮件|urged|催",
         takes_people=True,
     ),
     Deed(
