@@ -165,10 +165,15 @@ def figures(trace: Trace) -> dict[str, Any]:
 def receipt(run: Run, *, in_channel: bool = False) -> str:
     """What this run changed, written by code from what happened: it contradicts a model that claims more. `in_channel`:
     for everybody who reads there, so what is private is only said to have been done."""
-    lines = [_effect_line(one, run.language, in_channel=in_channel) for one in run.effects]
+    effects = list_effects(run.effects, run.language, in_channel=in_channel)
     more = "_though" if run.last is not None and run.last.overclaims else ""
-    effects = " · ".join(dict.fromkeys(lines) if in_channel else lines)
     return say(f"receipt.{'changed' if effects else 'nothing'}{more}", run.language, effects=effects)
+
+
+def list_effects(effects: Sequence[Effect], language: str, *, in_channel: bool = False) -> str:
+    """Effects in words, on one line. `in_channel`: for everybody who reads there."""
+    lines = [_effect_line(one, language, in_channel=in_channel) for one in effects]
+    return " · ".join(dict.fromkeys(lines) if in_channel else lines)
 
 
 def _effect_line(effect: Effect, language: str, *, in_channel: bool) -> str:

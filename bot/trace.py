@@ -75,7 +75,8 @@ class Spoken(NamedTuple):
     cached: int
     tokens_out: int
     did: str
-    """What was read in it: `act`, `answer`, `malformed`, `withheld`. The n-th `act` is step n."""
+    """What was read in it: `act`, `answer`, `malformed`, `withheld`; `correction`: an answer was asked for again in
+    short. The n-th `act` is step n."""
 
 
 DECIMALS = 10
@@ -99,6 +100,8 @@ class Spent:
 
 LATE = "late"
 """Under this `Trace.seen` counts replies that did not come in time; fingerprints are longer."""
+DEEDS = "deeds"
+"""Under this it notes that an answer was held up for what it said was done."""
 
 
 class Trace(BaseModel):
@@ -149,9 +152,9 @@ class Trace(BaseModel):
     """The most private that the run has seen: it decides where its words may go. A record of an earlier version does
     not say, so it counts as private."""
     doubted: bool = False
-    """The model was told what of its answer nothing supports."""
+    """The model was told what of its answer nothing bears out."""
     claimed: int = 0
-    """What the answer claims (`bot.react.evidence`): so many things,"""
+    """What the answer claims (`bot.react.grounding.claims`): so many things,"""
     supported: int = 0
     """and of them so many that rest on something."""
 
@@ -164,6 +167,11 @@ class Trace(BaseModel):
     def tokens(self) -> int:
         """In and out."""
         return self.tokens_in + self.tokens_out
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made before, with the result that they had before."""
+        return sum(times - 1 for made, times in self.seen.items() if made not in (LATE, DEEDS))
 
     @property
     def begun(self) -> bool:

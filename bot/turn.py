@@ -28,7 +28,7 @@ from bot.logs import bind
 from bot.memory import Memory
 from bot.passage import Passage
 from bot.react import prompt
-from bot.react.grounds import UNVERIFIED, Grounds
+from bot.react.grounding.sources import UNVERIFIED, Grounds
 from bot.react.guards import Budget
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
 from bot.records import Ask, Draw, Last, Resume, Run, RunStatus
@@ -246,7 +246,8 @@ class Turns:
         told = [self.house, *prompt.today(caller, now, cards), facts["content"]]
         theirs = [prompt.tools(cards_of)] if (cards_of := self.loop.told(run.trace)) else []
         head = [json.dumps(one, ensure_ascii=False) for one in (rules, *theirs, facts)]
-        return [*head, *([",".join(history)] if history else [])], Grounds(told, history, self.directory.everyone)
+        grounds = Grounds(told, history, self.directory.everyone, has_card=bool(cards))
+        return [*head, *([",".join(history)] if history else [])], grounds
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
         """Kept before it is shown: after a crash in between nobody is asked, and nothing looked up, once more."""

@@ -269,7 +269,7 @@ def _counts(run: Run) -> Counts:
         malformed=trace.malformed,
         called=len(ended),
         worked=sum(call.status is CallStatus.SUCCEEDED for call in ended),
-        repeated=sum(times - 1 for times in trace.seen.values()),
+        repeated=trace.repeated,
         claimed=trace.claimed,
         supported=trace.supported,
         tokens_in=trace.tokens_in,

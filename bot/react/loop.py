@@ -19,7 +19,8 @@ from bot.cancel import Stop
 from bot.errors import CountersignError, ModelDown, ModelRefused
 from bot.react.asking import ask
 from bot.react.decision import REPLY_MAX, Act, Answer, Decision, Malformed, Withheld
-from bot.react.grounds import Grounds, shown
+from bot.react.grounding.correction import Wrong, asks_to_call, read_correction, request, shown
+from bot.react.grounding.sources import Findings, Grounds
 from bot.react.guards import Halt, Limits, Reason, Share
 from bot.react.hands import Hands, Reads, Result, Screen, bounded, let_pass, written
 from bot.react.model import Model, Reply
@@ -28,7 +29,7 @@ from bot.react.replaying import attach_all
 from bot.react.selection import FIND, Offers
 from bot.react.style import Style
 from bot.react.styles.native import Native
-from bot.trace import Call, CallStatus, Trace, fingerprint
+from bot.trace import DEEDS, Call, CallStatus, Trace, fingerprint
 from tools.characters import show_invisible
 from tools.privacy import privacy_of_result
 from tools.spec import Gate, Note, Outcome, Plan, Privacy, ToolError, most_private
@@ -42,8 +43,8 @@ GUESSED = (
 )
 AGAIN = "\n[system] You made this same call before, with this same result. Do something else or answer."
 DOUBT = (
-    "Nothing seen in this conversation supports what follows; the person has not got your answer yet. Look it up, or "
-    "answer again without it, or say plainly that you do not know. Not supported: "
+    "Part of that answer is not borne out, and the person has not got it yet. Call the tool that is missing, or answer "
+    "without it. "
 )
 
 
@@ -217,42 +218,64 @@ class Loop:
         raise Halt(Reason.MALFORMED)
 
     async def _grounded(self, way: Way, answer: Answer) -> Act | Final:
-        """An answer, once it was seen what it rests on. The model is told once a run what rests on nothing; what it
-        then still says goes out marked. If it can say no more, its first answer does."""
+        """An answer, once it was seen what it rests on. The model is told once a run what rests on nothing, and once
+        what was not done; what it then still says goes out marked. If it can say no more, its first answer does."""
         trace, today = way.trace, way.use.now.date()
         answer = Answer(show_invisible(answer.text))
-        checked = await way.grounds.check(answer.text, trace, today)
-        if checked.unsupported and not trace.doubted:
+        found = await way.grounds.check(answer.text, trace, today)
+        if _is_held_up(trace, found):
             trace.doubted = True
-            said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
+            if found.deeds:
+                trace.seen[DEEDS] = 1
             with suppress(Halt, ModelRefused):
-                better = await self._think(way, said, _told(DOUBT + "; ".join(shown(checked.unsupported))))
+                better = await self._corrected(way, answer, Wrong(found.figures.unsupported, found.deeds))
                 if isinstance(better, Act):
                     return better
                 answer = Answer(show_invisible(better.text))
-                checked = await way.grounds.check(answer.text, trace, today)
-        trace.claimed, trace.supported = checked.claimed, checked.claimed - len(checked.unsupported)
-        overclaims = way.grounds.overclaims(answer.text, trace)
-        return Final(answer.text, tuple(shown(checked.unsupported)), overclaims)
+                found = await way.grounds.check(answer.text, trace, today)
+        return self._final(trace, answer, found)
+
+    def _final(self, trace: Trace, answer: Answer, found: Findings) -> Final:
+        figures = found.figures
+        trace.claimed, trace.supported = figures.claimed, figures.claimed - len(figures.unsupported)
+        return Final(answer.text, tuple(shown(figures.unsupported)), bool(found.deeds))
+
+    async def _corrected(self, way: Way, answer: Answer, wrong: Wrong) -> Act | Answer:
+        """The answer as the model corrects it. It is asked in a short request without tools; if it wants to call one,
+        in a whole one. Raises `Halt`, `ModelRefused`."""
+        trace, style = way.trace, self.style(way.trace)
+        reply, at_ms, ms = await self._reply(way, [], request(answer.text, wrong, way.grounds.receipts(trace)), "")
+        trace.heard(self.prices.spent(reply), at_ms, ms, "correction")
+        sheet = self.offers.sheet(style, trace.offered)
+        decision = style.decide(reply, sheet.tools, most=self.limits.calls_per_reply)
+        text = read_correction(decision)
+        if isinstance(decision, Act) or asks_to_call(text):
+            said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
+            return await self._think(way, said, _told(DOUBT + wrong.told()))
+        return Answer(text) if text else answer
 
     async def _ask(self, way: Way, more: Sequence[str]) -> Decision:
         """What the next reply asks for, given `more` behind all that the run has come to."""
         trace = way.trace
-        left = min(self.limits.reply_s, self.limits.left_s(trace))
         style = self.style(trace)
         sheet = self.offers.sheet(style, trace.offered)
-        self.limits.check_tokens(trace)
-        way.share.check(trace)
-        at_ms, began = self._now_ms(), self.clock()
         own = [*attach_all(trace.messages, trace.kept), *more]
-        reply = await ask(self.model, way.head, own, sheet.body, timeout_s=max(left, 1.0))
-        ms = int((self.clock() - began) * 1000)
+        reply, at_ms, ms = await self._reply(way, way.head, own, sheet.body)
         trace.style = style.name
         decision = self._sure(style.decide(reply, sheet.tools, most=self.limits.calls_per_reply))
         if isinstance(decision, Malformed):
             decision = replace(decision, reply=_repeat(reply))
         trace.heard(self.prices.spent(reply), at_ms, ms, type(decision).__name__.lower())
         return replace(decision, kept=reply.kept) if isinstance(decision, Act) and reply.kept else decision
+
+    async def _reply(self, way: Way, head: list[str], own: Sequence[str], body: str) -> tuple[Reply, int, int]:
+        """A reply, when it was asked for (epoch ms), and how long it took (ms). Raises `Halt`."""
+        left = min(self.limits.reply_s, self.limits.left_s(way.trace))
+        self.limits.check_tokens(way.trace)
+        way.share.check(way.trace)
+        at_ms, began = self._now_ms(), self.clock()
+        reply = await ask(self.model, head, own, body, timeout_s=max(left, 1.0))
+        return reply, at_ms, int((self.clock() - began) * 1000)
 
     def _sure(self, decision: Decision) -> Decision:
         """What had to be guessed may look things up; nobody is asked to confirm it."""
@@ -367,6 +390,11 @@ def _halted(check: Callable[[], None]) -> list[Halt]:
     except Halt as halt:
         return [halt]
     return []
+
+
+def _is_held_up(trace: Trace, found: Findings) -> bool:
+    """Whether the model is told: once of figures, and once of deeds also after those."""
+    return bool(found) and (not trace.doubted or (bool(found.deeds) and DEEDS not in trace.seen))
 
 
 def _repeat(reply: Reply) -> str:

@@ -18,10 +18,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from bot.errors import ChatFailed, ModelDown, ModelRefused
-from bot.react import evidence, prompt
-from bot.react.deeds import overclaims, told_as_fact
-from bot.react.evidence import Spellings
-from bot.react.grounds import UNVERIFIED, nobody, receipt, shown, spellings
+from bot.react import prompt
+from bot.react.grounding.actions import Record, false_deeds, told_as_fact
+from bot.react.grounding.claims import Spellings, claimed, said, who
+from bot.react.grounding.correction import shown
+from bot.react.grounding.dates import relative
+from bot.react.grounding.sentences import plain
+from bot.react.grounding.sources import UNVERIFIED, nobody, receipt, spellings
 from bot.react.model import Model, Reply
 from bot.react.styles.whole import unthought
 from bot.store.history import Entry, estimate
@@ -76,7 +79,7 @@ class Old:
         told = [one for one in self.entries if not (one.answers and UNVERIFIED in one.content)]
         dated = [(one.content, self.at(one).date()) for one in told]
         dated += [(self.notes, dated[0][1])] if self.notes and dated else []
-        return {value for text, day in dated for value in evidence.said(text, day, people)}
+        return {value for text, day in dated for value in said(text, day, people)}
 
     def records(self) -> Iterator[str]:
         """What tells that something was done: the receipts under the answers, and what the notes so far tell so."""
@@ -167,17 +170,17 @@ def doubts(lines: Sequence[str], old: Old, people: Sequence[Spellings]) -> list[
     """What of each line nothing supports, whether it is claimed or only mentioned: later it would support a claim. A
     long conversation has much to look through, so this is no work for the thread that everybody waits for."""
     today = max(old.at(entry) for entry in old.entries).date()
-    mentioned = [evidence.said(line, today, people) for line in lines]
+    mentioned = [said(line, today, people) for line in lines]
     meant = {value for values in mentioned for value in values}
-    known = COUNTS | old.known([one for one in people if evidence.who(one) in meant])
+    known = COUNTS | old.known([one for one in people if who(one) in meant])
     records = list(old.records())
 
     def missing(line: str, values: set[str]) -> list[str]:
-        claims = evidence.claimed(line, today, people, whole=True)
+        claims = claimed(line, today, people, whole=True)
         unsaid = [one.said for one in claims if known.isdisjoint(one.means)]
         loose = [value[1:].partition("/")[0] for value in sorted(values - known) if value.startswith(("#", "@"))]
-        undone = [line] if overclaims(line, (), lambda: records) else []
-        return list(dict.fromkeys([*unsaid, *loose, *evidence.relative(line), *undone]))
+        undone = [line] if false_deeds(line, Record(older=records)) else []
+        return list(dict.fromkeys([*unsaid, *loose, *relative(plain(line)), *undone]))
 
     return [missing(line, values) for line, values in zip(lines, mentioned, strict=True)]
 

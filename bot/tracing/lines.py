@@ -15,7 +15,7 @@ from typing import Any, Literal
 from bot.logs import redact
 from bot.records import Approval, Run, RunStatus
 from bot.store.approvals import Approvals
-from bot.trace import LATE, Call, CallStatus, Spoken, Trace, fingerprint
+from bot.trace import Call, CallStatus, Spoken, Trace, fingerprint
 from tools.spec import Frozen, Gate
 
 UNNAMED = "(no tool)"
@@ -175,7 +175,7 @@ def _line(run: Run, steps: list[Step], *, content: bool) -> Line:
         replies=[Reply(**spoken._asdict()) for spoken in trace.replies],
         calls=len(trace.calls),
         bad_calls=sum(call.status is CallStatus.FAILED for call in trace.calls),
-        repeated=sum(times - 1 for made, times in trace.seen.items() if made != LATE),
+        repeated=trace.repeated,
         malformed=trace.malformed,
         tokens_in=trace.tokens_in,
         tokens_cached=trace.tokens_cached,

@@ -19,7 +19,8 @@ from bot.chat.slack import text as slack_text
 from bot.local.rehearsal.notes import WANTED, notes
 from bot.local.rehearsal.plan import plan
 from bot.local.workspace import typed
-from bot.react import deeds, evidence, prompt
+from bot.react import prompt
+from bot.react.grounding import actions, claims
 from bot.react.model import RawCall, Reply
 from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
@@ -83,8 +84,8 @@ ENTRIES: dict[str, Callable[[str], object]] = {
     "native style": decide(Native()),
     "native arguments": call,
     "native arguments, an object": wrapped("{'a': [", "]}", call),
-    "evidence": lambda text: evidence.check(text, [text], TODAY, PEOPLE),
-    "deeds": lambda text: deeds.overclaims(text, (), lambda: [text]),
+    "claims": lambda text: claims.check(text, [claims.Source(text)], TODAY, PEOPLE),
+    "actions": lambda text: actions.false_deeds(text, actions.Record(told=[text], people=PEOPLE)),
     "template": drafts.is_template,
     "a mail": lambda text: drafts.checked_draft(text[:200], text, 200, WHOLE),
     "sections": lambda text: sections.split("a.md", text),

@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 
 from bot.cancel import Stop
 from bot.errors import ModelRefused, StoreDown
-from bot.react.grounds import UNVERIFIED, Grounds
+from bot.react.grounding.sources import UNVERIFIED, Grounds
 from bot.react.guards import Limits, Reason
 from bot.react.hands import OBSERVATION_MAX
 from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
@@ -130,8 +130,8 @@ MODES = (
     ),
     Mode(
         "an answer that claims an effect",
-        "Grounds.overclaims: the receipt contradicts it",
-        lambda one: [one.answer("邮件已发送。")],
+        "Grounds.check: told once, then the receipt contradicts it",
+        lambda one: [one.answer("邮件已发送。")] * 2,
         "系统记录：这次没有做任何改动。如果上面说刚刚办了什么，以这一行为准。",
         stops=False,
     ),
@@ -366,12 +366,13 @@ MADE_UP = "L-0099 已提交，金额 800 元，由王五审批，从 2026-12-24 
 @each
 async def test_an_invented_result_is_told_once_and_looked_up(speaker: Speaker) -> None:
     found = "L-0012：500 元，李四审批。"
-    script = [speaker.answer(MADE_UP), *looks(speaker, "L-0012, 500, 李四"), speaker.answer(found)]
+    script = [speaker.answer(MADE_UP), Reply("CALL"), *looks(speaker, "L-0012, 500, 李四"), speaker.answer(found)]
     events, _, trace, model = await play(speaker, script, trace=asked("我的报销呢？"), grounds=grounds())
     assert events[-1] == Final(found)
-    doubt = model.asked[1][-1]["content"]
-    assert all(one in doubt for one in ("L-0099", "800 元", "王五", "2026-12-24")) and "Not supported" in doubt
-    assert len(model.asked) == 3 and "Not supported" not in json.dumps(own(trace)), "told, and never stored"
+    for asked_again in model.asked[1:3]:
+        doubt = asked_again[-1]["content"]
+        assert all(one in doubt for one in ("L-0099", "800 元", "王五", "2026-12-24")) and "Not supported" in doubt
+    assert len(model.asked) == 4 and "Not supported" not in json.dumps(own(trace)), "told, and never stored"
     assert (trace.claimed, trace.supported, trace.evidence) == (3, 3, 1.0)
 
 
@@ -386,10 +387,10 @@ async def test_what_is_said_all_the_same_goes_out_marked(speaker: Speaker) -> No
 @each
 async def test_the_model_is_doubted_once_a_run(speaker: Speaker) -> None:
     made_up = speaker.answer(MADE_UP)
-    script = [made_up, *looks(speaker, "nothing"), made_up, speaker.answer("never asked for")]
+    script = [made_up, Reply("CALL"), *looks(speaker, "nothing"), made_up, speaker.answer("never asked for")]
     events, _, _, model = await play(speaker, script, trace=asked("hi"), grounds=grounds())
     last = events[-1]
-    assert isinstance(last, Final) and len(last.unverified) == 4 and len(model.asked) == 3
+    assert isinstance(last, Final) and len(last.unverified) == 4 and len(model.asked) == 4
 
 
 @each
@@ -447,8 +448,40 @@ async def test_what_the_model_wrote_into_a_call_supports_nothing_until_a_card_ha
 @each
 async def test_an_effect_that_never_was_is_noticed(speaker: Speaker) -> None:
     for said, over in (("邮件已发送。", True), ("邮件还没有发送。", False)):
-        events, _, _, _ = await play(speaker, [speaker.answer(said)], trace=asked("发邮件"), grounds=grounds())
+        events, _, _, model = await play(speaker, [speaker.answer(said)] * 2, trace=asked("发邮件"), grounds=grounds())
         assert events == [Final(said, overclaims=over)]
+        assert len(model.asked) == (2 if over else 1), "and held up to it once"
+
+
+@each
+async def test_what_it_corrects_goes_out_and_the_request_is_short(speaker: Speaker) -> None:
+    """The model gets its answer, what is wrong and what was done: neither rules nor history nor tools."""
+    long_ago = json.dumps({"role": "user", "content": "x" * 20_000})
+    script = [speaker.answer("邮件已发送。"), Reply("邮件还没有发，要现在发吗？")]
+    ground = grounds(long_ago)
+    events, _, trace, model = await play(speaker, script, trace=asked("发邮件"), grounds=ground)
+    assert events == [Final("邮件还没有发，要现在发吗？")]
+    assert [one["role"] for one in model.asked[1]] == ["system", "user"]
+    assert len(json.dumps(model.asked[1], ensure_ascii=False)) < 2_000 and "邮件已发送" in model.asked[1][1]["content"]
+    assert [one.did for one in trace.replies] == ["answer", "correction"]
+
+
+@each
+async def test_it_may_call_what_it_said_was_done(speaker: Speaker) -> None:
+    script = [speaker.answer("Paid: 5 CNY was transferred."), Reply("`CALL`."), speaker.call("pay", {"amount": 5})]
+    events, bench, _, model = await play(speaker, script, trace=asked("pay 5 CNY"), grounds=grounds())
+    assert isinstance(events[-1], Paused) and bench.ran == [] and len(model.asked) == 3
+    assert "Not done" in model.asked[2][-1]["content"], "a whole step, and it knows what was wrong"
+
+
+@each
+async def test_a_true_effect_hides_no_other(speaker: Speaker) -> None:
+    _, bench, trace, _ = await play(speaker, [speaker.call("pay", {"amount": 5})], trace=asked("pay 5, mail Li Si"))
+    trace.calls[-1] = replace(trace.calls[-1], approval="A00")
+    Loop(ScriptedModel([]), bench.tools()).settle(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
+    said = "I have mailed Li Si."
+    events, _, _, model = await play(speaker, [speaker.answer(said)] * 2, trace=trace, grounds=grounds())
+    assert events == [Final(said, overclaims=True)] and len(model.asked) == 2
 
 
 # A risky action

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from bot.cancel import Stop
 from bot.errors import ModelDown, ModelRefused, StoreDown
 from bot.react.decision import REPLY_MAX
-from bot.react.grounds import Grounds
+from bot.react.grounding.sources import Grounds
 from bot.react.guards import Limits, Reason
 from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
 from bot.react.model import RawCall, Reply, Scripted, ScriptedModel

@@ -12,7 +12,7 @@ import pytest
 
 from bot.errors import ChatDown, ModelDown
 from bot.react import prompt
-from bot.react.grounds import UNVERIFIED, Grounds
+from bot.react.grounding.sources import UNVERIFIED, Grounds
 from bot.react.model import Messages, Reply, ScriptedModel
 from bot.react.summary import LINE, Draft, Old, Summarizer, fitting
 from bot.store.history import Entry, estimate
@@ -169,10 +169,10 @@ async def test_a_summary_supports_later_what_it_says_and_deeds_only_as_facts() -
     told = prompt.summary(["L-0012 已提交给李四", "想让人批准 L-0088"], now, now, 2, missed=False)
     grounds = Grounds(history=[json.dumps(told, ensure_ascii=False)], people=people)
     trace, day = Trace(messages=[json.dumps(prompt.message(Caller(ZHANG), "怎么样了？"))]), date(2026, 11, 27)
-    assert not (await grounds.check("您的 L-0012 在李四那里。", trace, day)).unsupported
-    assert (await grounds.check("您的 L-0013 在赵六那里。", trace, day)).unsupported == ("L-0013", "赵六")
-    assert not grounds.overclaims("L-0012 已提交。", trace)
-    assert grounds.overclaims("L-0088 已批准。", trace), "asking for it in a summary does not make it so"
+    assert not await grounds.check("您的 L-0012 在李四那里。", trace, day)
+    assert (await grounds.check("您的 L-0013 在赵六那里。", trace, day)).figures.unsupported == ("L-0013", "赵六")
+    assert not (await grounds.check("L-0012 已提交。", trace, day)).deeds
+    assert (await grounds.check("L-0088 已批准。", trace, day)).deeds, "asking for it in a summary does not make it so"
 
 
 # Bounds

@@ -49,7 +49,7 @@ async def test_an_invented_number_reaches_people_marked_and_the_receipt_says_tha
     async with empty.opened():
         told = await empty.answer(ZHANG, "帮我报销打车费")
     assert "未经核实：L-0042 · 800 元 · 王五" in told and "以这一行为准" in told
-    assert any("Not supported: L-0042; 800 元; 王五" in one for one in model.problems)
+    assert "Not supported: L-0042; 800 元; 王五" in str(model.asked[-1]["messages"][-1]["content"])
 
 
 async def test_tokens_are_counted_and_end_a_run(empty: Office, model: Endpoint) -> None:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.react.evidence import check, claimed
+from bot.react.grounding.claims import Source, check, claimed
 
 FRIDAY = date(2026, 11, 20)
 PEOPLE = (("张三", "Zhang San"), ("李四", "Li Si", "lisi"), ("李四光", "Li Siguang"), ("王五", "Wang Wu"), ("Will",))
 
 
 def unsupported(answer: str, *sources: str) -> tuple[str, ...]:
-    return check(answer, sources, FRIDAY, PEOPLE).unsupported
+    return check(answer, map(Source, sources), FRIDAY, PEOPLE).unsupported
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_negative_control_what_no_source_has_is_named(answer: str, source: str, 
 @pytest.mark.parametrize(
     "answer",
     [
-        "您有 3 项待办，第 2 项最急，还剩 8 天年假。",
+        "第 2 项最急，超过 3 天要二级审批。",
         "Step 3 of 12: 2 tasks, 10 days, 50 %.",
         "如果明天还没有消息，可以催办。",
         "要不要我明天再提醒您？",
@@ -103,19 +103,19 @@ DAYS = st.dates()
 
 @given(TEXTS, TEXTS, DAYS)
 def test_whatever_is_written_nothing_breaks_and_the_figures_fit(answer: str, source: str, day: date) -> None:
-    checked = check(answer, [source], day, PEOPLE)
+    checked = check(answer, map(Source, [source]), day, PEOPLE)
     assert 0 <= len(checked.unsupported) <= checked.claimed
 
 
 @given(TEXTS, TEXTS, DAYS)
 def test_whatever_is_claimed_the_same_words_as_a_source_support_it(answer: str, other: str, day: date) -> None:
-    assert check(answer, [other, answer], day, PEOPLE).unsupported == ()
+    assert check(answer, map(Source, [other, answer]), day, PEOPLE).unsupported == ()
 
 
 @given(TEXTS, TEXTS, TEXTS)
 def test_another_source_never_makes_a_claim_unsupported(answer: str, source: str, other: str) -> None:
-    before = set(check(answer, [source], FRIDAY, PEOPLE).unsupported)
-    assert set(check(answer, [source, other], FRIDAY, PEOPLE).unsupported) <= before
+    before = set(check(answer, map(Source, [source]), FRIDAY, PEOPLE).unsupported)
+    assert set(check(answer, map(Source, [source, other]), FRIDAY, PEOPLE).unsupported) <= before
 
 
 def test_sources_are_not_read_where_nothing_is_claimed() -> None:
@@ -124,3 +124,68 @@ def test_sources_are_not_read_where_nothing_is_claimed() -> None:
         yield
 
     assert check("好的。", never(), FRIDAY).claimed == 0  # type: ignore[arg-type]
+
+
+def count_claims(answer: str) -> int:
+    return check(answer, [], FRIDAY, PEOPLE).claimed
+
+
+@pytest.mark.parametrize(
+    ("answer", "source"),
+    [
+        ("共 3500 元", "报销三千五的差旅费"),
+        ("合计 12000 元", "一万二的培训费"),
+        ("320 元", "三百二"),
+        ("10002 元", "一万零二"),
+        ("35000 元", "3万5"),
+        ("合计 3300 元", "300 元，3000 元"),
+        ("还差 120 元", "620 CNY a night, limit 500 CNY"),
+        ("三晚共 1860 元", "620 元一晚，3 晚"),
+        ("165 yuan in total", "taxi 45, lunch 120"),
+        ("下下周二是 2026-12-01", "下下周二"),
+        ("从 12月3日 开始", "12月1-3日"),
+        ("到 2026-12-11 为止", "2026-12-07 起 5 个工作日"),
+        ("It is due on December 15", "two weeks after December 1"),
+        ("您还剩 7 天年假", "left 10 days\nrequested 3 days"),
+    ],
+)
+def test_what_follows_from_what_was_seen_is_supported(answer: str, source: str) -> None:
+    assert count_claims(answer) and unsupported(answer, source) == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "source"),
+    [
+        ("共 3005 元", "报销三千五的差旅费"),
+        ("合计 10002 元", "一万二"),
+        ("从 2026-11-24 开始", "下下周二开始"),
+        ("合计 3400 元", "300 元，3000 元"),
+        ("您还剩 8 天年假", "您想请 3 天"),
+        ("您有 4 项待办", "3 tasks"),
+        ("2026-11-23（周二）开始", "2026-11-23"),
+        ("on Friday, November 23", "2026-11-23"),
+        ("下周一是 11月30日", "2026-11-30"),
+        ("Tomorrow is November 24", "2026-11-24"),
+    ],
+)
+def test_negative_control_what_does_not_follow_is_not(answer: str, source: str) -> None:
+    assert unsupported(answer, source)
+
+
+def test_what_a_person_wishes_is_no_balance() -> None:
+    wish = [Source("请 8 天年假", is_wish=True)]
+    assert check("您还剩 8 天年假", wish, FRIDAY).unsupported == ("剩 8 天",)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "您是要从 12月24日开始，到 12月30日，一共报 900 元吗？",
+        "Shall I file it for December 24, 2026, with 900 CNY, and tell finance?",
+        "请确认：\n- 开始：2026-12-24\n- 金额：900 元",
+        "可以这样写：“从 2026-12-24 开始请 3 天年假”。",
+        "If you start on December 24, it costs 900 CNY.",
+    ],
+)
+def test_a_comma_ends_no_question_and_an_example_claims_nothing(answer: str) -> None:
+    assert unsupported(answer, "") == ()

@@ -1,0 +1,243 @@
+"""What an answer may rest on: this run's observations and what its reads were asked for, what the conversation
+remembers, the system's facts, the person's message. Never what a model itself has said in this run, and of the
+remembered answers none that was marked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from bot.errors import ChatFailed
+from bot.react.grounding import claims
+from bot.react.grounding.actions import Effect, Record, false_deeds, told_as_fact
+from bot.react.grounding.claims import Checked, Source, Spellings
+from bot.react.prompt import SUMMARY
+from bot.trace import Call, CallStatus, Trace
+from tools.spec import Person
+
+UNVERIFIED = "[unverified: "
+"""How a remembered answer begins to say what of it nothing supported: such an answer supports nothing later."""
+SPEAKS = 160
+"""Characters of a text in a result that may tell that something was done; a longer one is a page of the handbook."""
+DEPTH = 12
+"""How deep values are looked into."""
+THINK = "think"
+"""The tool that takes whatever a model writes and looks nothing up."""
+_OBSERVED = "Observation: "
+_WRITTEN = re.compile(r"\A<message [^>\n]{0,200}>\n")
+
+
+async def nobody() -> Sequence[Person]:
+    return ()
+
+
+def spellings(people: Sequence[Person]) -> list[Spellings]:
+    """The names of people."""
+    return [tuple(name for name in (one.name, *one.names) if name) for one in people]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What of an answer does not hold."""
+
+    figures: Checked = field(default_factory=Checked)
+    deeds: tuple[str, ...] = ()
+    """What it says was done, as it says it, and nothing bears out."""
+
+    def __bool__(self) -> bool:
+        return bool(self.figures.unsupported or self.deeds)
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    facts: Sequence[str] = ()
+    """What the system itself told the model: whom it speaks with, open cards, who approves what."""
+    history: Sequence[str] = ()
+    """Messages of earlier runs, as JSON."""
+    people: Callable[[], Awaitable[Sequence[Person]]] = field(default=nobody)
+    """The directory."""
+    has_card: bool = False
+    """A card waits in this conversation."""
+
+    async def check(self, answer: str, trace: Trace, today: date) -> Findings:
+        """What of the answer rests on nothing. `today`: the caller's."""
+        people = await self._names()
+        figures = claims.check(answer, self._sources(trace), today, people)
+        return Findings(figures, false_deeds(answer, self.record(trace, people)))
+
+    async def _names(self) -> list[Spellings]:
+        """None while the platform is away: an answer is not held up for it."""
+        with suppress(ChatFailed):
+            return spellings(await self.people())
+        return []
+
+    def record(self, trace: Trace, people: Sequence[Spellings] = ()) -> Record:
+        """What bears out that something was done."""
+        observed = list(_observed(trace))
+        results = _results(trace)
+        return Record(
+            effects=[
+                Effect(call.tool, f"{flat(call.args)}\n{flat(result)}")
+                for call, result in zip(trace.calls, results, strict=True)
+                if call.status is CallStatus.SUCCEEDED and _writes(call)
+            ],
+            told=[line for one in observed for line in statements(one)],
+            older=list(self._older()),
+            asked=_asked(trace),
+            has_card=self.has_card or any(call.status is CallStatus.AWAITING for call in trace.calls),
+            people=people,
+        )
+
+    def receipts(self, trace: Trace) -> list[str]:
+        """What was done, a line each: of earlier messages as their receipts tell it, of this run with how it ended."""
+        lines = [line for line in self._older() if line]
+        lines += [f"{one.tool} {flat(one.args)}: {one.status.value}" for one in trace.calls if _writes(one)]
+        return lines + (["a card waits for a button"] if self.has_card else [])
+
+    def _sources(self, trace: Trace) -> Iterator[Source]:
+        """What cards showed counts too: code has checked it, and a person has seen it."""
+        yield from map(Source, self.facts)
+        for message in map(json.loads, self.history):
+            if message.get("role") != "assistant":
+                yield Source(_content(message), counts=_counts(message))
+            elif UNVERIFIED not in _content(message):
+                yield Source(_content(message))
+        yield Source(_asked(trace), is_wish=True)
+        yield from (Source(flat(one), counts=count_entries(one)) for one in _observed(trace))
+        for call in trace.calls:
+            if call.approval or (call.status is CallStatus.SUCCEEDED and call.tool != THINK):
+                yield Source(flat(call.args), is_wish=True)
+
+    def _older(self) -> Iterator[str]:
+        """Results of earlier messages, the receipts that stand last in remembered answers, and what the summary tells
+        as a fact: that was held against such receipts."""
+        for message in map(json.loads, self.history):
+            content = _content(message)
+            if message.get("role") == "assistant":
+                yield receipt(content)
+            elif message.get("role") in ("tool", "system", "developer"):
+                yield from statements(_value(message))
+            elif content.startswith(SUMMARY):
+                yield from told_as_fact(content)
+
+
+def receipt(answer: str) -> str:
+    """What code has written under a remembered answer."""
+    return answer.rpartition("\n[")[2]
+
+
+def flat(value: Any, depth: int = DEPTH) -> str:
+    """The words and numbers in a JSON value, a line each; of a text that is JSON again, what is in it."""
+    if depth and isinstance(value, dict):
+        return "\n".join(f"{name} {flat(one, depth - 1)}" for name, one in value.items())
+    if depth and isinstance(value, list):
+        return "\n".join(flat(one, depth - 1) for one in value)
+    if depth and isinstance(value, str) and value[:1] in ("{", "["):
+        inner = read(value)
+        return value if isinstance(inner, str) else flat(inner, depth - 1)
+    return str(value)
+
+
+def read(text: str) -> Any:
+    """The value of a text that is JSON, otherwise the text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # it was cut, or something follows it
+        return text.replace("\\n", "\n").replace('\\"', '"')
+
+
+def statements(value: Any, depth: int = DEPTH) -> Iterator[str]:
+    """What a result tells, one thing each: an object with its own short texts, a line of a short text."""
+    if isinstance(value, str):
+        inner = read(value) if depth and value[:1] in ("{", "[") else value
+        if not isinstance(inner, str):
+            yield from statements(inner, depth - 1)
+        else:
+            yield from (line for line in inner.splitlines() if line and len(line) <= SPEAKS)
+    elif isinstance(value, dict):
+        own = [
+            f"{name} {one}"
+            for name, one in value.items()
+            if not isinstance(one, dict | list) and len(str(one)) <= SPEAKS
+        ]
+        own += [f"{name} {', '.join(map(str, one))}" for name, one in value.items() if _is_short_list(one)]
+        yield " · ".join(own)
+        if depth:
+            for one in value.values():
+                if isinstance(one, dict | list) or (isinstance(one, str) and one[:1] in ("{", "[")):
+                    yield from statements(one, depth - 1)
+    elif isinstance(value, list) and depth:
+        for one in value:
+            yield from statements(one, depth - 1)
+
+
+def _is_short_list(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= 8 and all(isinstance(one, str) and len(one) <= 60 for one in value)
+
+
+def count_entries(value: Any, depth: int = DEPTH) -> frozenset[int]:
+    """How many entries lists have, and how many of them are alike in something."""
+    if isinstance(value, str) and depth and value[:1] in ("{", "["):
+        inner = read(value)
+        return frozenset() if isinstance(inner, str) else count_entries(inner, depth - 1)
+    if not isinstance(value, dict | list) or not depth:
+        return frozenset()
+    found = {len(value)} if isinstance(value, list) else set[int]()
+    if isinstance(value, list):
+        alike = Counter(
+            (name, str(one)[:SPEAKS]) for entry in value if isinstance(entry, dict) for name, one in entry.items()
+        )
+        found |= {n for many in alike.values() for n in (many, len(value) - many)}
+    for one in value.values() if isinstance(value, dict) else value:
+        found |= count_entries(one, depth - 1)
+    return frozenset(found)
+
+
+def _writes(call: Call) -> bool:
+    """A call that had a card, or takes one back."""
+    return bool(call.approval) or call.tool == "cancel_card"
+
+
+def _results(trace: Trace) -> list[Any]:
+    """What each call has come to: by the id that the model gave it where messages have one, otherwise in order."""
+    left = [one for one in map(json.loads, trace.messages[1:]) if one.get("role") != "assistant"]
+    found = list[Any]()
+    for call in trace.calls:
+        ended = call.status is not CallStatus.AWAITING
+        index = next((i for i, one in enumerate(left) if one.get("tool_call_id", call.model_id) == call.model_id), None)
+        found.append(_value(left.pop(index)) if ended and index is not None else "")
+    return found
+
+
+def _asked(trace: Trace) -> str:
+    """What the person wrote."""
+    if not trace.messages:
+        return ""
+    return _WRITTEN.sub("", _content(json.loads(trace.messages[0])))
+
+
+def _observed(trace: Trace) -> Iterator[Any]:
+    """What tools told this run, as values where they are JSON."""
+    for message in map(json.loads, trace.messages[1:]):
+        if message.get("role") != "assistant":
+            yield _value(message)
+
+
+def _value(message: dict[str, Any]) -> Any:
+    text = str(message.get("content") or "").removeprefix(_OBSERVED)
+    return read(text) if text[:1] in ("{", "[") else text
+
+
+def _content(message: dict[str, Any]) -> str:
+    """Its text; of JSON, the words and numbers in it."""
+    return flat(_value(message))
+
+
+def _counts(message: dict[str, Any]) -> frozenset[int]:
+    return count_entries(_value(message))

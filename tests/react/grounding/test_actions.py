@@ -1,0 +1,116 @@
+"""What an answer says was done, and whether any result says so too."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.react.grounding.actions import Effect, Record, false_deeds
+
+
+def over(answer: str, *results: str, done: frozenset[str] = frozenset()) -> bool:
+    effects = [Effect(tool, "") for tool in done if tool]
+    return bool(false_deeds(answer, Record(effects=effects, told=results)))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "邮件已发送给李四。",
+        "好的，我已经帮您把邮件发给李四了。",
+        "I have sent the mail to Li Si.",
+        "您的请假申请已提交，等待李四审批。",
+        "Your request was submitted.",
+        "已批准 L-0012。",
+        "L-0012 has been approved.",
+        "申请撤回了。",
+        "The request is withdrawn.",
+        "已经催办李四了。",
+        "Done: transferred to Wang Wu.",
+    ],
+)
+def test_what_is_told_as_done_and_is_on_record_nowhere(answer: str) -> None:
+    assert over(answer)
+    assert over(answer, "found: 3", done=frozenset({"list_people"})), "another tool does not count"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "邮件还没有发送，要我现在发给李四吗？",
+        "申请等待批准。",
+        "点「确认」之后才会提交。",
+        "It was not sent.",
+        "Once approved, you will hear of it.",
+        "Shall I have it submitted?",
+        "如果批准了，我会告诉您。",
+        "请假申请需要审批人。",
+        "好的。",
+    ],
+)
+def test_questions_conditions_refusals_and_plans_claim_nothing(answer: str) -> None:
+    assert not over(answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "tool"),
+    [
+        ("邮件已发送给李四。", "", "send_email"),
+        ("Your request was submitted.", "", "start_process"),
+        ("L-0012 has been approved.", "request L-0012\nstatus approved", ""),
+        ("L-0012 已通过。", "request L-0012 · status approved", ""),
+        ("L-0001 was approved; its withdrawal waits for agreement.", "", "withdraw_request"),
+        ("邮件已发送。", "系统记录：给 李四 发了邮件]", ""),
+    ],
+)
+def test_an_effect_or_a_result_that_speaks_of_it_is_enough(answer: str, result: str, tool: str) -> None:
+    assert not over(answer, result, done=frozenset({tool}))
+
+
+def test_older_deeds_count_for_the_same_request_or_for_who_only_asks() -> None:
+    older = ["系统记录：发起了请假申请 L-0001]"]
+    assert not false_deeds("L-0001 已提交。", Record(older=older, asked="再请一天假"))
+    assert not false_deeds("假已经提交了。", Record(older=older, asked="我的假提交了吗？"))
+    assert false_deeds("假已经提交了。", Record(older=older, asked="帮我再请一天假")), "this one was not"
+    assert false_deeds("L-0002 已提交。", Record(older=older, asked="我的假提交了吗？"))
+
+
+def test_one_true_effect_hides_no_other() -> None:
+    people = (("李四", "Li Si"), ("王五", "Wang Wu"))
+    done = [Effect("decide_task", "request L-0012 status approved"), Effect("send_email", "mailed 李四")]
+    record = Record(effects=done, people=people)
+    assert not false_deeds("L-0012 已批准，邮件已发给李四。", record)
+    assert false_deeds("L-0012 和 L-0013 都已批准。", record)
+    assert false_deeds("邮件已发给李四和王五。", record)
+    assert false_deeds("L-0012 已批准，也已抄送王五。", record)
+
+
+@pytest.mark.parametrize(
+    ("answer", "tool"),
+    [("I've added the lunch to the calendar.", "calendar__create_event"), ("Added.", "tracker__update")],
+)
+def test_what_a_server_has_written_is_true(answer: str, tool: str) -> None:
+    assert not false_deeds(answer, Record(effects=[Effect(tool, "id 7")]))
+    assert false_deeds(answer, Record(effects=[Effect("send_email", "mailed 李四")])), "another effect is not it"
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_one"),
+    [
+        ("I cannot send mail to everybody.", False),
+        ("I can't remind you tomorrow.", False),
+        ("我无法明天提醒您。", False),
+        ("I'll remind you tomorrow.", True),
+        ("明天我会提醒您。", True),
+        ("Once you press Confirm, I'll submit it.", False),
+        ("请告诉我审批人，我来帮您提交。", False),
+        ("有了结果我会告诉您。", False),
+    ],
+)
+def test_a_promise_is_a_deed_that_nobody_will_do(answer: str, is_one: bool) -> None:
+    assert bool(false_deeds(answer, Record(asked="x"))) == is_one
+
+
+def test_a_card_is_there_or_it_is_not() -> None:
+    for answer in ("请点卡片上的「确认」。", "Please press Confirm on the card below."):
+        assert false_deeds(answer, Record(asked="报销 300 元"))
+        assert not false_deeds(answer, Record(asked="报销 300 元", has_card=True))
