@@ -394,6 +394,18 @@ async def test_the_model_is_doubted_once_a_run(speaker: Speaker) -> None:
 
 
 @each
+async def test_a_false_deed_is_held_up_also_after_figures_and_once_a_run(speaker: Speaker) -> None:
+    claim, honest = speaker.answer("邮件已经发出去了。"), Reply("邮件还没有发。")
+    figures = speaker.answer("L-0099 是 800 元。")
+    script = [figures, Reply("CALL"), *looks(speaker, "nothing"), claim, honest]
+    events, _, _, model = await play(speaker, script, trace=asked("hi"), grounds=grounds())
+    assert events[-1] == Final("邮件还没有发。") and len(model.asked) == 5
+    script = [claim, Reply("CALL"), *looks(speaker, "nothing"), claim, speaker.answer("never asked for")]
+    events, _, _, model = await play(speaker, script, trace=asked("hi"), grounds=grounds())
+    assert events[-1] == Final("邮件已经发出去了。", overclaims=True) and len(model.asked) == 4
+
+
+@each
 @pytest.mark.parametrize("then", [ModelRefused("no"), Reply(text=""), Reply(text="x", finish="length")])
 async def test_if_it_can_say_no_more_its_first_answer_goes_out_marked(speaker: Speaker, then: Any) -> None:
     script = [speaker.answer(MADE_UP), *[then] * 3]
