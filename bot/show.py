@@ -29,6 +29,15 @@ SUBJECT_MAX = 80
 PLATFORM_ID = re.compile(r"[UW][A-Z0-9]{5,}")
 """Ids of people mean nothing to readers."""
 REASON_MAX = 160
+_GREETING = re.compile(
+    r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
+    r"|hi|hello|hey|good (?:morning|afternoon|evening)|thanks?|thank you|thx|ok(?:ay)?|bye|there|so much|a lot"
+    r"|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])*+",
+    re.IGNORECASE,
+)
+"""A message that wants nothing done."""
+GREETING_MAX = 40
+"""Characters of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +46,14 @@ class Steps:
     display: Display = "replies"
 
     def add(self, run: Run, steps: Sequence[Step]) -> None:
-        """Puts steps in words, as private as the conversation is; nothing is shown yet."""
+        """Puts steps in words, as private as the conversation is; nothing is shown yet. What the model has only called
+        in a wrong way is no step for people."""
         for step in steps:
+            run.candidates = step.people
+            if step.is_slip:
+                continue
             audience = Audience.HERE if run.message.place.direct else decide_in_channel(step.privacy)
             run.lines.append(line(len(run.lines) + 1, step, run.language, audience))
-            run.candidates = step.people
 
     def slot(self, run: Run) -> Slot | None:
         """The rate that showing the next step keeps."""
@@ -126,7 +138,15 @@ def ending(run: Run, last: Last, candidates: NamedPeople | None = None, *, in_ch
     if last.unverified:
         text += "\n\n" + say("evidence.unverified", run.language, what=" · ".join(last.unverified))
     anew = (Button(say("choice.retry", run.language), ANEW, run.id, 1),) if last.stopped else ()
-    return Post(text, receipt=receipt(run, in_channel=in_channel), buttons=anew, people=candidates)
+    shown = "" if _is_small_talk(run, last) else receipt(run, in_channel=in_channel)
+    return Post(text, receipt=shown, buttons=anew, people=candidates)
+
+
+def _is_small_talk(run: Run, last: Last) -> bool:
+    """True of an answer to a greeting for which nothing was looked up or done, and which does not say otherwise."""
+    said = run.message.text.strip()
+    nothing = not (run.trace.calls or run.effects or last.stopped or last.overclaims or last.unverified)
+    return nothing and len(said) <= GREETING_MAX and _GREETING.fullmatch(said) is not None
 
 
 def stop(run: Run, reason: Reason, renewed: datetime) -> str:

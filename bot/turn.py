@@ -347,7 +347,9 @@ class Turns:
     def _told(self, run: Run, step: Step) -> list[Write]:
         """The journal's line; and the picture, if it is about one, in the same lane: it comes after the answer."""
         call, message = step.call, run.message
-        noted = self._noted(message, "step", run=run.id, text=call.reason, tool=call.tool, status=call.status.value)
+        failed = {"error": step.error, "why": step.why} if step.error else {}
+        status = call.status.value
+        noted = self._noted(message, "step", run=run.id, text=call.reason, tool=call.tool, status=status, **failed)
         if not pictures.wanted(call):
             return [noted]
         draw = Draw(person=message.person, place=message.place, name=str(call.args["name"]))

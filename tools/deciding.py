@@ -124,5 +124,5 @@ async def _outcome(use: Use, stored: DecideStored, moved: Moved) -> Outcome:
     if moved.rule and stored.decision is Decision.RESUBMIT:
         return await passed(use, moved, data)
     names = await names_of(directory, stored.people or (stored.person,))
-    params: dict[str, Any] = {"request": moved.request, "names": names}
+    params: dict[str, Any] = {"request": moved.request, "names": names, "by": data["by"]}
     return changed(data, f"result.{said}", f"effect.{said}", moved.request, params)

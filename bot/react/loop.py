@@ -48,6 +48,17 @@ DOUBT = (
 )
 
 
+SLIPS = frozenset(
+    {
+        *("bad_arguments", "unknown_tool", "not_offered", "one_at_a_time", "unknown_field", "unknown_process"),
+        *("missing_field", "bad_choice", "bad_date", "bad_number"),
+    }
+)
+"""Errors of the call itself: the journal has them, and the model mends them or asks; people are not shown them."""
+WHY_MAX = 300
+"""Characters of an error that the journal keeps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One finished or waiting call, for the people who follow."""
@@ -60,6 +71,15 @@ class Step:
     """Ids of those whom a name may mean, where that has to be asked."""
     privacy: Privacy = Privacy.PRIVATE
     """How private it is: as what it has come to, or as what the run had seen before."""
+    error: str = ""
+    """Code of what it failed with, if it did."""
+    why: str = ""
+    """What the model was told of that: for administrators."""
+
+    @property
+    def is_slip(self) -> bool:
+        """True if the model has only called it in a wrong way, which is nothing that people could mend."""
+        return self.error in SLIPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +431,7 @@ def _told(text: str) -> str:
 def _step(call: Call, result: Result, caller: str) -> Step:
     """A call in the words of its card or its result. Who does not decide reads what the card is called for them."""
     if isinstance(result, ToolError):
-        return Step(call, result.note, people=result.people)
+        return Step(call, result.note, people=result.people, error=result.code, why=result.text[:WHY_MAX])
     if not isinstance(result, Plan):
         return Step(call, result.note)
     if caller in result.deciders:

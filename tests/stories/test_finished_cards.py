@@ -38,8 +38,8 @@ def settled(card: dict[str, Any], outcome: str) -> None:
 @pytest.mark.parametrize(
     ("author", "ask", "approver", "about", "by", "result"),
     [
-        (ZHANG, TWO_DAYS, LI, ("事项", "张三 的请假申请 L-0001"), "李四 已同意", "结果：同意了申请 L-0001"),
-        (ZHAO, ENGLISH, WANG, ("About", "赵六’s leave request L-0001"), "Approved by 王五", "Result: approved request"),
+        (ZHANG, TWO_DAYS, LI, ("事项", "张三 的请假申请 L-0001"), "李四 已同意", "结果：李四 同意了申请 L-0001"),
+        (ZHAO, ENGLISH, WANG, ("About", "赵六’s leave request L-0001"), "Approved by 王五", "Result: 王五 approved"),
     ],
 )  # fmt: skip
 async def test_an_approved_card(

@@ -51,7 +51,7 @@ async def test_return_to_the_author_who_revises_and_resubmits(there: Office) -> 
     assert dialog(plan, "return")["to"] == ("修改（张三）",)
     outcome = await there.press(LI, "decide_task", plan, "return", {"to": "revise", **OPINION})
     assert (outcome.data["decision"], outcome.data["status"]) == ("returned", "revise")
-    assert (receipt(outcome), receipt(outcome, "en")) == ("退回了申请 L-0001", "returned request L-0001")
+    assert (receipt(outcome), receipt(outcome, "en")) == ("李四 退回了申请 L-0001", "李四 returned request L-0001")
     card = await there.card("L-0001-2")
     assert ("审批意见", "李四 退回：缺发票") in facts(card)
     assert ("Opinion", "李四 returned it: 缺发票") in facts(card, "en")
@@ -85,8 +85,8 @@ async def test_transfer_by_the_card(there: Office) -> None:
     plan = await there.card("L-0001-1")
     outcome = await there.press(LI, "decide_task", plan, "transfer", {"person": LIN.id, "opinion": "我在出差"})
     assert (outcome.data["decision"], outcome.data["waits_for"]) == ("transferred", ["李文光"])
-    assert receipt(outcome) == "把申请 L-0001 转交给了 李文光"
-    assert receipt(outcome, "en") == "transferred request L-0001 to 李文光"
+    assert receipt(outcome) == "李四 把申请 L-0001 转交给了 李文光"
+    assert receipt(outcome, "en") == "李四 transferred request L-0001 to 李文光"
     card = await there.card("L-0001-2")
     assert card.deciders == (LIN.id,)
     assert ("说明", "李四 转交：我在出差") in facts(card)
@@ -136,8 +136,8 @@ async def test_add_sign_before_by_the_card(there: Office) -> None:
     await there.check(LI, plan, "add_sign", form)
     outcome = await there.press(LI, "decide_task", plan, "add_sign", form)
     assert outcome.data["waits_for"] == ["李文光", "赵六"]
-    assert receipt(outcome) == "请 李文光、赵六 也审批申请 L-0001"
-    assert receipt(outcome, "en") == "asked 李文光, 赵六 to decide request L-0001 as well"
+    assert receipt(outcome) == "李四 请 李文光、赵六 也审批申请 L-0001"
+    assert receipt(outcome, "en") == "李四 asked 李文光, 赵六 to decide request L-0001 as well"
     await there.decide(ZHAO, "L-0001-3", "approve")
     assert (await there.engine.request("L-0001")).waits_for == (LI.id,), "any one was enough; then it is their turn"
 
@@ -191,7 +191,7 @@ async def test_withdrawing_what_is_approved_needs_agreement(there: Office) -> No
     assert (card.deciders, card.requester) == ((WANG.id,), ZHANG.id)
     assert (await refused(there.plan(ZHANG, "withdraw_request", request_id="L-0001"))).code == "withdrawing"
     outcome = await there.press(WANG, "decide_task", card, "approve")
-    assert (outcome.data["status"], receipt(outcome)) == ("withdrawn", "同意撤回申请 L-0001")
+    assert (outcome.data["status"], receipt(outcome)) == ("withdrawn", "王五 同意撤回申请 L-0001")
 
 
 async def test_whoever_does_not_agree_keeps_it_approved(there: Office) -> None:
@@ -200,7 +200,7 @@ async def test_whoever_does_not_agree_keeps_it_approved(there: Office) -> None:
     await there.do(ZHANG, "withdraw_request", request_id="E-0001")
     assert (await refused(there.decide(ZHANG, "E-0001-2", "approve"))).code == "own_request"
     outcome = await there.decide(LI, "E-0001-2", "reject", {"opinion": "已经付款"})
-    assert (outcome.data["status"], receipt(outcome)) == ("approved", "没有同意撤回申请 E-0001")
+    assert (outcome.data["status"], receipt(outcome)) == ("approved", "李四 没有同意撤回申请 E-0001")
 
 
 async def test_asking_again_after_a_refusal_is_limited(there: Office) -> None:

@@ -128,7 +128,7 @@ async def test_two_levels(there: Office) -> None:
     outcome = await there.decide(WANG, "L-0001-2", "approve")
     assert outcome.data["status"] == "approved"
     assert outcome.effect is not None
-    assert say(outcome.effect.note.key, "zh", **outcome.effect.note.params) == "同意了申请 L-0001"
+    assert say(outcome.effect.note.key, "zh", **outcome.effect.note.params) == "王五 同意了申请 L-0001"
 
 
 async def test_pressing_needs_authority_even_past_the_gate(there: Office) -> None:
