@@ -133,7 +133,13 @@ def _loop(base: Base, desk: Desk, styles: Sequence[Style]) -> Loop:
     return Loop(
         base.model,
         offered(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on"),
-        LoopLimits(active_s=settings.run_seconds, tokens=settings.run_tokens, reply_s=settings.reply_seconds),
+        LoopLimits(
+            steps=settings.max_steps,
+            calls=max(20, 2 * settings.max_steps),
+            active_s=settings.run_seconds,
+            tokens=settings.run_tokens,
+            reply_s=settings.reply_seconds,
+        ),
         now=tuning.now,
         styles=styles,
         passing=(CountersignError, RedisError),

@@ -154,6 +154,8 @@ class Settings(BaseSettings):
     """How much of a conversation the model is reminded of (tokens), the summary of its older turns included."""
     history_days: int = Field(default=30, ge=1)
     """How long a silent conversation is remembered (days)."""
+    max_steps: int = Field(default=16, ge=1, le=100)
+    """Replies of the model that call tools, for one message."""
     run_seconds: float = Field(default=180, gt=0)
     """Running time of one message; waiting for people does not count (s)."""
     run_tokens: int = Field(default=200_000, ge=1_000)

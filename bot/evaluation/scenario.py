@@ -32,7 +32,7 @@ Kind = Literal[
 """What can happen in the world."""
 Style = Literal["native", "text", "json"]
 Setting = Literal[
-    "run_tokens", "run_seconds", "think_tool", "approval_ttl_hours", "history_tokens", "finance_threshold"
+    "max_steps", "run_tokens", "run_seconds", "think_tool", "approval_ttl_hours", "history_tokens", "finance_threshold"
 ]
 EVERY_STYLE: tuple[Style, ...] = ("native", "text", "json")
 
