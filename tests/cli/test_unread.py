@@ -7,7 +7,7 @@ import asyncio
 import base64
 import io
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import typer.main
 
 from bot import logs
 from bot.cli import app, console
+from bot.react.grounding.correction import RULES
 from bot.react.model import Reply, Scripted, ScriptedModel
 from bot.redaction import forget_secrets
 from bot.store.dead import DeadLetters
@@ -110,6 +111,15 @@ def replies() -> Iterator[Scripted]:
         yield Reply(text=text)
 
 
+class Stubborn(ScriptedModel):
+    """Keeps to its answer when it is asked to correct it: among secrets stand words like *sent*."""
+
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+        if RULES in json.loads(messages[0])["content"]:
+            return Reply(text=json.loads(messages[1])["content"].partition("<answer>\n")[2].partition("\n</answer>")[0])
+        return await super().reply(messages, extra, timeout_s=timeout_s)
+
+
 @pytest.fixture
 async def place(
     valkey: str, tmp_path: Path, stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
@@ -151,9 +161,7 @@ async def live(there: Place, file: Path) -> None:
     traced = {"traces": "otlp", "otel_exporter_otlp_endpoint": there.collector.url}
     traced["otel_instrumentation_genai_capture_message_content"] = "SPAN_ONLY"
     values = {name.lower(): value for name, value in OWN.items()}
-    async with office.opened(
-        model=ScriptedModel(list(replies())), mcp_file=file, tools_most=60, **values, **traced
-    ) as bot:
+    async with office.opened(model=Stubborn(list(replies())), mcp_file=file, tools_most=60, **values, **traced) as bot:
         here, with_li = office.dm(ZHANG), office.dm(LI)
         for number, text in enumerate(chunks(), 1):
             await office.says(ZHANG, text)

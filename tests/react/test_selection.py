@@ -265,4 +265,4 @@ def test_an_own_tool_is_found_by_what_people_call_it() -> None:
 def test_the_arguments_of_tools_are_as_servers_say() -> None:
     body = Offers(TOOLS, company(), MOST).sheet(Native(), ["crm__log_visit"]).body
     [told] = json.loads("{" + body + "}")["tools"]
-    assert set(told["function"]["parameters"]["properties"]) == {"reason", "customer_id", "date", "notes"}
+    assert set(told["function"]["parameters"]["properties"]) == {"note", "customer_id", "date", "notes"}

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from bot.local.rehearsal import desk, looking, operations, reading, requests, tell
+from bot.local.rehearsal.corrections import correction
 from bot.local.rehearsal.notes import notes
 from bot.local.rehearsal.reply import Call, Frame, Reply, one
 from bot.local.rehearsal.scene import Scene, Turn, language_of, read
@@ -20,9 +21,9 @@ Handler = Callable[[Scene, Frame], Reply]
 
 
 def plan(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Reply:
-    """The next reply to a chat-completions request: tool calls, the final words, or notes on older turns."""
-    if (noted := notes(messages)) is not None:
-        return noted
+    """The next reply to a chat-completions request: tool calls, the final words, notes on older turns, a correction."""
+    if (again := notes(messages) or correction(messages)) is not None:
+        return again
     scene = read(messages, tools)
     frame = frame_of(scene.turns)
     # A name alone, given as an answer, does not change the language; the words that began it tell.

@@ -27,6 +27,8 @@ SPEAKS = 160
 """Characters of a text in a result that may tell that something was done; a longer one is a page of the handbook."""
 DEPTH = 12
 """How deep values are looked into."""
+DONE_BEFORE = frozenset({"urged_lately", "urged_enough", "asked_already", "started_already", "told_already"})
+"""Errors of what was done before."""
 THINK = "think"
 """The tool that takes whatever a model writes and looks nothing up."""
 _OBSERVED = "Observation: "
@@ -85,7 +87,7 @@ class Grounds:
             effects=[
                 Effect(call.tool, f"{flat(call.args)}\n{flat(result)}")
                 for call, result in zip(trace.calls, results, strict=True)
-                if call.status is CallStatus.SUCCEEDED and _writes(call)
+                if (call.status is CallStatus.SUCCEEDED and _writes(call)) or _was_done_before(result)
             ],
             told=[line for one in observed for line in statements(one)],
             older=list(self._older()),
@@ -202,6 +204,11 @@ def count_entries(value: Any, depth: int = DEPTH) -> frozenset[int]:
 def _writes(call: Call) -> bool:
     """A call that had a card, or takes one back."""
     return bool(call.approval) or call.tool == "cancel_card"
+
+
+def _was_done_before(result: Any) -> bool:
+    """A call that was refused because the same was done before: that it was done is true."""
+    return isinstance(result, dict) and result.get("error") in DONE_BEFORE
 
 
 def _results(trace: Trace) -> list[Any]:

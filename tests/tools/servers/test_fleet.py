@@ -72,7 +72,7 @@ async def test_arguments_are_checked_before_any_card(world: World) -> None:
             with pytest.raises(ValidationError):
                 await plans(opened, "wiki__book", **wrong)
         with pytest.raises(ToolError, match="at most"):
-            await plans(opened, "wiki__write_page", title="A", text="x" * 9_000)
+            await plans(opened, "wiki__write_page", title="A", text="x" * 70_000)
         with pytest.raises(ToolError, match="cannot show"):
             await plans(opened, "wiki__write_page", title="A", text="b", **{"x\u202e": "hidden"})
     assert world.done == []
