@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
@@ -10,11 +11,24 @@ from threading import Thread
 import pytest
 from redis.asyncio import Redis
 
+from bot import logs
 from bot.local.embedded import Embedded
 from bot.store import scripts
 from bot.store.connect import connect
 from bot.store.keys import Keys
 from tests.cluster import cluster, server_program
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Commands that run in this process send all logging to themselves: the next test has it back."""
+    root = logging.getLogger()
+    handlers, level, levels = root.handlers[:], root.level, {name: logging.getLogger(name).level for name in logs.QUIET}
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, one in levels.items():
+        logging.getLogger(name).setLevel(one)
 
 
 @pytest.fixture(scope="session")

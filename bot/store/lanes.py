@@ -284,7 +284,8 @@ class Lanes:
         return [Lease(self, row, asked_ms) for row in rows]
 
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
-        """Heartbeat, one call per partition; gives back the leases that are lost."""
+        """Heartbeat, one call per partition; gives back the leases that are lost, and tells the others of a *stop* that
+        was not heard when it was said."""
         held: dict[int, list[Lease]] = {}
         for lease in leases:
             held.setdefault(self.keys.partition(lease.lane), []).append(lease)
@@ -292,9 +293,11 @@ class Lanes:
         for partition, group in held.items():
             pairs = [part for lease in group for part in (lease.lane, lease.token)]
             asked_ms = elapsed_ms()
-            gone = set(await self._run("extend", partition, self.lease_ms, *pairs))
+            lost_tokens, ending = await self._run("extend", partition, self.lease_ms, *pairs)
+            gone, whose = set(lost_tokens), dict(zip(ending[::2], ending[1::2], strict=True))
             lost += [lease for lease in group if lease.token in gone]
             for lease in group:
+                lease.stop(*whose.get(lease.token, "").split())
                 lease.extended_ms = lease.extended_ms if lease.token in gone else asked_ms
         return lost
 

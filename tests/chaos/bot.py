@@ -40,7 +40,7 @@ local known = unpack_item
 local function unpack_item(raw) if raw then return known(raw) end return '0', '', '' end
 """
 """Lua behind `common.lua`: whoever says so holds the lane, also when its item is gone."""
-NOTHING_LOST = "do return {} end\n"
+NOTHING_LOST = "do return {{}, {}} end\n"
 """Lua in front of the heartbeat: nobody is told that a lane is lost."""
 
 

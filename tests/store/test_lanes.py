@@ -468,6 +468,18 @@ async def test_a_stop_of_ones_own_work_stops_nobody_elses(lanes: Lanes) -> None:
     assert lease.stopped.is_set(), "an administrator stops anybody's"
 
 
+async def test_a_stop_that_nobody_heard_is_told_by_the_heartbeat(lanes: Lanes) -> None:
+    await lanes.put(LANE, "E1", "1")
+    lease = await take(lanes)
+    lease.work_for("U1")
+    assert await lanes.extend([lease]) == [] and not lease.stopped.is_set()
+    await asyncio.sleep(0.002)  # a stop is for what was there before
+    await lanes.stop(LANE, "2.0", "U2")
+    assert await lanes.extend([lease]) == [] and not lease.stopped.is_set(), "somebody else's"
+    await lanes.stop(LANE, "3.0", ANYBODY)
+    assert await lanes.extend([lease]) == [] and lease.stopped.is_set()
+
+
 async def test_a_stop_is_told_to_whoever_listens(lanes: Lanes) -> None:
     told = lanes.stops()
     waiting = asyncio.ensure_future(anext(told))
