@@ -27,8 +27,8 @@ _MONEY = (
 )
 _WORDS = rf"(?P<han>[一二两三四五六七八九十][{HAN}]{{0,15}}+)"
 AMOUNT = re.compile(
-    rf"(?=[¥$€£₩a-z0-9{HAN}])(?:(?:[¥$€£₩]|(?<![a-z])(?:{_CODES}))\s*+{_figure('after')}|"
-    rf"{_figure('before')}\s*+(?:{_MONEY}|块)|{_WORDS}\s*+(?:{_MONEY}))",
+    rf"(?=[¥$€£₩a-z])(?:[¥$€£₩]|(?<![a-z])(?:{_CODES}))\s*+{_figure('after')}|"
+    rf"(?=[0-9]){_figure('before')}\s*+(?:{_MONEY}|块)|{_WORDS}\s*+(?:{_MONEY})",
     re.I,
 )
 NUMBER = re.compile(rf"{_figure('before')}|{_WORDS}", re.I)
@@ -70,10 +70,10 @@ _KEYS = (
     rf"personal|comp[a-z_]{{0,12}}|vacation|pto|leave|剩余?|余额|余下|{_LEAVE}"
 )
 _SPAN = re.compile(
-    rf"(?=\S)(?:(?<![0-9.a-z{HAN}]){_few()}(?P<half>半)?+\s{{0,2}}+-?+(?:个|full\s|working\s|calendar\s|business\s|more\s|"
+    rf"(?=[0-9a-z{HAN}])(?<![0-9.a-z{HAN}]){_few()}(?P<half>半)?+\s{{0,2}}+-?+(?:个|full\s|working\s|calendar\s|business\s|more\s|"
     rf"paid\s)?"
     r"(?:工作日|工作)?(?P<unit>天半?|工作日|日(?![期0-9])|周|星期|个?礼拜|days?|weeks?|hours?|小时)|"
-    rf"(?<![a-z])(?:{_KEYS})[\s:=(]{{0,4}}+{_few('n2')}|(?P<alone>半天|half(?:\sa|-)?\sday|半个月|一个月))",
+    rf"(?=[a-z剩余年病事调假婚产陪带休])(?<![a-z])(?:{_KEYS})[\s:=(]{{0,4}}+{_few('n2')}|(?=[半h一])(?P<alone>半天|half(?:\sa|-)?\sday|半个月|一个月)",
     re.I,
 )
 _UNIT_DAYS = {"周": 7, "星期": 7, "礼拜": 7, "个礼拜": 7, "week": 7, "weeks": 7}
