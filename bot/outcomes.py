@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from bot.records import Approval, ApprovalState, EffectState
-from bot.texts import literal, say, sentences
+from bot.texts import literal, say, sentences, tell_effect
 from tools.names import standing_in
 from tools.spec import Note, Person, Plan
 
@@ -55,8 +55,8 @@ def say_consequence(approval: Approval, language: str) -> str:
 
 def _result(approval: Approval, language: str) -> str:
     if approval.effect is EffectState.DONE and approval.outcome is not None:
-        changed = approval.outcome.effect or approval.outcome
-        return say("card.done", language, result=literal(changed.note, language))
+        effect, note = approval.outcome.effect, approval.outcome.note
+        return say("card.done", language, result=tell_effect(effect, language) if effect else literal(note, language))
     if approval.effect is EffectState.FAILED:
         return say("card.failed", language, problem=literal(approval.problem or Note(key="error.gone"), language))
     return say(f"card.effect_{approval.effect.value or 'none'}", language)

@@ -19,7 +19,7 @@ from bot.react.guards import Reason
 from bot.react.loop import Step
 from bot.records import Last, Run
 from bot.telling import Telling
-from bot.texts import literal, plain, say, sentences
+from bot.texts import literal, plain, say, sentences, tell_effect
 from bot.trace import Trace
 from tools.spec import Effect
 
@@ -198,4 +198,4 @@ def list_effects(effects: Sequence[Effect], language: str, *, in_channel: bool =
 
 def _effect_line(effect: Effect, language: str, *, in_channel: bool) -> str:
     hidden = in_channel and decide_in_channel(effect.privacy) is not Audience.HERE
-    return say("receipt.private", language) if hidden else literal(effect.note, language)
+    return say("receipt.private", language) if hidden else tell_effect(effect, language)

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 
 from tools.names import listed
-from tools.spec import Identities, Note
+from tools.spec import Effect, Identities, Note
 
 LANGUAGES = ("zh", "en")
 
@@ -44,6 +44,13 @@ def literal(value: object, language: str) -> str:
     if isinstance(value, Mapping):
         return str(value[language])
     return str(value)
+
+
+def tell_effect(effect: Effect, language: str) -> str:
+    """What has changed, with who decided it where the effect names them: those of the version before name nobody, and
+    that version passes the name over."""
+    by, changed = effect.note.params.get("by"), literal(effect.note, language)
+    return f"{by} {changed}" if by else changed
 
 
 def language_of_terminal() -> str:

@@ -105,3 +105,12 @@ def test_the_receipt_contradicts_a_model_that_claims_more() -> None:
     assert "nothing was changed" in receipt(one)
     one.effects.append(Effect(note=Note(key="effect.unknown")))
     assert "unknown" in receipt(one)
+
+
+def test_a_receipt_says_who_decided_and_one_of_the_version_before_is_told_without() -> None:
+    """That version kept the same note without `by`, and passes ours over: its sentence has no place for it."""
+    one, params = run(), {"request": "L-0001", "names": ""}
+    one.effects = [Effect(note=Note(key="effect.approved", params=params))]
+    assert receipt(one) == "On record: approved request L-0001"
+    one.effects = [Effect(note=Note(key="effect.approved", params={**params, "by": "李四"}))]
+    assert receipt(one) == "On record: 李四 approved request L-0001"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.texts import label, literal
+from bot.texts import label, literal, tell_effect
 from tests.tools.company import GONE, LI, LIN, LONG, NOW, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled
 from tools.catalog import TOOLS
 from tools.deciding import DecideStored, check_decide
@@ -196,4 +196,4 @@ def title(plan: Plan, language: str = "zh") -> str:
 def receipt(outcome: Outcome, language: str = "zh") -> str:
     """What changed, as the line under an answer says it."""
     assert outcome.effect is not None
-    return literal(outcome.effect.note, language)
+    return tell_effect(outcome.effect, language)

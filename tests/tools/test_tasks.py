@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from bot.texts import label, literal, say
+from bot.texts import label, literal, say, tell_effect
 from tests.tools.office import LI, LIN, LONG, NOW, TAXI, WANG, ZHANG, ZHAO, Office, known, office, refused
 from tools.deciding import DecideStored, check_decide
 from tools.spec import Plan
@@ -128,7 +128,7 @@ async def test_two_levels(there: Office) -> None:
     outcome = await there.decide(WANG, "L-0001-2", "approve")
     assert outcome.data["status"] == "approved"
     assert outcome.effect is not None
-    assert say(outcome.effect.note.key, "zh", **outcome.effect.note.params) == "王五 同意了申请 L-0001"
+    assert tell_effect(outcome.effect, "zh") == "王五 同意了申请 L-0001"
 
 
 async def test_pressing_needs_authority_even_past_the_gate(there: Office) -> None:
