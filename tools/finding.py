@@ -22,11 +22,11 @@ async def find_task(use: Use, said: str) -> Assigned:
     open_tasks = request.open_tasks
     if not open_tasks:
         raise ToolError("task_closed", f"{request.id} waits for nobody: it is {request.standing}")
-    own = [task for task in open_tasks if await _waits_for(use, task)]
+    own = [task for task in open_tasks if await waits_for_caller(use, task)]
     meant = own or list(open_tasks)
     if len(meant) > 1:
         raise await _ask_which(use, request, meant)
-    return await use.desk.engine.task(meant[0].id)
+    return Assigned(meant[0], request)
 
 
 async def _request(use: Use, said: str) -> Request | None:
@@ -38,7 +38,8 @@ async def _request(use: Use, said: str) -> Request | None:
     return request if await may_read(use, request) else None
 
 
-async def _waits_for(use: Use, task: Task) -> bool:
+async def waits_for_caller(use: Use, task: Task) -> bool:
+    """Whether the caller is asked, or stands in for who is."""
     return use.caller.id in (task.assignee, *await use.desk.engine.stand_ins(task.id, use.now))
 
 

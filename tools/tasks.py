@@ -12,7 +12,7 @@ from tools.advice import FORM, advice
 from tools.characters import Written
 from tools.deciding import MAX_OPINION, DecideStored, authorize_decide, check_decide, run_decide
 from tools.facts import form_inputs, request_facts
-from tools.finding import find_task
+from tools.finding import find_task, waits_for_caller
 from tools.identical import identical_facts
 from tools.identities import identify_people
 from tools.names import name_of, names_of, resolve_person
@@ -28,7 +28,7 @@ from tools.workflow.commands import Where, Withdraw
 from tools.workflow.engine import Assigned
 from tools.workflow.graph import Mode
 from tools.workflow.process import Process
-from tools.workflow.state import Decision, Kind, Task
+from tools.workflow.state import Decision, Kind
 
 WHERE_CHOICES = (
     (Where.BEFORE.value, {"zh": "在我之前审批", "en": "Before me"}),
@@ -91,15 +91,10 @@ async def prepare_decide(use: Use, args: DecideTask) -> Plan:
         text = f"{assigned.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned.request.id)
     plan, draft = await _card(use, assigned), (args.draft or args.opinion).strip()
-    if not draft or not await _decides(use, assigned.task):
-        return plan
+    if not draft or not await waits_for_caller(use, assigned.task):
+        return plan  # nobody puts words into somebody else's mouth
     drafted = {"draft": draft, "drafted_by": use.caller.id, "meant": args.meant or args.decision}
     return plan.model_copy(update={"args": {**plan.args, **drafted}})
-
-
-async def _decides(use: Use, task: Task) -> bool:
-    """Nobody puts words into somebody else's mouth."""
-    return use.caller.id in (task.assignee, *await use.desk.engine.stand_ins(task.id, use.now))
 
 
 async def plan_of(use: Use, task: str) -> Plan:

@@ -51,6 +51,14 @@ class Model(Protocol):
         Raises `ModelDown` when it may work later, `ModelRefused` when it will not."""
 
 
+class TextStore(Protocol):
+    """Where what was learned of an endpoint is kept for a while, for all processes (`bot.store.remembered`)."""
+
+    async def recall(self, name: str) -> str | None: ...
+
+    async def remember(self, name: str, text: str, ms: int) -> None: ...
+
+
 @dataclass(slots=True)
 class Metered:
     """A model whose replies are noted, for whoever asks it outside of a run and has them counted."""

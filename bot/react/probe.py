@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from bot import logs
 from bot.errors import ModelDown, ModelRefused
-from bot.react.model import Model, Reply
+from bot.react.model import Model, Reply, TextStore
 from bot.react.replaying import attach
 from bot.react.style import Style
 from bot.react.styles.native import Native
@@ -36,14 +36,6 @@ WORD = "Call the tool echo with the word hello."
 OBJECT = 'Answer with this JSON object and nothing else: {"word": "hello"}'
 
 
-class Memory(Protocol):
-    """Where answers are kept (`bot.store.remembered`)."""
-
-    async def recall(self, name: str) -> str | None: ...
-
-    async def remember(self, name: str, text: str, ms: int) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Able:
     """What works. Endpoints refuse what they do not know, or pass over it."""
@@ -52,7 +44,7 @@ class Able:
     json: bool
 
 
-async def styles_of(wish: Wish, model: Model, memory: Memory, name: str) -> tuple[Style, ...]:
+async def styles_of(wish: Wish, model: Model, memory: TextStore, name: str) -> tuple[Style, ...]:
     """Every style, that for fresh runs first. `name`: endpoint and model, under which the answer is remembered."""
     able = await _remembered(model, memory, name) if wish in ("auto", "json") else Able(tools=True, json=False)
     first = chosen(wish, able)
@@ -67,7 +59,7 @@ def chosen(wish: Wish, able: Able) -> str:
     return "native" if able.tools else "json" if able.json else "text"
 
 
-async def _remembered(model: Model, memory: Memory, name: str) -> Able:
+async def _remembered(model: Model, memory: TextStore, name: str) -> Able:
     """A model that is away is taken for one that calls tools, until the next start."""
     if (text := await memory.recall(name)) is not None:
         return Able(**json.loads(text))

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from bot.errors import ChatFailed, ModelDown, ModelRefused
 from bot.react import prompt
-from bot.react.grounding.actions import Record, false_deeds, told_as_fact
+from bot.react.grounding.actions import Proof, false_deeds, told_as_fact
 from bot.react.grounding.claims import Spellings, claimed, said, who
 from bot.react.grounding.correction import shown
 from bot.react.grounding.dates import relative
@@ -179,7 +179,7 @@ def doubts(lines: Sequence[str], old: Old, people: Sequence[Spellings]) -> list[
         claims = claimed(line, today, people, whole=True)
         unsaid = [one.said for one in claims if known.isdisjoint(one.means)]
         loose = [value[1:].partition("/")[0] for value in sorted(values - known) if value.startswith(("#", "@"))]
-        undone = [line] if false_deeds(line, Record(older=records)) else []
+        undone = [line] if false_deeds(line, Proof(older=records)) else []
         return list(dict.fromkeys([*unsaid, *loose, *relative(plain(line)), *undone]))
 
     return [missing(line, values) for line, values in zip(lines, mentioned, strict=True)]

@@ -85,7 +85,7 @@ ENTRIES: dict[str, Callable[[str], object]] = {
     "native arguments": call,
     "native arguments, an object": wrapped("{'a': [", "]}", call),
     "claims": lambda text: claims.check(text, [claims.Source(text)], TODAY, PEOPLE),
-    "actions": lambda text: actions.false_deeds(text, actions.Record(told=[text], people=PEOPLE)),
+    "actions": lambda text: actions.false_deeds(text, actions.Proof(told=[text], people=PEOPLE)),
     "template": drafts.is_template,
     "a mail": lambda text: drafts.checked_draft(text[:200], text, 200, WHOLE),
     "sections": lambda text: sections.split("a.md", text),
@@ -142,6 +142,6 @@ def test_a_loop_that_slices_is_found() -> None:
     def strip_one_by_one(text: str) -> None:
         while text:
             text = text[1:] if len(text) % 2 else text[:-1]
-            text.upper()
+            text.swapcase()
 
     assert len(find_slow(strip_one_by_one, UNITS[:3])) == 3

@@ -27,7 +27,7 @@ SHARED = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_shared"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KnownRoom:
     surroundings: Surroundings
     until: float
 
@@ -40,7 +40,7 @@ class SlackRooms:
         self, client: AsyncWebClient, directory: Directory, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._client, self._directory, self._clock = client, directory, clock
-        self._found: dict[str, Found] = {}
+        self._found: dict[str, KnownRoom] = {}
         self._looking: dict[str, asyncio.Lock] = {}
 
     async def surroundings(self, place: Place) -> Surroundings:
@@ -55,16 +55,16 @@ class SlackRooms:
                 found = self._found[place.channel] = await self._look(place.channel)
             return found.surroundings
 
-    async def _look(self, channel: str) -> Found:
+    async def _look(self, channel: str) -> KnownRoom:
         try:
             inside = await self._is_inside(channel)
         except ChatDown:
-            return Found(Surroundings.OUTSIDE, self._clock())
+            return KnownRoom(Surroundings.OUTSIDE, self._clock())
         except ChatFailed as failed:
             log.warning("room.unknown", channel=channel, error=failed.code)
-            return Found(Surroundings.OUTSIDE, self._clock() + FAILED_S)
+            return KnownRoom(Surroundings.OUTSIDE, self._clock() + FAILED_S)
         surroundings = Surroundings.INSIDE if inside else Surroundings.OUTSIDE
-        return Found(surroundings, self._clock() + KEPT_S)
+        return KnownRoom(surroundings, self._clock() + KEPT_S)
 
     async def _is_inside(self, channel: str) -> bool:
         """True when everybody in it is surely of the company. Raises ChatFailed."""

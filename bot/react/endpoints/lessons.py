@@ -96,7 +96,7 @@ class Sent:
     """By setting; only `auto` changes the transport."""
 
 
-class Record(BaseModel):
+class KeptLessons(BaseModel):
     """Lessons as they are kept. What a later version adds is passed over."""
 
     model_config = ConfigDict(extra="ignore")
@@ -130,7 +130,7 @@ def write_record(lessons: Lessons) -> str:
 def read_record(text: str) -> Lessons | None:
     """None for what cannot be read: it is learned anew."""
     try:
-        one = Record.model_validate_json(text)
+        one = KeptLessons.model_validate_json(text)
     except ValidationError:
         return None
     known = {name for names in OPTIONAL.values() for name in names}

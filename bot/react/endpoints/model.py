@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from httpx2 import AsyncClient, RequestError
 from openai import AsyncOpenAI, DefaultAioHttpClient
@@ -41,7 +40,7 @@ from bot.react.endpoints.refusals import Refusal, can_retry, explain, read_refus
 from bot.react.endpoints.responses import Responses
 from bot.react.endpoints.sending import Answer, TooLong, send
 from bot.react.endpoints.transport import Request, Transport
-from bot.react.model import Reply
+from bot.react.model import Reply, TextStore
 from bot.react.replaying import detach
 
 log = logs.get(__name__)
@@ -61,14 +60,6 @@ UNWANTED_MOST = 256
 TRANSPORTS: Mapping[Api, Transport] = {"chat": Chat(), "responses": Responses()}
 
 
-class Memory(Protocol):
-    """Where lessons are kept (`bot.store.remembered`)."""
-
-    async def recall(self, name: str) -> str | None: ...
-
-    async def remember(self, name: str, text: str, ms: int) -> None: ...
-
-
 @asynccontextmanager
 async def open_model(
     url: str,
@@ -78,7 +69,7 @@ async def open_model(
     retries: int = 1,
     api: ApiWish = "auto",
     effort: Effort = "auto",
-    memory: Memory | None = None,
+    memory: TextStore | None = None,
 ) -> AsyncIterator[OpenAIModel]:
     """A model with one client, for a whole process: making one costs more than a whole step. `url` empty: OpenAI's.
     Without a `memory` it learns for itself alone."""
@@ -136,7 +127,7 @@ class OpenAIModel:
     """How often one call is asked again, at most."""
     wish: ApiWish = "auto"
     effort: Effort = "auto"
-    memory: Memory | None = None
+    memory: TextStore | None = None
     learned: Learned = field(default_factory=lambda: Learned(Lessons()))
     of: str = ""
     """Names address, model and key: what this endpoint put out goes back to no other."""

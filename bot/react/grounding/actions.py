@@ -31,7 +31,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Proof:
     """What bears out that something was done."""
 
     effects: Sequence[Effect] = ()
@@ -47,7 +47,7 @@ class Record:
     """Those of the directory."""
 
 
-def false_deeds(answer: str, record: Record) -> tuple[str, ...]:
+def false_deeds(answer: str, record: Proof) -> tuple[str, ...]:
     """The clauses of an answer that tell of something done, promised, or there to be pressed, which nothing bears out;
     each once."""
     parts = clauses(without_examples(plain(answer)))
@@ -161,7 +161,7 @@ def _borne_out(deed: Deed, part: Clause, ledger: Ledger) -> bool:
 class Ledger:
     """A record in which nothing is looked for twice: an answer may have many deeds, and a record many lines."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Proof) -> None:
         self.record = record
         self.is_order = is_order(record.asked)
         self._found: dict[tuple[str, str], bool] = {}

@@ -83,7 +83,7 @@ class Checked:
 
 
 @dataclass(slots=True)
-class Known:
+class SeenValues:
     """All that the sources have."""
 
     values: set[str] = field(default_factory=set)
@@ -111,7 +111,7 @@ def check(answer: str, sources: Iterable[Source], today: date, people: Sequence[
         return Checked()
     meant, kinds = {value for one in claims for value in one.means}, {one.kind for one in claims}
     concerned = [names for names in people if who(names) in meant]
-    known = Known(days={today.isoformat(): None})
+    known = SeenValues(days={today.isoformat(): None})
     for source in sources:
         _learn(known, source, calendar, concerned, kinds)
     known.values |= _equated(answer, calendar)
@@ -147,7 +147,7 @@ def _claimed(answer: str, calendar: Calendar, people: Sequence[Spellings], *, wh
 def said(source: str, today: date, people: Sequence[Spellings] = ()) -> set[str]:
     """Everything in a source that a claim can rest on: of numbers also those without a currency, of days also those
     that may be meant, of people also their short names."""
-    known = Known()
+    known = SeenValues()
     _learn(known, Source(source), Calendar(today), people, frozenset(Kind))
     return known.values | {today.isoformat()}
 
@@ -180,7 +180,7 @@ def dense(text: str) -> str:
 
 
 def _learn(
-    known: Known, source: Source, calendar: Calendar, people: Sequence[Spellings], kinds: Iterable[Kind]
+    known: SeenValues, source: Source, calendar: Calendar, people: Sequence[Spellings], kinds: Iterable[Kind]
 ) -> None:
     """Takes in what the claims of these kinds could rest on."""
     text = plain(source.text)
@@ -203,14 +203,14 @@ def _learn(
     known.counts |= source.counts
 
 
-def _learn_days(known: Known, text: str, rest: str, calendar: Calendar) -> None:
+def _learn_days(known: SeenValues, text: str, rest: str, calendar: Calendar) -> None:
     days = {value for one in calendar.dated(rest) for value in one.means}
     days |= {value for one, _ in calendar.near(text) for value in one.means}
     known.values |= days | calendar.loose(DAY.sub(" ", rest)) | calendar.feasts(text)
     known.days |= dict.fromkeys(islice(sorted(days), DAYS))
 
 
-def _learn_figures(known: Known, text: str, source: Source) -> None:
+def _learn_figures(known: SeenValues, text: str, source: Source) -> None:
     row = list[int]()
     for pattern in (numbers.numbers, numbers.amounts):
         for one in pattern(text):
@@ -231,7 +231,7 @@ def _learn_figures(known: Known, text: str, source: Source) -> None:
                 known.sums.add(total)
 
 
-def _supports(known: Known, claim: Claim) -> bool:
+def _supports(known: SeenValues, claim: Claim) -> bool:
     match claim.kind:
         case Kind.MISDATED:
             return False
@@ -249,7 +249,7 @@ def _supports(known: Known, claim: Claim) -> bool:
             return not known.values.isdisjoint(claim.means)
 
 
-def _reckoned(known: Known, value: str, claim: Claim) -> bool:
+def _reckoned(known: SeenValues, value: str, claim: Claim) -> bool:
     """True for an amount that is a sum, a difference, a product or a share of amounts that were seen."""
     exact = Decimal(value[1:]) * 100
     if exact != int(exact):
@@ -265,7 +265,7 @@ def _reckoned(known: Known, value: str, claim: Claim) -> bool:
     return any(cents - one - other in seen for one in amounts for other in amounts if one + other < cents)
 
 
-def _is_left(known: Known, value: Decimal) -> bool:
+def _is_left(known: SeenValues, value: Decimal) -> bool:
     """True for a balance that was told, or is what is left of one, or what several come to."""
     if value in known.granted:
         return True
@@ -273,7 +273,7 @@ def _is_left(known: Known, value: Decimal) -> bool:
     return any(abs(value - one) in lengths or value + one in lengths for one in known.granted)
 
 
-def _is_counted(known: Known, value: Decimal) -> bool:
+def _is_counted(known: SeenValues, value: Decimal) -> bool:
     return value in known.figures or (value == int(value) and int(value) in known.counts)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from bot.errors import ChatFailed
 from bot.react.grounding import claims
-from bot.react.grounding.actions import Effect, Record, false_deeds, told_as_fact
+from bot.react.grounding.actions import Effect, Proof, false_deeds, told_as_fact
 from bot.react.grounding.claims import Checked, Source, Spellings
 from bot.react.prompt import SUMMARY
 from bot.trace import Call, CallStatus, Trace
@@ -79,11 +79,11 @@ class Grounds:
             return spellings(await self.people())
         return []
 
-    def record(self, trace: Trace, people: Sequence[Spellings] = ()) -> Record:
+    def record(self, trace: Trace, people: Sequence[Spellings] = ()) -> Proof:
         """What bears out that something was done."""
         observed = list(_observed(trace))
         results = _results(trace)
-        return Record(
+        return Proof(
             effects=[
                 Effect(call.tool, f"{flat(call.args)}\n{flat(result)}")
                 for call, result in zip(trace.calls, results, strict=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bot.react.grounding.actions import Effect, Record, false_deeds
+from bot.react.grounding.actions import Effect, Proof, false_deeds
 
 
 def over(answer: str, *results: str, done: frozenset[str] = frozenset()) -> bool:
     effects = [Effect(tool, "") for tool in done if tool]
-    return bool(false_deeds(answer, Record(effects=effects, told=results)))
+    return bool(false_deeds(answer, Proof(effects=effects, told=results)))
 
 
 @pytest.mark.parametrize(
@@ -68,16 +68,16 @@ def test_an_effect_or_a_result_that_speaks_of_it_is_enough(answer: str, result: 
 
 def test_older_deeds_count_for_the_same_request_or_for_who_only_asks() -> None:
     older = ["系统记录：发起了请假申请 L-0001]"]
-    assert not false_deeds("L-0001 已提交。", Record(older=older, asked="再请一天假"))
-    assert not false_deeds("假已经提交了。", Record(older=older, asked="我的假提交了吗？"))
-    assert false_deeds("假已经提交了。", Record(older=older, asked="帮我再请一天假")), "this one was not"
-    assert false_deeds("L-0002 已提交。", Record(older=older, asked="我的假提交了吗？"))
+    assert not false_deeds("L-0001 已提交。", Proof(older=older, asked="再请一天假"))
+    assert not false_deeds("假已经提交了。", Proof(older=older, asked="我的假提交了吗？"))
+    assert false_deeds("假已经提交了。", Proof(older=older, asked="帮我再请一天假")), "this one was not"
+    assert false_deeds("L-0002 已提交。", Proof(older=older, asked="我的假提交了吗？"))
 
 
 def test_one_true_effect_hides_no_other() -> None:
     people = (("李四", "Li Si"), ("王五", "Wang Wu"))
     done = [Effect("decide_task", "request L-0012 status approved"), Effect("send_email", "mailed 李四")]
-    record = Record(effects=done, people=people)
+    record = Proof(effects=done, people=people)
     assert not false_deeds("L-0012 已批准，邮件已发给李四。", record)
     assert false_deeds("L-0012 和 L-0013 都已批准。", record)
     assert false_deeds("邮件已发给李四和王五。", record)
@@ -89,8 +89,8 @@ def test_one_true_effect_hides_no_other() -> None:
     [("I've added the lunch to the calendar.", "calendar__create_event"), ("Added.", "tracker__update")],
 )
 def test_what_a_server_has_written_is_true(answer: str, tool: str) -> None:
-    assert not false_deeds(answer, Record(effects=[Effect(tool, "id 7")]))
-    assert false_deeds(answer, Record(effects=[Effect("send_email", "mailed 李四")])), "another effect is not it"
+    assert not false_deeds(answer, Proof(effects=[Effect(tool, "id 7")]))
+    assert false_deeds(answer, Proof(effects=[Effect("send_email", "mailed 李四")])), "another effect is not it"
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_what_a_server_has_written_is_true(answer: str, tool: str) -> None:
     ],
 )
 def test_a_promise_is_a_deed_that_nobody_will_do(answer: str, is_one: bool) -> None:
-    assert bool(false_deeds(answer, Record(asked="x"))) == is_one
+    assert bool(false_deeds(answer, Proof(asked="x"))) == is_one
 
 
 def test_a_card_is_there_or_it_is_not() -> None:
     for answer in ("请点卡片上的「确认」。", "Please press Confirm on the card below."):
-        assert false_deeds(answer, Record(asked="报销 300 元"))
-        assert not false_deeds(answer, Record(asked="报销 300 元", has_card=True))
+        assert false_deeds(answer, Proof(asked="报销 300 元"))
+        assert not false_deeds(answer, Proof(asked="报销 300 元", has_card=True))
