@@ -100,6 +100,8 @@ SCENES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "calculate": [{"expression": "1+1"}],
     "working_days": [{"start": "2026-11-23", "end": "2026-11-27"}],
     "add_working_days": [{"day": "2026-11-23", "count": 3}],
+    "next_holidays": [{"count": 2}],
+    "leave_balance": [{}, {"year": 2027}],
     "think": [{"thought": "hm"}],
     FIND: [{"query": "rooms"}],
     "crm__lookup": [{"customer": "x"}],

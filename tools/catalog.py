@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from tools.absence import END_ABSENCE, LIST_ABSENCES, SET_ABSENCE
 from tools.arithmetic import CALCULATE
+from tools.balances import LEAVE_BALANCE
 from tools.cards import CANCEL_CARD
-from tools.days import ADD_WORKING_DAYS, WORKING_DAYS
+from tools.days import ADD_WORKING_DAYS, NEXT_HOLIDAYS, WORKING_DAYS
 from tools.handbook import READ_HANDBOOK, SEARCH_HANDBOOK
 from tools.handing import ADD_SIGN, TRANSFER_TASK
 from tools.mail import SEND_EMAIL
@@ -45,6 +46,8 @@ TOOLS: tuple[Tool, ...] = (
     CALCULATE,
     WORKING_DAYS,
     ADD_WORKING_DAYS,
+    NEXT_HOLIDAYS,
+    LEAVE_BALANCE,
     THINK,
 )
 

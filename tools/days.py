@@ -10,7 +10,7 @@ from pydantic import Field
 from tools.advice import advice
 from tools.spec import Frozen, Note, Outcome, Privacy, ToolError
 from tools.tool import Tool, Use
-from tools.workflow.calendar import DAY, MAX_SPAN, Calendar
+from tools.workflow.calendar import DAY, MAX_SPAN, Calendar, Stretch
 from tools.workflow.state import plain
 
 FIRST, LAST = 2000, 2100
@@ -32,6 +32,43 @@ class WorkingDays(Frozen):
 class AddWorkingDays(Frozen):
     day: str = Field("today", max_length=40, description="YYYY-MM-DD or `today`; not counted itself.")
     count: int = Field(ge=-MAX_SPAN, le=MAX_SPAN, description="Working days after that day; below 0: before it.")
+
+
+class NextHolidays(Frozen):
+    start: str = Field("today", max_length=40, description="YYYY-MM-DD or `today`.")
+    count: int = Field(3, ge=1, le=10, description="How many.")
+
+
+async def run_next_holidays(use: Use, args: NextHolidays) -> Outcome:
+    start, calendar = _day(use, args.start, "start"), use.desk.calendar
+    _refuse_year(start + timedelta(days=MAX_SPAN))
+    found = list(calendar.stretches_off(start, args.count))
+    language = use.caller.person.language
+    data = {"today": str(use.now.date()), "holidays": [_described_stretch(calendar, one, language) for one in found]}
+    if not found:
+        return Outcome(data=data, note=Note(key="result.no_holidays", params={"days": MAX_SPAN}))
+    first = found[0]
+    params: dict[str, Any] = {"first": str(first.first), "last": str(first.last), "name": _name_stretch(first)}
+    return Outcome(data=data, note=Note(key="result.holiday", params=params))
+
+
+def _described_stretch(calendar: Calendar, stretch: Stretch, language: str) -> dict[str, Any]:
+    back = moved(calendar, stretch.last, 1)[0]
+    return {
+        "name": _name_stretch(stretch)[language],
+        "first": f"{stretch.first} {WEEKDAYS['en'][stretch.first.weekday()]}",
+        "last": f"{stretch.last} {WEEKDAYS['en'][stretch.last.weekday()]}",
+        "days": (stretch.last - stretch.first).days + 1,
+        "back_at_work": f"{back} {WEEKDAYS['en'][back.weekday()]}",
+        **({"worked_instead": [str(day) for day in stretch.made_up]} if stretch.made_up else {}),
+        **({"estimated": True} if stretch.estimated else {}),
+    }
+
+
+def _name_stretch(stretch: Stretch) -> dict[str, str]:
+    """The company's own days off have no name."""
+    named = {"zh": "、".join(one["zh"] for one in stretch.names), "en": ", ".join(one["en"] for one in stretch.names)}
+    return named if stretch.names else {"zh": "公司假日", "en": "company holiday"}
 
 
 async def run_working_days(use: Use, args: WorkingDays) -> Outcome:
@@ -123,5 +160,18 @@ ADD_WORKING_DAYS = Tool(
     errors=advice("no_such_day", "no_calendar"),
     example={"day": "2026-12-07", "count": -5},
     run=run_add_working_days,
+    privacy=Privacy.PUBLIC,
+)
+NEXT_HOLIDAYS = Tool(
+    name="next_holidays",
+    purpose="The next public holidays and company days off: names, weekends around them, the day work begins again.",
+    use_when="They ask when the next holiday is, how long it lasts, or which day follows it.",
+    avoid_when="They ask for a count of working days: that is working_days.",
+    args=NextHolidays,
+    returns='{"today", "holidays": [{"name", "first", "last", "days", "back_at_work", "worked_instead"?: weekend days '
+    'that are worked, "estimated"?: true while that year is not published}]}',
+    errors=advice("no_such_day", "no_calendar"),
+    example={"start": "today", "count": 1},
+    run=run_next_holidays,
     privacy=Privacy.PUBLIC,
 )

@@ -94,3 +94,33 @@ def test_so_many_days_away_means_so_many_days_between(calendar: Calendar, start:
     length = calendar.length(first, "am", last, "pm")
     assert (length.days, length.estimated) == (abs(count), estimated)
     assert calendar.works(found)[0]
+
+
+async def test_the_next_holiday_with_the_weekend_around_it_and_the_day_work_begins_again() -> None:
+    there = office()
+    (first,) = (await there.look(ZHANG, "next_holidays", count=1))["holidays"]
+    assert first["name"] == "元旦"
+    assert first["first"].startswith("2027-01-01") and first["back_at_work"].startswith("2027-01-04")
+    (national,) = (await there.look(ZHANG, "next_holidays", start="2026-10-03", count=1))["holidays"]
+    assert (national["name"], national["first"], national["last"], national["days"]) == (
+        "国庆节", "2026-10-01 Thursday", "2026-10-07 Wednesday", 7,
+    )  # fmt: skip
+    assert national["worked_instead"] == ["2026-10-10"], "the Saturday after is worked"
+    assert (await refused(there.look(ZHANG, "next_holidays", start="soon"))).code == "no_such_day"
+
+
+@settings(max_examples=60, deadline=None)
+@given(start=DAYS, calendar=CALENDARS)
+def test_no_stretch_off_has_a_worked_day_and_none_is_an_ordinary_weekend(start: date, calendar: Calendar) -> None:
+    for stretch in calendar.stretches_off(start, 4):
+        days = list(stretch.all_days())
+        assert not any(calendar.works(day)[0] for day in days) and stretch.last >= start
+        assert calendar.works(stretch.first - timedelta(days=1))[0] and calendar.works(stretch.last + timedelta(1))[0]
+        assert stretch.names or any(day.weekday() < 5 for day in days)
+        assert all(day.weekday() >= 5 and calendar.works(day)[0] for day in stretch.made_up)
+
+
+def test_a_company_s_own_days_off_are_found_and_have_no_name() -> None:
+    calendar = Calendar("DE-BY", {date(2026, 11, 27): False})
+    (first,) = calendar.stretches_off(date(2026, 11, 20), 1)
+    assert (first.first, first.last, first.names) == (date(2026, 11, 27), date(2026, 11, 29), ())

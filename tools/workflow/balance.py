@@ -6,10 +6,11 @@ Counted are requests that run and those that were approved, by calendar year, wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from tools.spec import ToolError
+from tools.spec import Person, ToolError
 from tools.workflow.calendar import Calendar
 from tools.workflow.forms import Balance, Form, Span
 from tools.workflow.state import Filled, Request, Status, plain
@@ -52,6 +53,44 @@ def balances(form: Form, filled: Filled) -> Iterator[tuple[str, str, str]]:
         for name, left in filled.numbers.items():
             if name.startswith(LEFT):
                 yield name.removeprefix(LEFT), plain(left), allowance
+
+
+@dataclass(frozen=True, slots=True)
+class YearBalance:
+    """What is left of one person's allowance in a calendar year, in working days."""
+
+    label: dict[str, str]
+    """What it is kept of: 年假."""
+    allowance: Decimal
+    approved: Decimal
+    waiting: Decimal
+    """Of requests that are not decided yet."""
+
+    @property
+    def left(self) -> Decimal:
+        return self.allowance - self.approved - self.waiting
+
+
+def sum_up_year(
+    form: Form, allowance: Decimal, calendar: Calendar, requests: Iterable[Request], year: int
+) -> YearBalance | None:
+    """The balance of a year; None for a form that keeps none. `requests`: one person's own of this process."""
+    if form.balance is None or form.days is None:
+        return None
+    taken = {True: Decimal(0), False: Decimal(0)}
+    for request in counted(requests):
+        if _counts(form.balance, request.filled):
+            days = _by_year(form.days, request.filled, calendar).get(year, Decimal(0))
+            taken[request.status is Status.APPROVED or request.status is Status.REVOKING] += days
+    return YearBalance(label_of(form), allowance, approved=taken[True], waiting=taken[False])
+
+
+def allowance_of(form: Form, person: Person, replaced: Mapping[str, Decimal]) -> Decimal:
+    """Working days a year: the person's own number, else that of the settings, else the form's."""
+    name = form.balance.allowance if form.balance else ""
+    if person.allowance is not None:
+        return person.allowance
+    return replaced.get(name, form.numbers.get(name, Decimal(0)))
 
 
 def counted(requests: Iterable[Request]) -> Iterator[Request]:

@@ -27,6 +27,11 @@ WORDS = {"work": True, "off": False}
 ANY_YEAR = 2000
 ENGLISH = "en_US"
 """The language in which `holidays` is asked whether it only estimates."""
+LANGUAGES = {"zh": "zh_CN", "en": ENGLISH}
+"""Ours → those in which `holidays` is asked for names."""
+SATURDAY = 5
+STRETCH = 60
+"""Days off in a row are followed so far in each direction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,23 @@ class Length:
     """Working days, a multiple of 0.5."""
     estimated: bool
     """True: some day's holidays are not published yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Days in a row that are not worked."""
+
+    first: date
+    last: date
+    names: tuple[dict[str, str], ...] = ()
+    """Of the public holidays in it."""
+    made_up: tuple[date, ...] = ()
+    """Days of a weekend within a week of it that are worked instead."""
+    estimated: bool = False
+
+    def all_days(self) -> Iterator[date]:
+        for n in range((self.last - self.first).days + 1):
+            yield self.first + n * DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +92,48 @@ class Calendar:
                 return _holidays("CN", day.year).is_working_day(day), True
         found = _holidays(self.country, day.year)
         return found.is_working_day(day), "estimated" in (found.get(day) or "")
+
+    def name_holiday(self, day: date) -> dict[str, str]:
+        """What a public holiday is called, in zh and en; empty for any other day. Where a country's holidays have no
+        Chinese names, both are as that country, or English, has them."""
+        if self.country == "CN":
+            try:
+                return _name_published(day)
+            except NotImplementedError:
+                pass
+        named = {language: _holidays(self.country, day.year, code).get(day) for language, code in LANGUAGES.items()}
+        return {language: name for language, name in named.items() if name} if all(named.values()) else {}
+
+    def stretches_off(self, start: date, most: int) -> Iterator[Stretch]:
+        """The next stretches of days off that are more than an ordinary weekend, each whole: also one that has begun
+        before `start`. At most `most`, of those that begin within `MAX_SPAN` days."""
+        day, found = start, 0
+        while found < most and day - start <= timedelta(days=MAX_SPAN):
+            if self.works(day)[0]:
+                day += DAY
+                continue
+            stretch = self._stretch_around(day)
+            day = stretch.last + DAY
+            if stretch.names or any(one.weekday() < SATURDAY for one in stretch.all_days()):
+                found += 1
+                yield stretch
+
+    def _stretch_around(self, day: date) -> Stretch:
+        first, last = day, day
+        while not self.works(first - DAY)[0] and day - first < timedelta(days=STRETCH):
+            first -= DAY
+        while not self.works(last + DAY)[0] and last - day < timedelta(days=STRETCH):
+            last += DAY
+        stretch = Stretch(first, last)
+        names = {name["en"]: name for one in stretch.all_days() if (name := self.name_holiday(one))}
+        near = [first - n * DAY for n in range(7, 0, -1)] + [last + n * DAY for n in range(1, 8)]
+        return Stretch(
+            first,
+            last,
+            tuple(names.values()),
+            tuple(one for one in near if one.weekday() >= SATURDAY and self.works(one)[0]),
+            any(self.works(one)[1] for one in stretch.all_days()),
+        )
 
     def opens(self, moment: datetime, zone: tzinfo) -> datetime | None:
         """None inside the working hours of somebody in this time zone, else when they begin again."""
@@ -128,6 +192,14 @@ def _works(name: str, word: object) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _holidays(country: str, year: int) -> holidays.HolidayBase:
+def _holidays(country: str, year: int, language: str = ENGLISH) -> holidays.HolidayBase:
+    """`holidays` falls back to the country's own language where it has no names in this one."""
     code, _, part = country.partition("-")
-    return holidays.country_holidays(code, subdiv=part or None, years=year, language=ENGLISH)
+    return holidays.country_holidays(code, subdiv=part or None, years=year, language=language)
+
+
+def _name_published(day: date) -> dict[str, str]:
+    """Of a day in China. Raises `NotImplementedError` for a year that is not published."""
+    is_off, name = chinese_calendar.get_holiday_detail(day)
+    known = next((one for one in chinese_calendar.Holiday if one.value == name), None) if is_off else None
+    return {"zh": known.chinese, "en": known.value} if known else {}

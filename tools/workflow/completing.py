@@ -15,6 +15,7 @@ from tools.ports import Directory
 from tools.spec import Person, ToolError
 from tools.workflow import authority
 from tools.workflow.assigning import find_successors
+from tools.workflow.balance import YearBalance, allowance_of, sum_up_year
 from tools.workflow.calendar import Calendar
 from tools.workflow.commands import AddSign, Cc, Comment, Decide, Fire, TaskCommand, Transfer, Urge, Withdraw
 from tools.workflow.engine import Act
@@ -80,6 +81,24 @@ class Completing:
             policy=self._policy,
             earlier=[r for r in others if r.process == process.key and r.id != besides],
         )
+
+    async def balances(self, processes: Sequence[Process], person: str, year: int) -> tuple[YearBalance, ...]:
+        """What is left of a person's allowances in a calendar year. Raises `ToolError` for who is not in the
+        directory."""
+        author = _author(await self._directory.everyone(), person)
+        kept = [process for process in processes if process.form.balance]
+        own = await self._others(person, None) if kept else ()
+        found = [
+            sum_up_year(
+                process.form,
+                allowance_of(process.form, author, self._numbers),
+                self._calendar,
+                [request for request in own if request.process == process.key],
+                year,
+            )
+            for process in kept
+        ]
+        return tuple(one for one in found if one is not None)
 
     async def _others(self, person: str, own: Sequence[str] | None) -> tuple[Request, ...]:
         known = own if own is not None else [request for request, _ in await self._lists.listed("mine", person)]

@@ -18,6 +18,7 @@ from tools.names import name_of
 from tools.ports import Directory
 from tools.spec import ToolError
 from tools.workflow.authority import may_be_asked, refuse_delegation, refuse_unseen, task_of
+from tools.workflow.balance import YearBalance
 from tools.workflow.calendar import Calendar
 from tools.workflow.commands import (
     Cc,
@@ -99,6 +100,9 @@ class EmbeddedEngine:
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
     ) -> Filled:
         return await self._completing.form(process, form, initiator, now, besides)
+
+    async def balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
+        return await self._completing.balances(await self.processes(), person, year)
 
     # Commands
 

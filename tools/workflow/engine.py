@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
+from tools.workflow.balance import YearBalance
 from tools.workflow.commands import AddSign, Cc, Command, Comment, Decide, Event, TaskCommand, Transfer, Urge, Withdraw
 from tools.workflow.process import Process
 from tools.workflow.state import Delegation, Filled, Lean, Request, Status, Task
@@ -126,6 +127,9 @@ class Engine(Protocol):
     async def request(self, request_id: str) -> Request: ...
 
     async def mine(self, person: str) -> tuple[Request, ...]: ...
+
+    async def balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
+        """What is left of a person's yearly allowances, of every process that keeps a balance."""
 
     async def told(self, person: str) -> tuple[Request, ...]:
         """What a person was told about (cc)."""

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from tools.spec import Person, ToolError
 from tools.workflow.assigning import deciding, with_people
-from tools.workflow.balance import balanced, refuse_overlap
+from tools.workflow.balance import allowance_of, balanced, refuse_overlap
 from tools.workflow.bounds import sum_up
 from tools.workflow.bpmn import compile_bpmn
 from tools.workflow.calendar import Calendar
@@ -156,6 +156,6 @@ def _numbers(
 ) -> dict[str, Decimal]:
     """The form's numbers and those of its fields; an empty field counts as 0."""
     numbers = {name: replaced.get(name, own) for name, own in form.numbers.items()}
-    if form.balance and author.allowance is not None:
-        numbers[form.balance.allowance] = author.allowance
+    if form.balance:
+        numbers[form.balance.allowance] = allowance_of(form, author, replaced)
     return numbers | {f.name: Decimal(values[f.name] or 0) for f in form.fields if f.kind in NUMBERS}

@@ -22,6 +22,7 @@ from typing import TypeVar
 from tools.ports import Directory
 from tools.spec import EffectUnknown, ToolError
 from tools.workflow.authority import refuse_unseen
+from tools.workflow.balance import YearBalance
 from tools.workflow.commands import AddSign, Cc, Comment, Decide, Event, Notice, TaskCommand, Transfer, Urge, Withdraw
 from tools.workflow.completing import Completing, Lists
 from tools.workflow.engine import Act, Assigned, Moved, Todo, where
@@ -95,6 +96,9 @@ class RemoteEngine:
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
     ) -> Filled:
         return await self._completing().form(process, form, initiator, now, besides)
+
+    async def balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
+        return await self._completing().balances(await self.processes(), person, year)
 
     async def start(
         self,
