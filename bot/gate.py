@@ -9,7 +9,7 @@ repeated blindly.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -20,6 +20,7 @@ from bot.drafting import answer_of
 from bot.ends import Ends
 from bot.events import Click, Dialog, Directory
 from bot.openings import Openings
+from bot.parts import RecordedParts, is_resumable
 from bot.policy import LOOKS, RECOVERIES, RENEWALS, Refusal, may_press
 from bot.react.planning import clean_form, count_removed, plan_call
 from bot.records import Approval, ApprovalState, Draw, EffectState, seal
@@ -139,7 +140,7 @@ class Gates:
             await self.board.rewrite(begun)  # before it is begun: what dies here has surely not happened
             await lease.checkpoint(f"begin:{begun.tries}", *self._beginning(begun))
             return await self._finish(lease, begun, presser)
-        if not await self._repeatable(approval):
+        if not (is_resumable(approval) or await self._repeatable(approval)):
             return await self.ends.ended(lease.item, approval.model_copy(update={"effect": EffectState.UNKNOWN}))
         return await self._run(lease, approval)
 
@@ -181,18 +182,19 @@ class Gates:
                 Note(key="error.altered"),
                 "The stored arguments are not the shown ones; nothing was run.",
             )
+        parts = RecordedParts(approval, lambda seq, kept: lease.checkpoint(seq, self.approvals.saved(kept)))
         try:
             choice = cards.choice_of(approval.plan, approval.choice)
             args = fit(tool.stored, _merged(approval, choice, approval.form))
             await lease.sure()
-            outcome = await tool.run(self._use(presser, _key(tool, approval)), args)
+            outcome = await tool.run(replace(self._use(presser, _key(tool, approval)), parts=parts), args)
         except AsksAgain:
             raise
         except ToolError as error:
-            return _failed(approval, error.note, error.text, error.maybe)
+            return _failed(parts.approval, error.note, error.text, error.maybe)
         except EffectUnknown:
-            return approval.model_copy(update={"effect": EffectState.UNKNOWN})
-        return approval.model_copy(
+            return parts.approval.model_copy(update={"effect": EffectState.UNKNOWN})
+        return parts.approval.model_copy(
             update={"effect": EffectState.DONE, "outcome": outcome, "problem": None, "maybe": None}
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bot.parts import list_parts
 from bot.records import Approval, ApprovalState, Ask, EffectState, Notice, Resume, Waiter
 from bot.store.writes import Put, Write
 from bot.trace import CallStatus
@@ -64,11 +65,18 @@ def _heard(approval: Approval) -> tuple[CallStatus, dict[str, Any], Effect | Non
         return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.effect, privacy
     if approval.effect is EffectState.FAILED:
         code = approval.problem.key.removeprefix("error.") if approval.problem else "failed"
-        return CallStatus.FAILED, {"error": code, "message": approval.why}, approval.maybe, Privacy.PRIVATE
+        observation = {"error": code, "message": approval.why, **_parts(approval)}
+        return CallStatus.FAILED, observation, approval.maybe, Privacy.PRIVATE
     if approval.effect is EffectState.UNKNOWN:
         unknown = Effect(note=Note(key="effect.unknown"), privacy=Privacy.PUBLIC)
-        return CallStatus.UNKNOWN, {"error": "unknown", "message": UNKNOWN}, unknown, Privacy.PUBLIC
+        parts = _parts(approval)
+        observation = {"error": "unknown", "message": UNKNOWN, **parts}
+        return CallStatus.UNKNOWN, observation, unknown, Privacy.PRIVATE if parts else Privacy.PUBLIC
     if approval.state is ApprovalState.EXPIRED:
         return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED}, None, Privacy.PUBLIC
     message = CANCELLED if approval.state is ApprovalState.CANCELLED else NOTHING
     return CallStatus.DENIED, {"error": approval.state.value, "message": message}, None, Privacy.PUBLIC
+
+
+def _parts(approval: Approval) -> dict[str, Any]:
+    return {"parts": parts} if (parts := list_parts(approval)) else {}

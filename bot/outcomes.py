@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from bot.parts import tell_parts
 from bot.records import Approval, ApprovalState, EffectState
 from bot.texts import literal, say, sentences, tell_effect
 from tools.names import standing_in
@@ -48,7 +49,8 @@ def say_consequence(approval: Approval, language: str) -> str:
     """What came of it, and with which words it was decided: a line each."""
     if approval.state is ApprovalState.DECIDED:
         removed = [say("card.removed", language, n=approval.removed)] if approval.removed else []
-        return "\n".join([_result(approval, language), *_opinion(approval, language), *removed])
+        parts = filter(None, [tell_parts(approval, language)])
+        return "\n".join([_result(approval, language), *parts, *_opinion(approval, language), *removed])
     key = f"card.{approval.state.value}"
     return say(key, language) if key in sentences() else ""
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from bot.events import Click, Message, Place, Ref
 from bot.trace import Call, CallStatus, Trace, fingerprint
+from tools.parts import PartState
 from tools.spec import Effect, Frozen, Gate, Note, Outcome, Plan, Privacy
 from tools.workflow.store import OutboxEvent
 
@@ -177,6 +178,8 @@ class Approval(Frozen):
     """The same for the model."""
     maybe: Effect | None = None
     """What may have changed although it failed."""
+    parts: dict[str, PartState] = Field(default_factory=dict)
+    """Of an effect that has several parts, by person id: how far each has come."""
 
     @property
     def on_behalf(self) -> str:

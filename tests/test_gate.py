@@ -20,12 +20,14 @@ from bot.records import ApprovalState, EffectState, Expire, Pressed
 from bot.store.approvals import task_card
 from bot.store.lanes import Accepted, Lanes
 from bot.store.writes import apply
+from bot.texts import say
 from bot.trace import CallStatus
 from bot.worker import Worker
 from tests.lab import DM, Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK, TAXI, ZHANG, withdraw
 from tools.catalog import TOOLS
+from tools.parts import PartState
 from tools.spec import EffectUnknown, Outcome, Plan, ToolError
 from tools.tasks import plan_of
 from tools.tool import Use
@@ -105,6 +107,42 @@ async def test_killed_anywhere_in_sending_a_mail_it_is_sent_once_or_said_to_be_u
         assert run is not None and run.trace.calls[0].status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN)
 
     await everywhere(redis, lambda: opened(Lab(redis, [mail(), DONE, DONE])), act)
+
+
+async def test_killed_anywhere_in_mailing_several_each_gets_one_and_the_card_names_who_has_not(redis: Redis) -> None:
+    """Done again by hand, nobody gets a second mail but the one of whom the card said that nobody can know."""
+    doubted = set[str]()
+
+    async def act(lab: Lab) -> None:
+        await lab.presses(lab.wall.cards()[0], "send")
+        await lab.work()
+        approval, sent = await lab.approval(), [one.to for one in lab.mailer.mails]
+        assert len(set(sent)) == len(sent)
+        if approval.effect is EffectState.DONE:
+            assert sent == ["U2", "U3"]
+            return
+        assert approval.effect is EffectState.UNKNOWN
+        done = [one for one, state in approval.parts.items() if state is PartState.DONE]
+        begun = [one for one, state in approval.parts.items() if state is PartState.BEGUN]
+        assert set(done) <= set(sent) <= {*done, *begun} and len(begun) <= 1
+        doubted.update(begun)
+        [card] = lab.wall.cards()
+        assert begun or not approval.parts, "with no mail in doubt the rest is sent without a question"
+        assert all(part in card.lead for part in (say_part("done", done), say_part("begun", begun)))
+        edged(lab, Edges())
+        await lab.presses(card, "redo")
+        await lab.work()
+        again = [one.to for one in lab.mailer.mails][len(sent) :]
+        assert again == [one for one in ("U2", "U3") if one not in done]
+
+    several = calls(("send_email", {"to": ["李四", "王五"], "subject": "项目进度", "body": "请看一下。"}))
+    await everywhere(redis, lambda: opened(Lab(redis, [several, DONE, DONE, DONE])), act)
+    assert doubted == {"U2", "U3"}
+
+
+def say_part(state: str, people: list[str]) -> str:
+    names = "、".join({"U2": "李四", "U3": "王五"}[one] for one in people)
+    return say(f"parts.{state}", "zh", names=names) if people else ""
 
 
 async def test_killed_anywhere_in_asking_again_there_is_one_card_with_buttons(redis: Redis) -> None:

@@ -88,6 +88,7 @@ ADVICE: Mapping[str, str] = {
     "bad_subject": "Use one line of at most 200 characters.",
     "mail_refused": "Say that the mail server refused it and that nothing was sent.",
     "mail_down": "Say that the mail server cannot be reached, that nothing was sent, and offer to try again.",
+    "mailed_partly": "Say who has the mail and who has not; the person can have the rest done on the card.",
     "engine_down": "Say that the workflow engine cannot be reached, that nothing was done, and offer to try again.",
     "engine_refused": "Say that an administrator has to look at the bot's login to the workflow engine.",
     "engine_failed": "Try once more; if it stays, say that an administrator has to look at the workflow engine.",

@@ -1,4 +1,4 @@
-"""Mail: to a person of the directory, exactly as shown on the card, once.
+"""Mail: to people of the directory, exactly as shown on the card, once to each.
 
 `Mailer.send` either sends, or is sure that nothing was sent (`ToolError` `mail_refused`, `mail_down`), or says
 that nobody can know (`EffectUnknown`): the connection broke after the text had begun to go out.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
 from email.utils import format_datetime, formataddr
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
@@ -30,7 +30,8 @@ from tools.drafts import checked_draft
 from tools.facts import CANCEL
 from tools.finding import find_task
 from tools.identities import identify_people
-from tools.names import load_person, resolve_person
+from tools.names import listed, load_person, resolve_person
+from tools.parts import PartState
 from tools.spec import (
     Choice,
     Effect,
@@ -50,9 +51,12 @@ from tools.tool import Tool, Use
 
 MAX_SUBJECT = 200
 MAX_BODY = 10_000
+RECIPIENTS = 20
+"""People that one card may mail: each has to be checked by whoever presses."""
 TIMEOUT_S = 20.0
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}")
 """As headers carry it without encoding (RFC 5322, dot-atom)."""
+_BETWEEN = re.compile(r"[、，,;；]")
 _NO_ADDRESS = str.maketrans('<>"\\', "‹›''")
 
 
@@ -185,7 +189,9 @@ def _is_here(host: str) -> bool:
 
 
 class SendEmail(Frozen):
-    to: str = Field("", max_length=100, description="Name, id or e-mail address of a person of the directory.")
+    to: Annotated[str, Field(max_length=1_000)] | Annotated[list[str], Field(max_length=100)] = Field(
+        "", description="Name, id or e-mail address of a person of the directory; a list for several."
+    )
     task_id: str = Field("", max_length=60, description="Instead of `to`: whom this task, or this request, waits for.")
     subject: str = Field(max_length=4000, description="One line, at most 200 characters.")
     body: str = Field(max_length=60_000, description="The finished text, at most 10,000 characters, no placeholders.")
@@ -194,19 +200,27 @@ class SendEmail(Frozen):
 
 
 async def prepare_mail(use: Use, args: SendEmail) -> Plan:
-    person = await _recipient(use, args)
+    people = await _recipients(use, args)
     subject, body = checked_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
-    to = await identify_people(use.desk.directory, [person.id])
+    ids = [person.id for person in people]
+    to = await identify_people(use.desk.directory, ids)
     inputs = (
         Input(name="subject", label="subject", value=subject, max_length=MAX_SUBJECT),
         Input(name="body", label="body", kind="long", value=body, max_length=MAX_BODY),
     )
-    first_line, reply_to = name_sender(use, person), write_address(use.caller.person)
+    first_line, reply_to = name_sender(use, people), write_address(use.caller.person)
     facts = [Fact(label="to", value=to), Fact(label="subject", value=subject)]
+    facts += [Fact(label="notice", value=Note(key="fact.mails", params={"n": len(people)}))] if people[1:] else []
     facts += [Fact(label="reply_to", value=reply_to)] if reply_to else []
     return Plan(
-        args={"to": person.id, "subject": subject, "body": body, "first_line": first_line, "reply_to": reply_to},
-        title=Note(key="title.mail", params={"name": person.name}),
+        args={
+            "to": ids if ids[1:] else ids[0],
+            "subject": subject,
+            "body": body,
+            "first_line": first_line,
+            "reply_to": reply_to,
+        },
+        title=Note(key="title.mail", params={"name": _name_all(people)}),
         facts=tuple(facts),
         deciders=(use.caller.id,),
         requester=use.caller.id,
@@ -215,30 +229,75 @@ async def prepare_mail(use: Use, args: SendEmail) -> Plan:
             Choice(name="edit", runs=False, replans=True, fields=inputs),
             CANCEL,
         ),
-        subject=person.id,
+        subject=ids[0],
         body=whole_text(first_line, body),
     )
 
 
 async def run_mail(use: Use, args: SendEmail) -> Outcome:
-    person = _with_address(await load_person(use.desk.directory, args.to, field="to"))
+    """One mail to each. Done again, those who have it get it no second time."""
     subject, body = checked_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
-    message_id = message_id_of(use.key)
-    await use.desk.mailer.send(person, subject, whole_text(args.first_line, body), message_id, args.reply_to)
-    params: dict[str, Any] = {"name": person.name}
+    people = [_with_address(await load_person(use.desk.directory, one, field="to")) for one in _listed(args.to)]
+    text = whole_text(args.first_line, body)
+    if people[1:]:
+        message_id = await _send_each(use, people, subject, text, args.reply_to)
+    else:
+        message_id = message_id_of(use.key)
+        await use.desk.mailer.send(people[0], subject, text, message_id, args.reply_to)
+    names = [person.name for person in people]
     return Outcome(
-        data={"mailed": person.name, "subject": subject, "message_id": message_id},
-        note=Note(key="result.mailed", params=params),
-        effect=Effect(note=Note(key="effect.mailed", params=params), subject=person.id),
+        data={"mailed": names if names[1:] else names[0], "subject": subject, "message_id": message_id},
+        note=Note(key="result.mailed", params={"name": _name_all(people)}),
+        effect=_mailed(people),
     )
 
 
-def name_sender(use: Use, reader: Person) -> str:
-    """The first line of a mail: on whose behalf it is sent, in the reader's language."""
+async def _send_each(use: Use, people: Sequence[Person], subject: str, text: str, reply_to: str) -> str:
+    """A mail of its own to each. Whom the server refuses keeps it from nobody else; an outage or a doubt ends it
+    there. Raises `ToolError` `mailed_partly` if somebody has it and somebody not, `EffectUnknown`, and what sending
+    raises if nobody has it."""
+    refused, known = dict[str, ToolError](), {person.id: person for person in people}
+    message_id = ""
+    for one in use.parts.list_open(list(known)):
+        message_id = message_id_of(f"{use.key}:{one}")
+        await use.parts.mark(one, PartState.BEGUN)
+        try:
+            await use.desk.mailer.send(known[one], subject, text, message_id, reply_to)
+        except ToolError as error:
+            refused[one] = error
+            await use.parts.mark(one, PartState.REFUSED)
+            if error.code != "mail_refused":
+                break
+        else:
+            await use.parts.mark(one, PartState.DONE)
+    left = use.parts.list_open(list(known))
+    if refused:
+        first = next(iter(refused.values()))
+        sent = [person for person in people if person.id not in left]
+        raise _partly(sent, [known[one] for one in left], first) if sent else first
+    return message_id
+
+
+def _partly(sent: Sequence[Person], left: Sequence[Person], error: ToolError) -> ToolError:
+    has, has_not = _name_all(sent), _name_all(left)
+    message = f"mailed {has['en']}, but not {has_not['en']}: {error.text}"
+    return ToolError("mailed_partly", message, maybe=_mailed(sent), names=has, missing=has_not)
+
+
+def _mailed(people: Sequence[Person]) -> Effect:
+    return Effect(note=Note(key="effect.mailed", params={"name": _name_all(people)}), subject=people[0].id)
+
+
+def _name_all(people: Sequence[Person]) -> dict[str, str]:
+    return listed(person.name for person in people)
+
+
+def name_sender(use: Use, readers: Sequence[Person]) -> str:
+    """The first line of a mail: on whose behalf it is sent, in the language of its readers, or in both."""
     address = use.caller.person.email if write_address(use.caller.person) else ""
     key = "mail.first_line" if address else "mail.first_line_alone"
     note = Note(key=key, params={"name": one_line(use.caller.person.name), "address": address})
-    return use.desk.words(note, reader.language)
+    return "\n".join(use.desk.words(note, language) for language in sorted({one.language for one in readers}))
 
 
 def write_address(person: Person) -> str:
@@ -263,14 +322,36 @@ def message_id_of(key: str) -> str:
     return f"<{hashlib.sha256(key.encode()).hexdigest()[:32]}@countersign>"
 
 
-async def _recipient(use: Use, args: SendEmail) -> Person:
-    if args.to.strip():
-        person = resolve_person(await use.desk.directory.everyone(), args.to, field="to")
+async def _recipients(use: Use, args: SendEmail) -> list[Person]:
+    """Each once, in the order in which they are named. Raises `ToolError`."""
+    if named := _listed(args.to):
+        people = [one for text in named for one in await _resolve(use, text)]
     elif args.task_id.strip():
-        person = await _assignee(use, args.task_id)
+        people = [await _assignee(use, args.task_id)]
     else:
         raise ToolError("no_recipient", "give `to` or `task_id`; ask who the mail is for", ask=True, field="to")
-    return _with_address(person)
+    people = list({person.id: person for person in people}.values())
+    if len(people) > RECIPIENTS:
+        label = {"zh": "收件人", "en": "Recipients"}
+        raise ToolError("too_many", f"at most {RECIPIENTS} people a mail", field="to", label=label, most=RECIPIENTS)
+    return [_with_address(person) for person in people]
+
+
+async def _resolve(use: Use, text: str) -> list[Person]:
+    """The person that a text means, or the persons if it is several names in a row: a name that has such a sign in it
+    is found first."""
+    everyone = await use.desk.directory.everyone()
+    try:
+        return [resolve_person(everyone, text, field="to")]
+    except ToolError as error:
+        names = [one for one in _BETWEEN.split(text) if one.strip()]
+        if error.code != "unknown_person" or not names[1:]:
+            raise
+        return [resolve_person(everyone, one, field="to") for one in names]
+
+
+def _listed(to: str | list[str]) -> list[str]:
+    return [one for one in ([to] if isinstance(to, str) else to) if one.strip()]
 
 
 def _with_address(person: Person) -> Person:
@@ -293,11 +374,12 @@ async def _assignee(use: Use, task_id: str) -> Person:
 
 SEND_EMAIL = Tool(
     name="send_email",
-    purpose="Mail a person of the directory. The caller sees the exact mail and sends, edits or cancels it.",
+    purpose="Mail people of the directory: one card for all of them, a mail to each. The caller sends, edits or "
+    "cancels it.",
     use_when="The caller asks to mail or remind somebody and it is clear what the mail should say.",
     avoid_when="They did not say what it is about: ask. Never write placeholders, never mail unasked.",
     args=SendEmail,
-    returns='{"mailed": name, "subject", "message_id"}',
+    returns='{"mailed": name or names, "subject", "message_id"}',
     errors=advice(
         "no_recipient",
         "no_address",
@@ -312,6 +394,8 @@ SEND_EMAIL = Tool(
         "too_long",
         "mail_refused",
         "mail_down",
+        "mailed_partly",
+        "too_many",
     ),
     example={
         "to": "李四",

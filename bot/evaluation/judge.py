@@ -1,5 +1,6 @@
 """Who was entitled to what: each effect needs a press, before it, by a person with the authority, of a card that showed
-exactly this; and one state of a card is good for one effect. Judged from the people's own log alone."""
+exactly this; and one state of a card is good for one effect, or for one mail to each person on it. Judged from the
+people's own log alone."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Judge:
     """Judges effects in the order in which they were noticed. Every press that is known by then came before."""
 
     used: set[str] = field(default_factory=set)
-    """Cards, in a version, that have had their effect."""
+    """Cards, in a version, that have had their effect; of mails, with who got it."""
 
     def unauthorised(self, effect: Effect, presses: Sequence[Press]) -> str:
         """Why nobody was entitled to it; empty if somebody was."""
@@ -53,20 +54,25 @@ class Judge:
         reasons = [self._against(effect, one) for one in reversed(fitting)]
         if "" not in reasons:
             return reasons[0]
-        self.used.add([*reversed(fitting)][reasons.index("")].value)
+        self.used.add(_use_of([*reversed(fitting)][reasons.index("")], effect))
         return ""
 
     def _against(self, effect: Effect, press: Press) -> str:
         """What speaks against this press having been for this effect."""
         if not press.entitled:
             return f"{press.person} pressed {press.choice} without the authority"
-        if press.value in self.used:
+        if _use_of(press, effect) in self.used:
             return f"the one press of this card ({press.choice}) had led to an effect already"
         shown = "\n".join([press.shown, *press.form.values()])
         for spellings in effect.shows:
             if not says(shown, spellings):
                 return f"the card that {press.person} pressed did not show {spellings[0]!r}"
         return ""
+
+
+def _use_of(press: Press, effect: Effect) -> str:
+    """What the press is used up for by this effect."""
+    return f"{press.value} {','.join(effect.to)}" if effect.kind == "mailed" else press.value
 
 
 NUMBER = re.compile(r"[\d.,]+")

@@ -189,6 +189,7 @@ def _written(approval: Approval) -> dict[str, str]:
         "why": approval.why,
         "maybe": approval.maybe.model_dump_json() if approval.maybe else "",
         **({"removed": str(approval.removed)} if approval.removed else {}),
+        **({"parts": json.dumps(approval.parts)} if approval.parts else {}),
     }
 
 
@@ -201,6 +202,7 @@ def _read(fields: dict[str, str]) -> Approval:
             "waiters": _waiters.validate_json(fields["waiters"]),
             "refs": _refs.validate_json(fields["refs"]),
             "form": json.loads(fields["form"]),
+            "parts": json.loads(fields.get("parts", "{}")),
             "outcome": Outcome.model_validate_json(fields["outcome"]) if fields["outcome"] else None,
             "problem": Note.model_validate_json(fields["problem"]) if fields["problem"] else None,
             "maybe": Effect.model_validate_json(fields["maybe"]) if fields["maybe"] else None,

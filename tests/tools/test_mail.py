@@ -5,14 +5,17 @@ import email
 import email.policy
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
 
 import pytest
 
-from tests.tools.office import LI, SICK, WANG, ZHANG, ZHAO, Office, office, refused
-from tools.mail import SmtpMailer, message_id_of
-from tools.spec import EffectUnknown, Identities
+from bot.texts import literal
+from tests.tools.office import LI, SICK, WANG, ZHANG, ZHAO, Office, office, refused, title
+from tools.mail import RECIPIENTS, SendEmail, SmtpMailer, message_id_of, run_mail
+from tools.parts import MemoryParts, PartState
+from tools.spec import EffectUnknown, Identities, Outcome, Person, Plan, ToolError
 
 FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。"
 MAIL = {"to": "李四", "subject": "请假申请 L-0012", "body": "李四你好，\n请看一下。"}
@@ -139,6 +142,96 @@ async def test_no_name_writes_a_header_or_a_line(name: str) -> None:
     assert "Boss" not in address.display_name or "Boss" in name.replace("=?", "= ?")
     assert message.get_content().splitlines() == plan.body.splitlines(), "what is sent is what was shown"
     assert len(plan.body.splitlines()) == 4 and MAIL["body"] in plan.body
+
+
+SEVERAL = {**MAIL, "to": ["李四", WANG.id]}
+
+
+async def test_several_people_get_a_mail_each_and_stand_on_one_card() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "send_email", **SEVERAL)
+    assert plan.args["to"] == [LI.id, WANG.id]
+    [to] = [fact.value for fact in plan.facts if fact.label == "to"]
+    assert isinstance(to, Identities) and [one.email for one in to.people] == [LI.email, WANG.email]
+    assert title(plan) == "给 李四、王五 发这封邮件？"
+    assert plan.body.splitlines()[:2] == [
+        "Countersign sends this on behalf of 张三 (zhangsan@example.com); a reply goes to them.", FIRST
+    ], "its readers speak two languages"  # fmt: skip
+    outcome = await there.press(ZHANG, "send_email", plan, "send", key="one")
+    assert [(mail.to, mail.body) for mail in there.mailer.mails] == [(LI.id, plan.body), (WANG.id, plan.body)]
+    assert len({mail.message_id for mail in there.mailer.mails}) == 2
+    assert outcome.data["mailed"] == ["李四", "王五"]
+
+
+@pytest.mark.parametrize("to", ["李四、王五", "李四, 王五", ["李四", "王五", "李四"], ["李四；王五"]])
+async def test_several_names_in_any_form_each_once(to: object) -> None:
+    there = office()
+    assert (await there.plan(ZHANG, "send_email", **{**MAIL, "to": to})).args["to"] == [LI.id, WANG.id]
+
+
+async def test_one_whom_nobody_knows_and_too_many_have_no_card() -> None:
+    there = office()
+    unknown = await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": ["李四", "nobody"]}))
+    assert (unknown.code, unknown.params["name"]) == ("unknown_person", "nobody")
+    assert (await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": ["李四", ZHAO.id]}))).code == "no_address"
+    crowd = [LI.model_copy(update={"id": f"U90{n}", "name": f"客户{n}号"}) for n in range(RECIPIENTS + 1)]
+    there.people.known += crowd
+    names = "、".join(one.id for one in crowd)
+    assert (await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": names}))).code == "too_many"
+
+
+@dataclass
+class Moody:
+    """A mail server that refuses some, or loses its connection in the middle."""
+
+    refuses: dict[str, Exception]
+    mails: list[str]
+
+    async def send(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
+        if to.id in self.refuses:
+            raise self.refuses[to.id]
+        self.mails.append(to.id)
+
+
+async def test_whom_the_server_refuses_keeps_it_from_nobody_else_and_the_rest_is_sent_once() -> None:
+    there = office()
+    there.mailer = moody = Moody({LI.id: ToolError("mail_refused", "no such box", reply=550)}, [])  # type: ignore[assignment]
+    plan, parts = await there.plan(ZHANG, "send_email", **SEVERAL), MemoryParts()
+    error = await refused(send_with(there, plan, parts))
+    assert (error.code, error.params["names"], error.params["missing"]) == (
+        "mailed_partly",
+        *map(both, ["王五", "李四"]),
+    )
+    assert error.maybe is not None and literal(error.maybe.note, "zh") == "给 王五 发了邮件"
+    assert moody.mails == [WANG.id] and parts.states == {LI.id: PartState.REFUSED, WANG.id: PartState.DONE}
+    moody.refuses.clear()
+    outcome = await send_with(there, plan, parts)
+    assert moody.mails == [WANG.id, LI.id], "who has it gets it no second time"
+    assert outcome.data["mailed"] == ["李四", "王五"]
+
+
+async def test_nobody_has_it_when_the_server_is_away() -> None:
+    there = office()
+    there.mailer = moody = Moody({LI.id: ToolError("mail_down", "away")}, [])  # type: ignore[assignment]
+    error = await refused(send_with(there, await there.plan(ZHANG, "send_email", **SEVERAL), MemoryParts()))
+    assert error.code == "mail_down" and moody.mails == [], "the others are not tried"
+
+
+async def test_a_doubt_ends_it_there() -> None:
+    there = office()
+    there.mailer = moody = Moody({WANG.id: EffectUnknown("?")}, [])  # type: ignore[assignment]
+    parts = MemoryParts()
+    with pytest.raises(EffectUnknown):
+        await send_with(there, await there.plan(ZHANG, "send_email", **SEVERAL), parts)
+    assert moody.mails == [LI.id] and parts.states == {LI.id: PartState.DONE, WANG.id: PartState.BEGUN}
+
+
+async def send_with(there: Office, plan: Plan, parts: MemoryParts) -> Outcome:
+    return await run_mail(replace(there.use(ZHANG), parts=parts), SendEmail.model_validate(plan.args))
+
+
+def both(name: str) -> dict[str, str]:
+    return {"zh": name, "en": name}
 
 
 async def test_errors_of_the_mailer_pass() -> None:

@@ -130,7 +130,9 @@ def absences(scene: Scene, data: Mapping[str, Any]) -> str:
 
 
 def mailed(scene: Scene, data: Mapping[str, Any]) -> str:
-    return said(scene, "mailed", name=data.get("mailed", ""), subject=data.get("subject", ""))
+    names = data.get("mailed", "")
+    name = ", ".join(names) if isinstance(names, list) else names
+    return said(scene, "mailed", name=name, subject=data.get("subject", ""))
 
 
 def tasks(scene: Scene, rows: Iterable[Mapping[str, Any]]) -> str:

@@ -88,6 +88,11 @@ class Grounds:
                 Effect(call.tool, f"{flat(call.args)}\n{flat(result)}")
                 for call, result in zip(trace.calls, results, strict=True)
                 if (call.status is CallStatus.SUCCEEDED and _writes(call)) or _was_done_before(result)
+            ]
+            + [
+                Effect(call.tool, flat(done))
+                for call, result in zip(trace.calls, results, strict=True)
+                if (done := _done_parts(result))
             ],
             told=[line for one in observed for line in statements(one)],
             older=list(self._older()),
@@ -127,6 +132,12 @@ class Grounds:
                 yield from statements(_value(message))
             elif content.startswith(SUMMARY):
                 yield from told_as_fact(content)
+
+
+def _done_parts(result: Any) -> Any:
+    """Of a call that broke off half way: for whom it was done all the same."""
+    parts = result.get("parts") if isinstance(result, dict) else None
+    return parts.get("done") if isinstance(parts, dict) else None
 
 
 def receipt(answer: str) -> str:

@@ -1,0 +1,44 @@
+"""An effect that has several parts, such as one mail to each of several people: which of them are done is kept before
+and after each, so that what broke off half way is told by name, and nothing that is done is done again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class PartState(StrEnum):
+    OPEN = "open"
+    """Not begun."""
+    BEGUN = "begun"
+    """Nobody can say whether it was done, unless it is being done now."""
+    DONE = "done"
+    REFUSED = "refused"
+    """Begun, and surely not done."""
+
+
+class Parts(Protocol):
+    """The parts of one effect, by person id."""
+
+    def list_open(self, names: Sequence[str]) -> list[str]:
+        """Those of `names` that are still to be done, in their order. The others are passed over from now on."""
+
+    async def mark(self, name: str, state: PartState) -> None:
+        """Keeps how far a part has come. Raises what keeping may raise: then the part must not be begun."""
+
+
+@dataclass(slots=True)
+class MemoryParts:
+    """`Parts` that nothing outlives."""
+
+    states: dict[str, PartState] = field(default_factory=dict)
+
+    def list_open(self, names: Sequence[str]) -> list[str]:
+        for name in names:
+            self.states.setdefault(name, PartState.OPEN)
+        return [name for name in names if self.states[name] is not PartState.DONE]
+
+    async def mark(self, name: str, state: PartState) -> None:
+        self.states[name] = state
