@@ -14,7 +14,13 @@ def cpu(bench: Bench) -> list[Reading]:
     runs, warm = bench.options.few(100, 10), bench.options.few(10, 2)
     costs: dict[str, list[float]] = {}
     walls: dict[str, list[float]] = {}
-    programs = [("floor", ""), ("ours", ""), ("whole", ""), *((one.program, one.python) for one in bench.peers)]
+    programs = [
+        ("floor", ""),
+        ("ours", ""),
+        ("ours:responses", ""),
+        ("whole", ""),
+        *((one.program, one.python) for one in bench.peers),
+    ]
     with outside.service("tests.bench.workspace", str(runs + warm)) as workspace:
         for number_ in range(1, bench.options.rounds + 1):
             for program, python in programs:
@@ -31,6 +37,7 @@ def cpu(bench: Bench) -> list[Reading]:
     }
     return [
         _ratio("ours", costs["ours"], costs["floor"], detail),
+        _ratio("ours-responses", costs["ours:responses"], costs["floor"]),
         _ratio("whole", costs["whole"], costs["floor"]),
         *_best_peer(bench, costs),
     ]

@@ -1,4 +1,5 @@
-"""A chat-completions endpoint with a script: six tool calls, then an answer. Raw asyncio, so that it costs little.
+"""An endpoint for chat completions and for Responses with a script: six tool calls, then an answer. Raw asyncio, so
+that it costs little.
 
 It remembers nothing of a conversation: how far one has come is the number of tool messages behind its last user
 message, so that any number of runs may ask at once. `…/after/300/v1` answers after 300 ms. `GET /served` tells when
@@ -26,7 +27,7 @@ STEPS = CALLS + 1
 ANSWER = "Everyone you asked about is at work today."
 NAMES = tuple(f"Person {number}" for number in range(1, CALLS + 1))
 _USER = re.compile(rb'"role"\s*:\s*"user"')
-_TOOL = re.compile(rb'"role"\s*:\s*"tool"')
+_TOOL = re.compile(rb'"role"\s*:\s*"tool"|"type"\s*:\s*"function_call_output"')
 _LENGTH = re.compile(rb"(?im)^content-length:\s*(\d+)")
 _AFTER = re.compile(rb"POST /after/(\d+)/")
 _ID, _CALL = "#" * 24, "%" * 24
@@ -66,6 +67,42 @@ def _reply(step: int) -> bytes:
     return _head(200, len(body)) + body
 
 
+def _response(step: int) -> bytes:
+    """The same as an answer of Responses, of a model that does not reason."""
+    output: list[dict[str, Any]]
+    if step < CALLS:
+        arguments = json.dumps({"note": "I look up who that is before I answer.", "name": NAMES[step]})
+        call = {"type": "function_call", "id": f"fc_{_ID}", "call_id": f"call_{_CALL}", "name": "look_up"}
+        output = [{**call, "arguments": arguments, "status": "completed"}]
+    else:
+        text = {"type": "output_text", "text": ANSWER, "annotations": [], "logprobs": []}
+        message = {"type": "message", "id": f"msg_{_ID}", "role": "assistant", "status": "completed"}
+        output = [{**message, "content": [text]}]
+    usage = {
+        "input_tokens": 640 + 60 * step,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": 24,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 664 + 60 * step,
+    }
+    body = json.dumps(
+        {
+            "id": f"resp_{_ID}",
+            "object": "response",
+            "created_at": 1_790_000_000,
+            "status": "completed",
+            "error": None,
+            "incomplete_details": None,
+            "model": "mock-1",
+            "output": output,
+            "parallel_tool_calls": True,
+            "store": False,
+            "usage": usage,
+        }
+    ).encode()
+    return _head(200, len(body)) + body
+
+
 def _head(status: int, length: int) -> bytes:
     kind = "OK" if status == 200 else "Not Found"
     return f"HTTP/1.1 {status} {kind}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n".encode()
@@ -87,14 +124,17 @@ class Script:
         self.latency_ms, self.served = latency_ms, 0
         self.times: deque[tuple[float, float, int]] = deque(maxlen=20_000)
         """(monotonic seconds of arrival and of the answer, step): the latest."""
-        self._replies = [_reply(step) for step in range(STEPS)]
+        self._replies = {
+            False: [_reply(step) for step in range(STEPS)],
+            True: [_response(step) for step in range(STEPS)],
+        }
         self._ids = count(1)
 
-    def answer(self, step: int, came: float) -> bytes:
+    def answer(self, step: int, came: float, responses: bool = False) -> bytes:
         number = str(next(self._ids)).zfill(24).encode()
         self.served += 1
         self.times.append((came, time.monotonic(), step))
-        return self._replies[step].replace(_ID.encode(), number).replace(_CALL.encode(), number)
+        return self._replies[responses][step].replace(_ID.encode(), number).replace(_CALL.encode(), number)
 
     def book(self) -> bytes:
         body = json.dumps({"served": self.served, "times": list(self.times)}).encode()
@@ -129,19 +169,21 @@ class Connection(asyncio.Protocol):
         if head.startswith(b"GET /served"):
             self._write(self._script.book())
             return
-        if not head.startswith(b"POST") or b"/chat/completions" not in head.partition(b"\r\n")[0]:
+        line = head.partition(b"\r\n")[0]
+        responses = b"/responses" in line
+        if not line.startswith(b"POST") or not (responses or b"/chat/completions" in line):
             self._write(_head(404, 2) + b"{}")
             return
         after, came = _AFTER.match(head), time.monotonic()
         wait_ms = int(after[1]) if after else self._script.latency_ms
         step = step_of(body)
         if wait_ms:
-            asyncio.get_running_loop().call_later(wait_ms / 1000, self._answer, step, came)
+            asyncio.get_running_loop().call_later(wait_ms / 1000, self._answer, step, came, responses)
         else:
-            self._answer(step, came)
+            self._answer(step, came, responses)
 
-    def _answer(self, step: int, came: float) -> None:
-        self._write(self._script.answer(step, came))
+    def _answer(self, step: int, came: float, responses: bool) -> None:
+        self._write(self._script.answer(step, came, responses))
 
     def _write(self, reply: bytes) -> None:
         if self._line is not None and not self._line.is_closing():

@@ -9,10 +9,10 @@ from datetime import date
 from difflib import get_close_matches
 from typing import Any
 
-from httpx2 import AsyncClient, RequestError
+from aiohttp import ClientError
 
 from bot.react.endpoints.fields import parse_json, read_field, read_list, read_string
-from bot.react.endpoints.sending import TooLong, send
+from bot.react.endpoints.sending import Http, TooLong, send
 
 ASKED_S = 5.0
 NEAR, NAMED, LISTED = 3, 100, 5_000
@@ -21,7 +21,7 @@ NEAR, NAMED, LISTED = 3, 100, 5_000
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    http: AsyncClient
+    http: Http
     url: str
     headers: Mapping[str, str]
 
@@ -45,6 +45,6 @@ class Catalog:
             async with asyncio.timeout(ASKED_S):
                 answer = await send(self.http, "GET", f"{self.url}models", self.headers, b"", lambda: None)
             found = parse_json(answer.body) if answer.status == 200 else None
-        except (RequestError, TooLong, ValueError, TimeoutError):
+        except (ClientError, TooLong, ValueError, TimeoutError):
             return []
         return read_list(read_field(found, "data"))[:LISTED]

@@ -1,5 +1,5 @@
-"""A model at an OpenAI-compatible endpoint: asked over the connections of the `openai` SDK, again where that may help,
-and otherwise where the endpoint says so."""
+"""A model at an OpenAI-compatible endpoint: asked as the `openai` SDK asks, again where that may help, and otherwise
+where the endpoint says so."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from httpx2 import AsyncClient, RequestError
-from openai import AsyncOpenAI, DefaultAioHttpClient
+from aiohttp import ClientError
+from openai import AsyncOpenAI
 
 from bot import logs
 from bot.errors import NEEDS_ADMINISTRATOR, Cause, CountersignError, ModelDown, ModelRefused
@@ -38,7 +38,7 @@ from bot.react.endpoints.lessons import (
 )
 from bot.react.endpoints.refusals import Refusal, can_retry, explain, read_refusal, read_wait_s
 from bot.react.endpoints.responses import Responses
-from bot.react.endpoints.sending import Answer, TooLong, send
+from bot.react.endpoints.sending import Answer, Http, TooLong, open_http, send, split_login
 from bot.react.endpoints.transport import Request, Transport
 from bot.react.model import Reply, TextStore
 from bot.react.replaying import detach
@@ -73,10 +73,12 @@ async def open_model(
 ) -> AsyncIterator[OpenAIModel]:
     """A model with one client, for a whole process: making one costs more than a whole step. `url` empty: OpenAI's.
     Without a `memory` it learns for itself alone."""
-    http = DefaultAioHttpClient()
-    async with AsyncOpenAI(base_url=url or None, api_key=key, http_client=http) as client:
+    async with AsyncOpenAI(base_url=url or None, api_key=key) as client:
         headers = {**_headers(client), "Authorization": f"Bearer {key}"}  # the SDK adds its own to each request
-        base = str(client.base_url)
+        base, login = split_login(str(client.base_url))
+    if login:
+        headers["Authorization"] = login
+    async with open_http(base) as http:
         yield OpenAIModel(
             http,
             base,
@@ -111,13 +113,13 @@ class Trouble:
 class OpenAIModel:
     """Implements `Model`.
 
-    A request is put together from JSON that is there already and goes straight over the SDK's connections with the
-    SDK's headers: what the SDK does to each message, header and field costs more CPU than all the rest of a step. Its
-    rules for asking again are kept, but for two: the wait is drawn from its whole range (full jitter, so that many runs
-    do not come back at once), and all tries share one time.
+    A request is put together from JSON that is there already and goes out with the address and the headers of the SDK:
+    what the SDK does to each message, header and field costs more CPU than all the rest of a step. Its rules for asking
+    again are kept, but for two: the wait is drawn from its whole range (full jitter, so that many runs do not come back
+    at once), and all tries share one time.
     """
 
-    http: AsyncClient
+    http: Http
     url: str
     """With a slash at its end."""
     headers: Mapping[str, str]
@@ -187,7 +189,7 @@ class OpenAIModel:
                     self.http, "POST", f"{self.url}{transport.path}", self.headers, transport.write(request), left.renew
                 )
                 found = self._read(transport, answer)
-            except RequestError as error:
+            except ClientError as error:
                 return Trouble(ModelDown(type(error).__name__), again=True)
             except (ValueError, TooLong) as error:  # a proxy's error page, or an answer without an end
                 return Trouble(ModelDown(str(error) or "the endpoint's answer was too long"))

@@ -18,6 +18,7 @@ from bot.chat.slack.inbound import Me
 from bot.events import Message, Place, Post, Ref, Surroundings
 from bot.main import Bot
 from bot.outside import Outside
+from bot.react.endpoints.lessons import ApiWish
 from bot.react.model import Model
 from bot.settings import Settings
 from bot.store.history import Entry
@@ -157,6 +158,11 @@ def settings(job: Job) -> Settings:
     return Settings(_env_file=None, concurrency=max(64, job.at_once), post_spacing_ms=1)
 
 
+def api_of(job: Job) -> ApiWish:
+    """The transport to the model: chat completions, as for every other program, unless the job says otherwise."""
+    return "responses" if job.variant == "responses" else "chat"
+
+
 def outside(job: Job) -> Outside:
     return Outside(
         redis_url=job.redis_url,
@@ -166,6 +172,7 @@ def outside(job: Job) -> Outside:
         model_url=job.model_url,
         model_key="none",
         model_name="mock-1",
+        model_api=api_of(job),
         smtp_url="smtp://127.0.0.1:9",
     )
 
