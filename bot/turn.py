@@ -18,6 +18,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot import folding, pictures
+from bot.cards import describe_plan
 from bot.commands import Commands
 from bot.door import Door
 from bot.duplicates import Duplicates
@@ -27,11 +28,11 @@ from bot.events import Directory, Message, Post, Slot
 from bot.logs import bind
 from bot.memory import Memory
 from bot.passage import Passage
-from bot.react import prompt
+from bot.react import prompt, situation
 from bot.react.grounding.sources import UNVERIFIED, Grounds
 from bot.react.guards import Budget
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
-from bot.records import Ask, Draw, Last, Resume, Run, RunStatus
+from bot.records import Ask, Draw, Last, Proposal, Resume, Run, RunStatus
 from bot.show import Steps, figures, receipt, stop
 from bot.store.approvals import ask_for
 from bot.store.history import History
@@ -157,7 +158,7 @@ class Turns:
         """How the call ended is in the run; False if it was already. Whatever is away from here on is news again."""
         if not self.loop.settle(run.trace, resume.uid, resume.status, resume.observation, resume.privacy):
             return False
-        run.status, run.ask, run.told_down = RunStatus.RUNNING, None, False
+        run.status, run.ask, run.proposal, run.told_down = RunStatus.RUNNING, None, None, False
         run.effects += [resume.effect] if resume.effect else []
         return True
 
@@ -198,7 +199,7 @@ class Turns:
         run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
         run.trace.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
         run.trace.offered = self.loop.offers.choose(message.text, lambda: _lately(recalled))
-        run.trace.add(prompt.message(caller, message.text))
+        run.trace.add(prompt.message(caller, message.text, self._local(caller)))
         return Passage(lease, run, caller, recalled)
 
     async def _through(self, passage: Passage) -> Sequence[Write]:
@@ -236,18 +237,25 @@ class Turns:
         raise AssertionError("the loop ends with a final, a pause or a stop")
 
     async def _head(self, passage: Passage) -> tuple[list[str], Grounds]:
-        """Rules, day and person, then the conversation so far, without this run's own part of it: as JSON, in few
-        pieces, because that is what every step sends. And what of it an answer may rest on."""
+        """All that precedes this run's own messages, what changes last: rules and person, the conversation so far, now
+        and open cards. As JSON, in few pieces, because that is what every step sends. And what of it an answer may rest
+        on."""
         run, caller, recalled, now = passage.run, passage.caller, passage.recalled, self._local(passage.caller)
-        cards = [(one.approval, one.tool) for one in recalled.waiting if _is_theirs(one, run)]
+        waiting = [one for one in recalled.waiting if _is_theirs(one, run)]
+        cards = situation.write_cards(
+            [situation.OpenCard(one.approval, one.tool, one.text, one.made_ms) for one in waiting], self._now_ms()
+        )
         manager = await self.directory.get(caller.person.manager) if caller.person.manager else None
         facts, history = prompt.facts(caller.person, manager), recalled.history.sent(without=run.id)
-        rules = prompt.system(caller, now, cards, self.loop.manual(run.trace), self.house)
-        told = [self.house, *prompt.today(caller, now, cards), facts["content"]]
         theirs = [prompt.tools(cards_of)] if (cards_of := self.loop.told(run.trace)) else []
-        head = [json.dumps(one, ensure_ascii=False) for one in (rules, *theirs, facts)]
-        grounds = Grounds(told, history, self.directory.everyone, has_card=bool(cards))
-        return [*head, *([",".join(history)] if history else [])], grounds
+        calendar, direct = self.desk.calendar, run.message.place.direct
+        note = situation.write_now(caller, now, calendar, direct=direct)
+        before = [prompt.system(self.loop.manual(run.trace), self.house), *theirs, facts]
+        behind = [note, *([cards] if cards else [])]
+        told = [self.house, situation.write_today(caller, now), facts["content"], cards["content"] if cards else ""]
+        days = situation.list_days(calendar, now.date())
+        grounds = Grounds(told, history, self.directory.everyone, has_card=bool(waiting), days=days)
+        return [*map(_json, before), *([",".join(history)] if history else []), *map(_json, behind)], grounds
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
         """Kept before it is shown: after a crash in between nobody is asked, and nothing looked up, once more."""
@@ -266,6 +274,8 @@ class Turns:
         index = run.trace.calls.index(event.call)
         run.trace.calls[index] = replace(event.call, approval=run.ask.approval)
         run.status = RunStatus.PAUSED
+        text = describe_plan(event.plan, passage.caller.person)
+        run.proposal = Proposal(text=text, made_ms=self._now_ms())
         if not here and event.gate is Gate.CONFIRM:
             run.direct = await self.telling.chat.direct(run.message.person)
         await self._step(passage, event.steps)
@@ -370,6 +380,10 @@ class Turns:
 
     def _now_ms(self) -> int:
         return int(self.now().timestamp() * 1000)
+
+
+def _json(message: dict[str, Any]) -> str:
+    return json.dumps(message, ensure_ascii=False)
 
 
 def _lately(recalled: Recalled) -> str:

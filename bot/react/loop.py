@@ -425,7 +425,7 @@ def _repeat(reply: Reply) -> str:
 
 def _told(text: str) -> str:
     """A message of the loop itself, which nothing stores."""
-    return json.dumps({"role": "user", "content": f"[system] {text}"}, ensure_ascii=False)
+    return json.dumps({"role": "system", "content": text}, ensure_ascii=False)
 
 
 def _step(call: Call, result: Result, caller: str) -> Step:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
@@ -25,6 +26,8 @@ MAX_SPAN = 366
 WORDS = {"work": True, "off": False}
 """What an overrides file says of a day."""
 ANY_YEAR = 2000
+NAME = 60
+"""Characters of a holiday's name."""
 ENGLISH = "en_US"
 """The language in which `holidays` is asked whether it only estimates."""
 
@@ -70,6 +73,16 @@ class Calendar:
                 return _holidays("CN", day.year).is_working_day(day), True
         found = _holidays(self.country, day.year)
         return found.is_working_day(day), "estimated" in (found.get(day) or "")
+
+    def find_holiday(self, day: date) -> str:
+        """The holiday that a day off belongs to, in English; empty for a day that is worked, and for one without a
+        name. Where a year's list is not published, it may be another day in the end."""
+        if self.works(day)[0]:
+            return ""
+        if self.country == "CN":
+            with suppress(NotImplementedError):
+                return str(chinese_calendar.get_holiday_detail(day)[1] or "")
+        return (_holidays(self.country, day.year).get(day) or "")[:NAME]
 
     def opens(self, moment: datetime, zone: tzinfo) -> datetime | None:
         """None inside the working hours of somebody in this time zone, else when they begin again."""

@@ -66,6 +66,8 @@ class Grounds:
     """The directory."""
     has_card: bool = False
     """A card waits in this conversation."""
+    days: str = ""
+    """The days of the calendar that the model was shown."""
 
     async def check(self, answer: str, trace: Trace, today: date) -> Findings:
         """What of the answer rests on nothing. `today`: the caller's."""
@@ -115,6 +117,7 @@ class Grounds:
         for call in trace.calls:
             if call.approval or (call.status is CallStatus.SUCCEEDED and call.tool != THINK):
                 yield Source(flat(call.args), is_wish=True)
+        yield Source(self.days)  # last: of all days only so many are reckoned with
 
     def _older(self) -> Iterator[str]:
         """Results of earlier messages, the receipts that stand last in remembered answers, and what the summary tells
