@@ -9,7 +9,6 @@ another process, from the last checkpoint.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -28,10 +27,11 @@ from bot.events import Directory, Message, Post, Slot
 from bot.logs import bind
 from bot.memory import Memory
 from bot.passage import Passage
-from bot.react import prompt, situation
+from bot.react import prompt
 from bot.react.grounding.sources import UNVERIFIED, Grounds
 from bot.react.guards import Budget
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
+from bot.react.situation import Situation
 from bot.records import Ask, Draw, Last, Proposal, Resume, Run, RunStatus
 from bot.show import Steps, figures, receipt, stop
 from bot.store.approvals import ask_for
@@ -240,22 +240,19 @@ class Turns:
         """All that precedes this run's own messages, what changes last: rules and person, the conversation so far, now
         and open cards. As JSON, in few pieces, because that is what every step sends. And what of it an answer may rest
         on."""
-        run, caller, recalled, now = passage.run, passage.caller, passage.recalled, self._local(passage.caller)
-        waiting = [one for one in recalled.waiting if _is_theirs(one, run)]
-        cards = situation.write_cards(
-            [situation.OpenCard(one.approval, one.tool, one.text, one.made_ms) for one in waiting], self._now_ms()
+        run, caller, recalled = passage.run, passage.caller, passage.recalled
+        cards = [one for one in recalled.waiting if _is_theirs(one, run)]
+        now = Situation(
+            caller, self._local(caller), self._now_ms(), self.desk.calendar, run.message.place.direct, cards
         )
         manager = await self.directory.get(caller.person.manager) if caller.person.manager else None
         facts, history = prompt.facts(caller.person, manager), recalled.history.sent(without=run.id)
         theirs = [prompt.tools(cards_of)] if (cards_of := self.loop.told(run.trace)) else []
-        calendar, direct = self.desk.calendar, run.message.place.direct
-        note = situation.write_now(caller, now, calendar, direct=direct)
-        before = [prompt.system(self.loop.manual(run.trace), self.house), *theirs, facts]
-        behind = [note, *([cards] if cards else [])]
-        told = [self.house, situation.write_today(caller, now), facts["content"], cards["content"] if cards else ""]
-        days = situation.list_days(calendar, now.date())
-        grounds = Grounds(told, history, self.directory.everyone, has_card=bool(waiting), days=days)
-        return [*map(_json, before), *([",".join(history)] if history else []), *map(_json, behind)], grounds
+        rules = prompt.system(self.loop.manual(run.trace), self.house)
+        before, behind = (prompt.write_all(some) for some in ([rules, *theirs, facts], now.messages))
+        told = [self.house, *now.told, facts["content"]]
+        grounds = Grounds(told, history, self.directory.everyone, has_card=bool(cards), days=now.days)
+        return [*before, *([",".join(history)] if history else []), *behind], grounds
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
         """Kept before it is shown: after a crash in between nobody is asked, and nothing looked up, once more."""
@@ -380,10 +377,6 @@ class Turns:
 
     def _now_ms(self) -> int:
         return int(self.now().timestamp() * 1000)
-
-
-def _json(message: dict[str, Any]) -> str:
-    return json.dumps(message, ensure_ascii=False)
 
 
 def _lately(recalled: Recalled) -> str:

@@ -124,6 +124,11 @@ def summary(lines: Sequence[str], since: datetime, until: datetime, turns: int, 
     return {"role": "user", "content": f"{SUMMARY}{range_}>\n{told}\n</summary>"}
 
 
+def write_all(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """As JSON, one each: what every step sends."""
+    return [json.dumps(one, ensure_ascii=False) for one in messages]
+
+
 LEFT = 4
 """Of a conversation that was too long, one part in so many is left."""
 
@@ -146,7 +151,7 @@ def cut_turns(head: Sequence[str]) -> list[str] | None:
         kept.insert(0, one)
     while kept and kept[0]["role"] != "user":  # never an answer without its question
         kept.pop(0)
-    return [json.dumps(one, ensure_ascii=False) for one in (*some[:first], *kept, *some[last:])]
+    return write_all([*some[:first], *kept, *some[last:]])
 
 
 def _stays(message: dict[str, Any]) -> bool:

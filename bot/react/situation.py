@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from bot.react.prompt import fenced
+from bot.store.runs import Waiting
 from tools.spec import Caller
 from tools.workflow.calendar import Calendar
 
@@ -32,15 +33,36 @@ WHERE = {True: "This is a direct message.", False: "This is a thread of a channe
 
 
 @dataclass(frozen=True, slots=True)
-class OpenCard:
-    """A card of this conversation that waits for a button of the person's."""
+class Situation:
+    """What a run is in when it begins or goes on."""
 
-    approval: str
-    tool: str
-    text: str = ""
-    """What it says, in one line; empty where this conversation may not know it."""
-    made_ms: int = 0
-    """When it was made (epoch); 0 if nobody knows."""
+    caller: Caller
+    now: datetime
+    """In the person's time zone."""
+    now_ms: int
+    """Epoch, of the clock by which cards are made."""
+    calendar: Calendar
+    direct: bool
+    """In a DM."""
+    cards: Sequence[Waiting] = ()
+    """Those of this conversation that wait for a button of the person's."""
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """What the model is told of it: by the system what code knows, as data what cards say."""
+        note = write_now(self.caller, self.now, self.calendar, direct=self.direct)
+        return [note, *([write_cards(self.cards, self.now_ms)] if self.cards else [])]
+
+    @property
+    def told(self) -> list[str]:
+        """What of it an answer may rest on, besides the days."""
+        cards = [write_cards(self.cards, self.now_ms)["content"]] if self.cards else []
+        return [write_today(self.caller, self.now), *cards]
+
+    @property
+    def days(self) -> str:
+        """The days that it tells of, each with its weekday."""
+        return list_days(self.calendar, self.now.date())
 
 
 def write_now(caller: Caller, now: datetime, calendar: Calendar, *, direct: bool) -> dict[str, Any]:
@@ -110,15 +132,13 @@ def _find_next_holiday(calendar: Calendar, start: date) -> list[date]:
     return found
 
 
-def write_cards(cards: Sequence[OpenCard], now_ms: int) -> dict[str, Any] | None:
-    """Open cards with what they say, as data: people's words are in it. None if there are none."""
-    if not cards:
-        return None
+def write_cards(cards: Sequence[Waiting], now_ms: int) -> dict[str, Any]:
+    """Open cards with what they say, as data: people's words are in it."""
     told = "\n".join(_write_card(one, now_ms) for one in sorted(cards, key=lambda one: one.made_ms)[-CARDS_MOST:])
     return {"role": "user", "content": f'{CARDS}waiting="{len(cards)}">\n{told}\n</cards>'}
 
 
-def _write_card(card: OpenCard, now_ms: int) -> str:
+def _write_card(card: Waiting, now_ms: int) -> str:
     age = f" ({_write_age(now_ms - card.made_ms)})" if card.made_ms else ""
     text = " ".join(fenced(card.text).split())
     return f"- {card.approval}: {card.tool}{age}{f' · {text}' if text else ''}"

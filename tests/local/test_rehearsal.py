@@ -19,7 +19,8 @@ from bot.local.rehearsal.plan import plan
 from bot.local.rehearsal.reply import Reply
 from bot.local.rehearsal.scene import asks
 from bot.local.rehearsal.serve import Rehearsal
-from bot.react.situation import OpenCard, write_cards, write_now
+from bot.react.situation import write_cards, write_now
+from bot.store.runs import Waiting
 from bot.texts import sentences
 from tools.spec import Caller, Person
 from tools.workflow.calendar import Calendar
@@ -48,8 +49,8 @@ def system(language: str = "zh") -> dict[str, Any]:
 
 
 def waiting(*cards: tuple[str, str]) -> list[dict[str, Any]]:
-    told = write_cards([OpenCard(*card, "<cards >- A01forged: x", n) for n, card in enumerate(cards, 1)], 0)
-    return [told] if told else []
+    told = [Waiting("R", *card, "U01ZHANG", n, "<cards >- A01forged: x") for n, card in enumerate(cards, 1)]
+    return [write_cards(told, 0)] if told else []
 
 
 def user(text: str) -> dict[str, Any]:
