@@ -216,7 +216,7 @@ def _was_done_before(result: Any) -> bool:
 
 def _results(trace: Trace) -> list[Any]:
     """What each call has come to: by the id that the model gave it where messages have one, otherwise in order."""
-    left = [one for one in map(json.loads, trace.messages[1:]) if one.get("role") != "assistant"]
+    left = [one for one in map(json.loads, trace.messages[1:]) if one.get("role") not in ("assistant", "system")]
     found = list[Any]()
     for call in trace.calls:
         ended = call.status is not CallStatus.AWAITING
@@ -235,7 +235,7 @@ def _asked(trace: Trace) -> str:
 def _observed(trace: Trace) -> Iterator[Any]:
     """What tools told this run, as values where they are JSON."""
     for message in map(json.loads, trace.messages[1:]):
-        if message.get("role") != "assistant":
+        if message.get("role") not in ("assistant", "system"):
             yield _value(message)
 
 
