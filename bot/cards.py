@@ -8,6 +8,7 @@ from bot.drafting import fill_draft, shown_draft
 from bot.events import Button, Card, Click, Dialog, Directory, NamedPeople, NamedPerson, Post
 from bot.outcomes import Names, moment, say_consequence, say_matter, say_outcome
 from bot.records import Approval, ApprovalState, EffectState
+from bot.redaction import redact_known
 from bot.texts import label, literal, say
 from tools.identities import identify_people
 from tools.names import name_of
@@ -20,6 +21,8 @@ HOPELESS = frozenset(
 
 TASK = "decide_task"
 """The tool whose cards are about a task: they can show the request's way."""
+LINE, PART = 400, 80
+"""Characters of what a model is told of a card, and of one of its facts."""
 ADVICE = "advice"
 """Label of what a model thinks of it."""
 
@@ -129,6 +132,19 @@ def _marks(person: Identity, language: str) -> Iterator[str]:
 def told(facts: Iterable[Fact], language: str) -> tuple[tuple[str, str], ...]:
     """Labels and values in words."""
     return tuple((label(fact.label, language), literal(fact.value, language)) for fact in facts)
+
+
+def describe_plan(plan: Plan, reader: Person) -> str:
+    """What a card asks for, in one bounded line for a model: what it is called, its facts, how its text begins. Data:
+    people's words are in it."""
+    own = plan.own_title if reader.id == plan.requester else None
+    facts = [f"{name}: {_cut(value)}" for name, value in told(plan.facts, reader.language)]
+    whole = [literal(own or plan.title, reader.language), *facts, *([_cut(plan.body)] if plan.body else [])]
+    return redact_known(" · ".join(" ".join(part.split()) for part in whole))[:LINE]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= PART else f"{text[: PART - 1]}…"
 
 
 def _buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:

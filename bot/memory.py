@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.records import Recollect, Run
+from bot.records import Ask, Recollect, Run
 from bot.show import receipt
 from bot.store.history import Entry, History
 from bot.store.runs import Runs
@@ -48,7 +48,7 @@ class Memory:
         here = [self.history.turn(run.message.place.conversation, entries)] if entries else []
         if run.direct is None:
             return [*here]
-        return [*here, self._recollect(run, str(len(run.trace.calls)), entries, ask.approval, ask.tool)]
+        return [*here, self._recollect(run, str(len(run.trace.calls)), entries, ask)]
 
     def keep_taken_back(self, run: Run) -> list[Write]:
         """Of a run whose card its person has taken back in words: a run that says no more."""
@@ -65,15 +65,23 @@ class Memory:
         entries = [Entry(message, one.run, said, at_ms) for message, said, at_ms in one.entries]
         turn = [self.history.turn(conversation, entries)] if entries else []
         if one.approval:
-            return [*turn, self.runs.list_waiting(conversation, one.run, one.approval, one.tool, one.person)]
+            waits = self.runs.list_waiting(conversation, one.run, one.approval, one.tool, one.person, one.proposal)
+            return [*turn, waits]
         return [*turn, self.runs.unlist_waiting(conversation, one.run)]
 
-    def _recollect(self, run: Run, at: str, entries: Sequence[Entry], approval: str = "", tool: str = "") -> Put:
-        """Into the lane of the DM, once: what is remembered there is written by who holds it."""
+    def _recollect(self, run: Run, at: str, entries: Sequence[Entry], ask: Ask | None = None) -> Put:
+        """Into the lane of the DM, once: what is remembered there is written by who holds it. `ask`: of the card that
+        waits there."""
         assert run.direct is not None
         kept = tuple((one.message, one.said, one.at_ms) for one in entries)
         work = Recollect(
-            run=run.id, place=run.direct, person=run.message.person, entries=kept, approval=approval, tool=tool
+            run=run.id,
+            place=run.direct,
+            person=run.message.person,
+            entries=kept,
+            approval=ask.approval if ask else "",
+            tool=ask.tool if ask else "",
+            proposal=run.proposal if ask else None,
         )
         return Put(run.direct.conversation, f"recollect:{run.id}:{at}", work.model_dump_json())
 

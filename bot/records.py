@@ -92,6 +92,14 @@ class Ask(Frozen):
     """Said under the card once it is there (*X asks you to hurry*); may name the card: `{title}`."""
 
 
+class Proposal(Frozen):
+    """What a card says, in a line, as it was proposed: what a model is told of it while it waits."""
+
+    text: str
+    made_ms: int
+    """Epoch."""
+
+
 class Run(BaseModel):
     """One message through: from what a person wrote to the answer."""
 
@@ -116,6 +124,8 @@ class Run(BaseModel):
     """The one live message of the `plan` display."""
     ask: Ask | None = None
     """What a paused run has asked a gate to bring."""
+    proposal: Proposal | None = None
+    """What the card of a paused run says."""
     remembered: bool = False
     """The person's message is in the history already."""
     direct: Place | None = None
@@ -334,6 +344,7 @@ class Recollect(Frozen):
     approval: str = ""
     """The card that it waits for; empty once it does not wait any more."""
     tool: str = ""
+    proposal: Proposal | None = None
 
 
 class CaughtUp(Frozen):

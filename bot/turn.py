@@ -9,7 +9,6 @@ another process, from the last checkpoint.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,6 +17,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot import folding, pictures
+from bot.cards import describe_plan
 from bot.commands import Commands
 from bot.door import Door
 from bot.duplicates import Duplicates
@@ -31,7 +31,8 @@ from bot.react import prompt
 from bot.react.grounding.sources import UNVERIFIED, Grounds
 from bot.react.guards import Budget
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
-from bot.records import Ask, Draw, Last, Resume, Run, RunStatus
+from bot.react.situation import Situation
+from bot.records import Ask, Draw, Last, Proposal, Resume, Run, RunStatus
 from bot.show import Steps, figures, receipt, stop
 from bot.store.approvals import ask_for
 from bot.store.history import History
@@ -157,7 +158,7 @@ class Turns:
         """How the call ended is in the run; False if it was already. Whatever is away from here on is news again."""
         if not self.loop.settle(run.trace, resume.uid, resume.status, resume.observation, resume.privacy):
             return False
-        run.status, run.ask, run.told_down = RunStatus.RUNNING, None, False
+        run.status, run.ask, run.proposal, run.told_down = RunStatus.RUNNING, None, None, False
         run.effects += [resume.effect] if resume.effect else []
         return True
 
@@ -198,7 +199,7 @@ class Turns:
         run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
         run.trace.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
         run.trace.offered = self.loop.offers.choose(message.text, lambda: _lately(recalled))
-        run.trace.add(prompt.message(caller, message.text))
+        run.trace.add(prompt.message(caller, message.text, self._local(caller)))
         return Passage(lease, run, caller, recalled)
 
     async def _through(self, passage: Passage) -> Sequence[Write]:
@@ -236,18 +237,22 @@ class Turns:
         raise AssertionError("the loop ends with a final, a pause or a stop")
 
     async def _head(self, passage: Passage) -> tuple[list[str], Grounds]:
-        """Rules, day and person, then the conversation so far, without this run's own part of it: as JSON, in few
-        pieces, because that is what every step sends. And what of it an answer may rest on."""
-        run, caller, recalled, now = passage.run, passage.caller, passage.recalled, self._local(passage.caller)
-        cards = [(one.approval, one.tool) for one in recalled.waiting if _is_theirs(one, run)]
+        """All that precedes this run's own messages, what changes last: rules and person, the conversation so far, now
+        and open cards. As JSON, in few pieces, because that is what every step sends. And what of it an answer may rest
+        on."""
+        run, caller, recalled = passage.run, passage.caller, passage.recalled
+        cards = [one for one in recalled.waiting if _is_theirs(one, run)]
+        now = Situation(
+            caller, self._local(caller), self._now_ms(), self.desk.calendar, run.message.place.direct, cards
+        )
         manager = await self.directory.get(caller.person.manager) if caller.person.manager else None
         facts, history = prompt.facts(caller.person, manager), recalled.history.sent(without=run.id)
-        rules = prompt.system(caller, now, cards, self.loop.manual(run.trace), self.house)
-        told = [self.house, *prompt.today(caller, now, cards), facts["content"]]
         theirs = [prompt.tools(cards_of)] if (cards_of := self.loop.told(run.trace)) else []
-        head = [json.dumps(one, ensure_ascii=False) for one in (rules, *theirs, facts)]
-        grounds = Grounds(told, history, self.directory.everyone, has_card=bool(cards))
-        return [*head, *([",".join(history)] if history else [])], grounds
+        rules = prompt.system(self.loop.manual(run.trace), self.house)
+        before, behind = (prompt.write_all(some) for some in ([rules, *theirs, facts], now.messages))
+        told = [self.house, *now.told, facts["content"]]
+        grounds = Grounds(told, history, self.directory.everyone, has_card=bool(cards), days=now.days)
+        return [*before, *([",".join(history)] if history else []), *behind], grounds
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
         """Kept before it is shown: after a crash in between nobody is asked, and nothing looked up, once more."""
@@ -266,6 +271,8 @@ class Turns:
         index = run.trace.calls.index(event.call)
         run.trace.calls[index] = replace(event.call, approval=run.ask.approval)
         run.status = RunStatus.PAUSED
+        text = describe_plan(event.plan, passage.caller.person)
+        run.proposal = Proposal(text=text, made_ms=self._now_ms())
         if not here and event.gate is Gate.CONFIRM:
             run.direct = await self.telling.chat.direct(run.message.person)
         await self._step(passage, event.steps)

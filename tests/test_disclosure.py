@@ -27,7 +27,7 @@ from bot.records import Pressed, Resume, Wrote
 from bot.texts import say
 from bot.trace import Trace
 from tests.lab import DM, TODAY, Edges, Lab, Said, Wall, every_edge
-from tests.stories.script import calls
+from tests.stories.script import calls, open_cards
 from tools.catalog import TOOLS
 from tools.spec import Frozen, Note, Outcome, Person, Privacy
 from tools.tool import Tool, Use
@@ -386,7 +386,8 @@ async def test_a_card_that_waits_in_the_dm_is_an_open_one_of_that_dm_and_of_nobo
         lab.model.asked.clear()
         await lab.says("hm", person=person, id=f"Ev{person}{where.channel}", place=where)
         await lab.work()
-        assert (waiting.approval in lab.model.asked[0][0]["content"]) is listed
+        assert (waiting.approval in open_cards(lab.model.asked[0])) is listed
+        assert ("GEHEIM1" in str(lab.model.asked[0])) is (listed and where.direct), "what it says, the DM alone knows"
     await lab.presses(lab.wall.cards("DU1")[0], "cancel")
     await lab.work()
     assert not (await lab.runs.recall(dm.conversation, lab.history)).waiting

@@ -24,7 +24,7 @@ from bot.texts import say
 from bot.trace import CallStatus
 from bot.worker import Worker
 from tests.lab import DM, Edges, Lab, every_edge
-from tests.stories.script import DONE, calls, mail
+from tests.stories.script import DONE, calls, mail, open_cards
 from tests.tools.office import SICK, TAXI, ZHANG, withdraw
 from tools.catalog import TOOLS
 from tools.parts import PartState
@@ -277,9 +277,9 @@ async def test_killed_anywhere_in_taking_a_card_back_it_is_taken_back_and_everyb
         return lab
 
     async def cancels(messages: Messages) -> Reply:
-        lines = [line for line in str(messages[0]["content"]).splitlines() if line.endswith(": send_email")]
-        done = messages[-1]["role"] == "tool" or not lines
-        return DONE if done else calls(("cancel_card", {"card": lines[0].split(":")[0][2:]}))
+        cards = open_cards(messages, "send_email")
+        done = messages[-1]["role"] == "tool" or not cards
+        return DONE if done else calls(("cancel_card", {"card": cards[0]}))
 
     await everywhere(redis, prepare, act)
 

@@ -10,6 +10,7 @@ from typing import Any
 from bot.evaluation.scenario import Call, Scripted, Style
 from bot.local.rehearsal.serve import tokens
 from bot.react.model import RawCall, Reply
+from bot.react.situation import CARDS
 
 _CARD = re.compile(r"^- (A\d\d[0-9a-z]{12}): ", re.MULTILINE)
 
@@ -17,8 +18,8 @@ _CARD = re.compile(r"^- (A\d\d[0-9a-z]{12}): ", re.MULTILINE)
 def spoken(one: Scripted, style: Style, messages: Sequence[str], extra: str) -> Reply:
     """The reply to these messages (JSON). `{card}` in it is the newest open card that they tell of. Tokens are
     estimated."""
-    rules = json.loads(f"[{messages[0]}]")[0]["content"] if messages else ""
-    cards = _CARD.findall(rules)
+    told = (str(message.get("content") or "") for message in json.loads(f"[{','.join(messages)}]"))
+    cards = [card for content in told if content.startswith(CARDS) for card in _CARD.findall(content)]
     filled = one.model_validate_json(one.model_dump_json().replace("{card}", cards[-1] if cards else "{card}"))
     text, calls = _FORMS[style](filled)
     finish = one.finish or ("tool_calls" if calls else "stop")

@@ -41,7 +41,7 @@ GUESSED = (
     "The call of {tool}, which has consequences, was not written as it should be. Write it again: "
     "the tool's exact name, its arguments as one valid JSON object, and nothing behind it."
 )
-AGAIN = "\n[system] You made this same call before, with this same result. Do something else or answer."
+AGAIN = "You made this same call before, with this same result. Do something else or answer."
 DOUBT = (
     "Part of that answer is not borne out, and the person has not got it yet. Call the tool that is missing, or answer "
     "without it. "
@@ -349,6 +349,8 @@ class Loop:
                 made.append(fingerprint(call.tool, {"args": call.args, "result": observation})[:16])
                 halt += self._observe(trace, call, result, observation, made[-1])
         halt += _halted(lambda: self.limits.circling(trace, "" if paused else " ".join(made)))
+        if not halt and not paused and any(trace.seen[one] == self.limits.same - 1 for one in made):
+            trace.add({"role": "system", "content": AGAIN})
         if halt:
             for one in paused:
                 self.settle(trace, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
@@ -373,10 +375,8 @@ class Loop:
         """Writes the observation down and counts failures and repetition; what ends the run is given back. `made`:
         fingerprint of call and result."""
         trace.failures = trace.failures + 1 if isinstance(result, ToolError) else 0
-        halt = _halted(lambda: self.limits.count(trace, made))
-        again = not halt and trace.seen[made] == self.limits.same - 1
-        trace.add(self.style(trace).observed(call.model_id, observation + (AGAIN if again else "")))
-        return halt
+        trace.add(self.style(trace).observed(call.model_id, observation))
+        return _halted(lambda: self.limits.count(trace, made))
 
     def settle(
         self,
@@ -424,8 +424,8 @@ def _repeat(reply: Reply) -> str:
 
 
 def _told(text: str) -> str:
-    """A message of the loop itself, which nothing stores."""
-    return json.dumps({"role": "user", "content": f"[system] {text}"}, ensure_ascii=False)
+    """A note of the loop itself."""
+    return json.dumps({"role": "system", "content": text}, ensure_ascii=False)
 
 
 def _step(call: Call, result: Result, caller: str) -> Step:

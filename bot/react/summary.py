@@ -48,8 +48,8 @@ number, what was refused or failed, and what is still open. Rules:
 Answer with one JSON object and nothing else: {{"lines": ["…"]}}; all lines together at most {words} words, or as many
 Chinese characters.
 """
-WRONG = "[system] The turns and their records do not bear this out. Write all lines again, without it or as it was: "
-LONG = "[system] That is too long. Write it again, shorter."
+WRONG = "The turns and their records do not bear this out. Write all lines again, without it or as it was: "
+LONG = "That is too long. Write it again, shorter."
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Summarizer:
             return
         lines, doubted = first, await asyncio.to_thread(doubts, first, old, people)
         if wrong := _wrong(first, doubted, tokens):
-            again = [_json("assistant", json.dumps({"lines": first}, ensure_ascii=False)), _json("user", wrong)]
+            again = [_json("assistant", json.dumps({"lines": first}, ensure_ascii=False)), _json("system", wrong)]
             if better := await self._asked(draft, [*asked, *again]):
                 lines, doubted = better, await asyncio.to_thread(doubts, better, old, people)
         kept = fitting([line for line, wrong in zip(lines, doubted, strict=True) if not wrong], tokens)

@@ -13,7 +13,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
-from bot.records import Run, RunStatus
+from bot.records import Proposal, Run, RunStatus
 from bot.store.connect import reaching
 from bot.store.history import History, Remembered
 from bot.store.keys import Keys
@@ -37,6 +37,10 @@ class Waiting:
     tool: str
     person: str = ""
     """Person id of whose run it is; empty in a record of an earlier version."""
+    made_ms: int = 0
+    """When its card was made (epoch); 0 in a record of an earlier version."""
+    text: str = ""
+    """What the card says, in one line; empty where the conversation may not know it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +111,18 @@ class Runs:
     def _listed(self, run: Run) -> Write:
         conversation, call = run.message.place.conversation, run.waiting
         if run.status is RunStatus.PAUSED and call is not None:
-            return self.list_waiting(conversation, run.id, call.approval, call.tool, run.message.person)
+            shown = (
+                run.proposal if run.message.place.direct else None
+            )  # who reads a channel is not to know what it says
+            return self.list_waiting(conversation, run.id, call.approval, call.tool, run.message.person, shown)
         return self.unlist_waiting(conversation, run.id)
 
-    def list_waiting(self, conversation: str, run: str, approval: str, tool: str, person: str) -> Write:
-        """Notes in a conversation that a run waits for a button."""
-        return Fields(self._waiting(conversation), {run: f"{approval} {tool} {person}"}, ttl_ms=PAUSED_MS)
+    def list_waiting(
+        self, conversation: str, run: str, approval: str, tool: str, person: str, shown: Proposal | None = None
+    ) -> Write:
+        """Notes in a conversation that a run waits for a button. `shown`: what of its card may be known there."""
+        about = f"{approval} {tool} {person}" + (f" {shown.made_ms} {shown.text}" if shown else "")
+        return Fields(self._waiting(conversation), {run: about}, ttl_ms=PAUSED_MS)
 
     def unlist_waiting(self, conversation: str, run: str) -> Write:
         """It does not wait any more."""
@@ -120,7 +130,11 @@ class Runs:
 
 
 def _waiting(fields: dict[str, str]) -> tuple[Waiting, ...]:
-    return tuple(Waiting(run, *about.split(" ", 2)) for run, about in fields.items())
+    return tuple(_read_waiting(run, *about.split(" ", 4)) for run, about in fields.items())
+
+
+def _read_waiting(run: str, approval: str, tool: str, person: str = "", made_ms: str = "0", text: str = "") -> Waiting:
+    return Waiting(run, approval, tool, person, int(made_ms), text)
 
 
 def _pack(record: str, trace: Trace, *, replayed: bool) -> str:

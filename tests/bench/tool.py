@@ -40,7 +40,7 @@ def texts() -> dict[str, Any]:
     """What goes into every `Job`."""
     caller = Caller(Person(id="U0000000", name="Ann Example"))
     return {
-        "system": prompt.system(caller, NOW, [])["content"],
+        "system": prompt.system()["content"],
         "question": QUESTION,
         "quoted": prompt.message(caller, QUESTION)["content"],
         "tool": native.schema(LOOK_UP),

@@ -30,8 +30,8 @@ ORDER = re.compile(r"#(c\d+-\d+) (\w+)(?: (\w+))?(?: (\w+))?")
 TROUBLES = (("error", 25), ("busy", 20), ("slow", 10), ("cut", 25), ("broken", 20))
 MONDAY = date(2027, 3, 1)
 WEEKS = 80
-NOT_USED = "[system]"
-"""How a reply that could not be used is answered."""
+NOT_USED = "Your last reply could not be used"
+"""How the note begins by which a reply is answered that could not be used."""
 
 Json = dict[str, Any]
 
@@ -45,9 +45,7 @@ class Brain:
         order = ORDER.search(str(messages[start]["content"]))
         if order is None:
             return _said("I only know tags.")
-        results = [
-            json.loads(one["content"].partition("\n[system]")[0]) for one in messages[start:] if one["role"] == "tool"
-        ]
+        results = [json.loads(one["content"]) for one in messages[start:] if one["role"] == "tool"]
         return self._next(order, results)
 
     def _next(self, order: re.Match[str], results: list[Json]) -> Json:
@@ -113,7 +111,7 @@ def _full_weeks() -> tuple[date, ...]:
 
 
 def _asks(message: Json) -> bool:
-    return message["role"] == "user" and not str(message["content"]).startswith(NOT_USED)
+    return message["role"] == "user"
 
 
 def _said(text: str) -> Json:

@@ -157,7 +157,7 @@ def _observed(message: Mapping[str, Any]) -> bool:
 
 def _told(message: Mapping[str, Any]) -> bool:
     """By the loop, not by a person."""
-    return str(message["content"]).startswith("[system]")
+    return message["role"] in ("system", "developer")
 
 
 def _data(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from bot.errors import ModelDown, ModelRefused, StoreDown
 from bot.react.decision import REPLY_MAX
 from bot.react.grounding.sources import Grounds
 from bot.react.guards import Limits, Reason
-from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
+from bot.react.loop import AGAIN, Event, Final, Loop, Paused, Stepped, Stopped
 from bot.react.model import RawCall, Reply, Scripted, ScriptedModel
 from bot.react.style import Style
 from bot.react.styles.native import Native
@@ -233,7 +233,8 @@ async def test_the_same_call_with_the_same_result_is_told_then_stopped() -> None
     events, bench, trace, _ = await play([same, same, same, same])
     assert events[-1] == Stopped(Reason.REPETITION) and len(trace.calls) == 3
     assert bench.ran == ["look Li"], "what is known is not looked up again"
-    assert any("before" in m["content"] for m in own(trace) if m["role"] == "tool")
+    [note] = [m["content"] for m in own(trace) if m["role"] == "system"]
+    assert note == AGAIN and [m["role"] for m in own(trace)].index("system") == 5, "behind the second result"
 
 
 async def test_five_failures_in_a_row_stop_and_a_success_forgives() -> None:

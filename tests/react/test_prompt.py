@@ -16,15 +16,17 @@ from bot.errors import SettingsWrong
 from bot.local.rehearsal.scene import unwrap, writer
 from bot.react.model import Reply
 from bot.react.policies import MOST, policies
-from bot.react.prompt import PERSONA, RULES, facts, house, message, system
+from bot.react.prompt import PERSONA, POLICY, RULES, facts, house, message, system
+from bot.react.situation import write_now
 from bot.settings import Settings
 from tests.lab import Lab
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import LI as LI_SI
 from tests.tools.office import NOW as TODAY
-from tests.tools.office import SICK, WANG, ZHANG
+from tests.tools.office import SICK, ZHANG
 from tools.catalog import TOOLS
 from tools.spec import Caller, Gate, Person
+from tools.workflow.calendar import Calendar
 from tools.workflow.policy import read_policy
 from tools.workflow.process import shipped
 
@@ -56,13 +58,9 @@ mails without a card, never ask for a button, and tell people that it is done.""
 
 
 def test_what_is_the_same_for_everybody_comes_first_and_in_order() -> None:
-    tone = house("Speak like a pirate.", policies(FORMS))
-    one = system(Caller(ZHANG), DAY, [("A00x", "send_email")], "MANUAL", tone)["content"]
-    other = system(Caller(WANG), DAY.replace(day=21), [], "MANUAL", tone)["content"]
-    shared = one[: next(n for n, (mine, theirs) in enumerate(zip(one, other, strict=False)) if mine != theirs)]
-    order = [shared.index(part) for part in (RULES, "MANUAL", "pirate", "Who approves what")]
-    assert order == sorted(order) and shared.endswith("Today is 2026-11-2")
-    assert one.index("Today is") < one.index(ZHANG.id) < one.index("A00x")
+    content = system("MANUAL", house("Speak like a pirate.", policies(FORMS)))["content"]
+    order = [content.index(part) for part in (RULES, "MANUAL", "pirate", POLICY.partition("{")[0])]
+    assert order == sorted(order)
 
 
 def test_what_the_directory_says_is_data_in_a_message_of_its_own() -> None:
@@ -74,7 +72,8 @@ def test_what_the_directory_says_is_data_in_a_message_of_its_own() -> None:
     assert told["role"] == "user" and content.count("<") == 2 and content.endswith("\n</facts>")
     assert "manager: 李四" in content and "x" * 60 in content and "x" * 61 not in content
     assert len(content.splitlines()) == 6, "one fact a line"
-    assert "approve" not in system(Caller(sly), DAY, [])["content"].replace(RULES, "")
+    note = write_now(Caller(sly), DAY, Calendar(), direct=True)["content"]
+    assert "approve" not in note and "a<b" not in note
 
 
 def test_who_approves_what_is_told_in_words_the_company_s_own_rows_first() -> None:

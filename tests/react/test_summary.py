@@ -103,7 +103,7 @@ async def test_it_is_told_what_of_it_does_not_hold() -> None:
         return lines(HOLDS[1])
 
     await drafted(lines("L-0013，15000 元"), again)
-    assert "L-0013" in told[0] and told[1].startswith("[system] ") and "L-0013; 15000 元" in told[1]
+    assert "L-0013" in told[0] and told[1].startswith("The turns and their records") and "L-0013; 15000 元" in told[1]
 
 
 async def test_days_are_counted_from_when_they_were_said() -> None:

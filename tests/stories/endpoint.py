@@ -74,8 +74,8 @@ class Endpoint:
     @property
     def problems(self) -> list[str]:
         """What the model was told about its own unusable replies."""
-        found = (one["content"] for body in self.asked for one in body["messages"] if one["role"] == "user")
-        return [text for text in found if text.startswith("[system]")]
+        found = (one["content"] for body in self.asked for one in body["messages"][1:] if one["role"] == "system")
+        return [text for text in found if text.startswith("Your last reply could not be used")]
 
     def observed(self) -> list[str]:
         """Results of tool calls in the latest request."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.react.model import RawCall, Reply
+from bot.react.model import Messages, RawCall, Reply
 from tools.workflow.redis_store import RedisStore
 
 DONE = Reply(text="好的。")
@@ -28,6 +28,13 @@ def calls(*wanted: tuple[str, Mapping[str, Any]], first: int = 0, finish: str = 
         ),
         finish=finish,
     )
+
+
+def open_cards(messages: Messages, tool: str = "") -> list[str]:
+    """Ids of the open cards that a model is told of, of one tool or of all."""
+    told = [str(one["content"]) for one in messages if str(one["content"]).startswith("<cards ")]
+    lines = [line[2:].split(" ") for one in told for line in one.splitlines() if line.startswith("- ")]
+    return [name.rstrip(":") for name, called, *_ in lines if tool in ("", called)]
 
 
 def mail(**changes: Any) -> Reply:

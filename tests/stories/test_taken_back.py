@@ -9,15 +9,14 @@ from bot.react.model import Messages, Reply, ScriptedModel
 from bot.records import CallStatus, RunStatus
 from tests.stories.behind import final, requests_of, times_told
 from tests.stories.office import GENERAL, LI, ZHANG, Office, text_of
-from tests.stories.script import DONE, calls, mail
+from tests.stories.script import DONE, calls, mail, open_cards
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 
 
 async def cancels(messages: Messages) -> Reply:
     """The model takes the open card back."""
-    lines = str(messages[0]["content"]).splitlines()
-    card = next(line.split(":")[0][2:] for line in lines if line.endswith(": send_email"))
+    [card] = open_cards(messages, "send_email")
     return calls(("cancel_card", {"card": card}))
 
 
@@ -53,9 +52,10 @@ async def test_what_comes_after_is_answered_as_ever(empty: Office) -> None:
         await empty.answer(ZHANG, "算了")
         await empty.quiet()
         assert "天气不错" in await empty.answer(ZHANG, "天气如何？")
+    assert open_cards(model.asked[1]), "the card was told of while it waited"
     sent = [str(one["content"]) for one in model.asked[-1]]
     assert any("took the card back" in one for one in sent), "the next run reads how it ended"
-    assert not any("Open cards" in one for one in sent)
+    assert not open_cards(model.asked[-1])
 
 
 async def test_never_mind_is_answered_once(desk: Office) -> None:

@@ -17,7 +17,8 @@ TODAY = re.compile(r"Today is (\d{4}-\d\d-\d\d)")
 SPEAKER = re.compile(r"You speak with [^\n]{0,80}?\bid\W{1,9}+(?:is )?(?P<id>\w++)\)?, language (?P<language>\w++)")
 MANAGER = re.compile(r"^manager: (?P<name>.+)$", re.M)
 OPEN_CARD = re.compile(r"^- (A\w++(?:…\w*+)?): (\w+)", re.M)
-OF_THE_LOOP = ("[system] ", "<facts ", "<summary ")
+CARDS = "<cards "
+OF_THE_LOOP = ("[system] ", "<facts ", "<summary ", "<tools ", CARDS)
 """Starts a user message that the program wrote, not the person."""
 CJK = re.compile(r"[\u3400-\u9fff]")
 LATIN_WORD = re.compile(r"[A-Za-z]{2,}")
@@ -88,8 +89,11 @@ class Reading:
     waiting: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
     said: str = ""
     manager: str = ""
+    cards: list[tuple[str, str]] = field(default_factory=list)
 
     def user(self, content: str) -> None:
+        if content.startswith(CARDS):
+            self.cards += OPEN_CARD.findall(content)
         if content.startswith("<facts ") and (found := MANAGER.search(content)):
             self.manager = found["name"].strip()
         if content.startswith(OF_THE_LOOP):
@@ -130,7 +134,7 @@ def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any
         turns=tuple(reading.turns),
         seen=tuple(reading.seen),
         offered=frozenset(t["function"]["name"] for t in tools if t.get("type") == "function"),
-        cards=tuple(OPEN_CARD.findall(system)),
+        cards=tuple(reading.cards),
         manager=reading.manager,
     )
 

@@ -19,7 +19,7 @@ from bot.react.endpoints.fields import (
 )
 from bot.react.endpoints.lessons import RETURNED, Api
 from bot.react.endpoints.refusals import Refusal, find_error
-from bot.react.endpoints.transport import Request, merge_system, read_members, write_json
+from bot.react.endpoints.transport import Request, read_members, shape_roles, write_json
 from bot.react.model import RawCall, Reply
 from bot.react.replaying import MEMBER, detach, write_kept
 
@@ -124,9 +124,7 @@ class _Gathered:
 
 def _list_messages(request: Request) -> Sequence[str]:
     """The messages as this endpoint takes them; mostly they are so already."""
-    messages, returned = request.messages, request.lessons.returned
-    if request.lessons.one_system:
-        messages = [*messages[:1], *map(merge_system, messages[1:])]
+    messages, returned = shape_roles(request.messages, request.lessons), request.lessons.returned
     if returned or any(MEMBER in one for one in messages):
         return [_add_returned(one, request.of, returned) for one in messages]
     return messages

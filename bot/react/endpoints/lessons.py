@@ -1,6 +1,7 @@
 """What an endpoint takes, learned from its own refusals: tables of names and models age, what it says is true today.
 
-Only 400, 404 and 422 teach anything: 401, 403, 429 and 5xx are about a key, an account or a moment.
+Only 400, 404 and 422 teach anything: 401, 403, 429 and 5xx are about a key, an account or a moment. But for chat
+templates: llama.cpp and LM Studio tell with a 500 what theirs do not take.
 """
 
 from __future__ import annotations
@@ -50,7 +51,20 @@ UNWANTED = (
 )
 """Words of a refusal that is about a member's being there, or about its value where that is ours to choose."""
 NO_STREAM = ("stream mode", "non-streaming", "only support stream", "stream must be set to true", "streaming only")
-ONE_SYSTEM = ("system message must be at the beginning", "only one system message", "multiple system messages")
+ONE_SYSTEM = (
+    *("system message must be at the beginning", "only one system message", "multiple system messages"),
+    *("assistant roles are supported", "and tool roles are supported", "unexpected role 'system'"),
+)
+"""How chat templates and relays refuse a system message that is not the first: Qwen's, Mistral's."""
+ALTERNATING = (
+    "roles must alternate",
+    "must alternate user",
+    "unexpected role 'user' after",
+    "consecutive user messages",
+)
+"""How they refuse two messages of one side in a row: Mistral's, Gemma's."""
+NO_SYSTEM = ("system role not supported", "system role is not supported", "developer instruction is not enabled")
+"""How they refuse any message of the system: Gemma's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +83,11 @@ class Lessons:
     streams: bool = False
     """It answers in a stream only."""
     one_system: bool = False
-    """It takes one system message, the first."""
+    """It takes one system message, the first: later ones are the user's, with a mark."""
+    no_system: bool = False
+    """It takes none: the first is the user's, too."""
+    alternates: bool = False
+    """It takes no two messages of one side in a row."""
 
     @property
     def told(self) -> list[str]:
@@ -82,7 +100,8 @@ class Lessons:
         }
         lines = [f"{name}: {', '.join(sorted(values))}" for name, values in some.items() if values]
         lines += ["answers in a stream only"] if self.streams else []
-        return [*lines, *(["one system message"] if self.one_system else [])]
+        lines += ["no system message"] if self.no_system else ["one system message"] if self.one_system else []
+        return [*lines, *(["neighbouring messages merged"] if self.alternates else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +128,8 @@ class KeptLessons(BaseModel):
     returned: list[str] = []
     stream: bool = False
     one_system: bool = False
+    no_system: bool = False
+    alternates: bool = False
 
 
 def write_record(lessons: Lessons) -> str:
@@ -123,6 +144,8 @@ def write_record(lessons: Lessons) -> str:
             "returned": sorted(lessons.returned),
             "stream": lessons.streams,
             "one_system": lessons.one_system,
+            "no_system": lessons.no_system,
+            "alternates": lessons.alternates,
         }
     )
 
@@ -142,6 +165,8 @@ def read_record(text: str) -> Lessons | None:
         frozenset(set(RETURNED).intersection(one.returned)),
         one.stream,
         one.one_system,
+        one.no_system,
+        one.alternates,
     )
 
 
@@ -157,9 +182,20 @@ def begin(url: str, wish: ApiWish) -> Lessons:
     return Lessons("responses" if theirs else "chat")
 
 
+def can_teach(refusal: Refusal) -> bool:
+    """True for a refusal that says something of the request, and not of a moment."""
+    return refusal.status in TEACHING or (
+        refusal.status == 500 and _has(refusal, *ONE_SYSTEM, *ALTERNATING, *NO_SYSTEM)
+    )
+
+
+def _has(refusal: Refusal, *words: str) -> bool:
+    return any(one in refusal.words for one in words)
+
+
 def learn(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
     """What a refusal teaches, or None."""
-    if refusal.status not in TEACHING:
+    if not can_teach(refusal):
         return None
     for rule in RULES:
         new = rule(lessons, refusal, sent)
@@ -209,9 +245,15 @@ def _learn_stream(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | N
     return replace(lessons, streams=True)
 
 
-def _learn_one_system(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
-    told = any(words in refusal.words for words in ONE_SYSTEM)
-    return replace(lessons, one_system=True) if told else None
+def _learn_roles(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
+    """What its chat template takes. Refused in these words although it was sent so already, it takes no message of the
+    system at all."""
+    alternates, one = _has(refusal, *ALTERNATING), _has(refusal, *ONE_SYSTEM)
+    if _has(refusal, *NO_SYSTEM) or (alternates and lessons.alternates) or (one and lessons.one_system):
+        return replace(lessons, one_system=True, no_system=True)
+    if alternates:
+        return replace(lessons, one_system=True, alternates=True)
+    return replace(lessons, one_system=True) if one else None
 
 
 def _learn_dropped(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
@@ -250,7 +292,7 @@ RULES: tuple[Rule, ...] = (
     _learn_chat,
     _learn_returned,
     _learn_stream,
-    _learn_one_system,
+    _learn_roles,
     _learn_dropped,
 )
 

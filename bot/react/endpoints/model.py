@@ -22,7 +22,6 @@ from bot.react.endpoints.catalog import Catalog
 from bot.react.endpoints.chat import Chat
 from bot.react.endpoints.fields import parse_json
 from bot.react.endpoints.lessons import (
-    TEACHING,
     WEEK_MS,
     Api,
     ApiWish,
@@ -31,6 +30,7 @@ from bot.react.endpoints.lessons import (
     Lessons,
     Sent,
     begin,
+    can_teach,
     is_unreplayable,
     learn,
     read_record,
@@ -248,7 +248,7 @@ class OpenAIModel:
 
     async def _learn(self, refusal: Refusal, sent: Sent) -> bool:
         """True if it is asked otherwise from now on: as another process has learned, or by what this refusal says."""
-        if refusal.status not in TEACHING:
+        if not can_teach(refusal):
             return False
         known = await self._recall() or self.lessons
         new = learn(known, refusal, sent) or known

@@ -89,10 +89,11 @@ def read_error(status: int, answer: Any) -> Refusal:
         error = whole if isinstance(whole, dict) else {}
     if details := read_list(read_field(error, "detail")):
         return _read_validation(status, details[0])
-    told = error.get("message") or error.get("detail")
+    told = read_string(error.get("message") or error.get("detail"))
+    inner = read_string(read_field(error, "metadata", "raw"))  # OpenRouter: what the provider has said
     return Refusal(
         status,
-        _flatten(read_string(told)),
+        _flatten(f"{told} {inner}"),
         _read_name(error.get("code")),
         _read_name(error.get("type")) or _read_name(error.get("status")),
         _read_name(error.get("param")),

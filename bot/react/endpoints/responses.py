@@ -19,7 +19,7 @@ from bot.react.endpoints.fields import (
 )
 from bot.react.endpoints.lessons import Api
 from bot.react.endpoints.refusals import FAILED, FILTERED, Refusal, find_error
-from bot.react.endpoints.transport import Request, merge_system, read_members, write_json
+from bot.react.endpoints.transport import Request, read_members, shape_roles, write_json
 from bot.react.model import RawCall, Reply
 from bot.react.replaying import detach, write_kept
 
@@ -40,12 +40,11 @@ class Responses:
     def write(self, request: Request) -> bytes:
         lessons = request.lessons
         parts = [f'"model":{json.dumps(request.model)}']
-        rules, messages = _find_instructions(request.messages[0]), request.messages
+        messages = shape_roles(request.messages, lessons)
+        rules = _find_instructions(messages[0])
         if rules:
             parts.append(f'"instructions":{rules}')
             messages = messages[1:]
-        if lessons.one_system:
-            messages = [merge_system(one) for one in messages]
         items = filter(None, (_write_items(one, request.of, request.unwanted) for one in messages))
         parts.append(f'"input":[{",".join(items)}]')
         if more := _write_members(request.extra, lessons.dropped):
@@ -165,7 +164,8 @@ def _convert(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     content = message.get("content")
     if message["role"] == "tool":
         return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": _convert_parts(content)}]
-    said = [{"role": message["role"], "content": _convert_parts(content)}] if content else []
+    role = "developer" if message["role"] == "system" else message["role"]
+    said = [{"role": role, "content": _convert_parts(content)}] if content else []
     calls = [
         {
             "type": "function_call",

@@ -11,6 +11,10 @@ from typing import Any, Protocol
 from bot.react.endpoints.lessons import EFFORT, OPTIONAL, Api, Effort, Lessons
 from bot.react.endpoints.refusals import Refusal
 from bot.react.model import Reply
+from bot.react.replaying import attach, detach
+
+SYSTEM = "[system]"
+"""How a note of the system begins where it has to be sent as the user's. What people write stands in quotations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +79,56 @@ def write_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def shape_roles(messages: Sequence[str], lessons: Lessons) -> Sequence[str]:
+    """Messages in the roles that the endpoint's chat template takes; mostly they are so already."""
+    if lessons.alternates or lessons.no_system:
+        return _merge_neighbours(messages, lessons)
+    if lessons.one_system:
+        return [*messages[:1], *map(_rename_system, messages[1:])]
+    return messages
+
+
 @lru_cache(maxsize=256)
-def merge_system(text: str) -> str:
-    """Messages in which what the system says later is said by the user: some templates take one system message."""
-    some = json.loads(f"[{text}]")
-    for message in some:
-        if message.get("role") in ("system", "developer"):
-            message["role"] = "user"
-    return write_json(some)[1:-1]
+def _rename_system(text: str) -> str:
+    """Messages of the system as the user's, with the mark that nobody else's begin with."""
+    if '"system"' not in text and '"developer"' not in text:
+        return text
+    bare, kept = detach(text)
+    return attach(write_json([_rename(one) for one in json.loads(f"[{bare}]")])[1:-1], kept)
+
+
+def _rename(message: dict[str, Any]) -> dict[str, Any]:
+    if message.get("role") not in ("system", "developer"):
+        return message
+    return {**message, "role": "user", "content": f"{SYSTEM} {message['content']}"}
+
+
+def _merge_neighbours(messages: Sequence[str], lessons: Lessons) -> list[str]:
+    """No two of one side in a row: what the user says behind a result goes into that. A call stays as it came."""
+    merged = list[tuple[dict[str, Any], str]]()
+    for n, text in enumerate(messages):
+        bare, kept = detach(text)
+        for message in json.loads(f"[{bare}]"):
+            one = message if n == 0 and not lessons.no_system else _rename(message)
+            before = merged[-1][0] if merged else {}
+            if lessons.alternates and _joins(before, one):
+                merged[-1] = ({**before, "content": _join(before["content"], one["content"])}, merged[-1][1])
+            else:
+                merged.append((one, kept))
+    return [attach(write_json(one), kept) for one, kept in merged]
+
+
+def _joins(before: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
+    """True for a message that may not stand behind another one, and goes into that."""
+    if "tool_calls" in before or "tool_calls" in one:
+        return False
+    pair = before.get("role"), one.get("role")
+    return pair in (("user", "user"), ("assistant", "assistant"), ("tool", "user"))
+
+
+def _join(before: Any, content: Any) -> Any:
+    """Two contents, each a text or a list of parts."""
+    if isinstance(before, str) and isinstance(content, str):
+        return f"{before}\n\n{content}"
+    parts = ([{"type": "text", "text": one}] if isinstance(one, str) else one or [] for one in (before, content))
+    return [part for some in parts for part in some]

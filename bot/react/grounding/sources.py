@@ -66,6 +66,8 @@ class Grounds:
     """The directory."""
     has_card: bool = False
     """A card waits in this conversation."""
+    days: str = ""
+    """The days of the calendar that the model was shown."""
 
     async def check(self, answer: str, trace: Trace, today: date) -> Findings:
         """What of the answer rests on nothing. `today`: the caller's."""
@@ -120,6 +122,7 @@ class Grounds:
         for call in trace.calls:
             if call.approval or (call.status is CallStatus.SUCCEEDED and call.tool != THINK):
                 yield Source(flat(call.args), is_wish=True)
+        yield Source(self.days)  # last: of all days only so many are reckoned with
 
     def _older(self) -> Iterator[str]:
         """Results of earlier messages, the receipts that stand last in remembered answers, and what the summary tells
@@ -224,7 +227,7 @@ def _was_done_before(result: Any) -> bool:
 
 def _results(trace: Trace) -> list[Any]:
     """What each call has come to: by the id that the model gave it where messages have one, otherwise in order."""
-    left = [one for one in map(json.loads, trace.messages[1:]) if one.get("role") != "assistant"]
+    left = [one for one in map(json.loads, trace.messages[1:]) if one.get("role") not in ("assistant", "system")]
     found = list[Any]()
     for call in trace.calls:
         ended = call.status is not CallStatus.AWAITING
@@ -243,7 +246,7 @@ def _asked(trace: Trace) -> str:
 def _observed(trace: Trace) -> Iterator[Any]:
     """What tools told this run, as values where they are JSON."""
     for message in map(json.loads, trace.messages[1:]):
-        if message.get("role") != "assistant":
+        if message.get("role") not in ("assistant", "system"):
             yield _value(message)
 
 

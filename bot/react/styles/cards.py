@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tools.spec import Gate
 from tools.tool import Tool
 
 
@@ -16,12 +17,17 @@ def manual(form: str, tools: Sequence[Tool]) -> str:
     return told + cards(tools)
 
 
+def mark(tool: Tool) -> str:
+    """What the rules call a tool: one that brings a card, or one that is run at once."""
+    return "[read]" if tool.gate is Gate.NONE else "[card]"
+
+
 def cards(tools: Sequence[Tool]) -> str:
     return "\n\n".join("\n".join(_lines(tool)) for tool in tools)
 
 
 def _lines(tool: Tool) -> Iterator[str]:
-    yield f"## {tool.name}"
+    yield f"## {tool.name} {mark(tool)}"
     yield tool.purpose
     yield f"Use when: {tool.use_when}"
     yield f"Do not use when: {tool.avoid_when}"

@@ -11,6 +11,7 @@ from typing import Any
 from bot.react.decision import Act, Answer, Decision, Malformed, Proposed
 from bot.react.model import RawCall, Reply
 from bot.react.styles.calls import known, take_note
+from bot.react.styles.cards import mark
 from bot.react.styles.labels import parts
 from bot.react.styles.objects import answer_in_object, has_call_object
 from bot.react.styles.payload import Payload, Unreadable, read
@@ -73,9 +74,8 @@ class Native:
 
 def schema(tool: Tool) -> dict[str, Any]:
     """The tool card as the function schema the endpoint takes."""
-    described = (
-        f"{tool.purpose}\nUse when: {tool.use_when}\nDo not use when: {tool.avoid_when}\nReturns: {tool.returns}"
-    )
+    described = f"{mark(tool)} {tool.purpose}\nUse when: {tool.use_when}\nDo not use when: {tool.avoid_when}"
+    described += f"\nReturns: {tool.returns}"
     described += f"\nExample: {json.dumps(dict(tool.example), ensure_ascii=False)}"
     parameters = {name: one for name, one in tool.schema.items() if name != "title"}
     parameters["properties"] = {NOTE: {"type": "string"}, **parameters.get("properties", {})}

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from aiohttp import web
@@ -349,6 +350,77 @@ class Empty(StandIn):
         return await super()._reply(messages, more)
 
 
+def is_late_system(body: Body) -> bool:
+    """The system speaks again behind the first message."""
+    return any(one.get("role") in ("system", "developer") for one in items(body)[1:])
+
+
+class FirstSystem(StandIn):
+    """Qwen's chat template, behind vLLM."""
+
+    def refuse(self, api: str, body: Body) -> Refused | None:
+        told = "System message must be at the beginning. System message must be at the beginning."
+        return error(400, told, type="BadRequestError", code=400) if is_late_system(body) else None
+
+
+class FirstSystemOrBroken(StandIn):
+    """The same template behind llama.cpp and LM Studio: their 500 looks like a moment's."""
+
+    def refuse(self, api: str, body: Body) -> Refused | None:
+        told = "While executing CallExpression at line 85, column 32 in source:\n…\nError: Jinja Exception: "
+        told += "System message must be at the beginning."
+        refused = Refused(500, {"error": {"code": 500, "message": told, "type": "server_error"}})
+        return refused if is_late_system(body) else None
+
+
+class Alternating(StandIn):
+    """Mistral's chat template: what is neither a result nor a call is by turns the user's and the assistant's."""
+
+    told = "After the optional system message, conversation roles must alternate user/assistant/user/assistant/..."
+
+    def refuse(self, api: str, body: Body) -> Refused | None:
+        turns = [one["role"] for one in items(body) if one["role"] != "tool" and not one.get("tool_calls")]
+        turns = turns[1:] if turns[0] == "system" else turns
+        wrong = [role for n, role in enumerate(turns) if (role == "user") != (n % 2 == 0)]
+        return error(400, self.told, type="BadRequestError", code=400) if wrong else None
+
+
+class MessageOrder(StandIn):
+    """Mistral's own address: which role may follow which."""
+
+    def refuse(self, api: str, body: Body) -> Refused | None:
+        roles = [one["role"] for one in items(body)]
+        for before, role in pairwise(roles):
+            if role == "system" or (before, role) == ("tool", "user"):
+                told = f"Unexpected role '{role}' after role '{before}'"
+                return Refused(400, {"object": "error", "message": told, "type": "invalid_request_message_order",
+                                     "param": None, "code": "3230"})  # fmt: skip
+        return None
+
+
+class NoSystem(StandIn):
+    """Gemma's chat template: the user and the model by turns, and nobody else."""
+
+    def refuse(self, api: str, body: Body) -> Refused | None:
+        roles = [one["role"] for one in items(body)]
+        told = "System role not supported"
+        if "system" not in roles:
+            told = "Conversation roles must alternate user/assistant/user/assistant/..."
+            if all((role == "user") == (n % 2 == 0) for n, role in enumerate(roles)):
+                return None
+        return Refused(400, {"object": "error", "message": told, "type": "BadRequestError", "param": None, "code": 400})
+
+
+TEMPLATES: dict[str, Callable[[Model], StandIn]] = {
+    "first_system": FirstSystem,
+    "first_system_or_broken": FirstSystemOrBroken,
+    "alternating": Alternating,
+    "message_order": MessageOrder,
+    "no_system": NoSystem,
+}
+"""What chat templates do not take."""
+
+
 BEHAVIOURS: dict[str, Callable[[Model], StandIn]] = {
     "only_responses": OnlyResponses,
     "paired": Paired,
@@ -403,7 +475,7 @@ async def _streamed(request: web.Request, answer: Body) -> web.StreamResponse:
 @asynccontextmanager
 async def standing_in(behaviour: str, model: Model) -> AsyncIterator[StandIn]:
     """One of them, listening on loopback over a model."""
-    serving = BEHAVIOURS[behaviour](model)
+    serving = (BEHAVIOURS | TEMPLATES)[behaviour](model)
     app = web.Application(client_max_size=16 * 1024 * 1024)
     app.add_routes([web.post("/v1/chat/completions", serving.complete), web.post("/v1/responses", serving.respond)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)

@@ -33,6 +33,8 @@ def openai(message: str, kind: str = "invalid_request_error", param: Any = None,
 
 
 CAUSES: list[tuple[str, int, Any, Cause]] = [
+    ("OpenRouter: what the provider said", 400, {"error": {"message": "Provider returned error", "code": 400,
+        "metadata": {"raw": '{"message":"This model\'s maximum context length is 8192 tokens."}'}}}, Cause.CONTEXT),
     ("OpenRouter: no credit", 402, openai("Insufficient credits"), Cause.QUOTA),
     ("OpenAI: quota", 429, openai("quota", "insufficient_quota", None, "insufficient_quota"), Cause.QUOTA),
     ("OpenAI: limit of a project", 429, openai("limit", "x", None, "project_spend_limit_exceeded"), Cause.QUOTA),

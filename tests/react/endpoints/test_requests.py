@@ -23,7 +23,7 @@ TALK = [
     {"role": "assistant", "content": "I look.", "tool_calls": [
         {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
     {"role": "tool", "tool_call_id": "c1", "content": "seen"},
-    {"role": "system", "content": "[system] go on"},
+    {"role": "system", "content": "go on"},
 ]  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def test_a_conversation_as_items() -> None:
         {"role": "assistant", "content": "I look."},
         {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c1", "output": "seen"},
-        {"role": "system", "content": "[system] go on"},
+        {"role": "developer", "content": "go on"},
     ]  # fmt: skip
 
 
