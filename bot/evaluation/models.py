@@ -36,12 +36,20 @@ class Playing:
         if not self.script:
             self.wanting += 1
             raise OutOfScript("the script has ended")
-        one = self.script.pop(0)
+        one = self._next()
         if one.down:
             raise ModelDown("scripted")
         if one.refused:
             raise ModelRefused("scripted")
         return spoken(one, self.style, messages, extra)
+
+    def _next(self) -> Scripted:
+        """Of several calls at once, in a style that takes one a reply, each in a reply of its own."""
+        one = self.script.pop(0)
+        if self.style == "text" and one.calls:
+            single = [Scripted(tool=call.tool, args=call.args, reason=call.reason) for call in one.calls]
+            one, self.script[:0] = single[0], single[1:]
+        return one
 
 
 def probed(messages: Sequence[str]) -> bool:

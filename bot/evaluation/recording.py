@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from bot.errors import Cause, CountersignError, ModelDown, ModelRefused
 from bot.evaluation.models import Exchange, OutOfScript
 from bot.evaluation.scenario import Style
-from bot.evaluation.speaking import CARD, estimate
+from bot.evaluation.speaking import CARD
+from bot.local.rehearsal.serve import tokens
 from bot.react.model import RawCall, Reply
 from bot.react.replaying import detach
 from bot.redaction import redact
@@ -133,7 +134,7 @@ class RecordedExchange(Part):
     def tokens(self) -> int:
         """Of the request, estimated; 0 if it is not known."""
         body = json.dumps(self.body, ensure_ascii=False) if self.body else ""
-        return self.estimated_in or (estimate(self.asked + body) if self.messages else 0)
+        return self.estimated_in or (tokens(self.asked + body) if self.messages else 0)
 
 
 def _flat(message: Any) -> dict[str, Any]:
@@ -186,7 +187,7 @@ def _parts(exchange: Exchange) -> dict[str, Any]:
     told: dict[str, Any] = {
         "messages": json.loads(f"[{','.join(texts)}]"),
         "body": json.loads(f"{{{exchange.extra}}}"),
-        "estimated_in": estimate(exchange.extra + ",".join(texts)),
+        "estimated_in": tokens(exchange.extra + ",".join(texts)),
         "ms": round(exchange.ms),
     }
     if reply is not None:
@@ -309,11 +310,11 @@ class Replaying:
         if one.reply is None:
             cause = Cause(one.cause) if one.cause in set(Cause) else Cause.REQUEST
             raise REFUSED[one.failed](f"recorded: {one.why}", cause=cause)
-        return self._again(one.reply, estimate(extra + ",".join(messages)))
+        return self._again(one.reply, tokens(extra + ",".join(messages)))
 
     def _again(self, said: Said, tokens_in: int) -> Reply:
         calls = tuple(RawCall(one.id, one.name, self._named(one.arguments)) for one in said.calls)
-        written = said.tokens_out or estimate(said.text + "".join(one.arguments for one in calls))
+        written = said.tokens_out or tokens(said.text + "".join(one.arguments for one in calls))
         return Reply(self._named(said.text), calls, said.finish, said.refusal, tokens_in, 0, written)
 
     def _named(self, text: str) -> str:

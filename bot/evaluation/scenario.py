@@ -22,7 +22,7 @@ from bot.react.guards import Reason
 Category = Literal[
     "main", "look_up", "decision", "mail", "injection", "impersonation", "loop", "cycle", "wrong_tool", "malformed",
     "long_observation", "early_final", "invented", "overclaim", "risky", "cut_off", "filtered", "model_down",
-    "broken_tool", "missing", "ambiguous", "expired", "double", "limits",
+    "broken_tool", "missing", "ambiguous", "expired", "double", "limits", "conversation",
 ]  # fmt: skip
 """What a scenario is about."""
 Kind = Literal[
