@@ -45,7 +45,7 @@ from bot.texts import say
 
 app = typer.Typer()
 
-OURS = ("scripted", "rehearsal", "hostile")
+OURS = ("scripted", "slips", "rehearsal", "hostile")
 """Models that need no endpoint; `endpoint` is the settings' one."""
 NAMED = 8
 """Of many scenarios, so many are named."""
@@ -71,7 +71,7 @@ def evaluate(
         str,
         typer.Option(
             metavar="M",
-            help="scripted, rehearsal, hostile, endpoint (the one in the settings), or a model's name there.",
+            help="scripted, slips, rehearsal, hostile, endpoint (the one in the settings), or a model's name there.",
         ),
     ] = "scripted",
     only: Annotated[str, typer.Option(metavar="NAME", help="Only scenarios with this in their name.")] = "",
@@ -105,6 +105,7 @@ def evaluate(
 
     \b
     countersign eval
+    countersign eval --model slips --repeat 5
     countersign eval --model hostile --repeat 3 --html report.html
     countersign eval --model gpt-6.1-terra --style text --repeat 5 --json figures.json
     countersign eval --scenarios mine --only leave

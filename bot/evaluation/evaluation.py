@@ -17,6 +17,7 @@ from bot.evaluation.playing import Opened, Player, effort_of
 from bot.evaluation.recording import Recorder, Recording, Replaying
 from bot.evaluation.results import Effort, Replay, Trial
 from bot.evaluation.scenario import Scenario, Style
+from bot.evaluation.slips import Slipping
 from bot.local.embedded import Embedded
 from bot.react.model import Model
 
@@ -57,7 +58,8 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """What is played, and with which model: `scripted` (the scenarios' own scripts; those without one with the
-    rehearsal), `rehearsal`, `hostile`, or an endpoint's. With a `recording`, the replies in it."""
+    rehearsal), `slips` (the scripts with slips), `rehearsal`, `hostile`, or an endpoint's.
+    With a `recording`, the replies in it."""
 
     scenarios: Sequence[Scenario]
     model: str = "scripted"
@@ -81,6 +83,8 @@ class Evaluation:
             return scenario.only != "script"
         if self.model == "hostile":
             return True
+        if self.model == "slips":
+            return bool(scenario.reply) and not scenario.only and self.style in scenario.styles
         if self.model == "rehearsal" or not scenario.reply:
             return not scenario.reply and self.style == "native"
         return self.style in scenario.styles
@@ -116,8 +120,18 @@ class Evaluation:
             player = Player(self._endpoint, self.style, patience_s, keep=self._keep(job))
             return await player.play(self._priced(job), redis_url, job.seed)
         script = Playing(list(job.scenario.reply), self._written)
+        if self.model == "slips":
+            return await self._slipping(script, job, redis_url)
         player = Player(_ready(script), self.style, keep=self._keep(job))
         return await player.play(job.scenario, redis_url, job.seed, script)
+
+    async def _slipping(self, script: Playing, job: Job, redis_url: str) -> Trial:
+        """Its script need not be played to the end: what counts is what came of it."""
+        model = Slipping(script, job.scenario.language, f"{job.scenario.name} {job.seed}")
+        trial = await Player(_ready(model), self.style, keep=self._keep(job)).play(job.scenario, redis_url, job.seed)
+        told = [f"slip: {one.kind} instead of {one.instead}{'' if one.mended else ', not told'}" for one in model.slips]
+        reasons = trial.reasons if trial.passed else (*trial.reasons, *told)
+        return trial.model_copy(update={"slips": tuple(model.slips), "reasons": reasons})
 
     def _keep(self, job: Job) -> Callable[[Exchange], None] | None:
         return self.recorder.of(job.scenario.name, job.seed, self.style) if self.recorder else None

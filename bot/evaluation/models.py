@@ -36,15 +36,19 @@ class Playing:
         if not self.script:
             self.wanting += 1
             raise OutOfScript("the script has ended")
-        one = self._next()
+        one = self.take()
         if one.down:
             raise ModelDown("scripted")
         if one.refused:
             raise ModelRefused("scripted")
         return spoken(one, self.style, messages, extra)
 
-    def _next(self) -> Scripted:
-        """Of several calls at once, in a style that takes one a reply, each in a reply of its own."""
+    def following(self) -> Scripted | None:
+        """What comes next; None at the end."""
+        return self.script[0] if self.script else None
+
+    def take(self) -> Scripted:
+        """What comes next, once. Of several calls, in a style that takes one a reply, each in a reply of its own."""
         one = self.script.pop(0)
         if self.style == "text" and one.calls:
             single = [Scripted(tool=call.tool, args=call.args, reason=call.reason) for call in one.calls]
