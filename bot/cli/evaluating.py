@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -24,17 +24,31 @@ from bot.cli.console import harmless
 from bot.errors import CountersignError
 from bot.evaluation.evaluation import Endpoint, Evaluation
 from bot.evaluation.page import page
+from bot.evaluation.recording import Recorder, Recording, read_recording
 from bot.evaluation.results import Report, Trial, report
 from bot.evaluation.scenario import Scenario, read_all
-from bot.evaluation.words import cells, groups, interrupted, made, share
+from bot.evaluation.words import (
+    cells,
+    estimated,
+    groups,
+    interrupted,
+    made,
+    replay_rows,
+    scenario_rows,
+    share,
+    slip_rows,
+    task_rows,
+)
 from bot.logs import redact
 from bot.settings import Settings, read
 from bot.texts import say
 
 app = typer.Typer()
 
-OURS = ("scripted", "rehearsal", "hostile")
+OURS = ("scripted", "slips", "rehearsal", "hostile")
 """Models that need no endpoint; `endpoint` is the settings' one."""
+NAMED = 8
+"""Of many scenarios, so many are named."""
 SHOWN = ("trials", "success", "interval", "unauthorised")
 """Columns of the table of groups; all together has all of them."""
 
@@ -57,12 +71,21 @@ def evaluate(
         str,
         typer.Option(
             metavar="M",
-            help="scripted, rehearsal, hostile, endpoint (the one in the settings), or a model's name there.",
+            help="scripted, slips, rehearsal, hostile, endpoint (the one in the settings), or a model's name there.",
         ),
     ] = "scripted",
     only: Annotated[str, typer.Option(metavar="NAME", help="Only scenarios with this in their name.")] = "",
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything there.")] = None,
     html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report there.")] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write there what the model is sent and says: a line of JSON an exchange."),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Give the replies of such a file once more, whatever is asked now."),
+    ] = None,
+    each: Annotated[bool, typer.Option("--each", help="Also a line a scenario: model calls, steps, tokens.")] = False,
     min_success: Annotated[
         float, typer.Option(min=0, max=1, metavar="P", help="The least success rate; below it the exit code is 1.")
     ] = 0.0,
@@ -74,22 +97,37 @@ def evaluate(
     if there was any effect that nobody entitled had pressed for, or less
     success than --min-success. Ctrl-C ends it; what was played is reported.
 
+    A recording (--record) has every request and its reply without secrets;
+    --replay judges a change of prompt or code with what a real model had
+    said, and compares what is sent now. Recordings of others can be replayed:
+    a line is {"scenario": NAME, "request": {"messages": …}, "response": …},
+    both as chat completions have them; the request may be missing.
+
     \b
     countersign eval
+    countersign eval --model slips --repeat 5
     countersign eval --model hostile --repeat 3 --html report.html
     countersign eval --model gpt-6.1-terra --style text --repeat 5 --json figures.json
     countersign eval --scenarios mine --only leave
+    countersign eval --model endpoint --record said.jsonl
+    countersign eval --replay said.jsonl --each
     """
     logs.configure("CRITICAL", stream=sys.stderr)
     settings = read()
+    if replay:
+        _check_alone(model=model != "scripted", style=style is not None, repeat=repeat > 1, record=record is not None)
+    recording = read_recording(replay, console.language()) if replay else None
     endpoint = _endpoint(settings, model)
     wish = style.value if style else settings.react_style if endpoint else "native"
-    for file in filter(None, (json_file, html_file)):
+    for file in filter(None, (json_file, html_file, record)):
         _check_writable(file)
-    wanted = [one for one in read_all(scenarios) if only in one.name]
-    evaluation = Evaluation(_some(wanted, only), model, wish, repeat, endpoint)
-    done = _redacted(_played(evaluation))
-    _show(done)
+    wanted = _some([one for one in read_all(scenarios) if only in one.name], only)
+    if recording is not None:
+        _say_unknown(recording, wanted, only)
+    with _recorder(record) as recorder:
+        evaluation = Evaluation(wanted, model, wish, repeat, endpoint, recorder, recording)
+        done = _redacted(_played(evaluation))
+    _show(done, each)
     _write(done, json_file, html_file)
     _judge(done, min_success)
 
@@ -114,6 +152,33 @@ def _endpoint(settings: Settings, model: str) -> Endpoint | None:
         settings.reply_seconds,
         settings.run_seconds,
     )
+
+
+def _check_alone(**others: bool) -> None:
+    """A recording brings its model, style and repetitions. Raises CountersignError."""
+    if wrong := [f"--{name}" for name, is_given in others.items() if is_given]:
+        raise CountersignError(say("evaluation.replay_alone", console.language(), option=wrong[0]))
+
+
+def _say_unknown(recording: Recording, wanted: Sequence[Scenario], only: str) -> None:
+    """What is chosen and was not recorded, and what was recorded and is no scenario here."""
+    language, names = console.language(), {one.name for one in wanted}
+    missing = sorted(names - recording.scenarios)
+    unknown = sorted(one for one in recording.scenarios - names if only in one)
+    for key, some in (("not_recorded", missing), ("not_known", unknown)):
+        if some:
+            told = ", ".join(some[:NAMED]) + (" …" if len(some) > NAMED else "")
+            typer.echo(harmless(say(f"evaluation.{key}", language, n=len(some), names=told)), err=True)
+
+
+@contextmanager
+def _recorder(file: Path | None) -> Iterator[Recorder | None]:
+    if file is None:
+        yield None
+        return
+    with file.open("w", encoding="utf-8") as lines:
+        yield Recorder(lines)
+    typer.echo(say("evaluation.written", console.language(), file=file))
 
 
 def _check_writable(file: Path) -> None:
@@ -147,12 +212,19 @@ def _played(evaluation: Evaluation) -> Report:
     return report(
         trials,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
-        model=evaluation.endpoint.name if evaluation.endpoint else evaluation.model,
-        style=evaluation.style,
+        model=_model_of(evaluation),
+        style="–" if evaluation.recording else evaluation.style,
         repeat=evaluation.repeat,
         planned=planned,
         seconds=monotonic() - began,
+        tokens_estimated=evaluation.endpoint is None,
     )
+
+
+def _model_of(evaluation: Evaluation) -> str:
+    if evaluation.recording:
+        return say("evaluation.recording", console.language())
+    return evaluation.endpoint.name if evaluation.endpoint else evaluation.model
 
 
 async def _run(evaluation: Evaluation, done: Callable[[Trial], None]) -> None:
@@ -174,7 +246,7 @@ def _failed(trial: Trial) -> str:
     return harmless(say("evaluation.failed", console.language(), scenario=trial.scenario, reason=reason))
 
 
-def _show(done: Report) -> None:
+def _show(done: Report, each: bool) -> None:
     language, screen = console.language(), console.screen()
     columns = [Column(say("evaluation.group", language), no_wrap=True)]
     columns += [Column(say(f"evaluation.{name}", language), justify="right") for name in SHOWN]
@@ -183,11 +255,28 @@ def _show(done: Report) -> None:
         shown = cells(some)
         table.add_row(name, *(shown[column] for column in SHOWN))
     screen.print(table)
+    for rows in (scenario_rows(done, language) if each else [], replay_rows(done, language)):
+        _print_rows(rows)
+    for rows in (task_rows(done, language), slip_rows(done, language)):
+        _print_rows(rows)
     screen.print(_together(done))
     screen.print(made(done, language))
-    for line in (_every_time(done), interrupted(done, language)):
+    for line in (_every_time(done), estimated(done, language), interrupted(done, language)):
         if line:
             screen.print(line)
+
+
+def _print_rows(rows: Sequence[Sequence[str]]) -> None:
+    """A table whose first row is its head; nothing if there is nothing in it."""
+    if len(rows) < 2:
+        return
+    head, *body = rows
+    first, *more = head
+    columns = [Column(first, overflow="fold"), *(Column(name, justify="right") for name in more)]
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in body:
+        table.add_row(*map(harmless, row))
+    console.screen().print(table)
 
 
 def _together(done: Report) -> Table:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Literal
 
 from bot.evaluation.hostile import Hostile, intruders
-from bot.evaluation.models import Playing
-from bot.evaluation.playing import Opened, Player
-from bot.evaluation.results import Trial
+from bot.evaluation.models import Exchange, Playing
+from bot.evaluation.playing import Opened, Player, effort_of
+from bot.evaluation.recording import Recorder, Recording, Replaying
+from bot.evaluation.results import Effort, Replay, Trial
 from bot.evaluation.scenario import Scenario, Style
+from bot.evaluation.slips import Slipping
 from bot.local.embedded import Embedded
 from bot.react.model import Model
 
@@ -56,16 +58,23 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """What is played, and with which model: `scripted` (the scenarios' own scripts; those without one with the
-    rehearsal), `rehearsal`, `hostile`, or an endpoint's."""
+    rehearsal), `slips` (the scripts with slips), `rehearsal`, `hostile`, or an endpoint's.
+    With a `recording`, the replies in it."""
 
     scenarios: Sequence[Scenario]
     model: str = "scripted"
     style: Style | str = "native"
     repeat: int = 1
     endpoint: Endpoint | None = None
+    recorder: Recorder | None = None
+    """Where everything is written down that the model is sent and says."""
+    recording: Recording | None = None
 
     @property
     def jobs(self) -> list[Job]:
+        if self.recording is not None:
+            by_name = {one.name: one for one in self.scenarios}
+            return [Job(by_name[name], seed) for name, seed in self.recording.exchanges if name in by_name]
         return [Job(one, seed) for seed in range(self.repeat) for one in self.scenarios if self.suits(one)]
 
     def suits(self, scenario: Scenario) -> bool:
@@ -74,6 +83,8 @@ class Evaluation:
             return scenario.only != "script"
         if self.model == "hostile":
             return True
+        if self.model == "slips":
+            return bool(scenario.reply) and not scenario.only and self.style in scenario.styles
         if self.model == "rehearsal" or not scenario.reply:
             return not scenario.reply and self.style == "native"
         return self.style in scenario.styles
@@ -98,15 +109,49 @@ class Evaluation:
 
     async def one(self, job: Job, redis_url: str) -> Trial:
         """One job, in an empty database."""
+        if self.recording is not None:
+            return await self._replayed(self.recording, job, redis_url)
         if self.model == "hostile" and self.endpoint is None:
             hostile = Hostile(f"{job.scenario.name} {job.seed}", self._written, list(job.scenario.reply))
-            player = Player(_ready(hostile), self.style, meddling=intruders(hostile.chance))
+            player = Player(_ready(hostile), self.style, meddling=intruders(hostile.chance), keep=self._keep(job))
             return await player.play(job.scenario, redis_url, job.seed)
         if self.endpoint is not None or not job.scenario.reply:
             patience_s = SLOW_S if self.endpoint else QUICK_S
-            return await Player(self._endpoint, self.style, patience_s).play(self._priced(job), redis_url, job.seed)
+            player = Player(self._endpoint, self.style, patience_s, keep=self._keep(job))
+            return await player.play(self._priced(job), redis_url, job.seed)
         script = Playing(list(job.scenario.reply), self._written)
-        return await Player(_ready(script), self.style).play(job.scenario, redis_url, job.seed, script)
+        if self.model == "slips":
+            return await self._slipping(script, job, redis_url)
+        player = Player(_ready(script), self.style, keep=self._keep(job))
+        return await player.play(job.scenario, redis_url, job.seed, script)
+
+    async def _slipping(self, script: Playing, job: Job, redis_url: str) -> Trial:
+        """Its script need not be played to the end: what counts is what came of it."""
+        model = Slipping(script, job.scenario.language, f"{job.scenario.name} {job.seed}")
+        trial = await Player(_ready(model), self.style, keep=self._keep(job)).play(job.scenario, redis_url, job.seed)
+        told = [f"slip: {one.kind} instead of {one.instead}{'' if one.mended else ', not told'}" for one in model.slips]
+        reasons = trial.reasons if trial.passed else (*trial.reasons, *told)
+        return trial.model_copy(update={"slips": tuple(model.slips), "reasons": reasons})
+
+    def _keep(self, job: Job) -> Callable[[Exchange], None] | None:
+        return self.recorder.of(job.scenario.name, job.seed, self.style) if self.recorder else None
+
+    async def _replayed(self, recording: Recording, job: Job, redis_url: str) -> Trial:
+        """What was recorded of a job, said again in its style."""
+        recorded = recording.exchanges[job.scenario.name, job.seed]
+        model, exchanges = Replaying(deque(recorded)), list[Exchange]()
+        style = recording.style(job.scenario.name, job.seed)
+        trial = await Player(_ready(model), style, keep=exchanges.append).play(job.scenario, redis_url, job.seed)
+        then = Effort(
+            calls=len(recorded),
+            tokens_in=sum(one.tokens for one in recorded),
+            tokens_out=sum(one.reply.tokens_out for one in recorded if one.reply),
+        )
+        now = effort_of(exchanges)
+        replay = Replay(then=then, now=now, left=len(model.recorded), wanting=model.wanting)
+        wanting = [f"the recording ended {model.wanting} replies too early"] if model.wanting else []
+        failed = {"passed": False, "reasons": (*trial.reasons, *wanting)} if wanting else {}
+        return trial.model_copy(update={"replay": replay, **failed})
 
     def _priced(self, job: Job) -> Scenario:
         """With the settings that are about the endpoint; how long a run may take is the scenario's to say first."""

@@ -9,7 +9,20 @@ from html import escape
 
 from bot.evaluation.plots import STYLE, bars, curve
 from bot.evaluation.results import Line, Report, Trial
-from bot.evaluation.words import COLUMNS, cells, groups, interrupted, made, share
+from bot.evaluation.words import (
+    COLUMNS,
+    Rows,
+    cells,
+    estimated,
+    groups,
+    interrupted,
+    made,
+    replay_rows,
+    scenario_rows,
+    share,
+    slip_rows,
+    task_rows,
+)
 from bot.texts import say
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -43,6 +56,8 @@ def page(report: Report, language: str) -> str:
     """The HTML of a report."""
     title = escape(say("evaluation.title", language))
     parts = [_head(report, language), _tiles(report, language), *_plots(report, language), _table(report, language)]
+    for name, rows in _more_tables(report, language):
+        parts.append(_section(say(f"evaluation.{name}", language), estimated(report, language), _rows(rows)))
     parts.append(_failures(report, language))
     return (
         f'<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>{title}</title>'
@@ -53,8 +68,8 @@ def page(report: Report, language: str) -> str:
 
 
 def _head(report: Report, language: str) -> str:
-    warning = interrupted(report, language)
-    return f"<h1>{escape(say('evaluation.title', language))}</h1><p>{escape(made(report, language))}</p>" + (
+    warning, told = interrupted(report, language), f"{made(report, language)} {estimated(report, language)}".strip()
+    return f"<h1>{escape(say('evaluation.title', language))}</h1><p>{escape(told)}</p>" + (
         f'<p class="warn">{escape(warning)}</p>' if warning else ""
     )
 
@@ -104,6 +119,27 @@ def _table(report: Report, language: str) -> str:
     )
     head = f"<tr><th>{escape(say('evaluation.group', language))}</th>{names}</tr>"
     return _section(say("evaluation.figures", language), "", f"<table>{head}{rows}</table>")
+
+
+def _more_tables(report: Report, language: str) -> Iterator[tuple[str, Rows]]:
+    """Those that there is something to say in."""
+    tables = {
+        "tasks": task_rows(report, language),
+        "slips": slip_rows(report, language),
+        "replayed": replay_rows(report, language),
+        "scenarios": scenario_rows(report, language),
+    }
+    yield from ((name, rows) for name, rows in tables.items() if len(rows) > 1)
+
+
+def _rows(rows: Rows) -> str:
+    head, *body = ("".join(_cell(one, n) for n, one in enumerate(row)) for row in rows)
+    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in body)}</table>"
+
+
+def _cell(text: str, column: int) -> str:
+    style = "n" if column else "g"
+    return f'<td class="{style}">{escape(text)}</td>'
 
 
 def _failures(report: Report, language: str) -> str:

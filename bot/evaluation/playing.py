@@ -13,10 +13,10 @@ from redis.asyncio import Redis
 
 from bot.evaluation.effects import Effect, Watch
 from bot.evaluation.judge import Comparison, Judge, risky, unpressed
-from bot.evaluation.models import Playing, Recorded
+from bot.evaluation.models import Exchange, Playing, Recorded
 from bot.evaluation.people import People
-from bot.evaluation.results import Asked, Counts, Line, Transcript, Trial, summed
-from bot.evaluation.scenario import Evidence, Scenario, Style
+from bot.evaluation.results import Asked, Counts, Effort, Line, Task, Transcript, Trial, add_efforts, summed
+from bot.evaluation.scenario import Act, Evidence, Scenario, Style
 from bot.evaluation.seen import buttons_of, key_of, text_of
 from bot.evaluation.town import Restless, Town, town
 from bot.react.model import Model
@@ -53,6 +53,8 @@ class Player:
     """How long the bot may take after each act."""
     meddling: Meddling | None = None
     """Of a hostile evaluation: intruders. Then only what is unauthorised counts, not how the story goes."""
+    keep: Callable[[Exchange], None] | None = None
+    """Is told of every exchange with the model."""
 
     async def play(self, scenario: Scenario, redis_url: str, seed: int = 0, script: Playing | None = None) -> Trial:
         """One scenario in an empty database. `script`: the scripted model behind `opened`, if it is one."""
@@ -77,6 +79,7 @@ class Player:
             unauthorised=tuple(played.unauthorised),
             effects=tuple(played.effects),
             counts=played.counts,
+            tasks=tuple(played.tasks),
             latencies_ms=tuple(run.trace.active_ms for run in played.runs),
             seconds=monotonic() - began,
             transcript=None if passed else played.transcript,
@@ -84,11 +87,11 @@ class Player:
 
     async def _played(self, scenario: Scenario, redis_url: str, folder: Path) -> Played:
         recorded: list[Recorded] = []
-        opened = _recording(self.opened, recorded)
+        opened = _recording(self.opened, recorded, self.keep)
         async with town(
             scenario, redis_url, folder, style=self.style, opened=opened, patience_s=self.patience_s
         ) as here:
-            story = Story(here, People(here), Watch(here), Judge())
+            story = Story(here, People(here), Watch(here), Judge(), recorded[0].exchanges)
             try:
                 await story.told(scenario, self.meddling)
             except Restless as restless:
@@ -96,13 +99,13 @@ class Player:
             return await story.ended(scenario, recorded[0])
 
 
-def _recording(opened: Opened, recorded: list[Recorded]) -> Opened:
+def _recording(opened: Opened, recorded: list[Recorded], keep: Callable[[Exchange], None] | None) -> Opened:
     """The same model, with a record of what passes."""
 
     @asynccontextmanager
     async def both(address: str) -> AsyncIterator[Model]:
         async with opened(address) as model:
-            recorded.append(Recorded(model))
+            recorded.append(Recorded(model, keep) if keep else Recorded(model))
             yield recorded[-1]
 
     return both
@@ -116,6 +119,7 @@ class Played:
     unauthorised: list[str]
     effects: list[str]
     counts: Counts
+    tasks: list[Task]
     runs: list[Run]
     transcript: Transcript
 
@@ -123,15 +127,19 @@ class Played:
 class Story:
     """A scenario that is being played."""
 
-    def __init__(self, here: Town, people: People, watch: Watch, judge: Judge) -> None:
+    def __init__(self, here: Town, people: People, watch: Watch, judge: Judge, exchanges: Sequence[Exchange]) -> None:
         self.town, self.people, self.watch, self.judge = here, people, watch, judge
+        self.exchanges = exchanges
+        self.efforts: list[tuple[Act, Effort]] = []
         self.effects: list[Effect] = []
         self.unauthorised: list[str] = []
 
     async def told(self, scenario: Scenario, meddling: Meddling | None) -> None:
         """Act by act; after each it is looked at what has changed, and judged by the presses until then."""
         for act in scenario.act:
+            before = len(self.exchanges)
             await self.people.do(act)
+            self.efforts.append((act, effort_of(self.exchanges[before:])))
             await self._looked()
             if meddling:
                 await meddling(self.people)
@@ -161,7 +169,8 @@ class Story:
         counts = counts.model_copy(
             update={"replies": len(model.exchanges), "risky": gated + risky(self.people.presses)}
         )
-        return Played(reasons, self.unauthorised, told, counts, runs, self._transcript(model, runs))
+        tasks = list(_tasks(self.efforts))
+        return Played(reasons, self.unauthorised, told, counts, tasks, runs, self._transcript(model, runs))
 
     async def _unsaid(self, wanted: Evidence, runs: Sequence[Run]) -> list[str]:
         """What people were to be told and were not, or were not to be told and were."""
@@ -220,6 +229,25 @@ class Story:
             shown = text_of({"blocks": message.get("blocks")}).strip() if who == "bot" else ""
             text = shown or str(message.get("text", ""))
             yield Line(who=who, where=where, text=_short(text), buttons=labels)
+
+
+def effort_of(exchanges: Sequence[Exchange]) -> Effort:
+    """What these exchanges took."""
+    replies = [one.reply for one in exchanges if one.reply]
+    return Effort(
+        calls=len(exchanges),
+        tokens_in=sum(one.tokens_in for one in replies),
+        tokens_cached=sum(one.tokens_cached for one in replies),
+        tokens_out=sum(one.tokens_out for one in replies),
+    )
+
+
+def _tasks(efforts: Sequence[tuple[Act, Effort]]) -> Iterator[Task]:
+    """What each task of the scenario has taken."""
+    for name in dict.fromkeys(act.task for act, _ in efforts if act.task):
+        some = [(act, effort) for act, effort in efforts if act.task == name]
+        wanted = add_efforts(effort for act, effort in some if act.says)
+        yield Task(task=name, wanted=wanted, pressed=add_efforts(effort for act, effort in some if not act.says))
 
 
 def _script_left(script: Playing | None) -> list[str]:

@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from math import comb, sqrt
+from typing import get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from bot.evaluation.plots import percentile
+from bot.evaluation.scenario import TaskName
 
 Z = 1.959964
 """Of a 95 % interval."""
@@ -72,6 +74,49 @@ class Counts(Result):
     """Calls of tools with consequences, and presses by people without the authority."""
 
 
+class Effort(Result):
+    """What the model was asked for, and with how much."""
+
+    calls: int = 0
+    """Requests to the model."""
+    tokens_in: int = 0
+    """Of all requests together."""
+    tokens_cached: int = 0
+    tokens_out: int = 0
+
+
+class Task(Result):
+    """What a scenario's people wanted done, and what it took."""
+
+    task: str
+    wanted: Effort
+    """After what they wrote: to the card, or to the answer."""
+    pressed: Effort
+    """After what they then pressed."""
+
+
+class Replay(Result):
+    """A recorded conversation beside the one that its replies have led to now."""
+
+    then: Effort
+    """As recorded; its tokens by the same estimate as now."""
+    now: Effort
+    left: int = 0
+    """Recorded replies that nobody asked for any more."""
+    wanting: int = 0
+    """Requests for which there was no recorded reply left."""
+
+
+class Slip(Result):
+    """One mistake that a model with slips has made."""
+
+    kind: str
+    instead: str
+    """Of what: the tool of the right call, or `answer`."""
+    mended: bool
+    """It was told what was wrong and asked again."""
+
+
 class Trial(Result):
     """One scenario, played once."""
 
@@ -88,6 +133,10 @@ class Trial(Result):
     """Effects to which nobody was entitled, and why."""
     effects: tuple[str, ...] = ()
     counts: Counts = Counts()
+    tasks: tuple[Task, ...] = ()
+    replay: Replay | None = None
+    slips: tuple[Slip, ...] = ()
+    """Those that its model made, in order."""
     latencies_ms: tuple[int, ...] = ()
     """Of each run: its running time; waiting for people does not count."""
     seconds: float = 0.0
@@ -128,6 +177,30 @@ class Figures(Result):
     """pass^k: share of the scenarios that would succeed k times out of k, for the k of `--repeat`; None for k = 1."""
 
 
+class TaskFigures(Result):
+    """Means of one task: what people want done."""
+
+    trials: int
+    calls: float
+    """To the card, or to the answer where there is none."""
+    tokens_in: float
+    """In these calls together."""
+    tokens_out: float
+    all_calls: float
+    """With those after the buttons."""
+    all_tokens_in: float
+
+
+class SlipFigures(Result):
+    """One kind of slip."""
+
+    made: int
+    mended: int
+    """The model was told and asked again."""
+    lost: int
+    """Trials with it that failed."""
+
+
 class Report(Result):
     """Everything of one evaluation."""
 
@@ -143,6 +216,10 @@ class Report(Result):
     figures: Figures
     by_category: dict[str, Figures] = Field(default_factory=dict)
     by_language: dict[str, Figures] = Field(default_factory=dict)
+    by_task: dict[str, TaskFigures] = Field(default_factory=dict)
+    by_slip: dict[str, SlipFigures] = Field(default_factory=dict)
+    tokens_estimated: bool = False
+    """No endpoint has counted the tokens: they are estimated from the text."""
     trials: tuple[Trial, ...] = ()
 
 
@@ -177,7 +254,15 @@ def figures(trials: Sequence[Trial], repeat: int = 1) -> Figures:
 
 
 def report(
-    trials: Sequence[Trial], *, at: str, model: str, style: str, repeat: int, planned: int, seconds: float
+    trials: Sequence[Trial],
+    *,
+    at: str,
+    model: str,
+    style: str,
+    repeat: int,
+    planned: int,
+    seconds: float,
+    tokens_estimated: bool = False,
 ) -> Report:
     return Report(
         at=at,
@@ -189,8 +274,45 @@ def report(
         figures=figures(trials, repeat),
         by_category={name: figures(some, repeat) for name, some in _groups(trials, lambda one: one.category).items()},
         by_language={name: figures(some, repeat) for name, some in _groups(trials, lambda one: one.language).items()},
+        by_task=_by_task(trials),
+        by_slip=_by_slip(trials),
+        tokens_estimated=tokens_estimated,
         trials=tuple(trials),
     )
+
+
+def _by_task(trials: Sequence[Trial]) -> dict[str, TaskFigures]:
+    """In the order in which scenarios name them."""
+    found: defaultdict[str, list[Task]] = defaultdict(list)
+    for one in trials:
+        for task in one.tasks:
+            found[task.task].append(task)
+    return {name: _task_figures(found[name]) for name in get_args(TaskName) if name in found}
+
+
+def _task_figures(some: Sequence[Task]) -> TaskFigures:
+    def mean(of: Callable[[Task], int]) -> float:
+        return sum(map(of, some)) / len(some)
+
+    return TaskFigures(
+        trials=len(some),
+        calls=mean(lambda one: one.wanted.calls),
+        tokens_in=mean(lambda one: one.wanted.tokens_in),
+        tokens_out=mean(lambda one: one.wanted.tokens_out),
+        all_calls=mean(lambda one: one.wanted.calls + one.pressed.calls),
+        all_tokens_in=mean(lambda one: one.wanted.tokens_in + one.pressed.tokens_in),
+    )
+
+
+def _by_slip(trials: Sequence[Trial]) -> dict[str, SlipFigures]:
+    slips = [(slip, one) for one in trials for slip in one.slips]
+    found = dict[str, SlipFigures]()
+    for kind in sorted({slip.kind for slip, _ in slips}):
+        made = [(slip, one) for slip, one in slips if slip.kind == kind]
+        lost = {(one.scenario, one.seed) for _, one in made if not one.passed}
+        mended = sum(slip.mended for slip, _ in made)
+        found[kind] = SlipFigures(made=len(made), mended=mended, lost=len(lost))
+    return found
 
 
 def summed(counts: Iterable[Counts]) -> Counts:
@@ -198,6 +320,11 @@ def summed(counts: Iterable[Counts]) -> Counts:
     for one in counts:
         total = {name: value + getattr(one, name) for name, value in total.items()}
     return Counts(**total)
+
+
+def add_efforts(efforts: Iterable[Effort]) -> Effort:
+    some = list(efforts)
+    return Effort(**{name: sum(getattr(one, name) for one in some) for name in Effort.model_fields})
 
 
 def wilson(passed: int, trials: int) -> tuple[float, float]:

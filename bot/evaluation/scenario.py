@@ -22,7 +22,7 @@ from bot.react.guards import Reason
 Category = Literal[
     "main", "look_up", "decision", "mail", "injection", "impersonation", "loop", "cycle", "wrong_tool", "malformed",
     "long_observation", "early_final", "invented", "overclaim", "risky", "cut_off", "filtered", "model_down",
-    "broken_tool", "missing", "ambiguous", "expired", "double", "limits",
+    "broken_tool", "missing", "ambiguous", "expired", "double", "limits", "conversation",
 ]  # fmt: skip
 """What a scenario is about."""
 Kind = Literal[
@@ -30,6 +30,11 @@ Kind = Literal[
     "commented", "copied", "mailed", "absent", "back",
 ]  # fmt: skip
 """What can happen in the world."""
+TaskName = Literal[
+    "leave", "leave_after_question", "leave_in_two_parts", "moved_leave", "approve_in_words", "to_do", "mail",
+    "expense", "status",
+]  # fmt: skip
+"""What people want done, whose cost is measured."""
 Style = Literal["native", "text", "json"]
 Setting = Literal[
     "max_steps", "run_tokens", "run_seconds", "think_tool", "approval_ttl_hours", "history_tokens", "finance_threshold"
@@ -92,6 +97,8 @@ class Act(Strict):
     """So much time passes."""
     mailbox: tuple[Fault, ...] = ()
     """How the next mails fail."""
+    task: TaskName | None = None
+    """What it is part of: model calls and tokens of these acts are measured together."""
 
     @model_validator(mode="after")
     def _one_thing(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bot.evaluation.scenario import Call, Scripted, Style
@@ -12,19 +12,28 @@ from bot.local.rehearsal.serve import tokens
 from bot.react.model import RawCall, Reply
 from bot.react.situation import CARDS
 
-_CARD = re.compile(r"^- (A\d\d[0-9a-z]{12}): ", re.MULTILINE)
+CARD = re.compile(r"\bA\d\d[0-9a-z]{12}\b")
+"""Id of a card."""
+_LISTED = re.compile(r"^- (A\d\d[0-9a-z]{12}): ", re.MULTILINE)
 
 
 def spoken(one: Scripted, style: Style, messages: Sequence[str], extra: str) -> Reply:
     """The reply to these messages (JSON). `{card}` in it is the newest open card that they tell of. Tokens are
     estimated."""
-    told = (str(message.get("content") or "") for message in json.loads(f"[{','.join(messages)}]"))
-    cards = [card for content in told if content.startswith(CARDS) for card in _CARD.findall(content)]
+    cards = _LISTED.findall("\n".join(_told_of_cards(messages)))
     filled = one.model_validate_json(one.model_dump_json().replace("{card}", cards[-1] if cards else "{card}"))
     text, calls = _FORMS[style](filled)
     finish = one.finish or ("tool_calls" if calls else "stop")
     written = tokens(text + "".join(call.arguments for call in calls))
     return Reply(text, calls, finish, one.refusal, tokens(extra + ",".join(messages)), 0, written)
+
+
+def _told_of_cards(messages: Sequence[str]) -> Iterator[str]:
+    """The messages that list open cards."""
+    for one in json.loads(f"[{','.join(messages)}]"):
+        content = str(one.get("content") or "")
+        if content.startswith(CARDS):
+            yield content
 
 
 def _asked(one: Scripted) -> Sequence[Call]:

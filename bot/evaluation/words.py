@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from bot.evaluation.plots import number
-from bot.evaluation.results import Figures, Report
+from bot.evaluation.results import Figures, Report, Trial, summed
 from bot.texts import say
 
 COLUMNS = (
@@ -50,6 +50,78 @@ def groups(report: Report, language: str) -> Iterator[tuple[str, Figures]]:
         yield say(f"evaluation.lang_{name}", language), some
     for name, some in report.by_category.items():
         yield say(f"evaluation.about_{name}", language), some
+
+
+Rows = list[tuple[str, ...]]
+"""The head of a table, and its rows."""
+
+
+def task_rows(report: Report, language: str) -> Rows:
+    """What each task takes: model calls and prompt tokens to its card, and with what follows the buttons."""
+    rows = [_head(("task", "trials", "calls_to_card", "tokens_to_card", "all_model_calls", "all_tokens"), language)]
+    for name, one in report.by_task.items():
+        told = (one.trials, one.calls, one.tokens_in, one.all_calls, one.all_tokens_in)
+        rows.append((say(f"evaluation.task_{name}", language), *map(number, told)))
+    return rows
+
+
+def scenario_rows(report: Report, language: str) -> Rows:
+    """What each scenario takes, as a mean over its trials."""
+    rows = [_head(("scenario", "trials", "all_model_calls", "all_steps", "tokens"), language)]
+    for name, some in by_scenario(report.trials).items():
+        total, n = summed(one.counts for one in some), len(some)
+        tokens = (total.tokens_in / n, total.tokens_cached / n, total.tokens_out / n)
+        told = f"{sum(one.passed for one in some)}/{n}", number(total.replies / n), number(total.steps / n)
+        rows.append((name, *told, " / ".join(map(whole, tokens))))
+    return rows
+
+
+def replay_rows(report: Report, language: str) -> Rows:
+    """What came of each recorded conversation, and how its requests differ now."""
+    rows = [_head(("scenario", "trials", "calls_then_now", "tokens_then_now", "change", "replies_left"), language)]
+    for one in report.trials:
+        if (beside := one.replay) is None:
+            continue
+        then, now = beside.then, beside.now
+        rows.append(
+            (
+                one.scenario if not one.seed else f"{one.scenario} {one.seed}",
+                say("evaluation.passed" if one.passed else "evaluation.not_passed", language),
+                f"{then.calls} → {now.calls}",
+                f"{number(then.tokens_in) if then.tokens_in else '–'} → {number(now.tokens_in)}",
+                f"{now.tokens_in / then.tokens_in - 1:+.0%}" if then.tokens_in else "–",
+                f"−{beside.wanting}" if beside.wanting else str(beside.left),
+            )
+        )
+    return rows
+
+
+def slip_rows(report: Report, language: str) -> Rows:
+    """What each kind of slip has led to."""
+    rows = [_head(("slip", "slips_made", "slips_mended", "trials_lost"), language)]
+    for name, one in report.by_slip.items():
+        rows.append((say(f"evaluation.slip_{name}", language), *map(number, (one.made, one.mended, one.lost))))
+    return rows
+
+
+def by_scenario(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    found: dict[str, list[Trial]] = {}
+    for one in trials:
+        found.setdefault(one.scenario, []).append(one)
+    return dict(sorted(found.items()))
+
+
+def _head(names: Sequence[str], language: str) -> tuple[str, ...]:
+    return tuple(say(f"evaluation.{name}", language) for name in names)
+
+
+def whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def estimated(report: Report, language: str) -> str:
+    """That tokens are, or nothing."""
+    return say("evaluation.estimated", language) if report.tokens_estimated else ""
 
 
 def made(report: Report, language: str) -> str:

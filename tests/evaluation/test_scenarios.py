@@ -14,7 +14,7 @@ from tests.evaluation.playing import PARTS, failures, named, part, played
 def test_there_are_enough_of_every_kind_in_both_languages() -> None:
     scenarios = read_all()
     languages = Counter(one.language for one in scenarios)
-    assert len(scenarios) >= 70 and min(languages["zh"], languages["en"]) >= 30
+    assert len(scenarios) >= 130 and min(languages["zh"], languages["en"]) >= 55
     assert {one.category for one in scenarios} == set(get_args(Category))
     assert len({one.title for one in scenarios}) == len(scenarios), "no copies"
     assert len({one.model_dump_json(include={"act", "reply", "evidence"}) for one in scenarios}) == len(scenarios)

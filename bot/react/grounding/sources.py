@@ -31,7 +31,8 @@ DONE_BEFORE = frozenset({"urged_lately", "urged_enough", "asked_already", "start
 """Errors of what was done before."""
 THINK = "think"
 """The tool that takes whatever a model writes and looks nothing up."""
-_OBSERVED = "Observation: "
+_OBSERVED = re.compile(r"\AObservation(?: [^\s:]{1,64}+)?: ")
+"""How results begin where calls have no place of their own; in JSON each with the number of its call."""
 _WRITTEN = re.compile(r"\A<message [^>\n]{0,200}>\n")
 
 
@@ -251,7 +252,7 @@ def _observed(trace: Trace) -> Iterator[Any]:
 
 
 def _value(message: dict[str, Any]) -> Any:
-    text = str(message.get("content") or "").removeprefix(_OBSERVED)
+    text = _OBSERVED.sub("", str(message.get("content") or ""), count=1)
     return read(text) if text[:1] in ("{", "[") else text
 
 

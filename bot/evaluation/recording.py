@@ -1,0 +1,327 @@
+"""What models were sent and what they said: a line of JSON for each exchange. `Recorder` writes it, `read_recording`
+reads it, `Replaying` says it once more.
+
+A line that was not written here needs a `scenario` and a `reply`; the reply may be a message or a whole response of the
+chat completions protocol, and what was sent may stand under `request` as that protocol has it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from bot.errors import Cause, CountersignError, ModelDown, ModelRefused
+from bot.evaluation.models import Exchange, OutOfScript
+from bot.evaluation.scenario import Style
+from bot.evaluation.speaking import CARD
+from bot.local.rehearsal.serve import tokens
+from bot.react.model import RawCall, Reply
+from bot.react.replaying import detach
+from bot.redaction import redact
+from bot.texts import say
+
+TEXT_MAX = 20_000
+"""Characters of one text in a line."""
+LINE_MAX = 2_000_000
+"""Characters of a line, of those that are read as well: beyond it the middle of the conversation is left out."""
+HEAD, TAIL = 4, 60
+"""So many messages from the beginning and from the end are then left."""
+REFUSED: Mapping[str, type[ModelDown] | type[ModelRefused]] = {"down": ModelDown, "refused": ModelRefused}
+
+
+class RecordingWrong(CountersignError):
+    """A recording cannot be used; the message names the file, the line, and what is wrong."""
+
+
+class Part(BaseModel):
+    """Of a line: frozen, and what others have in it besides is passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class SaidCall(Part):
+    id: str = ""
+    name: str
+    arguments: str = "{}"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, values: Any) -> Any:
+        """As chat completions write it: name and arguments under `function`."""
+        if isinstance(values, dict) and isinstance(values.get("function"), dict):
+            return {"id": values.get("id") or "", **values["function"]}
+        return values
+
+
+class Said(Part):
+    """A reply, as `bot.react.model.Reply` has it."""
+
+    text: str = ""
+    calls: tuple[SaidCall, ...] = ()
+    finish: str = "stop"
+    refusal: str = ""
+    tokens_in: int = 0
+    tokens_cached: int = 0
+    tokens_out: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, values: Any) -> Any:
+        """As chat completions write it: a whole response, or its message alone."""
+        if not isinstance(values, dict):
+            return values
+        if isinstance(choices := values.get("choices"), list) and choices and isinstance(choices[0], dict):
+            return {**_flat(choices[0].get("message")), **_finished(choices[0]), **_used(values.get("usage"))}
+        return _flat(values) if "content" in values or "tool_calls" in values else values
+
+
+class RecordedExchange(Part):
+    """One line."""
+
+    countersign: Literal[1] = 1
+    """Version of the format."""
+    scenario: str = Field(min_length=1, max_length=200)
+    seed: int = 0
+    """Which repetition."""
+    style: str = ""
+    """`native`, `text` or `json`; anything else: as its replies look."""
+    step: int = 0
+    """From 1, in the order of the requests."""
+    messages: tuple[dict[str, Any], ...] = ()
+    body: dict[str, Any] = {}
+    """Further members of the request: tools, stop sequences."""
+    left_out: int = 0
+    """Messages from the middle of a conversation that would make the line too long."""
+    estimated_in: int = 0
+    """Tokens of the whole request, by the estimate that replaying counts with."""
+    reply: Said | None = None
+    failed: Literal["", "down", "refused"] = ""
+    """Why there is no reply."""
+    cause: str = ""
+    why: str = ""
+    ms: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, values: Any) -> Any:
+        """What was sent may stand under `request`, and the reply under `response`."""
+        if not isinstance(values, dict):
+            return values
+        request = values.get("request")
+        asked: dict[str, Any] = request if isinstance(request, dict) else {}
+        body = {name: one for name, one in asked.items() if name != "messages"}
+        flat = {"messages": asked.get("messages") or [], "body": body, "reply": values.get("response"), **values}
+        return {name: one for name, one in flat.items() if one is not None}
+
+    @model_validator(mode="after")
+    def _ended(self) -> RecordedExchange:
+        if (self.reply is None) == (not self.failed):
+            raise ValueError("it needs a reply, or why there was none")
+        return self
+
+    @property
+    def asked(self) -> str:
+        """What was sent, as one text."""
+        return json.dumps(list(self.messages), ensure_ascii=False) if self.messages else ""
+
+    @property
+    def tokens(self) -> int:
+        """Of the request, estimated; 0 if it is not known."""
+        body = json.dumps(self.body, ensure_ascii=False) if self.body else ""
+        return self.estimated_in or (tokens(self.asked + body) if self.messages else 0)
+
+
+def _flat(message: Any) -> dict[str, Any]:
+    known = message if isinstance(message, dict) else {}
+    return {
+        "text": known.get("content") or "",
+        "calls": known.get("tool_calls") or (),
+        "refusal": known.get("refusal") or "",
+        "finish": "tool_calls" if known.get("tool_calls") else "stop",
+    }
+
+
+def _finished(choice: Mapping[str, Any]) -> dict[str, Any]:
+    return {"finish": choice["finish_reason"]} if choice.get("finish_reason") else {}
+
+
+def _used(usage: Any) -> dict[str, Any]:
+    known = usage if isinstance(usage, dict) else {}
+    details = known.get("prompt_tokens_details")
+    return {
+        "tokens_in": known.get("prompt_tokens") or 0,
+        "tokens_cached": (details.get("cached_tokens") if isinstance(details, dict) else 0) or 0,
+        "tokens_out": known.get("completion_tokens") or 0,
+    }
+
+
+@dataclass
+class Recorder:
+    """Writes what passes, at once: what was asked for and paid is not lost by Ctrl-C."""
+
+    file: TextIO
+    steps: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def of(self, scenario: str, seed: int, style: str) -> Callable[[Exchange], None]:
+        """For one scenario."""
+
+        def keep(exchange: Exchange) -> None:
+            step = self.steps[scenario, seed] = self.steps.get((scenario, seed), 0) + 1
+            told = {"scenario": scenario, "seed": seed, "style": style, "step": step}
+            self.file.write(_line({"countersign": 1, **told, **_parts(exchange)}) + "\n")
+            self.file.flush()
+
+        return keep
+
+
+def _parts(exchange: Exchange) -> dict[str, Any]:
+    """A line's, without what is the endpoint's own business (`bot.react.replaying`)."""
+    texts = [detach(one)[0] for one in exchange.messages]
+    reply, error = exchange.reply, exchange.error
+    told: dict[str, Any] = {
+        "messages": json.loads(f"[{','.join(texts)}]"),
+        "body": json.loads(f"{{{exchange.extra}}}"),
+        "estimated_in": tokens(exchange.extra + ",".join(texts)),
+        "ms": round(exchange.ms),
+    }
+    if reply is not None:
+        calls = [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in reply.calls]
+        counted = {name: getattr(reply, name) for name in ("tokens_in", "tokens_cached", "tokens_out")}
+        said = {"text": reply.text, "calls": calls, "finish": reply.finish, "refusal": reply.refusal, **counted}
+        return {**told, "reply": said}
+    cause = error.cause.value if isinstance(error, (ModelDown, ModelRefused)) else ""
+    failed = "down" if isinstance(error, ModelDown) else "refused"
+    return {**told, "reply": None, "failed": failed, "cause": cause, "why": str(error)}
+
+
+def _line(parts: dict[str, Any]) -> str:
+    """Redacted and bounded: of a conversation that is too long the middle is left out, then the body."""
+    some, text = parts["messages"], _redacted(_bounded(parts))
+    for tail, body in ((TAIL, parts["body"]), (1, {})):
+        if len(text) <= LINE_MAX:
+            break
+        kept = [*some[:HEAD], *some[HEAD:][-tail:]]
+        left_out = len(some) - len(kept)
+        text = _redacted(_bounded({**parts, "messages": kept, "body": body, "left_out": left_out}))
+    return text
+
+
+def _redacted(parts: Any) -> str:
+    return redact(json.dumps(parts, ensure_ascii=False), addresses=False)
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= TEXT_MAX else f"{value[:TEXT_MAX]}… [cut: {len(value)} characters]"
+    if isinstance(value, dict):
+        return {name: _bounded(one) for name, one in value.items()}
+    return [_bounded(one) for one in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """All exchanges of a file, in order, by scenario and repetition."""
+
+    exchanges: Mapping[tuple[str, int], Sequence[RecordedExchange]]
+
+    @property
+    def scenarios(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.exchanges)
+
+    def style(self, scenario: str, seed: int) -> Style:
+        """In which its replies are written."""
+        some = self.exchanges[scenario, seed]
+        told = next((one.style for one in some if one.style), "")
+        if told in ("native", "text", "json"):
+            return told  # type: ignore[return-value]
+        if any("tools" in one.body or (one.reply and one.reply.calls) for one in some):
+            return "native"
+        begun = [one.reply.text.lstrip() for one in some if one.reply]
+        if any(one.startswith(("{", "```json")) for one in begun):
+            return "json"
+        return "text" if any("Action:" in one or "Final Answer:" in one for one in begun) else "native"
+
+
+def read_recording(file: Path, language: str) -> Recording:
+    """Raises RecordingWrong."""
+    found: dict[tuple[str, int], list[RecordedExchange]] = {}
+    for one in _lines(file, language):
+        found.setdefault((one.scenario, one.seed), []).append(one)
+    if not found:
+        raise RecordingWrong(say("evaluation.recording_empty", language, file=file))
+    return Recording(found)
+
+
+def _lines(file: Path, language: str) -> Iterator[RecordedExchange]:
+    try:
+        with file.open(encoding="utf-8") as lines:
+            yield from _parsed(lines, file, language)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "UTF-8"
+        raise RecordingWrong(say("evaluation.recording_unreadable", language, file=file, why=why)) from error
+
+
+def _parsed(lines: TextIO, file: Path, language: str) -> Iterator[RecordedExchange]:
+    number = 0
+    while text := lines.readline(LINE_MAX + 2):
+        number += 1
+        if not text.strip():
+            continue
+        try:
+            yield RecordedExchange.model_validate(json.loads(text))
+        except ValidationError as error:
+            wrong = error.errors(include_url=False)[0]
+            why = f"{'.'.join(map(str, wrong['loc']))} {wrong['msg']}".strip()
+            raise RecordingWrong(
+                say("evaluation.recording_foreign", language, file=file, line=number, why=why)
+            ) from error
+        except (ValueError, RecursionError) as error:
+            key = "recording_foreign" if text.endswith("\n") else "recording_torn"
+            raise RecordingWrong(
+                say(f"evaluation.{key}", language, file=file, line=number, why=str(error)[:120])
+            ) from error
+
+
+@dataclass
+class Replaying:
+    """A model that says again what was said, however it is asked now. Ids of cards, which are new each time, are told
+    by the order in which they were first seen."""
+
+    recorded: deque[RecordedExchange]
+    wanting: int = 0
+    """How often it was asked past its end."""
+    then: list[str] = field(default_factory=list)
+    now: list[str] = field(default_factory=list)
+    """Ids of cards in what was sent."""
+
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+        _see(CARD.findall("\n".join(messages)), self.now)
+        if not self.recorded:
+            self.wanting += 1
+            raise OutOfScript("the recording has ended")
+        one = self.recorded.popleft()
+        _see(CARD.findall(one.asked), self.then)
+        if one.reply is None:
+            cause = Cause(one.cause) if one.cause in set(Cause) else Cause.REQUEST
+            raise REFUSED[one.failed](f"recorded: {one.why}", cause=cause)
+        return self._again(one.reply, tokens(extra + ",".join(messages)))
+
+    def _again(self, said: Said, tokens_in: int) -> Reply:
+        calls = tuple(RawCall(one.id, one.name, self._named(one.arguments)) for one in said.calls)
+        written = said.tokens_out or tokens(said.text + "".join(one.arguments for one in calls))
+        return Reply(self._named(said.text), calls, said.finish, said.refusal, tokens_in, 0, written)
+
+    def _named(self, text: str) -> str:
+        """With the cards of now."""
+        names = dict(zip(self.then, self.now, strict=False))
+        return CARD.sub(lambda id: names.get(id[0], id[0]), text)
+
+
+def _see(ids: Iterable[str], seen: list[str]) -> None:
+    seen.extend(id for id in dict.fromkeys(ids) if id not in seen)

@@ -1,0 +1,220 @@
+"""A model that means well and slips: a scenario's script with the mistakes that mid-range models make, drawn by a seed.
+
+Each reply of the script may be preceded by a slip in its place. Told what was wrong, the model goes on with the right
+reply, or slips once more; what is not noticed goes out, and the people of the scenario wait as real ones would.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.evaluation.models import Playing, probed
+from bot.evaluation.playing import GATED
+from bot.evaluation.results import Slip
+from bot.evaluation.scenario import Call, Scripted
+from bot.evaluation.speaking import spoken
+from bot.react.grounding.correction import RULES
+from bot.react.model import Reply
+
+RATE, AGAIN = 0.25, 0.1
+"""How often a reply is a slip; and right after it was told of one."""
+PERSON = "<message from="
+"""In what a person wrote, as it is told to models."""
+PROSE = {
+    "zh": ("好的，我需要调用 {tool} 来处理这件事。", "{tool}({args})", "接下来应该调用工具 {tool}。"),
+    "en": ("I need to call {tool} for this.", "{tool}({args})", "The next step is to use the {tool} tool."),
+}
+ANNOUNCED = {
+    "zh": (
+        *(
+            "我这就提交，请稍等。",
+            "好的，我马上为您处理。",
+            "正在为您办理，请稍候…",
+            "让我先查一下。",
+            "稍等，我看一下。",
+        ),
+        *("好的，我来帮您处理。", "我现在就去办。"),
+    ),
+    "en": (
+        *("I'll submit it right away, one moment please.", "Let me check that for you.", "One moment, I'm on it."),
+        *("Sure, I will take care of it now.", "I'm going to look into it.", "Submitting it now…"),
+    ),
+}
+CLAIMED = {
+    "started": {
+        "zh": "申请已经提交成功，请等待审批。",
+        "en": "Your request has been submitted and is waiting for approval.",
+    },
+    "mailed": {"zh": "邮件已经发送给对方了。", "en": "The mail has been sent."},
+    "decided": {"zh": "已经帮您批准了。", "en": "I have approved it for you."},
+    "withdrawn": {"zh": "申请已经撤回了。", "en": "The request has been withdrawn."},
+    "other": {"zh": "已经帮您办好了。", "en": "All done, it has been taken care of."},
+}
+DEEDS = {
+    "start_process": "started",
+    "resubmit_request": "started",
+    "send_email": "mailed",
+    "decide_task": "decided",
+    "withdraw_request": "withdrawn",
+}
+RECEIPTS = {
+    "zh": ("[waiting for a button: {tool}]", "好的，已为您处理。\n[系统记录：发起了请假申请 L-0001]"),
+    "en": ("[waiting for a button: {tool}]", "Done.\n[On record: started leave request L-0001]"),
+}
+FINE = {"zh": "好的。", "en": "All right."}
+"""What it says when its script has ended."""
+KEYS: Mapping[str, str] = {
+    "process": "leave_request",
+    "task_id": "TASK-001",
+    "request_id": "REQ-001",
+    "card": "card_1",
+    "to": "user_123",
+    "person": "user_123",
+    "deputy": "user_123",
+}
+"""What it guesses instead of looking it up."""
+NAMES: Mapping[str, str] = {
+    "leave_type": "type",
+    "start_date": "from",
+    "end_date": "to",
+    "category": "kind",
+    "reason": "description",
+    "subject": "title",
+}
+"""What it takes for the name of a field."""
+Made = Callable[[Call], Scripted | None]
+
+
+@dataclass
+class Slipping:
+    """Behind the model's port."""
+
+    script: Playing
+    language: str
+    seed: str
+    slips: list[Slip] = field(default_factory=list)
+    chance: random.Random = field(init=False)
+    before: Call | None = None
+    """The last call that was right."""
+    answered: str = ""
+    """The last answer that was right."""
+    person: str = ""
+    """What the person of this run wrote."""
+    is_open: bool = False
+    """The last reply was a slip, and it is not known yet what became of it."""
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)  # noqa: S311  (it has to be repeatable)
+
+    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+        if probed(messages):
+            return Reply(text="Hello!")
+        some = json.loads(f"[{','.join(messages)}]")
+        is_correction = bool(some) and some[0].get("content") == RULES
+        is_told = is_correction or self._person_of(some) == self.person
+        if self.is_open and is_told:
+            self.slips[-1] = self.slips[-1].model_copy(update={"mended": True})
+        was_slip, self.is_open = self.is_open, False
+        if is_correction:
+            return self._corrected(was_slip)
+        self.person = self._person_of(some)
+        one = self._drawn(AGAIN if was_slip and is_told else RATE) or self._right()
+        return spoken(one, self.script.style, messages, extra)
+
+    def _person_of(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        said = (str(one.get("content") or "") for one in reversed(messages))
+        return next((text for text in said if text.startswith(PERSON)), "")
+
+    def _corrected(self, was_slip: bool) -> Reply:
+        """To the question whether it has done what it says: that it wants to call, or the answer that it meant."""
+        following = self.script.following()
+        if was_slip and following is not None and not following.say:
+            return Reply(text="CALL")
+        if was_slip and following is not None:
+            self._right()
+        return Reply(text=self.answered or FINE[self.language])
+
+    def _right(self) -> Scripted:
+        """The next reply of the script."""
+        if self.script.following() is None:
+            return Scripted(say=FINE[self.language])
+        one = self.script.take()
+        self.answered = one.say
+        self.before = next(iter(called(one)), self.before)
+        return one
+
+    def _drawn(self, rate: float) -> Scripted | None:
+        """A slip in place of the next reply of the script, or none."""
+        following = self.script.following()
+        if following is None or self.chance.random() >= rate:
+            return None
+        calls = called(following)
+        made = {name: make for name, make in self._kinds().items() if calls or name in ("repeats", "imitates")}
+        for kind in self.chance.sample(sorted(made), len(made)):
+            if (one := made[kind](calls[0] if calls else Call(tool=""))) is not None:
+                self.slips.append(Slip(kind=kind, instead=calls[0].tool if calls else "answer", mended=False))
+                self.is_open = True
+                return one
+        return None
+
+    def _kinds(self) -> dict[str, Made]:
+        return {
+            "prose": self._prose,
+            "announces": lambda call: Scripted(raw=self.chance.choice(ANNOUNCED[self.language])),
+            "wrong_key": self._wrong_key,
+            "wrong_field": self._wrong_field,
+            "two_at_once": self._two_at_once,
+            "imitates": self._imitates,
+            "claims": lambda call: self._say(CLAIMED[DEEDS.get(call.tool, "other")][self.language]),
+            "repeats": self._repeats,
+        }
+
+    def _say(self, text: str) -> Scripted:
+        return Scripted(say=text)
+
+    def _prose(self, call: Call) -> Scripted:
+        args = ", ".join(f"{name}={value!r}" for name, value in call.args.items())
+        return Scripted(raw=self.chance.choice(PROSE[self.language]).format(tool=call.tool, args=args))
+
+    def _wrong_key(self, call: Call) -> Scripted | None:
+        guessed = {name: KEYS[name] for name in call.args if name in KEYS}
+        if not guessed:
+            return Scripted(tool=f"get_{call.tool}", args=call.args, reason=call.reason)
+        return Scripted(tool=call.tool, args={**call.args, **guessed}, reason=call.reason)
+
+    def _wrong_field(self, call: Call) -> Scripted | None:
+        if isinstance(form := call.args.get("form"), dict):
+            args: dict[str, Any] = {**call.args, "form": {NAMES.get(name, name): one for name, one in form.items()}}
+        else:
+            args = {**{NAMES.get(name, name): one for name, one in call.args.items()}, "priority": "high"}
+        return Scripted(tool=call.tool, args=args, reason=call.reason)
+
+    def _two_at_once(self, call: Call) -> Scripted | None:
+        """The right call, and another with consequences."""
+        if call.tool not in GATED or self.script.style == "text":
+            return None
+        right = called(self._right())
+        text = {"zh": "已经处理，请知悉。", "en": "This is to let you know."}[self.language]
+        mail = Call(tool="send_email", args={"to": "王五", "subject": text, "body": text}, reason=call.reason)
+        return Scripted(calls=(*right, self.chance.choice((right[-1], mail))))
+
+    def _imitates(self, call: Call) -> Scripted | None:
+        """What code writes: instead of a call, or under the answer that is right."""
+        written = self.chance.choice(RECEIPTS[self.language]).format(tool=call.tool or "start_process")
+        if call.tool:
+            return Scripted(raw=written) if self.script.style == "native" else self._say(written)
+        return self._say(f"{self._right().say}\n{written.rpartition(chr(10))[2]}")
+
+    def _repeats(self, call: Call) -> Scripted | None:
+        """The call before, once more."""
+        if (one := self.before) is None:
+            return None
+        return Scripted(tool=one.tool, args=one.args, reason=one.reason)
+
+
+def called(one: Scripted) -> tuple[Call, ...]:
+    return one.calls or ((Call(tool=one.tool, args=one.args, reason=one.reason),) if one.tool else ())
