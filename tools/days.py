@@ -23,15 +23,15 @@ Half = Literal["am", "pm"]
 
 
 class WorkingDays(Frozen):
-    start: str = Field(max_length=40, description="First day, YYYY-MM-DD or `today`.")
-    end: str = Field("", max_length=40, description="Last day, included, YYYY-MM-DD; empty: the first day alone.")
-    start_half: Half = Field("am", description="`pm`: the first day counts from noon.")
-    end_half: Half = Field("pm", description="`am`: the last day counts until noon.")
+    start: str = Field(max_length=40, description="YYYY-MM-DD or `today`.")
+    end: str = Field("", max_length=40, description="Included; empty: the first day alone.")
+    start_half: Half = Field("am", description="pm: from noon.")
+    end_half: Half = Field("pm", description="am: until noon.")
 
 
 class AddWorkingDays(Frozen):
     day: str = Field("today", max_length=40, description="YYYY-MM-DD or `today`; not counted itself.")
-    count: int = Field(ge=-MAX_SPAN, le=MAX_SPAN, description="Working days after that day; below 0: before it.")
+    count: int = Field(ge=-MAX_SPAN, le=MAX_SPAN, description="Below 0: before that day.")
 
 
 async def run_working_days(use: Use, args: WorkingDays) -> Outcome:
@@ -102,9 +102,9 @@ def _refuse_span(first: date, last: date) -> None:
 
 WORKING_DAYS = Tool(
     name="working_days",
-    purpose="Count the working days of a stretch of time by the company's calendar, and tell weekdays.",
-    use_when="The person asks how many working days there are, which weekday a day is, or whether it is worked.",
-    avoid_when="They ask for leave: start_process counts by itself.",
+    purpose="Count working days by the company's calendar, and tell weekdays. Say so if `estimated`.",
+    use_when="They ask how many there are, which weekday a day is, or whether it is worked.",
+    avoid_when="They ask for leave, which counts by itself.",
     args=WorkingDays,
     returns='{"working_days": text, halves possible, "estimated": true while holidays of that year are not published, '
     '"start", "end": {"day", "weekday", "worked"}}. Say so if it is estimated.',
@@ -115,9 +115,9 @@ WORKING_DAYS = Tool(
 )
 ADD_WORKING_DAYS = Tool(
     name="add_working_days",
-    purpose="Find the day that is so many working days after or before another, by the company's calendar.",
-    use_when="A deadline or notice period is given in working days.",
-    avoid_when="Both days are known: that is working_days.",
+    purpose="Find the day that is so many working days after or before another one. Say so if `estimated`.",
+    use_when="A deadline or notice is given in working days.",
+    avoid_when="Both days are known: working_days. A leave: give it `days`.",
     args=AddWorkingDays,
     returns='{"day", "weekday", "worked", "estimated": true while holidays of that year are not published}',
     errors=advice("no_such_day", "no_calendar"),

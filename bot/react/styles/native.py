@@ -73,16 +73,12 @@ class Native:
 
 def schema(tool: Tool) -> dict[str, Any]:
     """The tool card as the function schema the endpoint takes."""
-    described = (
-        f"{tool.purpose}\nUse when: {tool.use_when}\nDo not use when: {tool.avoid_when}\nReturns: {tool.returns}"
-    )
-    described += f"\nExample: {json.dumps(dict(tool.example), ensure_ascii=False)}"
-    parameters = {name: one for name, one in tool.schema.items() if name != "title"}
+    parameters = dict(tool.schema)
     parameters["properties"] = {NOTE: {"type": "string"}, **parameters.get("properties", {})}
     parameters["required"] = [NOTE, *parameters.get("required", [])]
     return {
         "type": "function",
-        "function": {"name": tool.name, "description": described, "parameters": parameters},
+        "function": {"name": tool.name, "description": tool.told, "parameters": parameters},
     }
 
 
