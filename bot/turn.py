@@ -51,6 +51,8 @@ DOWN_MAX_MS = 300_000
 """The longest wait that a model may ask for."""
 TEXT_MAX = 12_000
 """Characters of one message that are read."""
+LATELY, SAID = 12, 400
+"""Entries of a conversation, and characters of each, that the choice of tools looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ class Turns:
         if caller is None:
             noted = self._noted(run.message, "run.stopped", run=run.id, text="its person is not a member any more")
             return [*self._over(run, RunStatus.STOPPED), noted]
+        await self.loop.starts.refresh(self.desk.engine)
         passage = Passage(lease, run, caller, recalled)
         if fresh:
             await self._checkpoint(passage, f"resume:{resume.uid}")
@@ -198,7 +201,10 @@ class Turns:
             return Passage(lease, recalled.run, caller, recalled)
         run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
         run.trace.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
-        run.trace.offered = self.loop.offers.choose(message.text, lambda: _lately(recalled))
+        await self.loop.starts.refresh(self.desk.engine)
+        run.trace.offered = self.loop.offers.choose(
+            message.text, lambda: _lately(recalled), lambda: called_lately(recalled.history)
+        )
         run.trace.add(prompt.message(caller, message.text, self._local(caller)))
         return Passage(lease, run, caller, recalled)
 
@@ -380,8 +386,14 @@ class Turns:
 
 
 def _lately(recalled: Recalled) -> str:
-    """What was said last before a message: what it may be about."""
-    return " ".join(one.text for one in recalled.history.entries[-3:])
+    """What was said before a message, as far as it may be about that."""
+    return " ".join(one.text[:SAID] for one in recalled.history.entries[-LATELY:])
+
+
+def called_lately(remembered: object) -> Sequence[str]:
+    """Names of the tools that were called in a conversation, the newest last, if that is remembered."""
+    called = getattr(remembered, "called_tools", None)
+    return called() if callable(called) else ()
 
 
 def _is_theirs(one: Waiting, run: Run) -> bool:

@@ -142,9 +142,9 @@ async def _facts(use: Use, first: str, last: str, deputy: str) -> tuple[Fact, ..
 
 SET_ABSENCE = Tool(
     name="set_absence",
-    purpose="Let somebody decide the caller's tasks while they are away (委托). The caller confirms on a card.",
-    use_when="The caller will be away and says who stands in, and from when to when.",
-    avoid_when="They ask for leave: that is start_process. Only one task is meant: that is transfer_task.",
+    purpose="Let somebody decide the caller's tasks while they are away (委托).",
+    use_when="They will be away and say who stands in, and from when to when.",
+    avoid_when="They ask for leave. Only one task is meant: transfer_task.",
     args=SetAbsence,
     returns='{"absence": id, "first_day", "last_day", "deputy"}',
     errors=advice("bad_deputy", "bad_period", "overlapping"),
@@ -155,12 +155,13 @@ SET_ABSENCE = Tool(
     prepare=prepare_set,
     stored=SetAbsence,
     privacy=Privacy.OWN,
+    is_rare=True,
 )
 END_ABSENCE = Tool(
     name="end_absence",
-    purpose="End an absence of the caller, also one that has not begun. They confirm on a card.",
-    use_when="The caller is back, or does not go away after all.",
-    avoid_when="They want a request back: that is withdraw_request.",
+    purpose="End an absence of the caller, also one that has not begun.",
+    use_when="They are back, or do not go after all.",
+    avoid_when="They want a request back: withdraw_request.",
     args=EndAbsence,
     returns='{"absence", "status": "ended"}',
     errors=advice("no_delegation"),
@@ -170,16 +171,18 @@ END_ABSENCE = Tool(
     prepare=prepare_end,
     stored=EndAbsence,
     privacy=Privacy.OWN,
+    is_rare=True,
 )
 LIST_ABSENCES = Tool(
     name="list_absences",
     purpose="List the caller's absences, present and future, and who stands in.",
-    use_when="The caller asks who stands in for them, or you need an absence's id.",
-    avoid_when="They ask about leave requests: that is my_requests.",
+    use_when="They ask who stands in, or you need an absence's id.",
+    avoid_when="Leave requests: my_requests.",
     args=ListAbsences,
     returns='{"absences": [{"absence", "first_day", "last_day", "deputy"}]}',
     errors={},
     example={},
     run=run_list,
     privacy=Privacy.OWN,
+    is_rare=True,
 )

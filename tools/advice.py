@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 ADVICE: Mapping[str, str] = {
     "missing_field": "Ask the person for the named fields in one question; never invent them.",
-    "unknown_field": "Use only the fields that list_processes names; leave computed ones out.",
+    "unknown_field": "Use only the fields of the form; leave computed ones out.",
     "unknown_process": "Use a key that list_processes returns.",
     "unknown_person": "Search with list_people; if nobody fits, ask who is meant.",
     "ambiguous_person": "Ask which of the candidates is meant, then use that id.",
@@ -23,6 +23,8 @@ ADVICE: Mapping[str, str] = {
     "too_precise": "Ask for the amount with the decimals that the currency has.",
     "two_currencies": "Ask which currency is meant.",
     "bad_number": "Ask for the number.",
+    "bad_days": "Write the working days as a number, like 3 or 2.5.",
+    "days_differ": "Leave out which of the two the person did not say; ask if they said both.",
     "bad_attachment": "Ask for the link of the file in Slack, or an https address; never make one up.",
     "overlap": "Say which request covers these days already; ask for other days, or whether to withdraw that one.",
     "no_balance": "Say how many days are left; ask for fewer days or another kind of leave.",
@@ -104,7 +106,7 @@ FORM = (
     "in_the_past", "too_far_ahead", "end_before_start", "span_too_long", "zero_days", "zero_days_estimated",
     "bad_amount", "big_amount", "too_precise", "two_currencies", "too_long", "own_approver", "own_level", "no_level",
     "other_approver", "no_approver",
-    "bad_number", "bad_attachment", "overlap", "no_balance", "own_person", "too_many",
+    "bad_number", "bad_days", "days_differ", "bad_attachment", "overlap", "no_balance", "own_person", "too_many",
 )  # fmt: skip
 """What filling a form in may raise."""
 ENGINE = (

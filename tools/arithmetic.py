@@ -41,8 +41,8 @@ def shown(expression: str) -> str:
 CALCULATE = Tool(
     name="calculate",
     purpose="Compute exactly: several operations in one expression.",
-    use_when="Anything has to be added, multiplied, shared or compared: totals, rates, allowances. Never in your head.",
-    avoid_when="Working days have to be counted: that is working_days.",
+    use_when="Anything has to be added, multiplied, shared or compared; never in your head.",
+    avoid_when="Working days: working_days.",
     args=Calculate,
     returns='{"result": text, "exact": false if it has no end and was rounded, "rounding"?}',
     errors=advice("bad_sum", "mixed_currencies", "zero_divisor", "sum_too_long"),

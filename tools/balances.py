@@ -14,7 +14,7 @@ from tools.workflow.state import plain
 
 
 class LeaveBalance(Frozen):
-    year: int = Field(0, description="Calendar year; 0: this one.")
+    year: int = Field(0, description="0: this one.")
 
 
 async def run_leave_balance(use: Use, args: LeaveBalance) -> Outcome:
@@ -44,9 +44,9 @@ async def run_leave_balance(use: Use, args: LeaveBalance) -> Outcome:
 
 LEAVE_BALANCE = Tool(
     name="leave_balance",
-    purpose="How many days of leave the caller has left this year, or in another one.",
-    use_when="They ask how much leave they have left, have taken, or how much is planned.",
-    avoid_when="They ask for a colleague: nobody else's balance is told.",
+    purpose="How many days of leave the caller has left.",
+    use_when="They ask for their balance.",
+    avoid_when="It is a colleague's.",
     args=LeaveBalance,
     returns='{"year", "balances": [{"kind", "days_a_year", "approved", "waiting": not decided yet, "left"}]}; kinds '
     "that are not listed have no limit that is kept here",

@@ -10,7 +10,7 @@ from tools.tool import Tool, Use
 
 
 class CancelCard(Frozen):
-    card: str = Field(description="Id of the open card, as listed under the open cards of this conversation.")
+    card: str = Field(description="Its id, as listed under the open cards.")
 
 
 async def run_cancel_card(use: Use, args: CancelCard) -> Outcome:
@@ -23,9 +23,9 @@ async def run_cancel_card(use: Use, args: CancelCard) -> Outcome:
 
 CANCEL_CARD = Tool(
     name="cancel_card",
-    purpose="Take back a card of this conversation that still waits for a button.",
-    use_when="the person says that they do not want what the open card proposes, or want something else instead",
-    avoid_when="the request was started already (use withdraw_request), or the card is somebody else's task",
+    purpose="Take back an open card of this conversation.",
+    use_when="They do not want what it proposes, or want something else instead.",
+    avoid_when="It was pressed already (withdraw_request), or is somebody else's task.",
     args=CancelCard,
     returns='{"card", "status": "cancelled"}',
     errors=advice("no_card"),

@@ -23,15 +23,15 @@ Half = Literal["am", "pm"]
 
 
 class WorkingDays(Frozen):
-    start: str = Field(max_length=40, description="First day, YYYY-MM-DD or `today`.")
-    end: str = Field("", max_length=40, description="Last day, included, YYYY-MM-DD; empty: the first day alone.")
-    start_half: Half = Field("am", description="`pm`: the first day counts from noon.")
-    end_half: Half = Field("pm", description="`am`: the last day counts until noon.")
+    start: str = Field(max_length=40, description="YYYY-MM-DD or `today`.")
+    end: str = Field("", max_length=40, description="Included; empty: the first day alone.")
+    start_half: Half = Field("am", description="pm: from noon.")
+    end_half: Half = Field("pm", description="am: until noon.")
 
 
 class AddWorkingDays(Frozen):
     day: str = Field("today", max_length=40, description="YYYY-MM-DD or `today`; not counted itself.")
-    count: int = Field(ge=-MAX_SPAN, le=MAX_SPAN, description="Working days after that day; below 0: before it.")
+    count: int = Field(ge=-MAX_SPAN, le=MAX_SPAN, description="Below 0: before that day.")
 
 
 class NextHolidays(Frozen):
@@ -139,9 +139,9 @@ def _refuse_span(first: date, last: date) -> None:
 
 WORKING_DAYS = Tool(
     name="working_days",
-    purpose="Count the working days of a stretch of time by the company's calendar, and tell weekdays.",
-    use_when="The person asks how many working days there are, which weekday a day is, or whether it is worked.",
-    avoid_when="They ask for leave: start_process counts by itself.",
+    purpose="Count working days by the company's calendar, and tell weekdays. Say so if `estimated`.",
+    use_when="They ask how many there are, which weekday a day is, or whether it is worked.",
+    avoid_when="They ask for leave, which counts by itself.",
     args=WorkingDays,
     returns='{"working_days": text, halves possible, "estimated": true while holidays of that year are not published, '
     '"start", "end": {"day", "weekday", "worked"}}. Say so if it is estimated.',
@@ -152,9 +152,10 @@ WORKING_DAYS = Tool(
 )
 ADD_WORKING_DAYS = Tool(
     name="add_working_days",
-    purpose="Find the day that is so many working days after or before another, by the company's calendar.",
-    use_when="A deadline or notice period is given in working days.",
-    avoid_when="Both days are known: that is working_days.",
+    purpose="Find the day that is so many working days after or before another one. Say so if `estimated`.",
+    use_when="A deadline or notice is given in working days.",
+    avoid_when="Both days are known: working_days. A leave: give it `days`.",
+    is_rare=True,
     args=AddWorkingDays,
     returns='{"day", "weekday", "worked", "estimated": true while holidays of that year are not published}',
     errors=advice("no_such_day", "no_calendar"),
@@ -164,9 +165,10 @@ ADD_WORKING_DAYS = Tool(
 )
 NEXT_HOLIDAYS = Tool(
     name="next_holidays",
-    purpose="The next public holidays and company days off: names, weekends around them, the day work begins again.",
-    use_when="They ask when the next holiday is, how long it lasts, or which day follows it.",
-    avoid_when="They ask for a count of working days: that is working_days.",
+    purpose="The next public holidays and company days off, with their weekends.",
+    use_when="They ask for a holiday beyond the calendar.",
+    avoid_when="The calendar has it.",
+    is_rare=True,
     args=NextHolidays,
     returns='{"today", "holidays": [{"name", "first", "last", "days", "back_at_work", "worked_instead"?: weekend days '
     'that are worked, "estimated"?: true while that year is not published}]}',

@@ -48,7 +48,8 @@ async def form_facts(directory: Directory, process: Process, filled: Filled) -> 
         if filled.values.get(f.name) and f.name not in beside
     ]
     facts += _lengths(form, filled)
-    chosen = [(label, people) for label, people in _chosen(process, filled) if people]
+    levels = [*later_levels(process, filled), ("cc", _find_copied(process, filled))]
+    chosen = [(label, people) for label, people in levels if people]
     facts += [Fact(label=label, value=await identify_people(directory, people)) for label, people in chosen]
     if rule := passes_by(process, filled):
         facts.append(Fact(label="rule", value=form.rule(rule)))
@@ -102,18 +103,22 @@ def _lengths(form: Form, filled: Filled) -> Iterator[Fact]:
         yield Fact(label="balance", value=Note(key="fact.balance", params=params))
 
 
-def _chosen(process: Process, filled: Filled) -> Iterator[tuple[str | dict[str, str], tuple[str, ...]]]:
-    """(label, person ids) of everybody the process chose on the way this form takes."""
-    path = happy_path(process.definition, filled)
+def later_levels(process: Process, filled: Filled) -> Iterator[tuple[str | dict[str, str], tuple[str, ...]]]:
+    """(label, person ids) of everybody whom the process chose to decide on the way this form takes."""
     for level in process.form.levels:
         yield level.label.both, filled.people.get(level.name, ())
-    for node in path:
+    for node in happy_path(process.definition, filled):
         for name in node.who:
             if name.startswith(ROLE):
                 yield {"zh": node.name, "en": node.name}, filled.people.get(name, ())
+
+
+def _find_copied(process: Process, filled: Filled) -> tuple[str, ...]:
+    """Person ids of those who are told in the end, but for those whom the form shows."""
+    path = happy_path(process.definition, filled)
     told = [p for node in path if node.topic is Topic.CC for p in filled.people.get(node.id, ())]
     shown = {p for f in process.form.fields if f.kind is FieldKind.PEOPLE for p in filled.holders(f.name)}
-    yield "cc", tuple(p for p in dict.fromkeys(told) if p not in shown)
+    return tuple(p for p in dict.fromkeys(told) if p not in shown)
 
 
 @dataclass(frozen=True, slots=True)

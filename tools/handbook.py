@@ -23,15 +23,13 @@ READ = 2_400
 
 
 class SearchHandbook(Frozen):
-    query: str = Field(
-        max_length=300, description="The person's question or its key words, in their language; empty lists everything."
-    )
-    page: int = Field(1, ge=1, le=1000, description=f"Page of {FOUND}, the best first.")
+    query: str = Field(max_length=300, description="The question or its key words; empty: everything.")
+    page: int = Field(1, ge=1, le=1000, description=f"Of {FOUND} each.")
 
 
 class ReadHandbook(Frozen):
-    section: str = Field(max_length=300, description="`section` of a result of search_handbook, as it is.")
-    page: int = Field(1, ge=1, le=1000, description="Long sections have several pages.")
+    section: str = Field(max_length=300, description="As search_handbook gave it.")
+    page: int = Field(1, ge=1, le=1000, description="Of a long section.")
 
 
 async def run_search(use: Use, args: SearchHandbook) -> Outcome:
@@ -86,9 +84,9 @@ def paged(text: str) -> list[str]:
 
 SEARCH_HANDBOOK = Tool(
     name="search_handbook",
-    purpose="Search the company's handbook: its rules on leave, expenses, travel and the like.",
-    use_when="The person asks what is allowed, how much, by when, or how something is done here.",
-    avoid_when="They want it done (start_process), or ask about their own requests (my_requests).",
+    purpose="Search the company's handbook; read a section before you rely on it. No match: try other words.",
+    use_when="They ask what is allowed, how much, by when, or how something is done here.",
+    avoid_when="They want it done, or ask about their own requests.",
     args=SearchHandbook,
     returns='{"results": [{"section", "file", "heading", "excerpt"}], "more"}. No match: []; try other words. '
     "Read a section before you rely on it, and name file and heading in the answer.",
@@ -99,9 +97,9 @@ SEARCH_HANDBOOK = Tool(
 )
 READ_HANDBOOK = Tool(
     name="read_handbook",
-    purpose="Read one section of the company's handbook in full.",
-    use_when="search_handbook found a section that may answer the question.",
-    avoid_when="You do not know which section: that is search_handbook.",
+    purpose="Read one section of the handbook. Answer from its text alone, naming file and heading.",
+    use_when="search_handbook found it.",
+    avoid_when="You do not know which section.",
     args=ReadHandbook,
     returns='{"section", "file", "heading", "text", "pages", "more"}. Answer from the text alone, naming file and '
     "heading; if it does not say, say so.",

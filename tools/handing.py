@@ -19,7 +19,7 @@ from tools.timeline import MODES
 from tools.tool import Tool, Use
 from tools.workflow.graph import Mode
 
-TASK = "Id of the task (L-0012-1), or number of its request (L-0012)."
+TASK = "Task (L-0012-1) or request (L-0012)."
 REMARK = "What the caller says with it, if anything."
 
 
@@ -88,9 +88,9 @@ ALSO = frozenset({
 })  # fmt: skip
 TRANSFER_TASK = Tool(
     name="transfer_task",
-    purpose="Hand a task of the caller on to somebody else, who decides instead (转交). The caller confirms on a card.",
-    use_when="The caller wants somebody else to decide their task.",
-    avoid_when="Both are to decide: that is add_sign. For all tasks while they are away: that is set_absence.",
+    purpose="Hand a task of the caller's on to somebody else, who decides instead (转交).",
+    use_when="They want somebody else to decide it.",
+    avoid_when="Both are to decide: add_sign. All tasks while they are away: set_absence.",
     args=TransferTask,
     returns='{"task", "request", "decision": "transferred", "by", "status", "waits_for"}',
     errors=advice("own_request", "not_assignee", "own_level", "asked_already", "bad_decision"),
@@ -102,12 +102,13 @@ TRANSFER_TASK = Tool(
     stored=DecideStored,
     authorize=authorize_decide,
     privacy=Privacy.PRIVATE,
+    is_rare=True,
 )
 ADD_SIGN = Tool(
     name="add_sign",
-    purpose="Have others decide a task of the caller as well (加签). The caller confirms on a card.",
-    use_when="The caller wants somebody's agreement besides their own.",
-    avoid_when="It is not said who, or whether before, beside or after the caller: ask.",
+    purpose="Have others decide a task of the caller's as well (加签).",
+    use_when="They want somebody's agreement besides their own.",
+    avoid_when="It is not said who, or whether before, beside or after them: ask.",
     args=AddSign,
     returns='{"task", "request", "decision": "added", "by", "status", "waits_for"}',
     errors={},
@@ -119,4 +120,5 @@ ADD_SIGN = Tool(
     stored=DecideStored,
     authorize=authorize_decide,
     privacy=Privacy.PRIVATE,
+    is_rare=True,
 )

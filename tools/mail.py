@@ -190,11 +190,11 @@ def _is_here(host: str) -> bool:
 
 class SendEmail(Frozen):
     to: Annotated[str, Field(max_length=1_000)] | Annotated[list[str], Field(max_length=100)] = Field(
-        "", description="Name, id or e-mail address of a person of the directory; a list for several."
+        "", description="Name, id or address of a person; a list for several."
     )
-    task_id: str = Field("", max_length=60, description="Instead of `to`: whom this task, or this request, waits for.")
-    subject: str = Field(max_length=4000, description="One line, at most 200 characters.")
-    body: str = Field(max_length=60_000, description="The finished text, at most 10,000 characters, no placeholders.")
+    task_id: str = Field("", max_length=60, description="In place of `to`: whom this task or request waits for.")
+    subject: str = Field(max_length=4000, description="One line.")
+    body: str = Field(max_length=60_000, description="The finished text.")
     first_line: SkipJsonSchema[str] = Field("", description="Set by the program: on whose behalf it is sent.")
     reply_to: SkipJsonSchema[str] = Field("", description="Set by the program: where an answer goes.")
 
@@ -374,10 +374,9 @@ async def _assignee(use: Use, task_id: str) -> Person:
 
 SEND_EMAIL = Tool(
     name="send_email",
-    purpose="Mail people of the directory: one card for all of them, a mail to each. The caller sends, edits or "
-    "cancels it.",
-    use_when="The caller asks to mail or remind somebody and it is clear what the mail should say.",
-    avoid_when="They did not say what it is about: ask. Never write placeholders, never mail unasked.",
+    purpose="Mail people of the directory, one mail each: the caller sees the exact mail, and can edit it.",
+    use_when="They ask to mail somebody, and what it should say is clear.",
+    avoid_when="It is not clear: ask. Never unasked, never with placeholders.",
     args=SendEmail,
     returns='{"mailed": name or names, "subject", "message_id"}',
     errors=advice(

@@ -19,12 +19,10 @@ DEPARTMENTS = 50
 
 
 class ListPeople(Frozen):
-    name: str = Field(
-        "", max_length=100, description="Name, part of a name, e-mail address, id or mention; empty lists everybody."
-    )
-    department: str = Field("", max_length=60, description="Only people of this department, or who have this role.")
-    manager: str = Field("", max_length=100, description="Only people whose manager this is: name, id or address.")
-    page: int = Field(1, ge=1, description=f"Page of {PAGE} people.")
+    name: str = Field("", max_length=100, description="Name or part of it, address or id; empty: everybody.")
+    department: str = Field("", max_length=60, description="Only of this department or role.")
+    manager: str = Field("", max_length=100, description="Only whose manager this is.")
+    page: int = Field(1, ge=1, description=f"Of {PAGE} each.")
 
 
 async def run_list_people(use: Use, args: ListPeople) -> Outcome:
@@ -64,10 +62,9 @@ def _describe(person: Person, known: Mapping[str, Person]) -> dict[str, Any]:
 
 LIST_PEOPLE = Tool(
     name="list_people",
-    purpose="Look people up in the company directory.",
-    use_when="A request, a mail or a question names a person and you need to know who that is, or asks who is in a "
-    "department, who has a role or whose manager somebody is.",
-    avoid_when="You already have the person's id, or you want to guess who should approve: ask the caller that.",
+    purpose="Look people up in the directory: id, title, address, department, manager.",
+    use_when="You need to know who is meant, who is in a department or has a role, or whose manager somebody is.",
+    avoid_when="You know the id, or want to guess an approver.",
     args=ListPeople,
     returns='{"people": [{"id", "name", "also": [other names], "title"?, "own_title"?: they say so themselves, '
     '"email"?, "department"?, "manager"?, "in_company_directory"?: false}], "more": next page or null}. No match: [], '

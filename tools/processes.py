@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from tools.advice import FORM, advice
-from tools.facts import form_facts, form_inputs, request_facts
+from tools.facts import form_facts, form_inputs, later_levels, request_facts
+from tools.filling import fill_in
 from tools.identical import identical_facts
 from tools.identities import identify_people
 from tools.names import name_of, names_of
-from tools.plans import changed, gathered, named_as_in_dialog, own_card, passed
+from tools.plans import changed, gathered, own_card, passed
 from tools.privacy import privacy_of_card, privacy_of_form, privacy_of_request
 from tools.requests import find_process, readable
 from tools.spec import (
@@ -35,7 +36,7 @@ from tools.workflow.commands import Decide, Withdraw
 from tools.workflow.engine import Moved
 from tools.workflow.forms import FormField, clear_text
 from tools.workflow.process import Process
-from tools.workflow.state import Decision, Filled, Kind, Request, Status, Task
+from tools.workflow.state import Decision, Kind, Request, Status, Task
 
 MAX_REASON = 500
 MAX_VALUE = 4000
@@ -43,8 +44,11 @@ START_ANOTHER = Choice(name="start_another", style="primary")
 
 
 def _without_nothing(form: Any) -> Any:
-    """Models write null for what they leave out, and numbers for amounts."""
-    return {k: v for k, v in form.items() if v is not None} if isinstance(form, dict) else form
+    """Models write null for what they leave out, numbers for amounts, and lists of people."""
+    if not isinstance(form, dict):
+        return form
+    given = {name: value for name, value in form.items() if value is not None}
+    return {name: ", ".join(map(str, one)) if isinstance(one, list) else one for name, one in given.items()}
 
 
 Form = Annotated[
@@ -70,20 +74,22 @@ class WithForm(Frozen):
 
 class StartProcess(WithForm):
     process: str = Field(max_length=60, description="Key of the process, from list_processes.")
-    form: Form = Field(description="Field → value, as list_processes describes. Leave out what the person did not say.")
+    form: Form = Field(description="Field → value, as list_processes says; without what the person did not say.")
     seen: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
     again: SkipJsonSchema[str] = Field("", description="Set by the program: the request that is knowingly repeated.")
 
 
 class ResubmitRequest(WithForm):
-    request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
-    form: Form = Field(default={}, description="Only the fields that change, field → value.")
+    request_id: str = Field(max_length=40, description="Like L-0012.")
+    form: Form = Field(
+        default={}, description="Only what changes, field → value; fields as of start_…, also `days` for end_date."
+    )
     seen: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
 
 
 class WithdrawRequest(Frozen):
-    request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
-    because: str = Field("", max_length=MAX_VALUE, description="Why they withdraw it, if the person said so.")
+    request_id: str = Field(max_length=40, description="Like L-0012.")
+    because: str = Field("", max_length=MAX_VALUE, description="Why, if they said so.")
 
 
 async def run_list_processes(use: Use, args: ListProcesses) -> Outcome:
@@ -93,7 +99,7 @@ async def run_list_processes(use: Use, args: ListProcesses) -> Outcome:
 
 async def prepare_start(use: Use, args: StartProcess) -> Plan:
     process = await _process(use, args.process)
-    filled = await _filled(use, process, args.form)
+    filled = await fill_in(use, process, args.form)
     return own_card(
         use,
         args={"process": process.key, "form": filled.values, "seen": filled.sha},
@@ -134,16 +140,11 @@ async def run_start(use: Use, args: StartProcess) -> Outcome:
             raise
         earlier = await engine.request(str(error.params["request"]))
         raise AsksAgain(error, await _prepare_another(use, args, earlier)) from None
-    data: dict[str, Any] = {
-        "request": started.request,
-        "status": started.status.value,
-        "waits_for": [await name_of(use.desk.directory, p) for p in started.waits_for],
-        "days": started.days,
-    }
-    if started.rule:
-        return await passed(use, started, data)
     request = await engine.request(started.request)
     process = await engine.process_of(request)
+    data = await _told(use, process, request, started)
+    if started.rule:
+        return await passed(use, started, data)
     params: dict[str, Any] = {"process": process.form.name.both, "request": started.request}
     told = privacy_of_request(process, request, use.caller.id)  # the data has its length and who decides
     return changed(data, "result.started", "effect.started", started.request, params, Privacy.OWN, data_privacy=told)
@@ -152,7 +153,7 @@ async def run_start(use: Use, args: StartProcess) -> Outcome:
 async def prepare_resubmit(use: Use, args: ResubmitRequest) -> Plan:
     request = await _to_revise(use, args.request_id)
     process = await use.desk.engine.process_of(request)
-    filled = await _filled(use, process, {**request.filled.values, **args.form}, request.id)
+    filled = await fill_in(use, process, args.form, request)
     facts = (Fact(label="request", value=request.id), *await form_facts(use.desk.directory, process, filled))
     return own_card(
         use,
@@ -169,11 +170,14 @@ async def run_resubmit(use: Use, args: ResubmitRequest) -> Outcome:
     task = await _revise_task(use, args.request_id)
     command = Decide(task=task.id, actor=use.caller.id, decision=Decision.RESUBMIT)
     decided = await use.desk.engine.act(command, use.key, use.now, form=args.form, seen=args.seen)
-    data = {"request": decided.request, "status": decided.status.value}
+    request = await use.desk.engine.request(decided.request)
+    process = await use.desk.engine.process_of(request)
+    data = await _told(use, process, request, decided)
     if decided.rule:
         return await passed(use, decided, data)
-    params = {"request": decided.request}
-    return changed(data, "result.resubmitted", "effect.resubmitted", decided.request, params, Privacy.OWN)
+    params, told = {"request": decided.request}, privacy_of_request(process, request, use.caller.id)
+    subject = decided.request
+    return changed(data, "result.resubmitted", "effect.resubmitted", subject, params, Privacy.OWN, data_privacy=told)
 
 
 async def prepare_withdraw(use: Use, args: WithdrawRequest) -> Plan:
@@ -214,14 +218,26 @@ async def run_withdraw(use: Use, args: WithdrawRequest) -> Outcome:
         return changed(data, "result.withdrawn", "effect.withdrawn", moved.request, params, Privacy.OWN)
     names = await names_of(use.desk.directory, moved.waits_for)
     told: dict[str, Any] = {"request": moved.request, "names": names}
-    data["waits_for"] = names["en"]
+    data["waits_for"] = [await name_of(use.desk.directory, p) for p in moved.waits_for]
     return changed(data, "result.revoking", "effect.revoking", moved.request, told, Privacy.OWN)
 
 
-async def _filled(use: Use, process: Process, form: Mapping[str, str], besides: str = "") -> Filled:
-    """Errors name a field as the card's *Edit* does. `besides`: the request that the form is for."""
-    with named_as_in_dialog([f.name for f in process.form.fields]):
-        return await use.desk.engine.fill(process, form, use.caller.id, use.now, besides=besides)
+async def _told(use: Use, process: Process, request: Request, moved: Moved) -> dict[str, Any]:
+    """Where a request is after it was handed in: whom it waits for, and who comes after them."""
+    people = use.desk.directory
+    days = Decimal(moved.days or request.filled.days or 0)
+    later = {
+        label if isinstance(label, str) else label["en"]: [await name_of(people, p) for p in chosen]
+        for label, chosen in later_levels(process, request.filled)
+        if chosen and not set(chosen) <= set(moved.waits_for)
+    }
+    return {
+        "request": moved.request,
+        "status": moved.status.value,
+        "waits_for": [await name_of(people, p) for p in moved.waits_for],
+        **({"then": later} if later and moved.waits_for else {}),
+        **({"days": int(days) if days == int(days) else float(days)} if days else {}),
+    }
 
 
 async def _process(use: Use, key: str) -> Process:
@@ -281,9 +297,9 @@ def _described_field(field: FormField) -> dict[str, Any]:
 
 LIST_PROCESSES = Tool(
     name="list_processes",
-    purpose="List what can be asked for (leave, expenses …) and the fields each needs.",
-    use_when="Somebody wants to start a request, or asks what they can do here.",
-    avoid_when="You have seen the list in this conversation already.",
+    purpose="List what can be asked for, with the fields and rules of each.",
+    use_when="They ask what they can do here, or no start tool fits.",
+    avoid_when="A start tool fits.",
     args=ListProcesses,
     returns='{"processes": [{"key", "name", "purpose", "fields": [{"name", "type", "required", "help", "choices"?}], '
     '"rules"}]}',
@@ -294,10 +310,9 @@ LIST_PROCESSES = Tool(
 )
 START_PROCESS = Tool(
     name="start_process",
-    purpose="Start a request for the caller. They see every field on a card and confirm before anything happens.",
-    use_when="The caller wants to ask for something and has said what its fields need.",
-    avoid_when="A needed field is unknown: ask for it first. Never choose the approver yourself, never invent a "
-    "reason, never start the same request twice.",
+    purpose="Start a request for the caller, of any process.",
+    use_when="No start tool of its own fits, and what is required is known.",
+    avoid_when="Something required is unknown: ask. Never start the same twice.",
     args=StartProcess,
     also=frozenset({"started_already"}),
     returns='{"request", "status": "waiting" | "approved", "waits_for": [names], "days", "rule"?: why it passed}',
@@ -320,9 +335,9 @@ START_PROCESS = Tool(
 )
 RESUBMIT_REQUEST = Tool(
     name="resubmit_request",
-    purpose="Send a request that came back to the caller off again, changed or as it was. They confirm on a card.",
-    use_when="A request of the caller has the status revise and they want to try again.",
-    avoid_when="The request still waits for somebody, or has ended.",
+    purpose="Send the caller's request that came back to them off again, changed or as it was.",
+    use_when="Its status is revise and they want to try again.",
+    avoid_when="It still waits for somebody, or has ended.",
     args=ResubmitRequest,
     returns='{"request", "status"}',
     errors=advice("not_revise"),
@@ -336,9 +351,9 @@ RESUBMIT_REQUEST = Tool(
 )
 WITHDRAW_REQUEST = Tool(
     name="withdraw_request",
-    purpose="Take back a request of the caller (撤回). One that is approved needs agreement. They confirm on a card.",
-    use_when="The caller no longer wants a request of theirs.",
-    avoid_when="The request was rejected or withdrawn, or belongs to somebody else.",
+    purpose="Take back (撤回) a request of the caller's; an approved one needs agreement.",
+    use_when="They no longer want it, or want it otherwise while it waits.",
+    avoid_when="It came to its end, or is somebody else's.",
     args=WithdrawRequest,
     returns='{"request", "status": "withdrawn" | "revoking", "waits_for"?: who has to agree}',
     errors=advice("withdrawing", "kept_lately", "kept_enough", "not_yours", "not_running"),

@@ -26,14 +26,14 @@ log = logging.getLogger(__name__)
 
 
 class MyRequests(Frozen):
-    status: str = Field("", max_length=20, description=f"One of {', '.join(Status)}; empty for all.")
-    told: bool = Field(False, description="True: instead those of others that the caller was told about (cc).")
-    page: int = Field(1, ge=1, le=1000, description=f"Page of {PAGE}, newest first.")
+    status: str = Field("", max_length=20, description=f"{', '.join(Status)}; empty: all.")
+    told: bool = Field(False, description="Instead those that others told them about (cc).")
+    page: int = Field(1, ge=1, le=1000, description=f"Of {PAGE} each.")
 
 
 class RequestStatus(Frozen):
-    request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
-    details: bool = Field(False, description="True: also what its form says, the reason included.")
+    request_id: str = Field(max_length=40, description="Like L-0012.")
+    details: bool = Field(False, description="Also what its form says, with the reason.")
 
 
 class ShowProcess(Frozen):
@@ -166,9 +166,9 @@ async def find_process(use: Use, name: str) -> Process | None:
 
 MY_REQUESTS = Tool(
     name="my_requests",
-    purpose="List the caller's own requests, or those they were told about, and where each stands.",
-    use_when="The caller asks what became of their requests, or you need a number.",
-    avoid_when="They ask what they have to decide: that is query_todo_tasks.",
+    purpose="List the caller's own requests, newest first, and where each stands.",
+    use_when="They ask what became of them, or you need a number.",
+    avoid_when="What they have to decide: query_todo_tasks.",
     args=MyRequests,
     returns='{"requests": [{"request", "process", "status", "by"?, "summary", "waits_for", "started", '
     '"since": its last change}], "more"}',
@@ -179,9 +179,9 @@ MY_REQUESTS = Tool(
 )
 REQUEST_STATUS = Tool(
     name="request_status",
-    purpose="Tell how a request has gone so far, step by step, and whom it waits for.",
-    use_when="The caller asks where one request stands, who said what, what it asks for, or why it takes so long.",
-    avoid_when="They ask for all of theirs: that is my_requests.",
+    purpose="Tell how one request has gone and whom it waits for; `timeline` can be told as it is.",
+    use_when="They ask where it stands, who said what, what it asks for, or why it takes long.",
+    avoid_when="All of theirs: my_requests.",
     args=RequestStatus,
     returns='{"request", "status", "by"?, "summary", "waits_for", "started", "since", "form"?, '
     '"timeline": words to repeat as they are}',
@@ -193,8 +193,8 @@ REQUEST_STATUS = Tool(
 SHOW_PROCESS = Tool(
     name="show_process",
     purpose="Show a picture of a process, or of the way a request has gone through it.",
-    use_when="The caller wants to see a process or a request's path.",
-    avoid_when="Words will do: that is request_status.",
+    use_when="They want to see it.",
+    avoid_when="Words will do: request_status.",
     args=ShowProcess,
     returns='{"picture": "shown", …}; people see it beside your answer',
     errors=advice("no_diagram", "no_font", "no_picture"),
@@ -202,4 +202,5 @@ SHOW_PROCESS = Tool(
     example={"name": "L-0012"},
     run=run_show_process,
     privacy=Privacy.PRIVATE,
+    is_rare=True,
 )

@@ -27,7 +27,7 @@ LABEL = {"zh": "评论", "en": "The comment"}
 
 
 class UrgeTask(Frozen):
-    task_id: str = Field(max_length=60, description="Id of the task, or number of the request.")
+    task_id: str = Field(max_length=60, description="Request (L-0012) or task (L-0012-1).")
 
 
 class UrgeStored(Frozen):
@@ -36,12 +36,12 @@ class UrgeStored(Frozen):
 
 
 class CommentRequest(Frozen):
-    request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
+    request_id: str = Field(max_length=40, description="Like L-0012.")
     text: str = Field(max_length=4000, description="The comment, in the person's own words.")
 
 
 class CcRequest(Frozen):
-    request_id: str = Field(max_length=40, description="Number of the request, e.g. L-0012.")
+    request_id: str = Field(max_length=40, description="Like L-0012.")
     people: People = Field(description="Names or ids of who is told.", min_length=1)
 
 
@@ -148,9 +148,9 @@ async def _beside(use: Use, request: Request, args: dict[str, Any], title: Note,
 
 URGE_TASK = Tool(
     name="urge_task",
-    purpose="Remind who has to decide on the caller's request (催办); at most once in 4 hours. They confirm on a card.",
-    use_when="The caller wants a decision on their own request hurried.",
-    avoid_when="Nobody asked for it, or the request is somebody else's.",
+    purpose="Remind (催办) who has to decide on the caller's request; at most once in 4 hours.",
+    use_when="They want it hurried.",
+    avoid_when="Nobody asked for it, or it is not their request.",
     args=UrgeTask,
     returns='{"request", "urged": names}',
     errors=advice("urged_lately", "urged_late", "urged_enough", "own_task"),
@@ -164,9 +164,9 @@ URGE_TASK = Tool(
 )
 COMMENT_REQUEST = Tool(
     name="comment_request",
-    purpose="Leave a comment on a request (评论); its author and who decides are told. They confirm on a card.",
-    use_when="The caller wants to say something about a request without deciding.",
-    avoid_when="It is an opinion of a decision: that goes with decide_task.",
+    purpose="Leave a comment on a request (评论); its author and who decides are told.",
+    use_when="They want to say something without deciding.",
+    avoid_when="It goes with a decision: decide_task.",
     args=CommentRequest,
     returns='{"request", "comment"}',
     errors={},
@@ -177,12 +177,13 @@ COMMENT_REQUEST = Tool(
     prepare=prepare_comment,
     stored=CommentRequest,
     privacy=Privacy.PRIVATE,
+    is_rare=True,
 )
 CC_REQUEST = Tool(
     name="cc_request",
-    purpose="Tell others about a request (抄送); they may read it from then on. The caller confirms on a card.",
-    use_when="The caller wants somebody to know of a request.",
-    avoid_when="That person is to decide: that is transfer_task or add_sign.",
+    purpose="Tell others about a request (抄送); they may read it from then on.",
+    use_when="They want somebody to know of it.",
+    avoid_when="That person is to decide: transfer_task, add_sign.",
     args=CcRequest,
     returns='{"request", "told": names}',
     errors=advice("told_already"),
@@ -193,4 +194,5 @@ CC_REQUEST = Tool(
     prepare=prepare_cc,
     stored=CcRequest,
     privacy=Privacy.PRIVATE,
+    is_rare=True,
 )

@@ -6,6 +6,7 @@ Nothing here knows a chat platform, Redis or a model.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -267,6 +268,22 @@ class ToolError(Exception):
     @property
     def note(self) -> Note:
         return Note(key=f"error.{self.code}", params=dict(self.params))
+
+
+class WrongFields(ToolError):
+    """Several things are wrong at once: the model is told all of them, and people read the first."""
+
+    def __init__(self, errors: Sequence[ToolError]) -> None:
+        first = errors[0]
+        told, ask = "; ".join(error.text for error in errors), any(error.ask for error in errors)
+        super().__init__(first.code, told, ask=ask, field=first.field, people=first.people)
+        self.params, self.errors = first.params, tuple(errors)
+
+
+def refuse_all(errors: Sequence[ToolError]) -> None:
+    """Raises these errors as one, if there are any."""
+    if errors:
+        raise errors[0] if len(errors) == 1 else WrongFields(errors)
 
 
 class AsksAgain(ToolError):

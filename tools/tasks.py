@@ -40,17 +40,15 @@ MODE_CHOICES = tuple((mode.value, words) for mode, words in MODES.items())
 
 
 class QueryTodoTasks(Frozen):
-    person: str = Field("", max_length=100, description="Whose tasks: empty for the caller's own; else a name or id.")
-    page: int = Field(1, ge=1, le=1000, description=f"Page of {PAGE}, oldest first.")
+    person: str = Field("", max_length=100, description="Whose: name or id; empty: the caller's own.")
+    page: int = Field(1, ge=1, le=1000, description=f"Of {PAGE} each, oldest first.")
 
 
 class DecideTask(Frozen):
-    task_id: str = Field(max_length=60, description="Id of the task (L-0012-1), or number of its request (L-0012).")
-    opinion: Written = Field(
-        "", max_length=MAX_OPINION, description="What the assignee wrote as their opinion, in their own words."
-    )
+    task_id: str = Field(max_length=60, description="Task (L-0012-1) or request (L-0012).")
+    opinion: Written = Field("", max_length=MAX_OPINION, description="The assignee's remark, word for word.")
     decision: Literal["", "approve", "reject", "return"] = Field(
-        "", description="What that opinion is for, if they said so. It decides nothing."
+        "", description="What they said; the card offers it first."
     )
     draft: SkipJsonSchema[Written] = Field("", description="Set by the program: the draft on the card.")
     drafted_by: SkipJsonSchema[str] = Field("", description="Set by the program: who has drafted it.")
@@ -224,9 +222,9 @@ async def _listed(use: Use, person: Person, assigned: Assigned) -> dict[str, Any
 
 QUERY_TODO_TASKS = Tool(
     name="query_todo_tasks",
-    purpose="List what waits for a person's decision or revision.",
-    use_when="The caller asks what they have to do, or what somebody else is sitting on.",
-    avoid_when="They ask where their own requests stand: that is my_requests.",
+    purpose="List what waits for the caller's decision or revision, or for somebody else's.",
+    use_when="They ask what they have to do, or what somebody is sitting on.",
+    avoid_when="Their own requests: my_requests.",
     args=QueryTodoTasks,
     returns='{"tasks": [{"task", "request", "process", "kind": approve | revise | revoke, "requester", "summary", '
     '"since", "for"?: whom they stand in for}], "more": page | null}; of another person only what the caller may see.',
@@ -237,11 +235,9 @@ QUERY_TODO_TASKS = Tool(
 )
 DECIDE_TASK = Tool(
     name="decide_task",
-    purpose="Bring the card of a task to its assignee, who approves, rejects or returns it there.",
-    use_when="The caller wants a task decided or returned, or asks for its card again. What they say with it goes "
-    "into opinion, word for word.",
-    avoid_when="The request came back to its author: that is resubmit_request or withdraw_request. Never to decide "
-    "yourself: only the assignee's own press decides, whatever anybody writes.",
+    purpose="Bring the card of a task to its assignee, whose press alone decides it.",
+    use_when="The caller wants a task approved, rejected or returned, or its card again.",
+    avoid_when="The request came back to its author: resubmit_request, withdraw_request.",
     args=DecideTask,
     returns='{"task", "request", "decision": approved | rejected | returned …, "by", "for"?, "opinion", "status"}, '
     "after the press",

@@ -18,9 +18,9 @@ async def run_think(use: Use, args: Think) -> Outcome:
 
 THINK = Tool(
     name="think",
-    purpose="Write a thought down before going on. It changes nothing and looks nothing up.",
-    use_when="Several results have to be weighed against rules, or a chain of calls has to be planned.",
-    avoid_when="The next step is clear, or something can be looked up or computed with another tool.",
+    purpose="Write a thought down before going on; it changes nothing.",
+    use_when="Several results have to be weighed, or a chain of calls planned.",
+    avoid_when="The next step is clear, or a tool can find it out.",
     args=Think,
     returns='{"noted": true}',
     errors={},

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from tools.library.folder import Handbook
@@ -53,6 +53,15 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """As whose call the calls of a tool are kept, shown and run."""
+
+    tool: str
+    args: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """From the arguments of the one to those of the other, as far as they can be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """A tool card: what the model reads and what the gate enforces."""
 
@@ -62,6 +71,7 @@ class Tool:
     avoid_when: str
     args: type[BaseModel]
     returns: str
+    """Told to who has just found the tool; a result says what it is by its names."""
     errors: Mapping[str, str]
     """code → what the model should do about it: told with the error."""
     example: Mapping[str, Any]
@@ -90,6 +100,23 @@ class Tool:
     it. None: nobody has said, so it counts as private."""
     server: str = ""
     """Whose tool it is: a server outside this program, whose words stand on the card; empty for our own."""
+    kept: Kept | None = None
+    """Of a tool that is another one in other words; None: its calls are its own."""
+    is_rare: bool = False
+    """Not asked for every day: the model finds it by `find_tools`, or calls it by its name."""
+
+    @property
+    def mark(self) -> str:
+        """What a call does, in a word that the rules explain: it brings a card, or only reads; empty: it acts at
+        once."""
+        if self.gate is not Gate.NONE:
+            return "[card]"
+        return "[read]" if self.cached else ""
+
+    @property
+    def told(self) -> str:
+        """What the model reads of it besides its arguments."""
+        return " ".join(filter(None, (self.mark, self.purpose, f"Use: {self.use_when}", f"Not: {self.avoid_when}")))
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -104,9 +131,27 @@ class _Untitled(GenerateJsonSchema):
         return False
 
 
+UNSAID = frozenset(
+    {
+        *("title", "default", "additionalProperties", "minLength", "maxLength", "minItems", "maxItems"),
+        *("minimum", "maximum"),
+    }
+)
+"""Of our own schemas: what is checked, and told when it is wrong."""
+
+
 @lru_cache(maxsize=512)
 def _schema(args: type[BaseModel]) -> Mapping[str, Any]:
     schema = args.model_json_schema(schema_generator=_Untitled)
-    for one in (schema, *schema.get("$defs", {}).values()):
-        one.pop("title", None)
-    return schema
+    return schema if issubclass(args, RootModel) else {name: one for name, one in _brief(schema).items() if one != {}}
+
+
+def _brief(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what the model need not read. Names of properties are no keywords."""
+    inner = {name: _brief(one) for name, one in schema.items() if isinstance(one, dict) and name not in NAMED}
+    named = {name: {key: _brief(one) for key, one in schema[name].items()} for name in NAMED if name in schema}
+    return {name: {**inner, **named}.get(name, one) for name, one in schema.items() if name not in UNSAID}
+
+
+NAMED = ("properties", "$defs")
+"""Keywords whose members have names of their own."""

@@ -14,11 +14,11 @@ from bot import logs
 from bot.errors import CountersignError
 from bot.react.decision import Proposed
 from bot.react.planning import plan_call
-from bot.react.selection import unread
+from bot.react.selection import read_again, unread
 from bot.redaction import redact_known
 from bot.trace import Call, CallStatus, fingerprint, fit
 from tools.characters import show_invisible
-from tools.spec import Gate, Outcome, Plan, ToolError
+from tools.spec import Gate, Outcome, Plan, ToolError, WrongFields
 from tools.tool import Tool, Use
 
 log = logs.get(__name__)
@@ -60,20 +60,28 @@ class Hands:
     """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
     more: Mapping[str, Tool] = field(default_factory=dict)
     """Further ones by name, of servers; none of them takes the place of one of ours."""
+    starts: Mapping[str, Tool] = field(default_factory=dict)
+    """The start tools of the processes, by name."""
 
     def gated(self, name: str) -> bool:
         tool = self.tool(name)
         return tool is not None and tool.gate is not Gate.NONE
 
     def tool(self, name: str) -> Tool | None:
-        return next((tool for tool in self.tools if tool.name == name), None) or self.more.get(name)
+        own = next((tool for tool in self.tools if tool.name == name), None)
+        return own or self.starts.get(name) or self.more.get(name)
 
     def advise(self, tool: Tool | None, result: Outcome | ToolError) -> str:
         """What the cards say to do about an error: that of its tool, else of another one that knows it; or nothing."""
         if not isinstance(result, ToolError) or tool is None:
             return ""
-        cards = (tool, *self.tools) if result.code in tool.also else (tool,)
-        return next((card.errors[result.code] for card in cards if result.code in card.errors), "")
+        errors = result.errors if isinstance(result, WrongFields) else [result]
+        told = (self._advise(tool, error.code) for error in errors)
+        return " ".join(dict.fromkeys(filter(None, told)))
+
+    def _advise(self, tool: Tool, code: str) -> str:
+        cards = (tool, *self.tools) if code in tool.also else (tool,)
+        return next((card.errors[code] for card in cards if code in card.errors), "")
 
     async def call(
         self,
@@ -89,13 +97,15 @@ class Hands:
         """One call: run if it reads, planned if it is gated. Errors are results, also those that no tool should have;
         only `passing` passes. `offered`: names of the tools whose cards the model has read."""
         result: Result
+        name, given = self._kept(proposed)
         try:
             tool = self._called(proposed, offered)
             result = await self._read(tool, use, reads, proposed, held=held)
             if isinstance(result, Plan):
-                await screen(tool.name, result)
+                await screen(name, result)
         except ToolError as error:
-            result = error
+            is_unread = error.code == "bad_arguments" and proposed.tool not in offered and self.tool(proposed.tool)
+            result = read_again(is_unread, error) if is_unread else error
         except self.passing:
             raise
         except Exception as error:
@@ -104,23 +114,30 @@ class Hands:
             result = ToolError("tool_failed", f"{proposed.tool[:60]} did not work ({type(error).__name__}).")
         status = CallStatus.AWAITING if isinstance(result, Plan) else CallStatus.SUCCEEDED
         status = CallStatus.FAILED if isinstance(result, ToolError) else status
-        args = result.args if isinstance(result, Plan) else proposed.args
+        args = result.args if isinstance(result, Plan) else given
         return Call(
             uid=uid,
-            tool=proposed.tool,
+            tool=name,
             args=args,
             reason=proposed.reason,
             status=status,
             model_id=proposed.model_id,
         ), result
 
+    def _kept(self, proposed: Proposed) -> tuple[str, dict[str, Any]]:
+        """The tool and the arguments as they are kept."""
+        tool = self.tool(proposed.tool)
+        if tool is None or tool.kept is None:
+            return proposed.tool, proposed.args
+        return tool.kept.tool, tool.kept.args(proposed.args)
+
     def _called(self, proposed: Proposed, offered: Collection[str]) -> Tool:
-        """Raises `ToolError` if there is no such tool, or if the model has not read its card."""
+        """Raises `ToolError` if there is no such tool, or if it is of a server and the model has not read its card."""
         tool = self.tool(proposed.tool)
         if tool is None:
             names = ", ".join(offered)
             raise ToolError("unknown_tool", f"There is no tool {proposed.tool[:60]!r}. Tools: {names}.")
-        if tool.name not in offered:
+        if tool.server and tool.name not in offered:
             raise unread(tool)
         return tool
 

@@ -33,6 +33,7 @@ from bot.trace import DEEDS, Call, CallStatus, Trace, fingerprint
 from tools.characters import show_invisible
 from tools.privacy import privacy_of_result
 from tools.spec import Gate, Note, Outcome, Plan, Privacy, ToolError, most_private
+from tools.starting import Starts
 from tools.tool import Tool, Use
 
 log = logs.get(__name__)
@@ -51,7 +52,7 @@ DOUBT = (
 SLIPS = frozenset(
     {
         *("bad_arguments", "unknown_tool", "not_offered", "one_at_a_time", "unknown_field", "unknown_process"),
-        *("missing_field", "bad_choice", "bad_date", "bad_number"),
+        *("missing_field", "bad_choice", "bad_date", "bad_number", "bad_days"),
     }
 )
 """Errors of the call itself: the journal has them, and the model mends them or asks; people are not shown them."""
@@ -150,14 +151,16 @@ class Loop:
     more: Mapping[str, Tool] = field(default_factory=dict)
     """Further tools by name, of servers: they come and go while we run."""
     most: int = 30
-    """A run is offered so many of all; if there are more, those that go best with what was asked."""
+    """A run is offered so many of all; if there are more, those that go best with the conversation."""
+    starts: Starts = field(default_factory=Starts)
+    """The start tools of the processes: whoever begins a run has them refreshed."""
     hands: Hands = field(init=False, repr=False)
     offers: Offers = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        offers = Offers(self.tools, self.more, self.most)
+        offers = Offers(self.tools, self.more, self.most, self.starts)
         object.__setattr__(self, "offers", offers)
-        object.__setattr__(self, "hands", Hands((*self.tools, offers.finder), self.passing, self.more))
+        object.__setattr__(self, "hands", Hands((*self.tools, offers.finder), self.passing, self.more, self.starts))
 
     def style(self, trace: Trace) -> Style:
         """The style of a run: it ends in the one that it was begun in."""
@@ -267,7 +270,7 @@ class Loop:
         reply, at_ms, ms = await self._reply(way, [], request(answer.text, wrong, way.grounds.receipts(trace)), "")
         trace.heard(self.prices.spent(reply), at_ms, ms, "correction")
         sheet = self.offers.sheet(style, trace.offered)
-        decision = style.decide(reply, sheet.tools, most=self.limits.calls_per_reply)
+        decision = style.decide(reply, sheet.known, most=self.limits.calls_per_reply)
         text = read_correction(decision)
         if isinstance(decision, Act) or asks_to_call(text):
             said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
@@ -282,7 +285,7 @@ class Loop:
         own = [*attach_all(trace.messages, trace.kept), *more]
         reply, at_ms, ms = await self._reply(way, way.head, own, sheet.body)
         trace.style = style.name
-        decision = self._sure(style.decide(reply, sheet.tools, most=self.limits.calls_per_reply))
+        decision = self._sure(style.decide(reply, sheet.known, most=self.limits.calls_per_reply))
         if isinstance(decision, Malformed):
             decision = replace(decision, reply=_repeat(reply))
         trace.heard(self.prices.spent(reply), at_ms, ms, type(decision).__name__.lower())
@@ -400,7 +403,7 @@ class Loop:
 def _brought(call: Call, result: Result) -> Sequence[str]:
     if call.tool == FIND and isinstance(result, Outcome):
         return [one["name"] for one in result.data["tools"]]
-    return [call.tool] if isinstance(result, ToolError) and result.code == "not_offered" else []
+    return [call.tool] if isinstance(result, ToolError) and result.code in ("not_offered", "bad_arguments") else []
 
 
 def _halted(check: Callable[[], None]) -> list[Halt]:

@@ -1,9 +1,11 @@
-"""Which tools a run is offered, where there are more than a model reads well.
+"""Which tools a run is offered.
 
-The core is always there; of everything else those whose cards go best with what was asked (BM25). The choice belongs to
+Ours that are asked for every day are always there, in the same order; of tools of servers, and of our rare ones, those
+whose cards go best with the conversation (BM25), where there are more than a model reads well. The choice belongs to
 the run (`Trace.offered`): wherever it goes on, it has the same tools, and with the same tools its requests begin with
-the same bytes. `find_tools` brings further ones in, and so does the call of one that was not offered, which is answered
-with its card instead of being run: nobody calls well what they have not read.
+the same bytes. `find_tools` brings further ones in. A tool of ours may be called without having been found; of a
+server's, the call of one that was not offered is answered with its card instead of being run: nobody calls well what
+they have not read.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from bot.texts import LANGUAGES, say, sentences
 from tools.library.alike import widened
 from tools.library.ranking import Index, indexed, terms
 from tools.spec import Frozen, Gate, Note, Outcome, Privacy, ToolError
+from tools.starting import Starts
 from tools.tool import Tool, Use
 
 CORE = frozenset(
@@ -29,7 +32,10 @@ CORE = frozenset(
         *("send_email", "cancel_card", "calculate", "search_handbook", "read_handbook", "think"),
     }
 )
-"""What this program is for, and what nearly every run needs."""
+"""What this program is for, and what nearly every run needs: offered where there is room for nothing else of ours."""
+LISTS = "list_processes"
+GENERAL = frozenset({LISTS, "start_process"})
+"""What the start tools of the processes make superfluous, if every process has one."""
 FIND, FOUND, FOUND_MOST = "find_tools", 5, 20
 """The tool that finds tools; how many at a time, and in one run."""
 SEARCHING = frozenset({"search", "find", "query", "lookup"})
@@ -38,6 +44,8 @@ SHEETS = 64
 """Sets of tools that are kept written."""
 BEFORE = 4
 """So much of what is offered besides goes by what was said before."""
+LATELY = 8
+"""So many of the tools that were called lately are offered again."""
 NOT_READ = "You had not read this tool's card, so it was not run. It is yours from now on: call it if it fits."
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 Find = Callable[[str], Sequence[Tool]]
@@ -60,22 +68,21 @@ class Shelf:
         return [self.tools[n] for n in self.index.ranked(widened(query))]
 
 
-def chosen(shelf: Shelf, most: int, asked: str, before: str = "") -> list[str]:
-    """Names of the tools for a run, in the order of the shelf: the core, then the best for what is `asked`, then for
-    what was said `before`, then what searches; with `find_tools`, at most so many."""
-    core = [tool for tool in shelf.tools if tool.name in CORE]
-    room = max(most - 1 - len(core), 0)
-    by_asked = [tool for tool in shelf.ranked(asked) if tool.name not in CORE]
-    by_before = [tool for tool in shelf.ranked(before) if tool.name not in CORE] if before else []
-    first = by_asked[: room - BEFORE] if by_before else by_asked[:room]
-    order = dict.fromkeys(tool.name for tool in (*first, *by_before, *by_asked, *_others(shelf.tools)))
-    names = {tool.name for tool in core} | set(list(order)[:room])
-    return [*(tool.name for tool in shelf.tools if tool.name in names), FIND]
+def chosen(shelf: Shelf, room: int, asked: str, before: str = "", called: Sequence[str] = ()) -> list[str]:
+    """Names of so many tools of the shelf, in its order: those that were `called` lately, then the best for what is
+    `asked`, then for what was said `before`, then what searches."""
+    there = {tool.name for tool in shelf.tools}
+    lately = [name for name in dict.fromkeys(reversed(called)) if name in there][:LATELY]
+    by_asked, by_before = shelf.ranked(asked), shelf.ranked(before) if before else []
+    first = by_asked[: max(room - len(lately) - BEFORE, 0)] if by_before else by_asked
+    order = dict.fromkeys([*lately, *(tool.name for tool in (*first, *by_before, *by_asked, *_others(shelf.tools)))])
+    names = set(list(order)[:room])
+    return [tool.name for tool in shelf.tools if tool.name in names]
 
 
 def _others(tools: Iterable[Tool]) -> Sequence[Tool]:
     """What is taken when nothing speaks for anything: first what searches, since that may hold whatever is asked."""
-    return sorted((tool for tool in tools if tool.name not in CORE), key=lambda tool: not _searches(tool))
+    return sorted(tools, key=lambda tool: not _searches(tool))
 
 
 def _searches(tool: Tool) -> bool:
@@ -97,10 +104,11 @@ class FindTools(Frozen):
     )
 
 
-def finder(find: Find, servers: Sequence[str] = ()) -> Tool:
+def finder(find: Find, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -> Tool:
     """The tool that finds tools. What it returns is the model's to read, and offered from then on (`Offers.brought`).
-    `servers`: whose tools there are, so that the model knows what can be found."""
+    `servers`: whose tools there are; `rare`: ours that are not offered; so that the model knows what can be found."""
     whose = f" There are tools of: {', '.join(servers)}." if servers else ""
+    ours = f" Of ours: {'; '.join(map(_named, rare))}." if rare else ""
 
     async def run(use: Use, args: FindTools) -> Outcome:
         found = [shown(tool) for tool in find(args.query)[:FOUND]]
@@ -108,8 +116,8 @@ def finder(find: Find, servers: Sequence[str] = ()) -> Tool:
 
     return Tool(
         name=FIND,
-        purpose=f"Find further tools by what they do. There are more than you see; what is found is yours.{whose}",
-        use_when="None of your tools does what is asked. Always before you say that something cannot be done.",
+        purpose=f"Find further tools; what is found is yours.{ours}{whose}",
+        use_when="None of your tools does it; always before you say that something cannot be done.",
         avoid_when="One of your tools does it.",
         args=FindTools,
         returns='{"tools": [{"name", "card", "arguments"}]}, the best first',
@@ -120,17 +128,23 @@ def finder(find: Find, servers: Sequence[str] = ()) -> Tool:
     )
 
 
+def _named(tool: Tool) -> str:
+    """A tool of ours by its name and what people call it."""
+    key = f"tool.{tool.name}"
+    return f"{tool.name} ({say(key, 'zh')}: {say(key, 'en').lower()})" if key in sentences() else tool.name
+
+
 def shown(tool: Tool) -> dict[str, Any]:
     """A card as data."""
     needed = tool.schema.get("required", ())
     return {
         "name": tool.name,
-        "card": f"{tool.purpose} Use when: {tool.use_when}",
-        "gate": tool.gate.value,
+        "card": tool.told,
         "arguments": {
             name: f"{one.get('type', 'any')}{', required' if name in needed else ''}: {one.get('description', '')}"
             for name, one in tool.schema.get("properties", {}).items()
         },
+        "returns": tool.returns,
     }
 
 
@@ -138,6 +152,12 @@ def unread(tool: Tool) -> ToolError:
     """In answer to the call of a tool that the run was not offered."""
     card = json.dumps(shown(tool), ensure_ascii=False)
     return ToolError("not_offered", f"{NOT_READ} Its card: {card}")
+
+
+def read_again(tool: Tool, error: ToolError) -> ToolError:
+    """The error of a call of ours that the model was not offered, and so has not read, with its card."""
+    error.text = f"{error.text}. Its card: {json.dumps(shown(tool), ensure_ascii=False)}"
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,26 +171,38 @@ class Sheet:
     """What the system message says about replies."""
     told: str
     """What a message of its own says about the tools of others."""
+    known: Sequence[Tool]
+    """Those whose calls are read: ours may be called by name also where they are not offered."""
 
 
 class Offers:
-    """What the runs of a loop are offered. `offered` in what follows: a run's own (`Trace.offered`)."""
+    """What the runs of a loop are offered. `offered` in what follows: a run's own (`Trace.offered`).
 
-    def __init__(self, own: Sequence[Tool], more: Mapping[str, Tool], most: int) -> None:
+    First comes what is the same with every message of everybody, so that requests begin with the same bytes: the start
+    tools of the processes, ours that are asked for every day, and `find_tools`, which names the others. Then tools of
+    servers and rare ones of ours; what is found while a run goes on comes behind all of them."""
+
+    def __init__(self, own: Sequence[Tool], more: Mapping[str, Tool], most: int, starts: Starts | None = None) -> None:
         self.own, self.more, self.most = own, more, most
+        self.starts = Starts() if starts is None else starts
         self.finder = finder(self.found)
-        self._finders: dict[tuple[str, ...], Tool] = {(): self.finder}
-        self._filled = Shelf()
+        self._finders: dict[tuple[tuple[str, ...], tuple[str, ...]], Tool] = {}
+        self._filled, self._beside = Shelf(), Shelf()
         self._sheets: dict[tuple[str, tuple[int, ...]], Sheet] = {}
 
-    def choose(self, asked: str, before: Callable[[], str] = str) -> list[str] | None:
-        """What a fresh run is offered: None for our own tools, where there are no others."""
-        if not self.more and len(self.own) <= self.most:
+    def choose(
+        self, asked: str, before: Callable[[], str] = str, called: Callable[[], Sequence[str]] = tuple
+    ) -> list[str] | None:
+        """What a fresh run is offered: None for what is the same for all, where there is no choice to make. `called`:
+        tools that were called in the conversation, the newest last."""
+        always = [tool.name for tool in self._always()]
+        if not self.more:
             return None
-        shelf = self._shelf()
-        if len(shelf.tools) > self.most:
-            return chosen(shelf, self.most, asked, before())
-        return [tool.name for tool in shelf.tools]
+        theirs = [self.more[name] for name in sorted(self.more)]
+        if len(always) + len(theirs) <= self.most:
+            return [*always, *(tool.name for tool in theirs)]
+        beside = self._beside.filled([*(tool for tool in self.own if tool.name not in always), *theirs])
+        return [*always, *chosen(beside, max(self.most - len(always), 0), asked, before(), called())]
 
     def found(self, query: str) -> Sequence[Tool]:
         """All that have to do with it, the best first."""
@@ -178,27 +210,40 @@ class Offers:
 
     def names(self, offered: Sequence[str] | None) -> Sequence[str]:
         """Of the tools whose cards the model has read."""
-        return [tool.name for tool in self.own] if offered is None else offered
+        return [tool.name for tool in self._always()] if offered is None else offered
 
     def tools(self, offered: Sequence[str] | None) -> Sequence[Tool]:
         """Those of them that are here: a server may have taken one away, or not have been reached yet."""
         if offered is None:
-            return self.own
-        there = {tool.name: tool for tool in (*self.more.values(), *self.own, self._finder())}
+            return self._always()
+        there = {tool.name: tool for tool in (*self.more.values(), *self.starts.values(), *self.own, self._finder())}
         return [there[name] for name in offered if name in there]
 
+    def _always(self) -> Sequence[Tool]:
+        """What everybody is offered with every message."""
+        daily = [tool for tool in self.own if not tool.is_rare and not self._is_general(tool)]
+        room = self.most - len(self.starts) - 1
+        if len(daily) > room:
+            daily = [tool for tool in daily if tool.name in CORE]
+        return [*self.starts.values(), *daily, self._finder()]
+
+    def _is_general(self, tool: Tool) -> bool:
+        return tool.name in GENERAL and self.starts.is_complete
+
     def _finder(self) -> Tool:
-        """The finder, naming the servers that are there: it changes only with them."""
+        """The finder, naming what is there to be found: it changes only with that."""
         servers = tuple(sorted({tool.server for tool in self.more.values()}))
-        if servers not in self._finders:
-            self._finders[servers] = finder(self.found, servers)
-        return self._finders[servers]
+        rare = [tool for tool in self.own if tool.is_rare or (tool.name == LISTS and self._is_general(tool))]
+        key = servers, tuple(tool.name for tool in rare)
+        if key not in self._finders:
+            self._finders[key] = finder(self.found, servers, rare)
+        return self._finders[key]
 
     def brought(self, names: Iterable[str], offered: Sequence[str] | None) -> list[str]:
         """What is offered from now on, with those that were found or called."""
         known = self.names(offered)
         more = [name for name in dict.fromkeys(names) if name not in known]
-        return [*known, *more[: max(max(self.most, len(self.own)) + FOUND_MOST - len(known), 0)]]
+        return [*known, *more[: max(max(self.most, len(self._always())) + FOUND_MOST - len(known), 0)]]
 
     def sheet(self, style: Style, offered: Sequence[str] | None) -> Sheet:
         """Written once for the same tools, so that the same are told in the same bytes."""
@@ -208,7 +253,8 @@ class Offers:
             if len(self._sheets) >= SHEETS:
                 self._sheets.clear()
             own, theirs = [one for one in tools if not one.server], [one for one in tools if one.server]
-            self._sheets[key] = Sheet(tools, style.body(tools), style.manual(own), style.told(theirs))
+            known = [*tools, *(one for one in self.own if one not in tools)]
+            self._sheets[key] = Sheet(tools, style.body(tools), style.manual(own), style.told(theirs), known)
         return self._sheets[key]
 
     def _shelf(self) -> Shelf:

@@ -7,6 +7,7 @@ import json
 import random
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -127,12 +128,43 @@ def test_what_was_said_before_counts_where_the_question_says_nothing() -> None:
     assert "it__reset_password" in asked and "travel__search_hotels" in asked
 
 
-def test_few_tools_are_all_offered_and_without_servers_nothing_is_chosen() -> None:
+def test_few_tools_of_servers_are_all_offered_and_without_servers_nothing_is_chosen() -> None:
     few = {"wiki__read": Ran().tool("wiki__read")}
-    assert Offers(TOOLS, {}, MOST).choose("hello") is None
-    assert Offers(TOOLS, few, MOST).choose("hello") == [*(tool.name for tool in TOOLS), "wiki__read"]
-    crowded = Offers(TOOLS, {}, 16).choose("hello")
-    assert crowded is not None and len(crowded) == 16
+    ours = Offers(TOOLS, {}, MOST)
+    assert ours.choose("hello") is None
+    assert Offers(TOOLS, few, MOST).choose("hello") == [*ours.names(None), "wiki__read"]
+    assert len(Offers(TOOLS, {}, 16).names(None)) <= 16
+
+
+def test_what_is_ours_comes_first_and_is_the_same_with_every_message() -> None:
+    """So that requests begin with the same bytes, whatever is asked."""
+    offers = Offers(TOOLS, company(), MOST)
+    chosen = [offers.choose(asked) or [] for asked, _ in QUESTIONS]
+    always = offers.names(None)
+    assert all(names[: len(always)] == always for names in chosen)
+    assert len({tuple(names) for names in chosen}) > 10, "control: what follows goes by the question"
+    bodies = [offers.sheet(Native(), names).body for names in chosen[:5]]
+    shared = offers.sheet(Native(), None).body.removesuffix("]")
+    assert all(body.startswith(shared) for body in bodies)
+
+
+def test_rare_tools_of_ours_are_named_by_the_finder_and_not_offered() -> None:
+    offers = Offers(TOOLS, {}, MOST)
+    told, offered = offers.sheet(Native(), None).tools[-1].purpose, offers.names(None)
+    rare = [tool.name for tool in TOOLS if tool.is_rare]
+    assert rare and set(rare).isdisjoint(offered) and all(f"{name} (" in told for name in rare)
+    assert "加签" in told and "add_sign" in [tool.name for tool in offers.found("请别人加签")[:FOUND]]
+
+
+def test_tools_called_lately_are_offered_again_whatever_is_asked() -> None:
+    offers = Offers(TOOLS, company(), MOST)
+    question = "把审批意见翻译成英文"
+    assert "it__reset_password" not in (offers.choose(question) or ())
+    lately = ["wiki__read_page", "it__reset_password", "gone__tool"]
+    assert "it__reset_password" in (offers.choose(question, called=lambda: lately) or ())
+    many = [*sorted(company()), "it__reset_password"]
+    again = offers.choose(question, called=lambda: many) or []
+    assert "it__reset_password" in again and len(again) == MOST, "the newest, and not more than there is room for"
 
 
 def test_the_same_set_is_told_in_the_same_bytes_wherever_it_is_told() -> None:
@@ -201,6 +233,33 @@ async def test_a_tool_that_was_not_offered_is_answered_with_its_card_and_not_run
     assert crowd.theirs.names == [] and trace.calls[0].status is CallStatus.FAILED
     assert "not_offered" in own(trace)[2]["content"] and "Feeds the zebra" in own(trace)[2]["content"]
     assert trace.offered is not None and trace.offered[-1] == "shop__zebra"
+
+
+async def test_a_rare_tool_of_ours_runs_without_having_been_found() -> None:
+    crowd = Crowd()
+    rare = replace(crowd.theirs.tool("stamp"), is_rare=True, server="")
+    script = [acts(call("stamp")), Reply(text="ok")]
+    loop = Loop(ScriptedModel(list(script)), [*crowd.tools(), rare])
+    trace = Trace(offered=loop.offers.choose("hello"))
+    trace.add({"role": "user", "content": "hello"})
+    use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+    assert "stamp" not in loop.offers.names(trace.offered)
+    events = [event async for event in loop.run("R0", [], trace, use, Stop())]
+    assert isinstance(events[-1], Final) and crowd.theirs.names == ["stamp"]
+    assert trace.offered is None, "what is offered stays the same"
+
+
+async def test_a_rare_tool_with_arguments_that_do_not_fit_answers_with_its_card_and_is_offered() -> None:
+    crowd = Crowd()
+    rare = [replace(tool, is_rare=True) for tool in crowd.tools()]
+    loop = Loop(ScriptedModel([acts(call("look", name=["Li"])), Reply(text="no")]), rare)
+    trace = Trace(offered=loop.offers.choose("hello"))
+    trace.add({"role": "user", "content": "hello"})
+    use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+    async for _ in loop.run("R0", [], trace, use, Stop()):
+        pass
+    assert "bad_arguments" in own(trace)[2]["content"] and "Its card" in own(trace)[2]["content"]
+    assert trace.offered is not None and trace.offered == [*loop.offers.names(None), "look"], "behind all others"
 
 
 async def test_a_gated_tool_that_was_not_offered_brings_no_card_before_it_was_read() -> None:

@@ -181,7 +181,7 @@ async def test_withdrawing_what_is_approved_needs_agreement(there: Office) -> No
     assert ("需要同意", "申请已经通过，要 王五 同意才能撤回") in facts(plan)
     assert ("Agreement", "The request is approved: withdrawing it needs the agreement of 王五") in facts(plan, "en")
     outcome = await there.press(ZHANG, "withdraw_request", plan, "confirm")
-    assert outcome.data == {"request": "L-0001", "status": "revoking", "waits_for": "王五"}
+    assert outcome.data == {"request": "L-0001", "status": "revoking", "waits_for": ["王五"]}
     assert receipt(outcome) == "申请撤回 L-0001，等 王五 同意"
     card = await there.card("L-0001-3")
     assert title(card) == "张三 的请假申请 L-0001 已经通过，同意撤回吗？"
@@ -227,7 +227,7 @@ async def test_when_who_has_to_agree_has_left_somebody_else_is_asked() -> None:
     assert (await refused(there.plan(ZHANG, "withdraw_request", request_id=request))).code == "withdrawing"
     there.people.known[1] = LI.model_copy(update={"active": False})
     outcome = await there.do(ZHANG, "withdraw_request", request_id=request)
-    assert (outcome.data["status"], outcome.data["waits_for"]) == ("revoking", "王五"), "who is above"
+    assert (outcome.data["status"], outcome.data["waits_for"]) == ("revoking", ["王五"]), "who is above"
     assert (await refused(there.card(f"{request}-2"))).code == "task_closed"
     await there.decide(WANG, f"{request}-3", "approve")
     assert (await there.engine.request(request)).status == "withdrawn"
@@ -260,7 +260,7 @@ async def test_what_a_rule_approved_is_withdrawn_by_the_manager() -> None:
     request = await there.start(SHORT)
     plan = await there.plan(ZHANG, "withdraw_request", request_id=request)
     assert ("需要同意", "申请已经通过，要 李四 同意才能撤回") in facts(plan)
-    assert (await there.press(ZHANG, "withdraw_request", plan, "confirm")).data["waits_for"] == "李四"
+    assert (await there.press(ZHANG, "withdraw_request", plan, "confirm")).data["waits_for"] == ["李四"]
 
 
 # Edit

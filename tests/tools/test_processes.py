@@ -43,7 +43,13 @@ async def test_the_card_shows_everything_before_anything_happens() -> None:
 async def test_confirming_starts_exactly_that() -> None:
     there = office()
     outcome = await there.do(ZHANG, "start_process", process="leave", form=LONG)
-    assert outcome.data == {"request": "L-0001", "status": "waiting", "waits_for": ["李四"], "days": "5"}
+    assert outcome.data == {
+        "request": "L-0001",
+        "status": "waiting",
+        "waits_for": ["李四"],
+        "then": {"Second approver": ["王五"]},
+        "days": 5,
+    }
     assert outcome.effect is not None
     assert say(outcome.effect.note.key, "zh", **outcome.effect.note.params) == "发起了请假申请 L-0001"
 
@@ -172,5 +178,5 @@ async def test_resubmitting_what_came_back() -> None:
     outcome = await there.press(ZHANG, "resubmit_request", plan, "confirm", key="same")
     again = await there.press(ZHANG, "resubmit_request", plan, "confirm", key="same")
     assert outcome == again
-    assert outcome.data == {"request": request, "status": "waiting"}
+    assert outcome.data == {"request": request, "status": "waiting", "waits_for": ["李四"], "days": 1.5}
     assert (await refused(there.press(ZHANG, "resubmit_request", plan, "confirm"))).code == "task_closed"

@@ -91,11 +91,11 @@ class Connection:
         """Returns when the server has been listed."""
         await self._up.wait()
 
-    async def read(self, one: Theirs, arguments: Mapping[str, Any]) -> Outcome:
-        """Calls a tool that needs no button. Raises `ToolError`."""
+    async def read(self, one: Theirs, arguments: Mapping[str, Any], page: int) -> Outcome:
+        """Calls a tool that needs no button; `page` of what it answers. Raises `ToolError`."""
         client = await self._here()
         try:
-            return outcome(self.server, one, await self._call(client, one.name, arguments))
+            return outcome(self.server, one, await self._call(client, one.name, arguments), page)
         except MCPError as error:
             if error.code in REFUSED:
                 raise failed(self.server, error.message) from None

@@ -6,32 +6,111 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tools.servers.cards import Theirs
+from tools.paging import page_of
+from tools.servers.cards import PAGE, Theirs
 from tools.servers.config import Server
 from tools.spec import Effect, Note, Outcome, ToolError
 
 TEXT = 4_000
-"""Characters of an answer that are passed on."""
-READ = 4 * TEXT
-"""Characters of an answer that are looked at."""
+"""Characters of one page of an answer."""
+WRITTEN = 5_000
+"""The same as JSON writes it."""
+PAGES = 10
+READ = (PAGES + 1) * TEXT
+"""Characters of an answer that are looked at: those of its pages, and some more, since half a secret is one too."""
 MESSAGE = 500
 """Characters of what a server says about a failure."""
 
 
-def outcome(server: Server, one: Theirs, result: Any) -> Outcome:
-    """Of a `CallToolResult`. Raises `ToolError` `server_failed` if it says that it failed."""
+def outcome(server: Server, one: Theirs, result: Any, page: int = 1) -> Outcome:
+    """Of a `CallToolResult`; of one that is too long a page, if the tool only reads, so that the same call can be made
+    for the others. Raises `ToolError` `server_failed` if it says that it failed."""
     if result.is_error:
         raise failed(server, _join(_pieces(result.content))[0])
-    structured = server.masked(json.dumps(result.structured_content, ensure_ascii=False))
-    if result.structured_content is not None and len(structured) <= TEXT:
-        found: Any = json.loads(structured)
+    found, length = _found(server, result)
+    data: dict[str, Any] = {"server": one.server}
+    if is_short(found):
+        data["result"] = found
+    elif not one.has_pages:
+        text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+        data["result"] = f"{text[:TEXT]}… [cut: {TEXT} of {length} characters]"
     else:
-        text, length = _join(_pieces(result.content))
-        found = _cut(server, text, length) if text else _cut(server, structured, len(structured))
-    return Outcome(
-        data={"server": one.server, "result": found},
-        note=Note(key="result.server", params={"server": one.server}),
-    )
+        pages = split(found)
+        shown, more = page_of(pages, page, 1)
+        data |= {"result": shown[0] if shown else None, "page": page, "pages": len(pages)}
+        data |= {"more": f"the same call with {PAGE}: {more}"} if more else {}
+        data |= {"cut": f"of {length} characters, no more than {PAGES * TEXT} can be read"} if length > READ else {}
+    return Outcome(data=data, note=Note(key="result.server", params={"server": one.server}))
+
+
+def _found(server: Server, result: Any) -> tuple[Any, int]:
+    """What an answer says, as data where it is some, and how many characters it has. Masked as a whole, and of an
+    answer that is longer than what is looked at only what has something behind it."""
+    text, length = _join(_pieces(result.content))
+    structured = json.dumps(result.structured_content, ensure_ascii=False)
+    has_data = result.structured_content is not None and (len(structured) <= READ or not text)
+    if has_data:
+        text, length = structured, len(structured)
+    masked = server.masked(text[:READ])
+    if length > READ:
+        return masked[: PAGES * TEXT], length
+    try:
+        value = json.loads(masked) if has_data or masked[:1] in ("{", "[") else masked
+    except (ValueError, RecursionError):
+        return masked, length
+    return value, length
+
+
+def is_short(found: Any) -> bool:
+    """Whether it is one page."""
+    if isinstance(found, str) and len(found) > TEXT:
+        return False
+    return len(json.dumps(found, ensure_ascii=False)) <= WRITTEN
+
+
+def split(found: Any) -> list[Any]:
+    """Pages of something long: elements of a list, or of the longest list in an object, as far as they fit; else
+    pieces of its text, cut at the end of a line where there is one."""
+    whole = json.dumps(found, ensure_ascii=False)
+    if isinstance(found, dict):
+        lists = {name: len(json.dumps(one)) for name, one in found.items() if isinstance(one, list)}
+        name = max(lists, key=lambda one: lists[one], default="")
+        rest = {key: one for key, one in found.items() if key != name}
+        beside = len(json.dumps({**rest, name: []}, ensure_ascii=False))
+        groups = _group(found[name], WRITTEN - beside) if name in lists and beside <= WRITTEN // 4 else []
+        only = next(iter(found.values())) if len(found) == 1 else None
+        return [{**rest, name: group} for group in groups] or _cut(only if isinstance(only, str) else whole)
+    if isinstance(found, list):
+        return _group(found, WRITTEN) or _cut(whole)
+    return _cut(found if isinstance(found, str) else whole)
+
+
+def _group(elements: list[Any], most: int) -> list[Any]:
+    """Elements in pages of so many characters; none if one of them is longer than that."""
+    groups, left = list[Any](), 0
+    for element in elements:
+        size = len(json.dumps(element, ensure_ascii=False)) + 2
+        if size + 2 > most:
+            return []
+        if size > left:
+            groups.append([])
+            left = most - 2
+        groups[-1].append(element)
+        left -= size
+    return groups
+
+
+def _cut(text: str) -> list[Any]:
+    pages = list[Any]()
+    while text:
+        piece = text[:TEXT]
+        while not is_short(piece):
+            piece = piece[: len(piece) // 2]
+        end = piece.rfind("\n", len(piece) // 2) + 1 if len(piece) < len(text) else 0
+        piece = piece[:end] if end else piece
+        pages.append(piece)
+        text = text[len(piece) :]
+    return pages
 
 
 def done(server: Server, one: Theirs, result: Any) -> Outcome:
@@ -53,21 +132,13 @@ def failed(server: Server, message: str) -> ToolError:
 
 
 def _join(pieces: Iterable[str]) -> tuple[str, int]:
-    """The pieces as lines, as far as any of it may be passed on, and how many characters all of them have."""
+    """The pieces as lines, as far as they are looked at, and how many characters all of them have."""
     kept, length = list[str](), 0
     for piece in pieces:
         if length < READ:
             kept.append(piece[:READ])
         length += len(piece) + 1
     return "\n".join(kept), max(length - 1, 0)
-
-
-def _cut(server: Server, text: str, length: int) -> str:
-    """Masked before it is cut: half a secret is one too."""
-    masked = server.masked(text[:READ])
-    if length <= TEXT:
-        return masked
-    return f"{masked[:TEXT]}… [cut: {TEXT} of {length} characters; ask for less, or for its next part]"
 
 
 def _pieces(content: Any) -> Iterator[str]:

@@ -14,7 +14,7 @@ from tools.names import CANDIDATES, describe_person, listed, resolve_person
 from tools.spec import Person, ToolError
 from tools.workflow.authority import MOST_ADDED
 from tools.workflow.expressions import Value
-from tools.workflow.forms import PERSONS, FieldKind, Form, FormField, Level, refuse_missing
+from tools.workflow.forms import PERSONS, FieldKind, Form, FormField, Level, find_missing
 from tools.workflow.graph import Definition, Topic
 from tools.workflow.paths import asked, happy_paths, twice
 from tools.workflow.policy import Company, Row, Selector
@@ -101,6 +101,15 @@ def find_unserved(form: Form, definition: Definition, rows: Sequence[Row], peopl
     return [author for author in authors if not all(is_served(author, one) for one in fields)]
 
 
+class Unnamed(ToolError):
+    """Nobody is named in fields that decide, and the rules name one person for each: nothing else is missing."""
+
+    def __init__(self, error: ToolError, named: Mapping[str, str]) -> None:
+        super().__init__(error.code, error.text, ask=error.ask, field=error.field)
+        self.params, self.named = error.params, named
+        """Field → person id."""
+
+
 class _Seats:
     """Everybody's place in one request, filled step by step."""
 
@@ -129,7 +138,11 @@ class _Seats:
         needed = {r.field for r in self._form.requires if r.holds(self._values)} | self._names.keys()
         missing = [f for f in self._form.fields if f.name in needed and not self._filled.values[f.name]]
         deciding_here = [f for f in missing if f.name in self._names]
-        refuse_missing(missing, "".join(map(self._suggest, deciding_here)))
+        hint = "".join(map(self._suggest, deciding_here))
+        if error := find_missing(missing, hint):
+            named = {f.name: self.named(f.name) for f in deciding_here}
+            is_clear = len(named) == len(missing) and all(len(people) == 1 for people in named.values())
+            raise Unnamed(error, {name: people[0].id for name, people in named.items()}) if is_clear else error
 
     def judge_choices(self) -> None:
         """Who is named in a field that decides is one of those whom the table names, or the row lets the author

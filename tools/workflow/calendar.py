@@ -74,6 +74,17 @@ class Calendar:
         days = list(self._worked(start, start_half, end, end_half))
         return Length(sum((d for _, d, _ in days), Decimal(0)), any(estimated for _, _, estimated in days))
 
+    def end(self, start: date, start_half: str, days: Decimal) -> tuple[date, str] | None:
+        """The half day that working time of this length ends with, both included: what `length` counts back. None if
+        it is more than `MAX_SPAN` days away. `days`: more than 0, a multiple of 0.5."""
+        left = days
+        for day, worked, _ in self._worked(start, start_half, start + MAX_SPAN * DAY, "pm"):
+            if worked and left <= worked:
+                is_noon = left == HALF and not (day == start and start_half == "pm")
+                return day, "am" if is_noon else "pm"
+            left -= worked
+        return None
+
     def by_year(self, start: date, start_half: str, end: date, end_half: str) -> dict[int, Decimal]:
         """The same working days, by calendar year; every year that is touched is there."""
         found: dict[int, Decimal] = defaultdict(Decimal)

@@ -20,6 +20,8 @@ from tools.workflow.expressions import Type
 from tools.workflow.policy import Conditional, Row, Selector
 
 NAME = r"^[a-z][a-z_]{0,30}$"
+DAYS = "days"
+"""A length in working days, and what it is called among the values of a form."""
 
 
 class FieldKind(StrEnum):
@@ -215,6 +217,12 @@ class Form(Frozen):
         return types | ({"days": "number"} if self.days else {})
 
     @property
+    def takes_days(self) -> bool:
+        """Whether it can be given its length in the place of its last day, as a value called `DAYS`: it has both days,
+        and no field of that name."""
+        return self.days is not None and self.field(DAYS) is None
+
+    @property
     def people(self) -> frozenset[str]:
         """The names that stand for people: fields and levels."""
         return frozenset([f.name for f in self.fields if f.kind in PERSONS] + [level.name for level in self.levels])
@@ -227,15 +235,15 @@ class Form(Frozen):
         return next((r.words.both for r in self.rules if r.node == node), {"zh": "", "en": ""})
 
 
-def refuse_missing(fields: Iterable[FormField], hint: str = "") -> None:
-    """Raises `ToolError` `missing_field` naming every field, if there is any."""
+def find_missing(fields: Iterable[FormField], hint: str = "") -> ToolError | None:
+    """`missing_field` naming every field; None if there is none."""
     missing = tuple(fields)
     if not missing:
-        return
+        return None
     names = ", ".join(f.name for f in missing)
     label = {"zh": "、".join(f.label.zh for f in missing), "en": ", ".join(f.label.en for f in missing)}
     text = f"missing: {names}. Ask the person; never invent it.{hint}"
-    raise ToolError("missing_field", text, ask=True, field=missing[0].name, label=label)
+    return ToolError("missing_field", text, ask=True, field=missing[0].name, label=label)
 
 
 def clear_text(text: str, limit: int, field: str, label: dict[str, str]) -> str:

@@ -115,7 +115,7 @@ def fill(
     (thresholds); `policy`: rows of the policy file; `earlier`: the author's other requests of this process.
     Raises `ToolError` naming the field and the fix."""
     form = process.form
-    canonical = read(form, values, today, process.deciding)
+    canonical = read(form, values, today, process.deciding, calendar)
     length = length_of(form, canonical, calendar)
     refuse_overlap(form, canonical, earlier)
     filled = Filled(

@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 
 from tools.characters import clean_value
 from tools.names import dense, folded
-from tools.spec import ToolError
+from tools.spec import ToolError, refuse_all
 from tools.workflow.calendar import MAX_SPAN, Calendar, Length
-from tools.workflow.forms import FieldKind, Form, FormField, clear_text, refuse_missing
+from tools.workflow.forms import DAYS, FieldKind, Form, FormField, clear_text, find_missing
+from tools.workflow.lengths import place_end, read_days
 from tools.workflow.state import plain
 
 CNY = "CNY"
@@ -28,6 +29,8 @@ DATE = re.compile(r"(\d{4})(?:-|/|\.|年)(\d{1,2})(?:-|/|\.|月)(\d{1,2})日?")
 AMOUNT = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
 NUMBER = re.compile(AMOUNT)
 MONEY = re.compile(rf"(?P<before>[^\d.,+-]*)(?P<number>{AMOUNT})(?P<after>[^\d.,]*)")
+NAMED = 5
+"""So many unknown names are told."""
 MAX_DIGITS = 12
 MAX_DECIMALS = 6
 FILE = re.compile(r"F[A-Z0-9]{6,20}")
@@ -36,19 +39,39 @@ LINK = re.compile(r"https://[^\s<>\"'|\\^`{}@]+")
 """An address without blanks, quotes, or somebody's name and password."""
 
 
-def read(form: Form, values: Mapping[str, str], today: date, later: frozenset[str] = frozenset()) -> dict[str, str]:
+def read(
+    form: Form, values: Mapping[str, str], today: date, later: frozenset[str], calendar: Calendar
+) -> dict[str, str]:
     """Every field but the people in canonical text, empty where nothing was given and nothing is needed. `later`:
-    fields of which it is not known yet whether they are needed. Raises `ToolError`."""
-    _refuse_unknown(form, values)
+    fields of which it is not known yet whether they are needed. `calendar`: what a length is counted by that stands in
+    the place of the last day. Raises `ToolError`, or `WrongFields` for all that is wrong at once."""
+    errors = _find_unknown(form, values)
+    length = _clean(values.get(DAYS, "")) if form.takes_days else ""
     given = {f.name: _given(f, values.get(f.name, "")) or f.default for f in form.fields}
-    refuse_missing(f for f in form.fields if f.required and f.name not in later and not given[f.name])
+    later = later | {form.days.end} if form.days and length else later
+    missing = find_missing(f for f in form.fields if f.required and f.name not in later and not given[f.name])
+    errors += [missing] if missing else []
     currencies = {f.currency for f in form.fields if f.currency}
     said = frozenset(name for name in currencies if _clean(values.get(name, "")))
-    read_already = {f.name: _read(f, given[f.name], today) for f in form.fields if f.kind is not FieldKind.MONEY}
-    for field in form.fields:
-        if field.kind is FieldKind.MONEY and given[field.name]:
-            read_already |= _read_money(form, field, given[field.name], read_already, said)
-    return {f.name: read_already.get(f.name, "") for f in form.fields}
+    read_already = {name: "" for name in currencies}
+    for field in sorted(form.fields, key=lambda f: f.kind is FieldKind.MONEY):
+        try:
+            if field.kind is not FieldKind.MONEY:
+                read_already[field.name] = _read(field, given[field.name], today)
+            elif given[field.name]:
+                read_already |= _read_money(form, field, given[field.name], read_already, said)
+        except ToolError as error:
+            errors.append(error)
+    found = {f.name: read_already.get(f.name, "") for f in form.fields}
+    try:
+        days = read_days(length) if length else None
+    except ToolError as error:
+        errors.append(error)
+    refuse_all(errors)
+    if days is None or form.days is None:
+        return found
+    last = form.days.end  # of the two, a default gives way
+    return place_end(form, {**found, last: found[last] if _clean(values.get(last, "")) else ""}, days, calendar)
 
 
 def length_of(form: Form, values: Mapping[str, str], calendar: Calendar) -> Length | None:
@@ -72,12 +95,15 @@ def length_of(form: Form, values: Mapping[str, str], calendar: Calendar) -> Leng
     return length
 
 
-def _refuse_unknown(form: Form, values: Mapping[str, str]) -> None:
-    known = [f.name for f in form.fields]
-    for name in values:
-        if name not in known:
-            text = f"{form.key} has no field {name!r}; its fields: {', '.join(known)}. Working days are computed."
-            raise ToolError("unknown_field", text, field=name[:60], name=name[:60])
+def _find_unknown(form: Form, values: Mapping[str, str]) -> list[ToolError]:
+    """One error for all names that the form does not have, if there are any."""
+    known = [f.name for f in form.fields] + ([DAYS] if form.takes_days else [])
+    odd = [name[:60] for name in values if name not in known]
+    if not odd:
+        return []
+    computed = "" if form.takes_days or form.days is None else " Working days are computed."
+    text = f"{form.key} has no field {', '.join(map(repr, odd[:NAMED]))}; its fields: {', '.join(known)}.{computed}"
+    return [ToolError("unknown_field", text, field=odd[0], name=odd[0])]
 
 
 def _given(field: FormField, text: str) -> str:

@@ -29,7 +29,7 @@ def expense(scene: Scene, frame: Frame) -> Reply:
 def submit(scene: Scene, frame: Frame, process: str, form: Form, note: str, *, alone: bool = False) -> Reply:
     """Asks for what is missing, looks up who could approve, then starts the request. `note` names the reason
     that goes with it; `alone`: try without an approver (a day of leave passes by rule)."""
-    if scene.last and (scene.last.tool == "start_process" or scene.last.failed):
+    if scene.last and (scene.last.tool in ("start_process", f"start_{process}") or scene.last.failed):
         return tell.result(scene)
     too = "" if form["reason"] else "_and_reason"
     missing = missing_of(process, form)
@@ -39,7 +39,7 @@ def submit(scene: Scene, frame: Frame, process: str, form: Form, note: str, *, a
         return asked
     # Where nothing else is missing nobody is bothered for a reason: it is what the person wrote, word for word.
     filled = form | {"reason": form["reason"] or own_words(frame)}
-    return start(process, filled, tell.why(scene, note, **form))
+    return start(scene, process, filled, tell.why(scene, note, **form))
 
 
 def missing_of(process: str, form: Form) -> str:
@@ -71,8 +71,11 @@ def needs_approver(processes: Mapping[str, Any], process: str) -> bool:
     return True
 
 
-def start(process: str, form: Form, why: str) -> Reply:
-    filled = {name: value for name, value in form.items() if value}
+def start(scene: Scene, process: str, form: Form, why: str) -> Reply:
+    """By the tool of the process, if it has one."""
+    filled, own = {name: value for name, value in form.items() if value}, f"start_{process}"
+    if own in scene.offered:
+        return one(Call(own, why, filled))
     return one(Call("start_process", why, {"process": process, "form": filled}))
 
 

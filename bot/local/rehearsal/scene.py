@@ -20,6 +20,8 @@ OPEN_CARD = re.compile(r"^- (A\w++(?:…\w*+)?): (\w+)", re.M)
 CARDS = "<cards "
 OF_THE_LOOP = ("[system] ", "<facts ", "<summary ", "<tools ", CARDS)
 """Starts a user message that the program wrote, not the person."""
+NAMED = re.compile(r"\b([a-z_]{3,40}+) \(")
+"""A tool that `find_tools` names: `add_sign (…)`."""
 CJK = re.compile(r"[\u3400-\u9fff]")
 LATIN_WORD = re.compile(r"[A-Za-z]{2,}")
 IDENTIFIER = re.compile(r"<[^<>]*+>|\b[A-Z](?:[^\W\d]*+\d\w*+(?:-\d\w*+)?|\w*+-\d\w*+)")
@@ -133,10 +135,16 @@ def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any
         language=spoken,
         turns=tuple(reading.turns),
         seen=tuple(reading.seen),
-        offered=frozenset(t["function"]["name"] for t in tools if t.get("type") == "function"),
+        offered=frozenset(name for tool in tools if tool.get("type") == "function" for name in names_in(tool)),
         cards=tuple(reading.cards),
         manager=reading.manager,
     )
+
+
+def names_in(tool: Mapping[str, Any]) -> list[str]:
+    """The name of a tool, and of those that it says can be called besides."""
+    name, said = tool["function"]["name"], str(tool["function"].get("description", ""))
+    return [name, *(NAMED.findall(said) if name == "find_tools" else [])]
 
 
 def text_of(content: object) -> str:

@@ -59,7 +59,7 @@ def result(scene: Scene) -> Reply:
         return words(scene, "unknown")
     if seen.failed:
         return problem(scene, seen.data)
-    teller = TELLERS.get(seen.tool)
+    teller = TELLERS.get("start_process" if seen.tool.startswith("start_") else seen.tool)
     return Reply(teller(scene, seen.data)) if teller else words(scene, "raw", data=short(seen.data))
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tools.spec import Gate
 from tools.tool import Tool
 
 
@@ -14,35 +13,29 @@ def manual(form: str, tools: Sequence[Tool]) -> str:
     """How to reply, told by the first example there is (in the place of `NAME` and `INPUT`), and the tools."""
     name, example = next(((tool.name, tool.example) for tool in tools if tool.example), ("…", {}))
     told = form.replace("NAME", name).replace("INPUT", json.dumps(dict(example), ensure_ascii=False))
-    return told + cards(tools)
+    return f"{told}{OPTIONAL}\n{cards(tools)}\n"
 
 
-def mark(tool: Tool) -> str:
-    """What the rules call a tool: one that brings a card, or one that is run at once."""
-    return "[read]" if tool.gate is Gate.NONE else "[card]"
+OPTIONAL = "(Under each its arguments; those with a `?` may be left out.)"
 
 
 def cards(tools: Sequence[Tool]) -> str:
-    return "\n\n".join("\n".join(_lines(tool)) for tool in tools)
+    return "\n".join(map(_write_card, tools))
 
 
-def _lines(tool: Tool) -> Iterator[str]:
-    yield f"## {tool.name} {mark(tool)}"
-    yield tool.purpose
-    yield f"Use when: {tool.use_when}"
-    yield f"Do not use when: {tool.avoid_when}"
-    yield from _arguments(tool.schema)
-    yield f"Returns: {tool.returns}"
-    yield f"Example: {json.dumps(dict(tool.example), ensure_ascii=False)}"
+def _write_card(tool: Tool) -> str:
+    """A tool on one line, its arguments on another."""
+    defs, needed = tool.schema.get("$defs", {}), tool.schema.get("required", ())
+    fields = tool.schema.get("properties", {}).items()
+    told = [f"{name}{'' if name in needed else '?'}: {_said(field, defs)}" for name, field in fields]
+    return f"- {tool.name} {tool.told}\n  {'; '.join(told) or 'no arguments'}"
 
 
-def _arguments(schema: Mapping[str, Any]) -> Iterator[str]:
-    fields = schema.get("properties", {})
-    yield "Arguments:" if fields else "Arguments: none"
-    for name, field in fields.items():
-        needed = "required" if name in schema.get("required", ()) else "optional"
-        told = f": {field['description']}" if "description" in field else ""
-        yield f"- {name} ({kind(field, schema.get('$defs', {}))}, {needed}){told}"
+def _said(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
+    """A type, if it is none that goes without saying, and what is said of the argument."""
+    shape = kind(field, defs)
+    said = str(field.get("description", "")).rstrip(".")
+    return ", ".join(filter(None, ("" if shape == "string" and said else shape, said)))
 
 
 def kind(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
@@ -51,7 +44,7 @@ def kind(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
         case {"$ref": str(ref)}:
             return kind(defs[ref.rpartition("/")[2]], defs)
         case {"enum": list(values)}:
-            return "one of " + ", ".join(json.dumps(value, ensure_ascii=False) for value in values)
+            return "|".join(str(value) for value in values if value != "")
         case {"anyOf": list(several)} | {"oneOf": list(several)}:
             return " or ".join(kind(one, defs) for one in several)
         case {"type": "array"}:
@@ -60,5 +53,7 @@ def kind(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
             return "object of " + ", ".join(f"{name} ({kind(one, defs)})" for name, one in inner.items())
         case {"type": "object", "additionalProperties": dict(values)}:
             return f"object, its values {kind(values, defs)}"
+        case {"format": "date"}:
+            return "YYYY-MM-DD"
         case _:
             return str(field.get("type", "any value"))

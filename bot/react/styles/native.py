@@ -11,7 +11,6 @@ from typing import Any
 from bot.react.decision import Act, Answer, Decision, Malformed, Proposed
 from bot.react.model import RawCall, Reply
 from bot.react.styles.calls import known, take_note
-from bot.react.styles.cards import mark
 from bot.react.styles.labels import parts
 from bot.react.styles.objects import answer_in_object, has_call_object
 from bot.react.styles.payload import Payload, Unreadable, read
@@ -74,15 +73,12 @@ class Native:
 
 def schema(tool: Tool) -> dict[str, Any]:
     """The tool card as the function schema the endpoint takes."""
-    described = f"{mark(tool)} {tool.purpose}\nUse when: {tool.use_when}\nDo not use when: {tool.avoid_when}"
-    described += f"\nReturns: {tool.returns}"
-    described += f"\nExample: {json.dumps(dict(tool.example), ensure_ascii=False)}"
-    parameters = {name: one for name, one in tool.schema.items() if name != "title"}
+    parameters = dict(tool.schema)
     parameters["properties"] = {NOTE: {"type": "string"}, **parameters.get("properties", {})}
     parameters["required"] = [NOTE, *parameters.get("required", [])]
     return {
         "type": "function",
-        "function": {"name": tool.name, "description": described, "parameters": parameters},
+        "function": {"name": tool.name, "description": tool.told, "parameters": parameters},
     }
 
 

@@ -20,7 +20,7 @@ from bot.react.styles.text import Text
 from bot.trace import CallStatus, Trace
 from tests.react.speakers import INVENTED, SPEAKERS, Speaker, each
 from tests.react.styles.small import TOOLS
-from tools.spec import Caller, Gate, Person
+from tools.spec import Caller, Person
 from tools.tool import Desk, Use
 
 USE = Use(cast(Desk, None), Caller(Person(id="U1", name="张三")), datetime(2026, 11, 20, tzinfo=UTC))
@@ -171,10 +171,10 @@ async def test_reads_of_an_array_run_together_and_the_gated_call_waits() -> None
 def test_the_manual_shows_every_tool_and_how_to_call_it(style: Style) -> None:
     manual = style.manual(TOOLS)
     for tool in TOOLS:
-        mark = "[read]" if tool.gate is Gate.NONE else "[card]"
-        assert f"## {tool.name} {mark}\n" in manual and tool.purpose in manual
-        assert all(f"- {name} (" in manual for name in tool.args.model_fields)
-    assert "people (list of string, required)" in manual and "page (integer, optional)" in manual
+        assert f"- {tool.name} {tool.mark} {tool.purpose}" in manual
+        assert all(f"{name}: " in manual or f"{name}?: " in manual for name in tool.args.model_fields)
+    assert "people: list of string" in manual and "page?: integer" in manual, "what may be left out says so"
+    assert manual.endswith("\n"), "what follows stands apart from the last tool"
     assert style.body(()) == "" or json.loads(f"{{{style.body(())}}}")
 
 

@@ -1,0 +1,67 @@
+"""What the tools cost with every request: counted in the tokens of OpenAI's models (o200k)."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from bot.react.selection import Offers
+from bot.react.style import Style
+from bot.react.styles.native import Native
+from bot.react.styles.objects import Json
+from bot.react.styles.text import Text
+from tests.tools.office import office
+from tools.catalog import TOOLS, offered
+from tools.starting import Starts
+from tools.tool import Tool
+
+OURS = offered(TOOLS, handbook=True, think=False)
+MOST = {"native": 3_700, "text": 2_400, "json": 2_400}
+"""Tokens of all that a style says of our tools, and how to reply: the first request has at most 5,000."""
+RARE = 20
+"""Tokens of a tool that only the finder names."""
+
+
+@lru_cache
+def encoding() -> Any:
+    return pytest.importorskip("bpe_openai").get_encoding("o200k_base")
+
+
+def count(text: str) -> int:
+    return len(encoding().encode(text))
+
+
+async def offers(tools: tuple[Tool, ...] = OURS) -> Offers:
+    starts = Starts()
+    await starts.refresh(office().engine)
+    return Offers(tools, {}, 30, starts)
+
+
+@pytest.mark.parametrize("style", [Native(), Text(), Json()], ids=lambda style: style.name)
+async def test_all_of_our_tools_cost_little(style: Style) -> None:
+    sheet = (await offers()).sheet(style, None)
+    found = count(sheet.body) + count(sheet.manual)
+    print(f"{style.name}: {found} tokens for {len(sheet.tools)} tools")
+    assert found <= MOST[style.name]
+    assert {"start_leave", "start_expense", "decide_task", "find_tools"} <= {tool.name for tool in sheet.tools}
+
+
+async def test_a_tool_that_the_finder_names_costs_a_line() -> None:
+    named = (await offers()).sheet(Native(), None).tools[-1].purpose
+    without = (await offers(tuple(tool for tool in OURS if not tool.is_rare))).sheet(Native(), None).tools[-1].purpose
+    rare = sum(tool.is_rare for tool in OURS)
+    assert rare >= 8 and count(named) - count(without) <= rare * RARE
+    whole = sum(count(tool.told) + count(json.dumps(tool.schema)) for tool in OURS if tool.is_rare)
+    assert whole > 2 * (count(named) - count(without)), "control: offered, they would cost much more"
+
+
+async def test_what_is_found_comes_behind_what_is_always_there() -> None:
+    """An endpoint that keeps the beginning of requests has not read it in vain."""
+    there = await offers()
+    before = there.sheet(Native(), None).body.removesuffix("]")
+    found = there.brought(["add_sign", "transfer_task"], None)
+    assert there.sheet(Native(), found).body.startswith(before + ", ")
+    assert [tool.name for tool in there.sheet(Native(), found).tools[-2:]] == ["add_sign", "transfer_task"]
