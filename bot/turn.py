@@ -28,9 +28,10 @@ from bot.logs import bind
 from bot.memory import Memory
 from bot.passage import Passage
 from bot.react import prompt
-from bot.react.grounding.sources import UNVERIFIED, Grounds
+from bot.react.grounding.sources import Grounds
 from bot.react.guards import Budget
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
+from bot.react.recalling import list_sources, write_history
 from bot.records import Ask, Draw, Last, Resume, Run, RunStatus
 from bot.show import Steps, figures, receipt, stop
 from bot.store.approvals import ask_for
@@ -195,7 +196,14 @@ class Turns:
         recalled = await self.runs.recall(lease.lane, self.history, run_id if again else "", today)
         if recalled.run is not None:
             return Passage(lease, recalled.run, caller, recalled)
-        run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
+        person = caller.person
+        run = Run(
+            id=run_id,
+            message=message,
+            language=person.language,
+            timezone=person.timezone,
+            created_ms=self._now_ms(),
+        )
         run.trace.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
         run.trace.offered = self.loop.offers.choose(message.text, lambda: _lately(recalled))
         run.trace.add(prompt.message(caller, message.text))
@@ -241,12 +249,14 @@ class Turns:
         run, caller, recalled, now = passage.run, passage.caller, passage.recalled, self._local(passage.caller)
         cards = [(one.approval, one.tool) for one in recalled.waiting if _is_theirs(one, run)]
         manager = await self.directory.get(caller.person.manager) if caller.person.manager else None
-        facts, history = prompt.facts(caller.person, manager), recalled.history.sent(without=run.id)
+        facts, style = prompt.facts(caller.person, manager), self.loop.style(run.trace)
+        history = write_history(recalled.history, style, without=run.id)
         rules = prompt.system(caller, now, cards, self.loop.manual(run.trace), self.house)
         told = [self.house, *prompt.today(caller, now, cards), facts["content"]]
         theirs = [prompt.tools(cards_of)] if (cards_of := self.loop.told(run.trace)) else []
         head = [json.dumps(one, ensure_ascii=False) for one in (rules, *theirs, facts)]
-        grounds = Grounds(told, history, self.directory.everyone, has_card=bool(cards))
+        sources = list_sources(recalled.history, without=run.id)
+        grounds = Grounds(told, sources, self.directory.everyone, has_card=bool(cards))
         return [*head, *([",".join(history)] if history else [])], grounds
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
@@ -300,7 +310,7 @@ class Turns:
         run = passage.run
         await self.steps.flush(run, again=passage.again)
         told = await self.endings.say_last(run, last, again=passage.again, wait_ms=wait_ms)
-        remembered, direct = self.memory.keep_answer(run, last.text + _unverified(last), told)
+        remembered, direct = self.memory.keep_answer(run, last.text, told)
         return [
             *self._over(run, RunStatus.STOPPED if last.stopped else RunStatus.DONE),
             remembered,
@@ -374,7 +384,7 @@ class Turns:
 
 def _lately(recalled: Recalled) -> str:
     """What was said last before a message: what it may be about."""
-    return " ".join(one.text for one in recalled.history.entries[-3:])
+    return " ".join([one.text for one in recalled.history.entries if one.is_shown][-3:])
 
 
 def _is_theirs(one: Waiting, run: Run) -> bool:
@@ -386,8 +396,3 @@ def _is_theirs(one: Waiting, run: Run) -> bool:
 def _going(run: Run | None) -> Run | None:
     """A run, if it has not ended."""
     return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
-
-
-def _unverified(last: Last) -> str:
-    """The mark that a remembered answer keeps."""
-    return f"\n{UNVERIFIED}{' · '.join(last.unverified)}]" if last.unverified else ""
