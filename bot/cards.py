@@ -38,7 +38,7 @@ def card(approval: Approval, reader: Person, names: Names) -> Post:
         buttons=_buttons(approval, reader, language),
         footer=_footer(approval, reader, names) if is_open else "",
     )
-    return Post(_notification(approval, reader, names), card=shown)
+    return Post(notify(approval, reader, names), card=shown)
 
 
 def moved(approval: Approval, reader: Person) -> Post:
@@ -52,7 +52,15 @@ def _matter(approval: Approval, reader: Person) -> tuple[str, str]:
     return label("matter", reader.language), say_matter(approval.plan, reader)
 
 
-def _notification(approval: Approval, reader: Person, names: Names) -> str:
+def tell_event(approval: Approval, reader: Person, names: Names) -> str:
+    """How the card stands now, and with which words it was decided, for what its reader's DM remembers."""
+    opinion = " ".join(approval.form.get("opinion", "").split())
+    said = say("notice.opinion", reader.language, opinion=opinion) if opinion else ""
+    return f"{notify(approval, reader, names)} {said}".strip()
+
+
+def notify(approval: Approval, reader: Person, names: Names) -> str:
+    """The card in one line."""
     language = reader.language
     if approval.state is ApprovalState.OPEN:
         return say("card.notification", language, title=title_of(approval, reader))

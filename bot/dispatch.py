@@ -175,7 +175,7 @@ class Dispatch:
         text = literal(notice.note, person.language)
         await self.telling.chat.post(place, Post(text, plain=True), key=lease.item.id, again=lease.item.again)
         noted = self.journal.entry(lease.lane, "notice", person=person.id, channel=place.channel, text=notice.note.key)
-        return [noted, self.memory.keep_event(place, person, text, self._at_ms(), lease.item.id)]
+        return [noted, self.memory.keep_event(place, person, text, lease.item.id)]
 
     async def _happened(self, lease: Lease, happened: Happened) -> Sequence[Write]:
         """What a person's DM is to remember goes into its own lane."""
@@ -183,11 +183,7 @@ class Dispatch:
         if person is None or not person.active:
             return []
         place = await self.telling.chat.direct(person.id)
-        return [self.memory.keep_event(place, person, happened.text, happened.at_ms, lease.item.id)]
-
-    def _at_ms(self) -> int:
-        """When something happens, as conversations date it."""
-        return int(self.memory.today().timestamp() * 1000)
+        return [self.memory.keep_event(place, person, happened.text, lease.item.id)]
 
     async def _caught_up(self, lease: Lease, caught_up: CaughtUp) -> Sequence[Write]:
         text = say("turn.caught_up", await language_of(self.directory, caught_up.person))

@@ -88,9 +88,9 @@ class Memory:
         here = self._writes(run.message.place, Part([*asked, event]))
         return [*here, self._recollect(run, "end", Part([event]))] if run.direct else here
 
-    def keep_event(self, place: Place, person: Person, text: str, at_ms: int, id: str) -> Put:
+    def keep_event(self, place: Place, person: Person, text: str, id: str) -> Put:
         """Something that has happened in a DM, into its lane; `id`: of what has happened, so that it is there once."""
-        event = write_event(text, at_ms, person.zone)
+        event = write_event(text, self._at_ms(), person.zone)
         kept = ((event.message, event.said, event.at_ms, event.kind.value),)
         work = Recollect(run="", place=place, person=person.id, entries=kept)
         return Put(place.conversation, f"happened:{id}", work.model_dump_json())

@@ -329,8 +329,6 @@ class Happened(Frozen):
     person: str
     text: str
     """In their language."""
-    at_ms: int
-    """When (epoch)."""
 
 
 class Recollect(Frozen):
