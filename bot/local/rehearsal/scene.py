@@ -17,7 +17,7 @@ TODAY = re.compile(r"Today is (\d{4}-\d\d-\d\d)")
 SPEAKER = re.compile(r"You speak with [^\n]{0,80}?\bid\W{1,9}+(?:is )?(?P<id>\w++)\)?, language (?P<language>\w++)")
 MANAGER = re.compile(r"^manager: (?P<name>.+)$", re.M)
 OPEN_CARD = re.compile(r"^- (A\w++(?:…\w*+)?): (\w+)", re.M)
-OF_THE_LOOP = ("[system] ", "<facts ", "<summary ")
+OF_THE_LOOP = ("[system] ", "<facts ", "<summary ", "<event ")
 """Starts a user message that the program wrote, not the person."""
 CJK = re.compile(r"[\u3400-\u9fff]")
 LATIN_WORD = re.compile(r"[A-Za-z]{2,}")
