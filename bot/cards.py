@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from bot.drafting import fill_draft, shown_draft
 from bot.events import Button, Card, Click, Dialog, Directory, NamedPeople, NamedPerson, Post
 from bot.outcomes import Names, moment, say_consequence, say_matter, say_outcome
+from bot.react.recalling import shorten
 from bot.records import Approval, ApprovalState, EffectState
 from bot.texts import label, literal, say
 from tools.identities import identify_people
@@ -20,6 +21,8 @@ HOPELESS = frozenset(
 
 TASK = "decide_task"
 """The tool whose cards are about a task: they can show the request's way."""
+VALUE_MAX = 60
+"""Characters of a fact in an event."""
 ADVICE = "advice"
 """Label of what a model thinks of it."""
 
@@ -53,9 +56,14 @@ def _matter(approval: Approval, reader: Person) -> tuple[str, str]:
 
 
 def tell_event(approval: Approval, reader: Person, names: Names) -> str:
-    """How the card stands now, and with which words it was decided, for what its reader's DM remembers."""
+    """How the card stands now, for what its reader's DM remembers: what it is about while it is open, and with which
+    words it was decided. Both may be what somebody wrote, so they are quoted."""
     opinion = " ".join(approval.form.get("opinion", "").split())
     said = say("notice.opinion", reader.language, opinion=opinion) if opinion else ""
+    if approval.state is ApprovalState.OPEN:
+        facts = [one for one in _facts(approval, reader, "status") if one.label != "request"]
+        facts.sort(key=lambda one: one.label != "opinion")  # what was said before comes first: the end may be cut
+        said = f"“{'; '.join(f'{name}: {shorten(value, VALUE_MAX)}' for name, value in told(facts, reader.language))}”"
     return f"{notify(approval, reader, names)} {said}".strip()
 
 
