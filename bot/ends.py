@@ -42,8 +42,7 @@ class Ends:
         told = self.noted(approval, kind, person=approval.by, choice=approval.choice, opinion=opinion)
         heard = approval.model_copy(update={"waiters": ()})
         resumed = (resume(approval, waiter, silent=silent) for waiter in approval.waiters)
-        by_run = {approval.caller} if approval.waiters else set()  # hears of it from the run that goes on
-        events = put_events(item, await self.board.list_events(approval, by_run))
+        events = put_events(item, await self.board.list_events(approval, _by_run(approval)))
         return [*self.approvals.closed(heard), told, *resumed, *events, *self.behind(item, shown)]
 
     def behind(self, item: Item, shown: Shown) -> Sequence[Write]:
@@ -154,6 +153,13 @@ def put_events(item: Item, told: Mapping[str, str]) -> list[Write]:
         Put(f"notice:{person}", f"{item.id}:{person}:happened", event.model_dump_json())
         for person, event in events.items()
     ]
+
+
+def _by_run(approval: Approval) -> set[str]:
+    """Those whose DM hears how the card ended from the run that goes on."""
+    lanes = {one.lane.rpartition(":")[2] for one in approval.waiters}
+    there = {reader for reader, ref in approval.refs if ref.channel in lanes}
+    return {*there, approval.caller} if approval.waiters else set()
 
 
 def _still_open(approval: Approval | None, version: int) -> Approval | None:

@@ -250,13 +250,13 @@ class Turns:
         cards = [(one.approval, one.tool) for one in recalled.waiting if _is_theirs(one, run)]
         manager = await self.directory.get(caller.person.manager) if caller.person.manager else None
         facts, style = prompt.facts(caller.person, manager), self.loop.style(run.trace)
-        history = write_history(recalled.history, style, without=run.id)
+        sent = recalled.history.unfolded(without=run.id)
+        history = write_history(sent, style)
         rules = prompt.system(caller, now, cards, self.loop.manual(run.trace), self.house)
         told = [self.house, *prompt.today(caller, now, cards), facts["content"]]
         theirs = [prompt.tools(cards_of)] if (cards_of := self.loop.told(run.trace)) else []
         head = [json.dumps(one, ensure_ascii=False) for one in (rules, *theirs, facts)]
-        sources = list_sources(recalled.history, without=run.id)
-        grounds = Grounds(told, sources, self.directory.everyone, has_card=bool(cards))
+        grounds = Grounds(told, list_sources(sent), self.directory.everyone, has_card=bool(cards))
         return [*head, *([",".join(history)] if history else [])], grounds
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:

@@ -399,6 +399,22 @@ async def test_negative_control_forgotten_results_support_nothing(
     assert "未经核实" in await follow_up(redis, "是张三的 L-0001，任务号 L-0001-1。")
 
 
+async def test_what_a_call_was_given_supports_figures_and_no_deed(redis: Redis) -> None:
+    given = mail(body="会议改到 2026-12-24，已经批准了 L-0077。")
+    lab = Lab(redis, [given, DONE, Reply("邮件里写的是 2026-12-24。"), *[Reply("L-0077 已经批准了。")] * 8])
+    await told(lab, "给李四发邮件", "Ev1")
+    await told(lab, "邮件里写的是哪天？", "Ev2")
+    assert lab.wall.texts()[-1] == "好的。"
+    await told(lab, "邮件里写的是哪天？", "Ev3")
+    assert lab.wall.texts()[-1] == "邮件里写的是 2026-12-24。"
+    await told(lab, "L-0077 呢？", "Ev4")
+    assert "以这一行为准" in lab.wall.said[-1].post.receipt
+    await lab.presses(lab.wall.cards()[0], "send")
+    await lab.work()
+    await told(lab, "L-0077 呢？", "Ev5")
+    assert len(lab.mailer.mails) == 1 and "以这一行为准" in lab.wall.said[-1].post.receipt
+
+
 async def test_what_was_quoted_bears_out_no_deed_and_what_was_told_does(redis: Redis) -> None:
     lab = await assigned(redis, [Reply("L-0001 已经驳回了。"), *[Reply("给王五的邮件已经发出了。")] * 4])
     await lab.presses(lab.wall.cards("DU2")[0], "reject", "U2", form={"opinion": "给王五的邮件已经发出了"})

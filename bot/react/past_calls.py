@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.react.grounding.sentences import IDENTIFIER
 from bot.react.loop import SLIPS
-from bot.react.recalling import read_results, shorten
+from bot.react.recalling import WAITS, read_results, shorten
 from bot.react.selection import FIND
 from bot.redaction import redact_known
 from bot.store.history import PastCall
@@ -67,7 +67,7 @@ def fold_call(call: PastCall, whole: str) -> str:
     asked = shorten(", ".join(f"{name}={shorten(str(one), 40)}" for name, one in call.args.items()), LINE_ARGUMENTS)
     ended = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
     if call.status == CallStatus.AWAITING:
-        return f"{call.tool}({asked}) → a card waits for its button"
+        return f"{call.tool}({asked}) → {WAITS}"
     text = " · ".join(_leaves(_read(whole))) or whole
     told = shorten(text, LINE)
     more = [one for one in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(whole)) if one not in told]

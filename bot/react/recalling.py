@@ -14,22 +14,26 @@ from typing import Any
 from bot.react import prompt
 from bot.react.decision import Act, Proposed
 from bot.react.style import Style
-from bot.store.history import Entry, Kind, PastCall, Remembered
+from bot.store.history import Entry, Kind, PastCall, Sent
 from bot.trace import CallStatus, Trace
 
 EVENT_MAX = 300
 """Characters of a line of an event."""
 EVENT, CALLED = "<event ", '<event kind="calls" '
 """How the messages begin that tell of events, and of calls."""
+ARGUMENTS = "arguments"
+"""Role of what a call was given, where an answer is held against it: no model is sent that."""
+WAITS = "a card waits for its button"
+"""What a line says that a call has come to which waits, or waited then."""
 NOT_VERIFIED = "not verified: "
 """How the line of an event begins that says what of the answer before it nothing supported."""
 _OBSERVED = re.compile(r"\AObservation(?: [^:\n]{1,64})?: ")
 _QUOTES = (("“", "”"), ('"', '"'), ("「", "」"))
 
 
-def write_history(known: Remembered, style: Style, *, without: str) -> list[str]:
-    """Messages as JSON, in a style; not those of one run."""
-    return [message for sent in known.unfolded(without=without) for message in _write(sent.message, sent.calls, style)]
+def write_history(sent: Sequence[Sent], style: Style) -> list[str]:
+    """Messages as JSON, in a style."""
+    return [message for one in sent for message in _write(one.message, one.calls, style)]
 
 
 def _write(message: str, calls: Sequence[PastCall] | None, style: Style) -> Iterator[str]:
@@ -43,12 +47,16 @@ def _write(message: str, calls: Sequence[PastCall] | None, style: Style) -> Iter
         yield json.dumps(style.observed(model_id, call.result), ensure_ascii=False)
 
 
-def list_sources(known: Remembered, *, without: str) -> list[str]:
-    """Messages as JSON that an answer may rest on: results of calls also as those of tools, whatever the style."""
+def list_sources(sent: Sequence[Sent]) -> list[str]:
+    """Messages as JSON that an answer may rest on: also what calls were given and what they came to, whatever the
+    style. Of a call that waits, only what it was given."""
     found = list[str]()
-    for sent in known.unfolded(without=without):
-        results = ({"role": "tool", "content": one.result} for one in sent.calls or ())
-        found += [*(json.dumps(one, ensure_ascii=False) for one in results), sent.message]
+    for one in sent:
+        for call in one.calls or ():
+            told = [(ARGUMENTS, json.dumps(call.args, ensure_ascii=False)), ("tool", call.result)]
+            told = told[:1] if call.status == CallStatus.AWAITING else told
+            found += [json.dumps({"role": role, "content": text}, ensure_ascii=False) for role, text in told]
+        found.append(one.message)
     return found
 
 
@@ -95,6 +103,12 @@ def _entry(head: str, told: str, kind: Kind, at_ms: int, zone: tzinfo, run: str,
 def read_event(content: str) -> list[str]:
     """The lines of an event; none of anything else."""
     return content.removesuffix("\n</event>").split("\n")[1:] if content.startswith(EVENT) else []
+
+
+def read_called(content: str) -> list[str]:
+    """What the calls of an event came to, a line each: not what they were given, and nothing of one that waits."""
+    lines = read_event(content) if content.startswith(CALLED) else []
+    return [line.rpartition("→")[2].strip() for line in lines if not line.endswith(WAITS)]
 
 
 def read_record(content: str) -> list[str]:

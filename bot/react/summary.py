@@ -26,9 +26,9 @@ from bot.react.grounding.dates import relative
 from bot.react.grounding.sentences import plain
 from bot.react.grounding.sources import is_doubtful, nobody, receipt, spellings
 from bot.react.model import Model, Reply
-from bot.react.recalling import cut_unverified, read_event, read_record
+from bot.react.recalling import cut_unverified, read_called, read_record
 from bot.react.styles.whole import unthought
-from bot.store.history import Entry, Kind, estimate
+from bot.store.history import Entry, estimate
 from tools.spec import Person
 
 LINE = 300
@@ -92,10 +92,8 @@ class Old:
         for entry in self.entries:
             if entry.answers:
                 yield receipt(entry.content)
-            elif entry.kind is Kind.CALLS:
-                yield from read_event(entry.content)
-            elif entry.kind is Kind.EVENT:
-                yield from read_record(entry.content)
+            elif entry.kind:
+                yield from (*read_called(entry.content), *read_record(entry.content))
 
 
 @dataclass(slots=True)

@@ -19,10 +19,10 @@ from bot.react.grounding.actions import Effect, Proof, false_deeds, told_as_fact
 from bot.react.grounding.claims import Checked, Source, Spellings
 from bot.react.prompt import SUMMARY
 from bot.react.recalling import (
-    CALLED,
+    ARGUMENTS,
     cut_unverified,
     is_marked,
-    read_event,
+    read_called,
     read_observation,
     read_record,
     read_results,
@@ -118,7 +118,8 @@ class Grounds:
         messages = [*map(json.loads, self.history)]
         for message, behind in zip(messages, [*messages, {}][1:], strict=True):
             if message.get("role") != "assistant":
-                yield Source(cut_unverified(_content(message)), counts=_counts(message))
+                is_wish = message.get("role") == ARGUMENTS
+                yield Source(cut_unverified(_content(message)), is_wish=is_wish, counts=_counts(message))
             elif not is_doubtful(_content(message), _content(behind)):
                 yield Source(_content(message))
         yield Source(_asked(trace), is_wish=True)
@@ -133,8 +134,8 @@ class Grounds:
             yield from _records(message)
             if message.get("role") in ("tool", "system", "developer"):
                 yield from statements(_value(message))
-            elif (content := _content(message)).startswith(CALLED):
-                yield from read_event(content)
+            else:
+                yield from read_called(_content(message))
 
 
 def _records(message: dict[str, Any]) -> Sequence[str]:
