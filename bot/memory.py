@@ -14,7 +14,8 @@ from bot.react.past_calls import fold_call, keep_call, list_calls
 from bot.react.recalling import NOT_VERIFIED, write_calls, write_event
 from bot.records import Recollect, Run
 from bot.show import receipt
-from bot.store.history import Entry, History, Kind, PastCall
+from bot.store.calls import PastCall
+from bot.store.history import Entry, History, Kind
 from bot.store.runs import Runs
 from bot.store.writes import Put, Remember, Write
 from bot.telling import Told

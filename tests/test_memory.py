@@ -23,7 +23,8 @@ from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
 from bot.react.styles.text import Text
 from bot.records import Expire
-from bot.store.history import CALLS_KEPT, RUNS, UNFOLDED, Entry, History, Kind, PastCall, Remembered, estimate
+from bot.store.calls import CALLS_KEPT, RUNS, UNFOLDED, PastCall
+from bot.store.history import Entry, History, Kind, Remembered, estimate
 from bot.store.keys import Keys
 from bot.store.writes import Remember, apply
 from bot.trace import Call, CallStatus
@@ -206,8 +207,8 @@ async def test_only_the_latest_runs_and_no_more_than_fits_are_sent_as_they_were(
     known = await kept(history, 10, *(past(10, "长" * 1_200) for _ in range(3)))
     known = await kept(history, 11, past(11, "长" * 1_200))
     sent = known.unfolded(without="")
-    cost = sum(call.tokens for one in sent for call in one.calls or ())
-    assert 1_200 < cost <= UNFOLDED and [one.message for one in sent if "folded 10" in one.message]
+    cost = sum(estimate(call.result) for one in sent for call in one.calls or ())
+    assert 1_200 <= cost <= UNFOLDED and [one.message for one in sent if "folded 10" in one.message]
     assert known.tokens == sum(map(estimate, known.sent(without=""))), "what is always sent is what is counted"
     await apply(redis, history.keys, history.keys.partition(DM.conversation), history.forget(DM.conversation))
     assert not [key async for key in redis.scan_iter(f"*{DM.conversation}*")], "and all of it is forgotten"

@@ -11,7 +11,7 @@ from bot.react.loop import SLIPS
 from bot.react.recalling import WAITS, read_results, shorten
 from bot.react.selection import FIND
 from bot.redaction import redact_known
-from bot.store.history import PastCall
+from bot.store.calls import PastCall
 from bot.trace import Call, CallStatus, Trace
 
 CALLS_MOST = 6

@@ -14,7 +14,8 @@ from typing import Any
 from bot.react import prompt
 from bot.react.decision import Act, Proposed
 from bot.react.style import Style
-from bot.store.history import Entry, Kind, PastCall, Sent
+from bot.store.calls import PastCall
+from bot.store.history import Entry, Kind, Sent
 from bot.trace import CallStatus, Trace
 
 EVENT_MAX = 300

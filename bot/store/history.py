@@ -20,6 +20,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
+from bot.store.calls import CALLS_KEPT, TAB, PastCall, list_tools, read_latest, write_calls
 from bot.store.connect import reaching
 from bot.store.keys import Keys
 from bot.store.writes import Delete, Latest, Remember, Replace, Write
@@ -30,16 +31,9 @@ SUMMARY = 600
 FOLDED, REGION = 16_000, 2_000
 """At most so much is folded at once (tokens, by one turn more), and looked through for it (entries): one script takes
 all of them."""
-RUNS, UNFOLDED = 3, 4_500
-"""Of so many runs a model is sent the calls and results themselves, and no more than this (tokens, besides what
-`max_tokens` counts); of older ones a line each."""
-CALLS_KEPT = 2 * RUNS
-"""Entries with calls whose calls are kept: a run that has waited for a button has two."""
 CALL = 24
 """What a call costs besides its arguments and its result (tokens)."""
 _ANSWER = '{"role": "assistant"'
-_TAB = "\t"
-"""Between the parts of an entry: JSON has none of its own."""
 _FOLDED = "="
 """What a summary has where entries have their run."""
 _NARROW = re.compile("[\u0000-\u2e7f]+")
@@ -50,29 +44,6 @@ def estimate(text: str) -> int:
     Hangul, emoji), one for four of any other. At least 1."""
     wide = len(_NARROW.sub("", text))
     return max(1, wide + math.ceil((len(text) - wide) / 4))
-
-
-@dataclass(frozen=True, slots=True)
-class PastCall:
-    """A call of an earlier run, in no style's form: whatever model goes on reads it in its own."""
-
-    uid: str
-    tool: str
-    args: dict[str, Any]
-    reason: str
-    status: str
-    """How it ended, as in `bot.trace.CallStatus`."""
-    result: str
-    """As the model has read it, its beginning."""
-
-    @property
-    def row(self) -> tuple[str, str, dict[str, Any], str, str, str]:
-        """As it is stored."""
-        return (self.uid, self.tool, self.args, self.reason, self.status, self.result)
-
-    @property
-    def tokens(self) -> int:
-        return CALL + estimate(json.dumps(self.args, ensure_ascii=False)) + estimate(self.result)
 
 
 class Kind(StrEnum):
@@ -163,45 +134,28 @@ class Remembered:
 
     def sent(self, *, without: str) -> list[str]:
         """Messages for a model, as JSON, with a line for each call; not those of one run."""
-        of_it, values = f"|{without}{_TAB}", [*filter(None, [self.folded]), *self.turns[self.start :]]
-        return [value[value.rindex(_TAB) + 1 :] for value in values if of_it not in value]
+        of_it, values = f"|{without}{TAB}", [*filter(None, [self.folded]), *self.turns[self.start :]]
+        return [value[value.rindex(TAB) + 1 :] for value in values if of_it not in value]
 
     def unfolded(self, *, without: str) -> list[Sent]:
         """The same with the calls of the latest runs themselves, each once, with how it has ended by now."""
-        kept = self._latest(without)
+        kept = read_latest(self.calls, without)
         if not kept:
             return [Sent(message) for message in self.sent(without=without)]
         ended = {call.uid: call for calls in kept.values() for call in calls}
-        sent = [Sent(self.folded[self.folded.rindex(_TAB) + 1 :])] if self.folded else []
-        of_it = f"|{without}{_TAB}"
+        sent = [Sent(self.folded[self.folded.rindex(TAB) + 1 :])] if self.folded else []
+        of_it = f"|{without}{TAB}"
         for value in self.turns[self.start :]:
             if of_it in value:
                 continue
             calls = kept.get(_place(value))
             told = None if calls is None else [ended.pop(call.uid) for call in calls if call.uid in ended]
-            sent.append(Sent(value[value.rindex(_TAB) + 1 :], told))
+            sent.append(Sent(value[value.rindex(TAB) + 1 :], told))
         return sent
-
-    def _latest(self, without: str) -> dict[str, Sequence[PastCall]]:
-        """By run and time of their entries: the calls of the latest runs, as far as they may be sent."""
-        by_run: dict[str, dict[str, list[PastCall]]] = {}
-        for value in reversed(self.calls):
-            place, _, calls = value.rpartition(_TAB)
-            run = place.partition(_TAB)[0]
-            if run != without and (run in by_run or len(by_run) < RUNS):
-                by_run.setdefault(run, {}).setdefault(place, [])[:0] = [PastCall(*one) for one in json.loads(calls)]
-        left, kept = UNFOLDED, dict[str, Sequence[PastCall]]()
-        for entries in by_run.values():
-            left -= sum(call.tokens for calls in entries.values() for call in calls)
-            if left < 0:
-                break
-            kept.update(reversed(entries.items()))
-        return kept
 
     def called_tools(self) -> list[str]:
         """Names of the tools that the latest runs have called, each once, the newest last."""
-        called = [str(one[1]) for value in self.calls for one in json.loads(value.rpartition(_TAB)[2])]
-        return list(reversed(dict.fromkeys(reversed(called))))
+        return list_tools(self.calls)
 
     @property
     def entries(self) -> list[Entry]:
@@ -309,8 +263,8 @@ class History:
 
     def calls(self, conversation: str, entry: Entry, calls: Sequence[PastCall]) -> Write:
         """The write that keeps the calls of an entry; those of the oldest go."""
-        written = [one.row for one in calls]
-        value = _TAB.join((entry.run, str(entry.at_ms), json.dumps(written, ensure_ascii=False)))
+        costs = (CALL + estimate(json.dumps(one.args, ensure_ascii=False)) + estimate(one.result) for one in calls)
+        value = write_calls(entry.run, entry.at_ms, sum(costs), calls)
         return Latest(self._calls(conversation), [value], CALLS_KEPT, ttl_ms=self.kept_ms)
 
     def turn(self, conversation: str, entries: Iterable[Entry]) -> Remember:
@@ -358,11 +312,11 @@ def _value(entry: Entry) -> str:
     """`tokens|run⇥when⇥said⇥message`; with `kind⇥` before the message unless it was said."""
     said = "" if entry.said is None else json.dumps(entry.said, ensure_ascii=False)
     kind = [entry.kind.value] if entry.kind else []
-    return f"{estimate(entry.message)}|" + _TAB.join((entry.run, str(entry.at_ms), said, *kind, entry.message))
+    return f"{estimate(entry.message)}|" + TAB.join((entry.run, str(entry.at_ms), said, *kind, entry.message))
 
 
 def _entry(value: str) -> Entry:
-    run, at_ms, said, *kind, message = value.partition("|")[2].split(_TAB)
+    run, at_ms, said, *kind, message = value.partition("|")[2].split(TAB)
     return Entry(message, run, json.loads(said) if said else None, int(at_ms), Kind("".join(kind)))
 
 
@@ -373,25 +327,25 @@ def _may_begin(entry: Entry) -> bool:
 
 def _place(value: str) -> str:
     """Run and time of an entry with calls."""
-    run, at_ms, _, kind, *_ = [*value.partition("|")[2].split(_TAB, 4), ""]
-    return f"{run}{_TAB}{at_ms}" if kind == Kind.CALLS else ""
+    run, at_ms, _, kind, *_ = [*value.partition("|")[2].split(TAB, 4), ""]
+    return f"{run}{TAB}{at_ms}" if kind == Kind.CALLS else ""
 
 
 def _folded(summary: Summary, upto: int) -> str:
     """`tokens:sum|=⇥since⇥about⇥message`: the sum is that of the last turn it stands for."""
     about = [summary.until_ms, summary.turns, summary.missed, *summary.lines]
     parts = (_FOLDED, str(summary.since_ms), json.dumps(about, ensure_ascii=False), summary.message)
-    return f"{estimate(summary.message)}:{upto}|" + _TAB.join(parts)
+    return f"{estimate(summary.message)}:{upto}|" + TAB.join(parts)
 
 
 def _summary(value: str) -> Summary:
-    _, since_ms, about, message = value.partition("|")[2].split(_TAB, 3)
+    _, since_ms, about, message = value.partition("|")[2].split(TAB, 3)
     until_ms, turns, missed, *lines = json.loads(about)
     return Summary(message, tuple(lines), int(since_ms), until_ms, turns, missed)
 
 
 def _run(value: str) -> str:
-    return value.partition("|")[2].partition(_TAB)[0]
+    return value.partition("|")[2].partition(TAB)[0]
 
 
 def _counted(value: str) -> int:
