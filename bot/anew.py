@@ -56,7 +56,7 @@ class Anew:
     async def _latest(self, run: Run | None) -> str:
         """The run that the conversation has ended with."""
         entries = (await self.history.load(run.message.place.conversation)).entries if run else []
-        return entries[-1].run if entries else ""
+        return next((one.run for one in reversed(entries) if one.run), "")
 
     async def _refused(self, click: Click, refusal: Refusal) -> Sequence[Write]:
         """Never silent: the person is told privately why."""

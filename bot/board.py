@@ -138,13 +138,23 @@ class Board:
             return not isinstance(error, ChatDown)
         return True
 
-    async def remind(self, approval: Approval, *, again: bool) -> None:
-        """Half of a card's time is over."""
-        await self.word(approval, Note(key="card.reminder"), f"{approval.version}:remind", again=again)
+    async def list_events(self, approval: Approval, but: Collection[str]) -> dict[str, str]:
+        """By person: how the card stands now, for the DMs that it is in; but not for these people. Nothing while the
+        platform is away: what has happened does not hang on what is remembered of it."""
+        try:
+            names, readers = await self.names_on(approval), await self._readers(approval)
+        except ChatFailed as error:
+            log.warning("card.not_remembered", approval=approval.id, error=error.code)
+            return {}
+        return {one.id: cards.tell_event(approval, one, names) for one, _ in readers if one.id not in but}
 
-    async def word(self, approval: Approval, note: Note, asked: str, *, again: bool) -> None:
-        """A word, under the card, to those who have not decided."""
-        mine = await self._for(approval)
+    async def remind(self, approval: Approval, *, again: bool) -> dict[str, str]:
+        """Half of a card's time is over. By person: what they were told."""
+        return await self.word(approval, Note(key="card.reminder"), f"{approval.version}:remind", again=again)
+
+    async def word(self, approval: Approval, note: Note, asked: str, *, again: bool) -> dict[str, str]:
+        """A word, under the card, to those who have not decided. By person: what they were told."""
+        mine, told = await self._for(approval), dict[str, str]()
         for reader, ref in await self._readers(approval):
             if reader.id not in mine:
                 continue
@@ -159,6 +169,8 @@ class Board:
             place = here or Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
             key = f"{approval.id}:{asked}:{reader.id}"[:200]
             await self.chat.post(place, Post(text), key=key, again=again)
+            told[reader.id] = text
+        return told
 
     async def nobody(self, approval: Approval, *, again: bool) -> Shown:
         """The card expired, and says so. The person whose request it is hears of it on a copy of their own, with

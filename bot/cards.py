@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from bot.drafting import fill_draft, shown_draft
 from bot.events import Button, Card, Click, Dialog, Directory, NamedPeople, NamedPerson, Post
 from bot.outcomes import Names, moment, say_consequence, say_matter, say_outcome
+from bot.react.recalling import shorten
 from bot.records import Approval, ApprovalState, EffectState
 from bot.redaction import redact_known
 from bot.texts import label, literal, say
@@ -23,6 +24,8 @@ TASK = "decide_task"
 """The tool whose cards are about a task: they can show the request's way."""
 LINE, PART = 400, 80
 """Characters of what a model is told of a card, and of one of its facts."""
+VALUE_MAX = 60
+"""Characters of a fact in an event."""
 ADVICE = "advice"
 """Label of what a model thinks of it."""
 
@@ -41,7 +44,7 @@ def card(approval: Approval, reader: Person, names: Names) -> Post:
         buttons=_buttons(approval, reader, language),
         footer=_footer(approval, reader, names) if is_open else "",
     )
-    return Post(_notification(approval, reader, names), card=shown)
+    return Post(notify(approval, reader, names), card=shown)
 
 
 def moved(approval: Approval, reader: Person) -> Post:
@@ -55,7 +58,20 @@ def _matter(approval: Approval, reader: Person) -> tuple[str, str]:
     return label("matter", reader.language), say_matter(approval.plan, reader)
 
 
-def _notification(approval: Approval, reader: Person, names: Names) -> str:
+def tell_event(approval: Approval, reader: Person, names: Names) -> str:
+    """How the card stands now, for what its reader's DM remembers: what it is about while it is open, and with which
+    words it was decided. Both may be what somebody wrote, so they are quoted."""
+    opinion = " ".join(approval.form.get("opinion", "").split())
+    said = say("notice.opinion", reader.language, opinion=opinion) if opinion else ""
+    if approval.state is ApprovalState.OPEN:
+        facts = [one for one in _facts(approval, reader, "status") if one.label != "request"]
+        facts.sort(key=lambda one: one.label != "opinion")  # what was said before comes first: the end may be cut
+        said = f"“{'; '.join(f'{name}: {shorten(value, VALUE_MAX)}' for name, value in told(facts, reader.language))}”"
+    return f"{notify(approval, reader, names)} {said}".strip()
+
+
+def notify(approval: Approval, reader: Person, names: Names) -> str:
+    """The card in one line."""
     language = reader.language
     if approval.state is ApprovalState.OPEN:
         return say("card.notification", language, title=title_of(approval, reader))

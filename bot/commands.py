@@ -129,7 +129,8 @@ class Commands:
     async def _history(self, message: Message, caller: Caller) -> Said:
         language = caller.person.language
         known = await self.history.load(message.place.conversation)
-        lines = [_said(entry, language) for entry in known.entries[-HISTORY_SHOWN:]]
+        shown = [entry for entry in known.entries if entry.is_shown][-HISTORY_SHOWN:]
+        lines = [_said(entry, language) for entry in shown]
         told = _listing("history", lines, language)
         zone = caller.person.zone
         return Said("history", "\n".join([*_noted(known, zone, language), told]))
@@ -206,9 +207,10 @@ def _listing(name: str, lines: Sequence[str], language: str) -> str:
 
 
 def _said(entry: Entry, language: str) -> str:
-    """An entry as people know it: their own words, and a card instead of a note to the model."""
-    by = "bot" if entry.answers else "person"
-    text = _short(entry.text) if entry.answers else _FORMATS.sub(r"\\\1", _short(entry.text))
+    """An entry as people know it: their own words, what they were told, and a card instead of a note to the model."""
+    is_ours = entry.answers or bool(entry.kind)
+    by = "bot" if is_ours else "person"
+    text = _short(entry.text) if is_ours else _FORMATS.sub(r"\\\1", _short(entry.text))
     return say(f"command.said_by_{by}", language, text=text or say("command.waits", language))
 
 

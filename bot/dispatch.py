@@ -31,9 +31,11 @@ from bot.records import (
     Draw,
     Expire,
     Fold,
+    Happened,
     News,
     Notice,
     OfCard,
+    OfConversation,
     Pressed,
     Recollect,
     Remind,
@@ -132,18 +134,20 @@ class Dispatch:
                 return []
             case Draw() as draw:
                 return await self.pictures.draw(lease, draw)
-            case (Fold() | Recollect() | CaughtUp()) as work:
+            case (Fold() | Recollect() | Happened() | CaughtUp()) as work:
                 return await self._keep(lease, work)
             case card:
                 return await self._card(lease, card)
 
-    async def _keep(self, lease: Lease, work: Fold | Recollect | CaughtUp) -> Sequence[Write]:
+    async def _keep(self, lease: Lease, work: OfConversation) -> Sequence[Write]:
         """What happens to a conversation besides being spoken in."""
         match work:
             case Fold() as fold:
                 return await self.folding.fold(lease, fold)
             case Recollect() as recollect:
                 return self.memory.recollect(recollect)
+            case Happened() as happened:
+                return await self._happened(lease, happened)
             case CaughtUp() as caught_up:
                 return await self._caught_up(lease, caught_up)
 
@@ -170,7 +174,16 @@ class Dispatch:
         place = await self.telling.chat.direct(person.id)
         text = literal(notice.note, person.language)
         await self.telling.chat.post(place, Post(text, plain=True), key=lease.item.id, again=lease.item.again)
-        return [self.journal.entry(lease.lane, "notice", person=person.id, channel=place.channel, text=notice.note.key)]
+        noted = self.journal.entry(lease.lane, "notice", person=person.id, channel=place.channel, text=notice.note.key)
+        return [noted, self.memory.keep_event(place, person, text, lease.item.id)]
+
+    async def _happened(self, lease: Lease, happened: Happened) -> Sequence[Write]:
+        """What a person's DM is to remember goes into its own lane."""
+        person = await self.directory.get(happened.person)
+        if person is None or not person.active:
+            return []
+        place = await self.telling.chat.direct(person.id)
+        return [self.memory.keep_event(place, person, happened.text, lease.item.id)]
 
     async def _caught_up(self, lease: Lease, caught_up: CaughtUp) -> Sequence[Write]:
         text = say("turn.caught_up", await language_of(self.directory, caught_up.person))

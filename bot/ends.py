@@ -5,7 +5,7 @@ Whoever waits for it hears of the end in the very commit that closes the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from bot.board import Board, Shown
 from bot.errors import ChatDown
 from bot.heard import resume, undelivered
-from bot.records import Approval, ApprovalState, Ask, Cancel, Close, EffectState, Expire, Pressed, Show, Work
+from bot.records import Approval, ApprovalState, Ask, Cancel, Close, EffectState, Expire, Happened, Pressed, Show, Work
 from bot.store.approvals import Approvals, Verdict
 from bot.store.journal import Journal
 from bot.store.lanes import Item, Lease
@@ -31,9 +31,9 @@ class Ends:
 
     async def ended(self, item: Item, approval: Approval, *, silent: bool = False) -> Sequence[Write]:
         """The card says how it ended; then the writes of `over`."""
-        return self.over(item, await self.board.rewrite(approval), silent=silent)
+        return await self.over(item, await self.board.rewrite(approval), silent=silent)
 
-    def over(self, item: Item, shown: Shown, *, silent: bool = False) -> Sequence[Write]:
+    async def over(self, item: Item, shown: Shown, *, silent: bool = False) -> Sequence[Write]:
         """In one commit, waiting runs hear how it ended and the record is closed. `silent`: they end with that, because
         their person knows it already and has been answered."""
         approval = shown.approval
@@ -42,7 +42,8 @@ class Ends:
         told = self.noted(approval, kind, person=approval.by, choice=approval.choice, opinion=opinion)
         heard = approval.model_copy(update={"waiters": ()})
         resumed = (resume(approval, waiter, silent=silent) for waiter in approval.waiters)
-        return [*self.approvals.closed(heard), told, *resumed, *self.behind(item, shown)]
+        events = put_events(item, await self.board.list_events(approval, _by_run(approval)))
+        return [*self.approvals.closed(heard), told, *resumed, *events, *self.behind(item, shown)]
 
     def behind(self, item: Item, shown: Shown) -> Sequence[Write]:
         """Copies that could not be reached catch up by an item of their own, which waits for the platform."""
@@ -63,8 +64,8 @@ class Ends:
         approval = _still_open(self.approvals.of(lease), version)
         if approval is None:
             return []
-        await self.board.remind(approval, again=lease.item.again)
-        return [self.noted(approval, "approval.reminded")]
+        told = await self.board.remind(approval, again=lease.item.again)
+        return [self.noted(approval, "approval.reminded"), *put_events(lease.item, told)]
 
     async def expire(self, lease: Lease, version: int) -> Sequence[Write]:
         """Time is over. Silence is not a no, and says so in words of its own."""
@@ -72,7 +73,7 @@ class Ends:
         if approval is None:
             return []
         expired = self._at_last(approval, ApprovalState.EXPIRED)
-        return self.over(lease.item, await self.board.nobody(expired, again=lease.item.again))
+        return await self.over(lease.item, await self.board.nobody(expired, again=lease.item.again))
 
     async def close(self, item: Item, close: Close) -> Sequence[Write]:
         """The task behind a card ended elsewhere (withdrawn, decided by another way): nobody can ask again either."""
@@ -143,6 +144,22 @@ class Ends:
 
     def _now_ms(self) -> int:
         return int(self.now().timestamp() * 1000)
+
+
+def put_events(item: Item, told: Mapping[str, str]) -> list[Write]:
+    """What DMs are to remember, by person. It goes on from a lane of the person's: nobody waits for it here."""
+    events = {person: Happened(person=person, text=text) for person, text in told.items()}
+    return [
+        Put(f"notice:{person}", f"{item.id}:{person}:happened", event.model_dump_json())
+        for person, event in events.items()
+    ]
+
+
+def _by_run(approval: Approval) -> set[str]:
+    """Those whose DM hears how the card ended from the run that goes on."""
+    lanes = {one.lane.rpartition(":")[2] for one in approval.waiters}
+    there = {reader for reader, ref in approval.refs if ref.channel in lanes}
+    return {*there, approval.caller} if approval.waiters else set()
 
 
 def _still_open(approval: Approval | None, version: int) -> Approval | None:

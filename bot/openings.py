@@ -9,7 +9,7 @@ from datetime import timedelta
 from bot import advising
 from bot.board import Shown
 from bot.drafting import draft_of, is_redrafted
-from bot.ends import Ends
+from bot.ends import Ends, put_events
 from bot.heard import resume
 from bot.records import Approval, ApprovalState, Ask, EffectState, seal
 from bot.store.lanes import Lease
@@ -52,14 +52,22 @@ class Openings:
         if fresh:  # kept before it is shown: whoever presses at once finds it
             await lease.checkpoint("open", *approvals.opened(approval))
         unseen = approval.brought != approval.version
-        shown = await self._brought(lease, ask, approval)
+        shown, word = await self._brought(lease, ask, approval)
         asked = self.ends.noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
         advice = advising.wanted(approval) if unseen and self.advice and not advising.has_advice(approval.plan) else []
-        return [approvals.shown(shown.approval), asked, *advice, *self.ends.behind(lease.item, shown)]
+        events = put_events(lease.item, await self._list_events(ask, approval, shown.approval) | word)
+        return [approvals.shown(shown.approval), asked, *advice, *events, *self.ends.behind(lease.item, shown)]
 
-    async def _brought(self, lease: Lease, ask: Ask, approval: Approval) -> Shown:
+    async def _list_events(self, ask: Ask, before: Approval, shown: Approval) -> dict[str, str]:
+        """By person: the card, for those who have got it now, but not for who waits for it: their run tells of it."""
+        known = {reader for reader, ref in shown.refs if (reader, ref) in before.refs}
+        had = known - {reader for reader, ref in shown.refs if (reader, ref) not in before.refs}
+        return await self.ends.board.list_events(shown, {*had, ask.caller} if ask.waiter else had)
+
+    async def _brought(self, lease: Lease, ask: Ask, approval: Approval) -> tuple[Shown, dict[str, str]]:
         """Who decides and asks for it is shown it again. Of what others ask for, and the engine tells of, there is one
-        copy a person, with a word under it if there is one to say. A draft of one of them is news to nobody else."""
+        copy a person, with a word under it if there is one to say. A draft of one of them is news to nobody else. With
+        what that word was, by person."""
         board, item = self.ends.board, lease.item
         if approval.brought and draft_of(approval.plan, ask.caller):
             shown = await board.show_again(approval, ask.caller, item.id, again=item.again)
@@ -67,9 +75,8 @@ class Openings:
             shown = await board.post(approval, item.id, again=item.again)
         else:
             shown = await board.complete(approval, item.id, again=item.again)
-        if ask.word:
-            await board.word(shown.approval, ask.word, item.id, again=item.again)
-        return shown
+        word = await board.word(shown.approval, ask.word, item.id, again=item.again) if ask.word else {}
+        return shown, word
 
     def _new(self, ask: Ask, before: Approval | None) -> Approval:
         """A fresh card. The copies of the one before it, which expired or failed, will point to it."""

@@ -128,6 +128,10 @@ class Run(BaseModel):
     """What the card of a paused run says."""
     remembered: bool = False
     """The person's message is in the history already."""
+    recalled: list[str] = []
+    """Uids of the calls that are in it, with how they ended."""
+    timezone: str = "UTC"
+    """The person's, in which what is remembered of it is dated."""
     direct: Place | None = None
     """The DM with its person, once something of it was brought there because it may not stand where it was asked."""
     told_down: bool = False
@@ -330,17 +334,31 @@ class News(Frozen):
     event: OutboxEvent
 
 
+class Happened(Frozen):
+    """A person was told something in their DM, or did something there, that no run tells of: the conversation remembers
+    it."""
+
+    kind: Literal["happened"] = "happened"
+    person: str
+    text: str
+    """In their language."""
+
+
 class Recollect(Frozen):
-    """A run that began in a channel has said something in the DM with its person: that conversation remembers it, so
-    that its person can ask on there."""
+    """Something that a DM remembers besides what is said to the bot in it: a run that began in a channel has said
+    something there, so that its person can ask on; or something has happened there."""
 
     kind: Literal["recollect"] = "recollect"
     run: str
+    """Empty for what has happened."""
     place: Place
     """The DM."""
     person: str
-    entries: tuple[tuple[str, str | None, int], ...]
-    """(message as JSON, what people read instead, epoch ms), oldest first."""
+    entries: tuple[tuple[str, str | None, int] | tuple[str, str | None, int, str], ...]
+    """(message as JSON, what people read instead, epoch ms, kind of the entry), oldest first; an earlier version has
+    written no kind."""
+    calls: tuple[tuple[str, str, dict[str, Any], str, str, str], ...] = ()
+    """Of the entry with calls, as `bot.store.history.PastCall`."""
     approval: str = ""
     """The card that it waits for; empty once it does not wait any more."""
     tool: str = ""
@@ -364,10 +382,24 @@ class Fold(Frozen):
     """Person id of whose turn made it so long."""
 
 
+OfConversation = Fold | Recollect | Happened | CaughtUp
+"""What happens to a conversation besides being spoken in."""
 OfCard = Ask | Remind | Expire | Close | Show | Cancel
 """What happens to a card besides being pressed."""
 Work = Annotated[
-    Wrote | Pressed | Resume | OfCard | Notice | News | CaughtUp | Advise | Advised | Draw | Fold | Recollect,
+    Wrote
+    | Pressed
+    | Resume
+    | OfCard
+    | Notice
+    | News
+    | CaughtUp
+    | Advise
+    | Advised
+    | Draw
+    | Fold
+    | Recollect
+    | Happened,
     Field(discriminator="kind"),
 ]
 """Everything that a lane can hold."""

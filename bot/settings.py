@@ -151,7 +151,8 @@ class Settings(BaseSettings):
     steps: Literal["replies", "plan", "quiet"] = "replies"
     """How steps are shown: a threaded reply each, one live message, or not at all."""
     history_tokens: int = Field(default=8_000, ge=500)
-    """How much of a conversation the model is reminded of (tokens), the summary of its older turns included."""
+    """How much of a conversation the model is reminded of (tokens), the summary of its older turns included. The calls
+    and results of its last three messages come on top: at most 4,500."""
     history_days: int = Field(default=30, ge=1)
     """How long a silent conversation is remembered (days)."""
     max_steps: int = Field(default=16, ge=1, le=100)

@@ -28,9 +28,10 @@ from bot.logs import bind
 from bot.memory import Memory
 from bot.passage import Passage
 from bot.react import prompt
-from bot.react.grounding.sources import UNVERIFIED, Grounds
+from bot.react.grounding.sources import Grounds
 from bot.react.guards import Budget
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
+from bot.react.recalling import list_sources, write_history
 from bot.react.situation import Situation
 from bot.records import Ask, Draw, Last, Proposal, Resume, Run, RunStatus
 from bot.show import Steps, figures, receipt, stop
@@ -199,11 +200,18 @@ class Turns:
         recalled = await self.runs.recall(lease.lane, self.history, run_id if again else "", today)
         if recalled.run is not None:
             return Passage(lease, recalled.run, caller, recalled)
-        run = Run(id=run_id, message=message, language=caller.person.language, created_ms=self._now_ms())
+        person = caller.person
+        run = Run(
+            id=run_id,
+            message=message,
+            language=person.language,
+            timezone=person.timezone,
+            created_ms=self._now_ms(),
+        )
         run.trace.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
         await self.loop.starts.refresh(self.desk.engine)
         run.trace.offered = self.loop.offers.choose(
-            message.text, lambda: _lately(recalled), lambda: called_lately(recalled.history)
+            message.text, lambda: _lately(recalled), recalled.history.called_tools
         )
         run.trace.add(prompt.message(caller, message.text, self._local(caller)))
         return Passage(lease, run, caller, recalled)
@@ -252,12 +260,14 @@ class Turns:
             caller, self._local(caller), self._now_ms(), self.desk.calendar, run.message.place.direct, cards
         )
         manager = await self.directory.get(caller.person.manager) if caller.person.manager else None
-        facts, history = prompt.facts(caller.person, manager), recalled.history.sent(without=run.id)
+        facts, style = prompt.facts(caller.person, manager), self.loop.style(run.trace)
+        sent = recalled.history.unfolded(without=run.id)
+        history = write_history(sent, style)
         theirs = [prompt.tools(cards_of)] if (cards_of := self.loop.told(run.trace)) else []
         rules = prompt.system(self.loop.manual(run.trace), self.house)
         before, behind = (prompt.write_all(some) for some in ([rules, *theirs, facts], now.messages))
         told = [self.house, *now.told, facts["content"]]
-        grounds = Grounds(told, history, self.directory.everyone, has_card=bool(cards), days=now.days)
+        grounds = Grounds(told, list_sources(sent), self.directory.everyone, has_card=bool(cards), days=now.days)
         return [*before, *([",".join(history)] if history else []), *behind], grounds
 
     async def _step(self, passage: Passage, steps: Sequence[Step]) -> None:
@@ -313,7 +323,7 @@ class Turns:
         run = passage.run
         await self.steps.flush(run, again=passage.again)
         told = await self.endings.say_last(run, last, again=passage.again, wait_ms=wait_ms)
-        remembered, direct = self.memory.keep_answer(run, last.text + _unverified(last), told)
+        remembered, direct = self.memory.keep_answer(run, last.text, told)
         return [
             *self._over(run, RunStatus.STOPPED if last.stopped else RunStatus.DONE),
             remembered,
@@ -387,13 +397,7 @@ class Turns:
 
 def _lately(recalled: Recalled) -> str:
     """What was said before a message, as far as it may be about that."""
-    return " ".join(one.text[:SAID] for one in recalled.history.entries[-LATELY:])
-
-
-def called_lately(remembered: object) -> Sequence[str]:
-    """Names of the tools that were called in a conversation, the newest last, if that is remembered."""
-    called = getattr(remembered, "called_tools", None)
-    return called() if callable(called) else ()
+    return " ".join([one.text[:SAID] for one in recalled.history.entries if one.is_shown][-LATELY:])
 
 
 def _is_theirs(one: Waiting, run: Run) -> bool:
@@ -405,8 +409,3 @@ def _is_theirs(one: Waiting, run: Run) -> bool:
 def _going(run: Run | None) -> Run | None:
     """A run, if it has not ended."""
     return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
-
-
-def _unverified(last: Last) -> str:
-    """The mark that a remembered answer keeps."""
-    return f"\n{UNVERIFIED}{' · '.join(last.unverified)}]" if last.unverified else ""

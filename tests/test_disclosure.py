@@ -24,6 +24,7 @@ from bot.events import Click, Message, Place, Post, Ref, Surroundings
 from bot.react.model import Messages, RawCall, Reply
 from bot.react.selection import FIND, finder
 from bot.records import Pressed, Resume, Wrote
+from bot.store.history import Kind
 from bot.texts import say
 from bot.trace import Trace
 from tests.lab import DM, TODAY, Edges, Lab, Said, Wall, every_edge
@@ -368,7 +369,7 @@ async def test_killed_anywhere_the_answer_is_in_the_dm_once_and_the_pointer_once
         assert [one for one in lab.wall.keys("C1") if one.endswith(":pointer")] and len(lab.wall.keys("C1")) <= 3
         assert not [one for one in lab.wall.texts("C1") if "GEHEIM" in one]
         told = (await lab.history.load(Place(team="T1", channel="DU2", direct=True).conversation)).entries
-        assert [one.answers for one in told] == [False, True] and "GEHEIM1" in told[1].content
+        assert [one.kind for one in told] == [Kind.SAID, Kind.CALLS, Kind.SAID] and "GEHEIM1" in told[-1].content
         here = (await lab.history.load(place.conversation)).entries
         assert len(here) == 2 and "GEHEIM" not in here[1].content
 

@@ -24,8 +24,8 @@ from bot.texts import say
 from tests.lab import DM, TODAY, Edges, Lab, every_edge
 from tests.stories.script import DONE, mail
 
-TALK = "我想了解一下公司的请假规定和报销规定，请先不要办理任何事情。" * 3
-"""About a hundred tokens."""
+TALK = "我想了解一下公司的请假规定和报销规定，请先不要办理任何事情。" * 3 + "多谢您的帮助。"
+"""More than a hundred tokens."""
 
 
 def notes(*lines: str, **more: object) -> Reply:
@@ -44,7 +44,11 @@ async def known(lab: Lab) -> Remembered:
 
 async def asked(lab: Lab) -> list[str]:
     """What the turns that are still there have asked: their numbers."""
-    return [one.text.rpartition("第")[2].removesuffix("条") for one in (await known(lab)).entries if not one.answers]
+    return [
+        one.text.rpartition("第")[2].removesuffix("条")
+        for one in (await known(lab)).entries
+        if not (one.answers or one.kind)
+    ]
 
 
 async def told(lab: Lab, words: str) -> str:

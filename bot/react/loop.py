@@ -23,6 +23,7 @@ from bot.react.grounding.correction import Wrong, asks_to_call, read_correction,
 from bot.react.grounding.sources import Findings, Grounds
 from bot.react.guards import Halt, Limits, Reason, Share
 from bot.react.hands import Hands, Reads, Result, Screen, bounded, let_pass, written
+from bot.react.imitations import cut_imitations
 from bot.react.model import Model, Reply
 from bot.react.prices import Prices
 from bot.react.replaying import attach_all
@@ -42,6 +43,7 @@ GUESSED = (
     "The call of {tool}, which has consequences, was not written as it should be. Write it again: "
     "the tool's exact name, its arguments as one valid JSON object, and nothing behind it."
 )
+IMITATED = "It was a record or an event, which only the system writes. Call the tool, or answer in your own words."
 AGAIN = "You made this same call before, with this same result. Do something else or answer."
 DOUBT = (
     "Part of that answer is not borne out, and the person has not got it yet. Call the tool that is missing, or answer "
@@ -271,7 +273,7 @@ class Loop:
         trace.heard(self.prices.spent(reply), at_ms, ms, "correction")
         sheet = self.offers.sheet(style, trace.offered)
         decision = style.decide(reply, sheet.known, most=self.limits.calls_per_reply)
-        text = read_correction(decision)
+        text = cut_imitations(read_correction(decision))
         if isinstance(decision, Act) or asks_to_call(text):
             said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
             return await self._think(way, said, _told(DOUBT + wrong.told()))
@@ -285,7 +287,7 @@ class Loop:
         own = [*attach_all(trace.messages, trace.kept), *more]
         reply, at_ms, ms = await self._reply(way, way.head, own, sheet.body)
         trace.style = style.name
-        decision = self._sure(style.decide(reply, sheet.known, most=self.limits.calls_per_reply))
+        decision = _own_words(self._sure(style.decide(reply, sheet.known, most=self.limits.calls_per_reply)))
         if isinstance(decision, Malformed):
             decision = replace(decision, reply=_repeat(reply))
         trace.heard(self.prices.spent(reply), at_ms, ms, type(decision).__name__.lower())
@@ -418,6 +420,16 @@ def _halted(check: Callable[[], None]) -> list[Halt]:
 def _is_held_up(trace: Trace, found: Findings) -> bool:
     """Whether the model is told: once of figures, and once of deeds also after those."""
     return bool(found) and (not trace.doubted or (bool(found.deeds) and DEEDS not in trace.seen))
+
+
+def _own_words(decision: Decision) -> Decision:
+    """An answer without what only code writes. One that is nothing else is none."""
+    if isinstance(decision, Malformed) and decision.prose:
+        return replace(decision, prose=cut_imitations(decision.prose))
+    if not isinstance(decision, Answer):
+        return decision
+    text = cut_imitations(decision.text)
+    return Answer(text) if text.strip() else Malformed(IMITATED)
 
 
 def _repeat(reply: Reply) -> str:

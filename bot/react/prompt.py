@@ -19,7 +19,7 @@ from typing import Any
 from tools.characters import show_invisible
 from tools.spec import Caller, Person
 
-_MARK = re.compile(r"<(\s*+(?:/\s*+)?(?:message|answer|summary|facts|cards|tone|tools))", re.IGNORECASE)
+_MARK = re.compile(r"<(\s*+(?:/\s*+)?(?:message|answer|summary|facts|cards|tone|tools|event))", re.IGNORECASE)
 PERSONA, NAME = 2_000, 60
 """Characters of the tenant's text about tone, and of a name or another fact of the directory."""
 RULES = """\

@@ -37,3 +37,7 @@ class Style(Protocol):
 
     def observed(self, model_id: str, observation: str) -> dict[str, Any]:
         """The message that carries an observation."""
+
+    def answered(self, message: str) -> str:
+        """A remembered message, as JSON: an answer in the form that the style's answers have, anything else as it
+        is."""

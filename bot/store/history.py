@@ -1,9 +1,10 @@
 """What a conversation remembers: its latest turns, capped by tokens, oldest out first, gone after thirty days; and in
 front of them, once it has grown long, a summary of those before.
 
-All of it is one list, so that one command reads it and one forgets it. Its values are `tokens:sum|…`: what each costs,
-and how much was ever remembered up to its end. So the first and the last value tell what the list holds, and whether
-anything is missing between the summary and the turns.
+All of it is one list. Its values are `tokens:sum|…`: what each costs, and how much was ever remembered up to its end.
+So the first and the last value tell what the list holds, and whether anything is missing between the summary and the
+turns. What the calls of a run came to is in it as a line each; of the latest runs a second list has the calls
+themselves, so that only what is always sent is counted and folded.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
+from bot.store.calls import CALLS_KEPT, TAB, PastCall, list_tools, read_latest, write_calls
 from bot.store.connect import reaching
 from bot.store.keys import Keys
-from bot.store.writes import Delete, Remember, Replace, Write
+from bot.store.writes import Delete, Latest, Remember, Replace, Write
 
 KEPT_MS = 30 * 24 * 3_600_000
 SUMMARY = 600
@@ -28,9 +31,9 @@ SUMMARY = 600
 FOLDED, REGION = 16_000, 2_000
 """At most so much is folded at once (tokens, by one turn more), and looked through for it (entries): one script takes
 all of them."""
+CALL = 24
+"""What a call costs besides its arguments and its result (tokens)."""
 _ANSWER = '{"role": "assistant"'
-_TAB = "\t"
-"""Between the parts of an entry: JSON has none of its own."""
 _FOLDED = "="
 """What a summary has where entries have their run."""
 _NARROW = re.compile("[\u0000-\u2e7f]+")
@@ -41,6 +44,17 @@ def estimate(text: str) -> int:
     Hangul, emoji), one for four of any other. At least 1."""
     wide = len(_NARROW.sub("", text))
     return max(1, wide + math.ceil((len(text) - wide) / 4))
+
+
+class Kind(StrEnum):
+    """What an entry is about."""
+
+    SAID = ""
+    """What a person or the bot has said."""
+    EVENT = "event"
+    """What happened, written by code."""
+    CALLS = "calls"
+    """What a run has called, and what came of it: a line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +68,7 @@ class Entry:
     """What people read instead: their own words; nothing where a card waits."""
     at_ms: int = 0
     """When it was remembered (epoch)."""
+    kind: Kind = Kind.SAID
 
     @classmethod
     def of(cls, role: str, content: str, *, run: str = "", said: str | None = None, at_ms: int = 0) -> Entry:
@@ -63,6 +78,11 @@ class Entry:
     def answers(self) -> bool:
         """By the bot, not by a person."""
         return self.message.startswith(_ANSWER)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether people are shown it: not what was only called."""
+        return self.kind is not Kind.CALLS or self.said is not None
 
     @property
     def text(self) -> str:
@@ -92,6 +112,14 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """A message for a model, as JSON, or in its place the calls that it tells of."""
+
+    message: str
+    calls: Sequence[PastCall] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Remembered:
     """What a conversation remembers, oldest first."""
 
@@ -101,11 +129,33 @@ class Remembered:
     """The first that is shown: never an answer whose question has been trimmed away."""
     folded: str = ""
     """The summary of what was before, as it is stored."""
+    calls: Sequence[str] = ()
+    """The calls of the latest runs, as they are stored."""
 
     def sent(self, *, without: str) -> list[str]:
-        """Messages for a model, as JSON; not those of one run."""
-        of_it, values = f"|{without}{_TAB}", [*filter(None, [self.folded]), *self.turns[self.start :]]
-        return [value[value.rindex(_TAB) + 1 :] for value in values if of_it not in value]
+        """Messages for a model, as JSON, with a line for each call; not those of one run."""
+        of_it, values = f"|{without}{TAB}", [*filter(None, [self.folded]), *self.turns[self.start :]]
+        return [value[value.rindex(TAB) + 1 :] for value in values if of_it not in value]
+
+    def unfolded(self, *, without: str) -> list[Sent]:
+        """The same with the calls of the latest runs themselves, each once, with how it has ended by now."""
+        kept = read_latest(self.calls, without)
+        if not kept:
+            return [Sent(message) for message in self.sent(without=without)]
+        ended = {call.uid: call for calls in kept.values() for call in calls}
+        sent = [Sent(self.folded[self.folded.rindex(TAB) + 1 :])] if self.folded else []
+        of_it = f"|{without}{TAB}"
+        for value in self.turns[self.start :]:
+            if of_it in value:
+                continue
+            calls = kept.get(_place(value))
+            told = None if calls is None else [ended.pop(call.uid) for call in calls if call.uid in ended]
+            sent.append(Sent(value[value.rindex(TAB) + 1 :], told))
+        return sent
+
+    def called_tools(self) -> list[str]:
+        """Names of the tools that the latest runs have called, each once, the newest last."""
+        return list_tools(self.calls)
 
     @property
     def entries(self) -> list[Entry]:
@@ -129,10 +179,11 @@ class Remembered:
     def oldest(self, waiting: Collection[str]) -> Part | None:
         """Of what is to be folded, about half of all: whole turns. Never the newest one, nor those of runs that are
         `waiting` for a button: they stay as they are. None if there is nothing else."""
-        places: dict[str, list[int]] = {}
+        places, run = dict[str, list[int]](), ""
         for place, value in enumerate(self.turns):
-            places.setdefault(_run(value), []).append(place)
-        staying = {*waiting, _run(self.turns[-1])} if self.turns else set()
+            run = _run(value) or run  # what happened between two turns goes with the one before it
+            places.setdefault(run, []).append(place)
+        staying = {*waiting, run}
         taken, tokens, most = set[int](), 0, min(self.tokens / 2, FOLDED)
         for run, where in places.items():
             if tokens < most and run not in staying and where[-1] < REGION:
@@ -144,9 +195,10 @@ class Remembered:
         head = self.turns[: max(taken) + 1]
         folded = [_entry(value) for place, value in enumerate(head) if place in taken]
         kept = [value for place, value in enumerate(head) if place not in taken]
-        begun = {entry.run for entry in folded if not entry.answers}
+        begun = {entry.run for entry in folded if entry.kind is Kind.SAID and not entry.answers}
         so_far = self.summary
-        missed = self.gap or any(entry.run not in begun for entry in folded) or bool(so_far and so_far.missed)
+        is_torn = any(entry.run and entry.run not in begun for entry in folded)
+        missed = self.gap or is_torn or bool(so_far and so_far.missed)
         return Part([*filter(None, [self.folded]), *head], folded, kept, so_far, missed)
 
     def __bool__(self) -> bool:
@@ -180,12 +232,13 @@ class Part:
 
     @property
     def turns(self) -> int:
-        return len({entry.run for entry in self.entries}) + (self.summary.turns if self.summary else 0)
+        return len({entry.run for entry in self.entries if entry.run}) + (self.summary.turns if self.summary else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Histories by conversation. `max_tokens` counts the estimate of what is sent, newest first."""
+    """Histories by conversation. `max_tokens` counts the estimate of what is always sent, newest first; the calls of
+    the latest runs come on top (`UNFOLDED`)."""
 
     redis: Redis
     keys: Keys
@@ -204,6 +257,15 @@ class History:
 
     def _key(self, conversation: str) -> str:
         return self.keys.key(self.keys.partition(conversation), "h", conversation)
+
+    def _calls(self, conversation: str) -> str:
+        return self.keys.key(self.keys.partition(conversation), "calls", conversation)
+
+    def calls(self, conversation: str, entry: Entry, calls: Sequence[PastCall]) -> Write:
+        """The write that keeps the calls of an entry; those of the oldest go."""
+        costs = (CALL + estimate(json.dumps(one.args, ensure_ascii=False)) + estimate(one.result) for one in calls)
+        value = write_calls(entry.run, entry.at_ms, sum(costs), calls)
+        return Latest(self._calls(conversation), [value], CALLS_KEPT, ttl_ms=self.kept_ms)
 
     def turn(self, conversation: str, entries: Iterable[Entry]) -> Remember:
         """The write that adds entries, oldest first."""
@@ -226,49 +288,64 @@ class History:
     async def load(self, conversation: str) -> Remembered:
         """Raises StoreDown."""
         with reaching():
-            return self.read(await self.redis.lrange(self._key(conversation), 0, -1))
+            async with self.redis.pipeline(transaction=False) as both:
+                self.wanted(both, conversation)
+                return self.read(*await both.execute())
 
     def wanted(self, pipe: Pipeline, conversation: str) -> None:
-        """The same as a part of a pipeline; `read` understands the answer."""
+        """The same as a part of a pipeline; `read` understands the two answers."""
         pipe.lrange(self._key(conversation), 0, -1)
+        pipe.lrange(self._calls(conversation), 0, -1)
 
-    def read(self, values: Sequence[Any]) -> Remembered:
+    def read(self, values: Sequence[Any], calls: Sequence[Any]) -> Remembered:
         folded = values[0] if values and _run(values[0]) == _FOLDED else ""
         turns = values[1:] if folded else values
-        start = next((i for i, one in enumerate(turns) if not _entry(one).answers), len(turns))
-        return Remembered(turns, start, folded)
+        start = next((i for i, one in enumerate(turns) if _may_begin(_entry(one))), len(turns))
+        return Remembered(turns, start, folded, calls)
 
     def forget(self, conversation: str) -> tuple[Write, ...]:
         """The writes after which nothing of it is known."""
-        return (Delete(self._key(conversation)),)
+        return (Delete(self._key(conversation)), Delete(self._calls(conversation)))
 
 
 def _value(entry: Entry) -> str:
-    """`tokens|run⇥when⇥said⇥message`."""
+    """`tokens|run⇥when⇥said⇥message`; with `kind⇥` before the message unless it was said."""
     said = "" if entry.said is None else json.dumps(entry.said, ensure_ascii=False)
-    return f"{estimate(entry.message)}|" + _TAB.join((entry.run, str(entry.at_ms), said, entry.message))
+    kind = [entry.kind.value] if entry.kind else []
+    return f"{estimate(entry.message)}|" + TAB.join((entry.run, str(entry.at_ms), said, *kind, entry.message))
 
 
 def _entry(value: str) -> Entry:
-    run, at_ms, said, message = value.partition("|")[2].split(_TAB, 3)
-    return Entry(message, run, json.loads(said) if said else None, int(at_ms))
+    run, at_ms, said, *kind, message = value.partition("|")[2].split(TAB)
+    return Entry(message, run, json.loads(said) if said else None, int(at_ms), Kind("".join(kind)))
+
+
+def _may_begin(entry: Entry) -> bool:
+    """What a conversation may begin with: nothing that belongs to a question which has been trimmed away."""
+    return not entry.answers and (entry.kind is Kind.SAID or not entry.run)
+
+
+def _place(value: str) -> str:
+    """Run and time of an entry with calls."""
+    run, at_ms, _, kind, *_ = [*value.partition("|")[2].split(TAB, 4), ""]
+    return f"{run}{TAB}{at_ms}" if kind == Kind.CALLS else ""
 
 
 def _folded(summary: Summary, upto: int) -> str:
     """`tokens:sum|=⇥since⇥about⇥message`: the sum is that of the last turn it stands for."""
     about = [summary.until_ms, summary.turns, summary.missed, *summary.lines]
     parts = (_FOLDED, str(summary.since_ms), json.dumps(about, ensure_ascii=False), summary.message)
-    return f"{estimate(summary.message)}:{upto}|" + _TAB.join(parts)
+    return f"{estimate(summary.message)}:{upto}|" + TAB.join(parts)
 
 
 def _summary(value: str) -> Summary:
-    _, since_ms, about, message = value.partition("|")[2].split(_TAB, 3)
+    _, since_ms, about, message = value.partition("|")[2].split(TAB, 3)
     until_ms, turns, missed, *lines = json.loads(about)
     return Summary(message, tuple(lines), int(since_ms), until_ms, turns, missed)
 
 
 def _run(value: str) -> str:
-    return value.partition("|")[2].partition(_TAB)[0]
+    return value.partition("|")[2].partition(TAB)[0]
 
 
 def _counted(value: str) -> int:

@@ -89,9 +89,9 @@ class Runs:
                     self._wanted(all_of_it, run)
                 if today:
                     today.wanted(all_of_it)
-                entries, waiting, *found = await all_of_it.execute()
+                entries, calls, waiting, *found = await all_of_it.execute()
         read, used = (_read(*found[:3]), found[3:]) if run else (None, found)
-        return Recalled(read, _waiting(waiting), history.read(entries), today.read(used) if today else Used())
+        return Recalled(read, _waiting(waiting), history.read(entries, calls), today.read(used) if today else Used())
 
     def saved(self, run: Run) -> tuple[Write, ...]:
         """While it runs: the record, and the messages that Redis does not have. Otherwise everything in one."""

@@ -101,6 +101,22 @@ class Push(Write):
 
 
 @dataclass(frozen=True, slots=True)
+class Latest(Write):
+    """Values (at least one) at the right end of a list that holds the latest `most` and no more."""
+
+    key: str
+    values: Sequence[str]
+    most: int
+    ttl_ms: int | None = None
+
+    def home(self, keys: Keys) -> int:
+        return keys.home(self.key)
+
+    def op(self) -> Op:
+        return ("latest", self.key, _number(self.ttl_ms), str(self.most), *self.values)
+
+
+@dataclass(frozen=True, slots=True)
 class Remember(Write):
     """Values `"tokens|text"` at the right end of a list, trimmed from the left to `max_tokens`. They are stored as
     `"tokens:sum|text"`. The newest value always stays, and so does a summary (`bot.store.history`)."""

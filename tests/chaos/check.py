@@ -106,7 +106,7 @@ def remembered(facts: Facts) -> Findings:
     lines = {one.line.tag: one for one in facts.spoken}
     for lane, talk in _by(facts.spoken, lane_of).items():
         entries = facts.histories.get(lane, ())
-        asked = [TAG.search(one.content) for one in entries if not one.answers]
+        asked = [TAG.search(one.content) for one in entries if not (one.answers or one.kind)]
         tags = [one[1] for one in asked if one]
         expected = [one.line.tag for one in sorted(talk, key=lambda one: one.line.index)]
         brought = [tag for tag in tags if tag not in expected]

@@ -65,7 +65,7 @@ def backwards(facts: Facts) -> Facts:
 
 
 def forgotten(histories: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    lane = next(lane for lane, entries in histories.items() if entries)
+    lane = next(lane for lane, entries in histories.items() if any(not (one.answers or one.kind) for one in entries))
     return {**histories, lane: [one for one in histories[lane] if one.answers]}
 
 

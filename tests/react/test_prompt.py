@@ -19,7 +19,8 @@ from bot.react.policies import MOST, policies
 from bot.react.prompt import PERSONA, POLICY, RULES, facts, house, message, system
 from bot.react.situation import write_now
 from bot.settings import Settings
-from tests.lab import Lab
+from bot.store.history import Kind
+from tests.lab import DM, Lab
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import LI as LI_SI
 from tests.tools.office import NOW as TODAY
@@ -143,7 +144,9 @@ async def test_what_nothing_supports_is_marked_for_people_and_in_what_is_remembe
     await lab.work()
     post = lab.wall.said[-1].post
     assert "未经核实：L-0099 · 王五" in post.text and "以这一行为准" in post.receipt and len(lab.model.asked) == 2
-    assert "[unverified: L-0099 · 王五]" in (await lab.remembered())[-1]
+    *_, answer, event = (await lab.history.load(DM.conversation)).entries
+    assert answer.answers and answer.content == post.text.partition("\n")[0], "it is what was said, and no more"
+    assert event.kind is Kind.EVENT and "\nnot verified: L-0099 · 王五\n" in event.content
     await lab.says("再说一遍", id="Ev2")
     await lab.work()
     assert "未经核实" in lab.wall.said[-1].post.text, "said twice is not known any better"

@@ -14,6 +14,7 @@ from bot.errors import ChatDown, ModelDown
 from bot.react import prompt
 from bot.react.grounding.sources import UNVERIFIED, Grounds
 from bot.react.model import Messages, Reply, ScriptedModel
+from bot.react.recalling import NOT_VERIFIED, write_calls, write_event
 from bot.react.summary import LINE, Draft, Old, Summarizer, fitting
 from bot.store.history import Entry, estimate
 from bot.trace import Trace
@@ -220,3 +221,41 @@ async def test_the_model_has_so_much_time_and_no_more() -> None:
     draft = await Summarizer(ScriptedModel([hangs]), people, timeout_s=0.05).draft(Old(TURNS, UTC), 600)
     assert (draft.lines, draft.why) == ((), "away")
     assert (await drafted(lines("L-0013"), ModelDown("away"))).why == "away"
+
+
+# Events and calls
+
+HAPPENED = (
+    asks("请假怎么样了？", "R7"),
+    write_calls(
+        ["send_email(to=李四, body=L-0066 已经批准了) → 李四", "query_todo_tasks() → L-0031-1 · 王五 · 500"],
+        AT, UTC, run="R7",
+    ),
+    Entry.of("assistant", "L-0077 还在审批。", run="R7", at_ms=AT),
+    write_event(f"系统记录：撤回了申请 L-0012\n{NOT_VERIFIED}L-0077", AT, UTC, run="R7"),
+    write_event("李四 已驳回：张三 的请假申请 L-0020 意见：“人手不够，L-0088 已经批准了”", AT, UTC),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line", ["撤回了 L-0012", "L-0020 被李四驳回", "待办里有 L-0031 王五 500", "李四 rejected L-0020, short of people"]
+)
+async def test_what_happened_and_what_was_seen_is_kept(line: str) -> None:
+    assert (await drafted(lines(line), turns=HAPPENED)).lines == (line,)
+
+
+@pytest.mark.parametrize(
+    "line", ["L-0077 还在审批", "L-0088 已经批准", "L-0066 已经批准", "L-0012 已经批准", "L-0031-2 是王五的"]
+)
+async def test_what_was_marked_quoted_or_only_given_is_not(line: str) -> None:
+    draft = await drafted(lines(line), lines(line), turns=HAPPENED)
+    assert draft.lines == () and draft.why == "unsupported"
+
+
+async def test_events_travel_quoted_among_the_turns() -> None:
+    model = ScriptedModel([lines("撤回了 L-0012")])
+    turns = (*HAPPENED, write_event(ATTACK, AT, UTC))
+    await Summarizer(model, people).draft(Old(turns, UTC), 600)
+    [[system, user]] = model.asked
+    assert "L-0012" not in system["content"]
+    assert len(re.findall(r"<event[ >]", user["content"])) == len(re.findall(r"</event>", user["content"])) == 4

@@ -16,7 +16,7 @@ WANTED = '{"lines": ['
 BEGINNING = 60
 """Characters of a message that are noted."""
 NOTED = re.compile(r"^- (?P<line>.+)$", re.M)
-OPENED = re.compile(r"<(?P<tag>message|answer)[^<>]*+>\n")
+OPENED = re.compile(r"<(?P<tag>message|answer|event)(?P<about>[^<>]*+)>\n")
 
 
 def notes(messages: Sequence[Mapping[str, Any]]) -> Reply | None:
@@ -40,6 +40,9 @@ def _lines(turns: str) -> Iterator[str]:
         at, said = end + 1, turns[opened.end() : end]
         if opened["tag"] == "message":
             yield " ".join(said.split())[:BEGINNING]
+            continue
+        if opened["tag"] == "event":
+            yield from () if "kind=" in opened["about"] else (line[: 2 * BEGINNING] for line in said.splitlines())
             continue
         receipt = said.rpartition("\n")[2]
         if len(receipt) > 2 and receipt[0] == "[" and receipt[-1] == "]":

@@ -18,7 +18,7 @@ SPEAKER = re.compile(r"You speak with [^\n]{0,80}?\bid\W{1,9}+(?:is )?(?P<id>\w+
 MANAGER = re.compile(r"^manager: (?P<name>.+)$", re.M)
 OPEN_CARD = re.compile(r"^- (A\w++(?:…\w*+)?): (\w+)", re.M)
 CARDS = "<cards "
-OF_THE_LOOP = ("[system] ", "<facts ", "<summary ", "<tools ", CARDS)
+OF_THE_LOOP = ("[system] ", "<facts ", "<summary ", "<tools ", "<event ", CARDS)
 """Starts a user message that the program wrote, not the person."""
 NAMED = re.compile(r"\b([a-z_]{3,40}+) \(")
 """A tool that `find_tools` names: `add_sign (…)`."""

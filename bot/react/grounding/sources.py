@@ -18,11 +18,22 @@ from bot.react.grounding import claims
 from bot.react.grounding.actions import Effect, Proof, false_deeds, told_as_fact
 from bot.react.grounding.claims import Checked, Source, Spellings
 from bot.react.prompt import SUMMARY
+from bot.react.recalling import (
+    ARGUMENTS,
+    cut_unverified,
+    is_marked,
+    read_called,
+    read_observation,
+    read_record,
+    read_results,
+)
 from bot.trace import Call, CallStatus, Trace
 from tools.spec import Person
 
 UNVERIFIED = "[unverified: "
-"""How a remembered answer begins to say what of it nothing supported: such an answer supports nothing later."""
+"""How an answer that an earlier version has remembered begins to say what of it nothing supported."""
+RECEIPTS = ("系统记录：", "On record: ")
+"""How a receipt begins, in either language."""
 SPEAKS = 160
 """Characters of a text in a result that may tell that something was done; a longer one is a page of the handbook."""
 DEPTH = 12
@@ -31,8 +42,6 @@ DONE_BEFORE = frozenset({"urged_lately", "urged_enough", "asked_already", "start
 """Errors of what was done before."""
 THINK = "think"
 """The tool that takes whatever a model writes and looks nothing up."""
-_OBSERVED = re.compile(r"\AObservation(?: [^\s:]{1,64}+)?: ")
-"""How results begin where calls have no place of their own; in JSON each with the number of its call."""
 _WRITTEN = re.compile(r"\A<message [^>\n]{0,200}>\n")
 
 
@@ -106,17 +115,19 @@ class Grounds:
 
     def receipts(self, trace: Trace) -> list[str]:
         """What was done, a line each: of earlier messages as their receipts tell it, of this run with how it ended."""
-        lines = [line for line in self._older() if line]
+        lines = [line for message in map(json.loads, self.history) for line in _records(message) if line]
         lines += [f"{one.tool} {flat(one.args)}: {one.status.value}" for one in trace.calls if _writes(one)]
         return lines + (["a card waits for a button"] if self.has_card else [])
 
     def _sources(self, trace: Trace) -> Iterator[Source]:
         """What cards showed counts too: code has checked it, and a person has seen it."""
         yield from map(Source, self.facts)
-        for message in map(json.loads, self.history):
+        messages = [*map(json.loads, self.history)]
+        for message, behind in zip(messages, [*messages, {}][1:], strict=True):
             if message.get("role") != "assistant":
-                yield Source(_content(message), counts=_counts(message))
-            elif UNVERIFIED not in _content(message):
+                is_wish = message.get("role") == ARGUMENTS
+                yield Source(cut_unverified(_content(message)), is_wish=is_wish, counts=_counts(message))
+            elif not is_doubtful(_content(message), _content(behind)):
                 yield Source(_content(message))
         yield Source(_asked(trace), is_wish=True)
         yield from (Source(flat(one), counts=count_entries(one)) for one in _observed(trace))
@@ -126,16 +137,23 @@ class Grounds:
         yield Source(self.days)  # last: of all days only so many are reckoned with
 
     def _older(self) -> Iterator[str]:
-        """Results of earlier messages, the receipts that stand last in remembered answers, and what the summary tells
-        as a fact: that was held against such receipts."""
+        """Results of earlier messages, or the lines that they were folded to; and what is on record of them."""
         for message in map(json.loads, self.history):
-            content = _content(message)
-            if message.get("role") == "assistant":
-                yield receipt(content)
-            elif message.get("role") in ("tool", "system", "developer"):
+            yield from _records(message)
+            if message.get("role") in ("tool", "system", "developer"):
                 yield from statements(_value(message))
-            elif content.startswith(SUMMARY):
-                yield from told_as_fact(content)
+            else:
+                yield from read_called(_content(message))
+
+
+def _records(message: dict[str, Any]) -> Sequence[str]:
+    """What code has written of what happened, and what the summary tells as a fact: that was held against it."""
+    content = _content(message)
+    if message.get("role") == "assistant":
+        return [receipt(content)]
+    if message.get("role") != "user":
+        return []
+    return told_as_fact(content) if content.startswith(SUMMARY) else read_record(content)
 
 
 def _done_parts(result: Any) -> Any:
@@ -145,8 +163,15 @@ def _done_parts(result: Any) -> Any:
 
 
 def receipt(answer: str) -> str:
-    """What code has written under a remembered answer."""
-    return answer.rpartition("\n[")[2]
+    """What code has written under an answer, where an earlier version has remembered it with that; empty if it has
+    not. A model that writes such a line has it cut (`bot.react.imitations`)."""
+    last = answer.rpartition("\n[")[2]
+    return last if last.startswith(RECEIPTS) else ""
+
+
+def is_doubtful(answer: str, behind: str) -> bool:
+    """Whether a remembered answer was marked, in itself or by the event behind it: then it supports nothing."""
+    return UNVERIFIED in answer or is_marked(behind)
 
 
 def flat(value: Any, depth: int = DEPTH) -> str:
@@ -227,14 +252,8 @@ def _was_done_before(result: Any) -> bool:
 
 
 def _results(trace: Trace) -> list[Any]:
-    """What each call has come to: by the id that the model gave it where messages have one, otherwise in order."""
-    left = [one for one in map(json.loads, trace.messages[1:]) if one.get("role") not in ("assistant", "system")]
-    found = list[Any]()
-    for call in trace.calls:
-        ended = call.status is not CallStatus.AWAITING
-        index = next((i for i, one in enumerate(left) if one.get("tool_call_id", call.model_id) == call.model_id), None)
-        found.append(_value(left.pop(index)) if ended and index is not None else "")
-    return found
+    """What each call has come to."""
+    return [_valued(one) for one in read_results(trace)]
 
 
 def _asked(trace: Trace) -> str:
@@ -252,7 +271,10 @@ def _observed(trace: Trace) -> Iterator[Any]:
 
 
 def _value(message: dict[str, Any]) -> Any:
-    text = _OBSERVED.sub("", str(message.get("content") or ""), count=1)
+    return _valued(read_observation(message))
+
+
+def _valued(text: str) -> Any:
     return read(text) if text[:1] in ("{", "[") else text
 
 

@@ -70,6 +70,9 @@ class Native:
         """The message that carries an observation."""
         return {"role": "tool", "tool_call_id": model_id, "content": observation}
 
+    def answered(self, message: str) -> str:
+        return message
+
 
 def schema(tool: Tool) -> dict[str, Any]:
     """The tool card as the function schema the endpoint takes."""

@@ -15,7 +15,7 @@ from bot.react.styles.calls import NAME_MAX, Input, arguments, fitted, known, no
 from bot.react.styles.cards import cards, manual
 from bot.react.styles.labels import LABEL, OBSERVED
 from bot.react.styles.payload import Payload, Unreadable, extent, read
-from bot.react.styles.whole import sentence, written
+from bot.react.styles.whole import rewrite_answer, sentence, written
 from tools.tool import Tool
 
 CALL, FINAL = ("tool_call", "tool", "action", "function", "call"), ("final", "final_answer", "answer")
@@ -92,6 +92,9 @@ class Json:
 
     def observed(self, model_id: str, observation: str) -> dict[str, Any]:
         return {"role": "user", "content": f"Observation {model_id}: {observation}"}
+
+    def answered(self, message: str) -> str:
+        return rewrite_answer(message, lambda text: json.dumps({"type": "final", "answer": text}, ensure_ascii=False))
 
 
 def _payloads(text: str) -> Iterator[Payload]:

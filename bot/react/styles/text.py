@@ -29,7 +29,7 @@ from bot.react.styles.cards import cards, manual
 from bot.react.styles.labels import LABEL, OBSERVED, Part, parts
 from bot.react.styles.objects import decided
 from bot.react.styles.payload import Unreadable, extent, read
-from bot.react.styles.whole import sentence, written
+from bot.react.styles.whole import rewrite_answer, sentence, written
 from tools.tool import Tool
 
 STOPS = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
@@ -110,6 +110,9 @@ class Text:
 
     def observed(self, model_id: str, observation: str) -> dict[str, Any]:
         return {"role": "user", "content": f"Observation: {observation}"}
+
+    def answered(self, message: str) -> str:
+        return rewrite_answer(message, "Final Answer: {}".format)
 
 
 def _cut_stop(text: str) -> str:

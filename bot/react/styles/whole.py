@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_left
+from collections.abc import Callable
 
 from bot.react.decision import Answer, Decision, Malformed, Withheld
 from bot.react.model import Reply
@@ -12,6 +14,8 @@ SENTENCE = 280
 """Characters of a reason, at most."""
 LONGEST = 100_000
 """Characters of a reply that are read: several times what a person may be told, or a mail may hold."""
+ANSWER = '{"role": "assistant"'
+"""How a message of the model begins, as JSON."""
 _TAGS = "think|thinking|thought|reasoning"
 _OPENED, _CLOSING = re.compile(rf"<({_TAGS})>", re.IGNORECASE), re.compile(rf"</(?:{_TAGS})>", re.IGNORECASE)
 _CLEAR = re.compile(r"[^{\[\"\n]*+")
@@ -84,3 +88,11 @@ def sentence(text: str) -> str:
     """The first sentence, on one line."""
     first = next((one for one in _END.split(text) if one.strip()), "")
     return " ".join(first.split())[:SENTENCE]
+
+
+def rewrite_answer(message: str, write: Callable[[str], str]) -> str:
+    """A message as JSON; if it is an answer, in the form that `write` gives it."""
+    if not message.startswith(ANSWER):
+        return message
+    known = json.loads(message)
+    return json.dumps({**known, "content": write(str(known["content"]))}, ensure_ascii=False)

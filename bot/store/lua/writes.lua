@@ -23,6 +23,12 @@ function write.push(key, ttl, ...)
   keep(key, ttl)
 end
 
+function write.latest(key, ttl, most, ...)
+  redis.call('RPUSH', key, ...)
+  redis.call('LTRIM', key, -tonumber(most), -1)
+  keep(key, ttl)
+end
+
 -- Tokens of a value that is remembered, and the sum up to it.
 local function counted(raw)
   local tokens, sum = string.match(raw, '^(%d+):(%d+)|')

@@ -1,0 +1,94 @@
+"""What is remembered of the calls of a run: in no style's form, bounded, and as a line each for when they are old."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bot.react.grounding.sentences import IDENTIFIER
+from bot.react.loop import SLIPS
+from bot.react.recalling import WAITS, read_results, shorten
+from bot.react.selection import FIND
+from bot.redaction import redact_known
+from bot.store.calls import PastCall
+from bot.trace import Call, CallStatus, Trace
+
+CALLS_MOST = 6
+"""Calls of a run that are remembered, the latest."""
+RESULT, ARGUMENT, ARGUMENTS = 1_200, 240, 800
+"""Characters of a result, of one argument and of all arguments of a call that are remembered."""
+LINE, LINE_ARGUMENTS, IDS_MOST = 160, 120, 8
+"""Characters of a result and of the arguments in a line, and numbers of requests that are kept behind them."""
+WAITING = '{"status": "waiting", "message": "A card is there and waits for its button. Nothing has happened yet."}'
+CUT = "… [cut]"
+NOT_KEPT = frozenset({"think", FIND})
+"""Tools whose results say nothing about the company's matters."""
+
+
+def list_calls(trace: Trace, known: Sequence[str]) -> list[tuple[Call, str]]:
+    """The latest calls of a run that are worth remembering, each with its result: none whose uid is `known`, and none
+    that the model has only called in a wrong way."""
+    both = zip(trace.calls, read_results(trace), strict=True)
+    found = [
+        (call, result)
+        for call, result in both
+        if call.uid not in known and call.tool not in NOT_KEPT and not _is_slip(call, result)
+    ]
+    return found[-CALLS_MOST:]
+
+
+def _is_slip(call: Call, result: str) -> bool:
+    return call.status is CallStatus.FAILED and not call.approval and _read(result).get("error") in SLIPS
+
+
+def keep_call(call: Call, result: str) -> PastCall:
+    """A call as it is remembered: bounded, without a secret that is known."""
+    text = WAITING if call.status is CallStatus.AWAITING else result
+    text = text if len(text) <= RESULT else text[:RESULT] + CUT
+    args = {name: _short(value) for name, value in call.args.items()}
+    args = args if len(json.dumps(args, ensure_ascii=False)) <= ARGUMENTS else {}
+    return PastCall(call.uid, call.tool, args, call.reason, call.status.value, text)
+
+
+def _short(value: Any) -> Any:
+    """An argument, bounded and without secrets."""
+    if isinstance(value, str):
+        text = redact_known(value)
+        return text if len(text) <= ARGUMENT else text[:ARGUMENT] + CUT
+    if isinstance(value, dict):
+        return {name: _short(one) for name, one in value.items()}
+    return [_short(one) for one in value] if isinstance(value, list) else value
+
+
+def fold_call(call: PastCall, whole: str) -> str:
+    """A call on a line: what was asked for, how it ended, and the beginning of its `whole` result, with the numbers of
+    requests that stand further behind."""
+    asked = shorten(", ".join(f"{name}={shorten(str(one), 40)}" for name, one in call.args.items()), LINE_ARGUMENTS)
+    ended = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
+    if call.status == CallStatus.AWAITING:
+        return f"{call.tool}({asked}) → {WAITS}"
+    text = " · ".join(_leaves(_read(whole))) or whole
+    told = shorten(text, LINE)
+    more = [one for one in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(whole)) if one not in told]
+    return " ".join([f"{call.tool}({asked}) → {ended}{told}", *more[:IDS_MOST]])
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {"": value}
+
+
+def _leaves(value: Any, name: str = "", depth: int = 8) -> Iterator[str]:
+    """The words and numbers of a value; numbers with what they are of."""
+    if isinstance(value, dict) and depth:
+        for key, one in value.items():
+            yield from _leaves(one, key, depth - 1)
+    elif isinstance(value, list) and depth:
+        for one in value:
+            yield from _leaves(one, name, depth - 1)
+    elif value not in ("", None):
+        yield value if isinstance(value, str) else f"{name} {json.dumps(value, ensure_ascii=False)}"
