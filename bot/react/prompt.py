@@ -102,7 +102,7 @@ def tools(cards: str) -> dict[str, Any]:
 
 def message(caller: Caller, text: str, at: datetime | None = None) -> dict[str, Any]:
     """What a person wrote, quoted and labelled; `at`: when, in their time zone."""
-    when = f' at="{at:%Y-%m-%d %H:%M}"' if at else ""
+    when = f' at="{minute(at)}"' if at else ""
     return {
         "role": "user",
         "content": f'<message from="{quoted(caller.person.name)}"{when}>\n{fenced(text)}\n</message>',

@@ -26,6 +26,7 @@ AHEAD = 200
 DAY = timedelta(days=1)
 CARDS = "<cards "
 """How the message begins that tells of open cards."""
+PROPOSED = "As they were proposed; the person may have edited one since."
 CARDS_MOST = 10
 """So many cards are told of, the newest."""
 WHERE = {True: "This is a direct message.", False: "This is a thread of a channel: others read along."}
@@ -135,7 +136,7 @@ def _find_next_holiday(calendar: Calendar, start: date) -> list[date]:
 def write_cards(cards: Sequence[Waiting], now_ms: int) -> dict[str, Any]:
     """Open cards with what they say, as data: people's words are in it."""
     told = "\n".join(_write_card(one, now_ms) for one in sorted(cards, key=lambda one: one.made_ms)[-CARDS_MOST:])
-    return {"role": "user", "content": f'{CARDS}waiting="{len(cards)}">\n{told}\n</cards>'}
+    return {"role": "user", "content": f'{CARDS}waiting="{len(cards)}">\n{PROPOSED}\n{told}\n</cards>'}
 
 
 def _write_card(card: Waiting, now_ms: int) -> str:

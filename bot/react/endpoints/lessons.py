@@ -63,7 +63,10 @@ ALTERNATING = (
     "consecutive user messages",
 )
 """How they refuse two messages of one side in a row: Mistral's, Gemma's."""
-NO_SYSTEM = ("system role not supported", "system role is not supported", "developer instruction is not enabled")
+NO_SYSTEM = (
+    *("system role not supported", "system role is not supported", "developer instruction is not enabled"),
+    "messages[0].role' does not support 'system'",
+)
 """How they refuse any message of the system: Gemma's."""
 
 
@@ -247,13 +250,21 @@ def _learn_stream(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | N
 
 def _learn_roles(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
     """What its chat template takes. Refused in these words although it was sent so already, it takes no message of the
-    system at all."""
+    system at all; in other words about roles, one thing is tried after the other."""
     alternates, one = _has(refusal, *ALTERNATING), _has(refusal, *ONE_SYSTEM)
     if _has(refusal, *NO_SYSTEM) or (alternates and lessons.alternates) or (one and lessons.one_system):
         return replace(lessons, one_system=True, no_system=True)
     if alternates:
         return replace(lessons, one_system=True, alternates=True)
-    return replace(lessons, one_system=True) if one else None
+    if one or (_is_about_roles(refusal) and not lessons.one_system):
+        return replace(lessons, one_system=True)
+    if not _is_about_roles(refusal):
+        return None
+    return replace(lessons, no_system=True) if lessons.alternates else replace(lessons, alternates=True)
+
+
+def _is_about_roles(refusal: Refusal) -> bool:
+    return "role" in refusal.words and _has(refusal, "'system'", '"system"', "'developer'", '"developer"', "alternat")
 
 
 def _learn_dropped(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:

@@ -118,6 +118,21 @@ def test_words_of_servers_that_are_known(words: str) -> None:
     assert read_record(write_record(worse)) == worse and any("system" in one for one in worse.told)
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["Invalid role 'system' at index 3.", "messages[4].role: expected 'user' or 'assistant', got 'system'"],
+)
+def test_of_words_that_nobody_knows_one_thing_is_tried_after_the_other(words: str) -> None:
+    lessons, tried = Lessons(), list[str]()
+    while (new := learn(lessons, Refusal(400, words), SENT)) is not None:
+        lessons = new
+        tried.append("; ".join(lessons.told))
+    merged = "neighbouring messages merged"
+    assert tried == ["one system message", f"one system message; {merged}", f"no system message; {merged}"]
+    other = Refusal(400, "messages with role 'tool' must be a response to a preceding message with 'tool_calls'")
+    assert learn(Lessons(), other, SENT) is None, "the control: it is about something else"
+
+
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
 def test_negative_control_a_moment_s_trouble_teaches_nothing(status: int) -> None:
     words = "the system is busy" if status == 500 else "System message must be at the beginning."

@@ -47,6 +47,9 @@ async def findings(serving: StandIn) -> list[Finding]:
         ("thinking", ["API: chat", "sent back: reasoning_content"]),
         ("wrapped", ["left out: temperature"]),
         ("stream_only", ["answers in a stream only"]),
+        ("first_system", ["one system message"]),
+        ("first_system_or_broken", ["one system message"]),
+        ("message_order", ["one system message", "neighbouring messages merged"]),
         ("no_responses", ["API: chat", "reasoning effort: none", "not there: responses"]),
     ],
 )
@@ -64,7 +67,7 @@ async def test_doctor_warns_before_a_model_is_shut_down(days: int | None, level:
 
     async def handle(body: dict[str, Any], request: web.Request) -> web.StreamResponse:
         message: dict[str, Any] = {"content": "hello"}
-        if len(body["messages"]) == 1:
+        if not any(one["role"] == "tool" for one in body["messages"]):
             message["tool_calls"] = [{"id": "c", "function": {"name": "echo", "arguments": "{}"}}]
         return web.json_response({"choices": [{"message": message, "finish_reason": "stop"}]})
 
