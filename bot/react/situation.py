@@ -104,7 +104,7 @@ def _write_days(country: str, overrides: tuple[tuple[date, bool], ...], today: d
     if holiday := _find_next_holiday(calendar, today + SHOWN * DAY):
         first, last = holiday[0], holiday[-1]
         until = f" to {last} ({last:%a})" if last > first else ""
-        guess = ", a guess" if calendar.works(first)[1] else ""
+        guess = ", not published yet" if calendar.works(first)[1] else ""
         lines.append(f"next holiday after that: {first} ({first:%a}){until}, {calendar.find_holiday(first)}{guess}")
     told = [f"{day} {day:%A} {calendar.find_holiday(day)}".rstrip() for day in (*days, *holiday)]
     return "\n".join(lines), "\n".join(told)

@@ -67,7 +67,7 @@ async def test_doctor_warns_before_a_model_is_shut_down(days: int | None, level:
 
     async def handle(body: dict[str, Any], request: web.Request) -> web.StreamResponse:
         message: dict[str, Any] = {"content": "hello"}
-        if not any(one["role"] == "tool" for one in body["messages"]):
+        if len(body["messages"]) == 1:
             message["tool_calls"] = [{"id": "c", "function": {"name": "echo", "arguments": "{}"}}]
         return web.json_response({"choices": [{"message": message, "finish_reason": "stop"}]})
 
