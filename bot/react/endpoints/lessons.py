@@ -54,6 +54,7 @@ NO_STREAM = ("stream mode", "non-streaming", "only support stream", "stream must
 ONE_SYSTEM = (
     *("system message must be at the beginning", "only one system message", "multiple system messages"),
     *("assistant roles are supported", "and tool roles are supported", "unexpected role 'system'"),
+    "for serving but got system",
 )
 """How chat templates and relays refuse a system message that is not the first: Qwen's, Mistral's."""
 ALTERNATING = (
@@ -63,6 +64,8 @@ ALTERNATING = (
     "consecutive user messages",
 )
 """How they refuse two messages of one side in a row: Mistral's, Gemma's."""
+SILENT = ("gpt-oss", "gpt_oss")
+"""Models whose chat template leaves out later messages of the system without a word, so that no refusal teaches it."""
 NO_SYSTEM = (
     *("system role not supported", "system role is not supported", "developer instruction is not enabled"),
     "messages[0].role' does not support 'system'",
@@ -173,16 +176,17 @@ def read_record(text: str) -> Lessons | None:
     )
 
 
-def begin(url: str, wish: ApiWish) -> Lessons:
+def begin(url: str, wish: ApiWish, model: str = "") -> Lessons:
     """Before anything is known: OpenAI and Azure are asked by Responses, which takes the tools of every model of
     theirs; all others by what all others have."""
+    one_system = any(name in model.casefold() for name in SILENT)
     if wish in get_args(Api):
-        return Lessons("chat" if wish == "chat" else "responses")
+        return Lessons("chat" if wish == "chat" else "responses", one_system=one_system)
     host = (urlsplit(url).hostname or "") if url else "api.openai.com"
     theirs = host == "api.openai.com" or host.endswith(
         (".api.openai.com", ".openai.azure.com", ".services.ai.azure.com")
     )
-    return Lessons("responses" if theirs else "chat")
+    return Lessons("responses" if theirs else "chat", one_system=one_system)
 
 
 def can_teach(refusal: Refusal) -> bool:
