@@ -251,9 +251,8 @@ class Turns:
         raise AssertionError("the loop ends with a final, a pause or a stop")
 
     async def _head(self, passage: Passage) -> tuple[list[str], Grounds]:
-        """All that precedes this run's own messages, what changes last: rules and person, the conversation so far, now
-        and open cards. As JSON, in few pieces, because that is what every step sends. And what of it an answer may rest
-        on."""
+        """All that precedes this run's own messages, what changes last: as JSON, in few pieces, because that is what
+        every step sends. And what of it an answer may rest on."""
         run, caller, recalled = passage.run, passage.caller, passage.recalled
         cards = [one for one in recalled.waiting if _is_theirs(one, run)]
         now = Situation(

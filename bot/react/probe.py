@@ -32,6 +32,7 @@ ECHO = {
         "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
     },
 }
+NOTE = "Now answer with that word."
 WORD = "Call the tool echo with the word hello."
 OBJECT = 'Answer with this JSON object and nothing else: {"word": "hello"}'
 
@@ -78,8 +79,8 @@ async def ask(model: Model) -> Able:
 
 
 async def calls_tools(model: Model) -> bool:
-    """Whether it calls a tool and takes the result: what has to come back with a call shows at the second step only.
-    Raises `ModelDown`."""
+    """Whether it calls a tool and takes the result: what has to come back with a call shows at the second step only,
+    and so does what its chat template says of a later note of the system. Raises `ModelDown`."""
     tools, question = f'"tools":{json.dumps([ECHO])}', json.dumps({"role": "user", "content": WORD})
     reply = await _asked(model, [question], tools)
     if not any(call.name == "echo" for call in reply.calls):
@@ -90,7 +91,8 @@ async def calls_tools(model: Model) -> bool:
     ]
     asked = json.dumps({"role": "assistant", "content": "", "tool_calls": calls})
     results = [json.dumps({"role": "tool", "tool_call_id": one["id"], "content": "hello"}) for one in calls]
-    return (await _asked(model, [question, attach(asked, reply.kept), *results], tools)).finish != NONE
+    note = json.dumps({"role": "system", "content": NOTE})
+    return (await _asked(model, [question, attach(asked, reply.kept), *results, note], tools)).finish != NONE
 
 
 async def _writes_objects(model: Model) -> bool:

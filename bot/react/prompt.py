@@ -32,7 +32,7 @@ How things get done
 - When you have what a tool needs, call it in this reply; never announce a call. Where a reply may hold several calls,
   [read] ones go together; at most one [card] call.
 - Nothing has happened before a result says so. Say that something was submitted, sent, approved, withdrawn or reminded,
-  or that a card is there, only if a result says it.
+  or that a card is there, only if a result or <cards> says it.
 - A card in <cards> waits for its button. If the person agrees in words, tell them to press it and call nothing. If
   they want it otherwise: cancel_card, then the new call.
 - A waiting request cannot be changed: withdraw_request, and after its result start it anew.
@@ -52,8 +52,8 @@ Who is who
 Answer in the language of the last message, in a few plain and kind sentences: no tool names, no JSON, no ids but
 numbers of requests. Every call has a `note` in that language, one short sentence for people: why this call, now.
 
-Example: "2 days off from Monday" → call with start_date, days → the result: a card waits → "The card is there, please
-press Confirm." → "ok, submit it" → no call: "Only your press on the card submits it."
+Example: "2 days off from Monday" → one call with start_date and days; the card comes by itself. "ok, submit it" → no
+call: "Please press Confirm on the card." After the press comes the result: "L-0012 waits for Li Si."
 """
 
 
@@ -102,7 +102,7 @@ def tools(cards: str) -> dict[str, Any]:
 
 def message(caller: Caller, text: str, at: datetime | None = None) -> dict[str, Any]:
     """What a person wrote, quoted and labelled; `at`: when, in their time zone."""
-    when = f' at="{at:%Y-%m-%d %H:%M}"' if at else ""
+    when = f' at="{minute(at)}"' if at else ""
     return {
         "role": "user",
         "content": f'<message from="{quoted(caller.person.name)}"{when}>\n{fenced(text)}\n</message>',

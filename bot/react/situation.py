@@ -26,6 +26,7 @@ NAME = 60
 DAY = timedelta(days=1)
 CARDS = "<cards "
 """How the message begins that tells of open cards."""
+PROPOSED = "As they were proposed; the person may have edited one since."
 CARDS_MOST = 10
 """So many cards are told of, the newest."""
 WHERE = {True: "This is a direct message.", False: "This is a thread of a channel: others read along."}
@@ -105,7 +106,7 @@ def _write_days(country: str, overrides: tuple[tuple[date, bool], ...], today: d
         first, last, later = holiday.first, holiday.last, list(holiday.all_days())
         until = f" to {last} ({last:%a})" if last > first else ""
         name = ", ".join(one["en"] for one in holiday.names)[:NAME] or "a day off of the company"
-        guess = ", a guess" if holiday.estimated else ""
+        guess = ", not published yet" if holiday.estimated else ""
         lines.append(f"next holiday after that: {first} ({first:%a}){until}, {name}{guess}")
     told = [f"{day} {day:%A} {_name_day(calendar, day)}".rstrip() for day in (*days, *later)]
     return "\n".join(lines), "\n".join(told)
@@ -130,7 +131,7 @@ def _name_day(calendar: Calendar, day: date) -> str:
 def write_cards(cards: Sequence[Waiting], now_ms: int) -> dict[str, Any]:
     """Open cards with what they say, as data: people's words are in it."""
     told = "\n".join(_write_card(one, now_ms) for one in sorted(cards, key=lambda one: one.made_ms)[-CARDS_MOST:])
-    return {"role": "user", "content": f'{CARDS}waiting="{len(cards)}">\n{told}\n</cards>'}
+    return {"role": "user", "content": f'{CARDS}waiting="{len(cards)}">\n{PROPOSED}\n{told}\n</cards>'}
 
 
 def _write_card(card: Waiting, now_ms: int) -> str:

@@ -22,10 +22,12 @@ from bot.local.workspace import typed
 from bot.react import prompt
 from bot.react.grounding import actions, claims
 from bot.react.model import RawCall, Reply
+from bot.react.situation import write_cards
 from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
 from bot.react.styles.text import Text
 from bot.react.summary import read
+from bot.store.runs import Waiting
 from tests.linear.seeds import COMMON, write
 from tests.linear.test_patterns import measure_pace
 from tests.local.test_rehearsal import system, user
@@ -91,6 +93,7 @@ ENTRIES: dict[str, Callable[[str], object]] = {
     "sections": lambda text: sections.split("a.md", text),
     "quoted": prompt.quoted,
     "fenced for the model": prompt.fenced,
+    "an open card": lambda text: write_cards([Waiting("R1", "A1", "send_email", "U1", 1, text)], 2),
     "summary": lambda text: read(Reply(json.dumps({"lines": [text]}))),
     "typed": lambda text: typed.rich_text(typed.marked_up(text, (), ()), "b"),
     "rehearsal": lambda text: plan([system(), user(text)], []),

@@ -152,7 +152,7 @@ async def test_in_a_channel_it_is_told_no_more_than_what_it_is(redis: Redis) -> 
     await lab.says("确认提交", id="Ev2", place=place)
     await lab.work()
     [told] = [str(one["content"]) for one in model.asked[1] if str(one["content"]).startswith("<cards ")]
-    assert re.fullmatch(r'<cards waiting="1">\n- A\w+: start_process\n</cards>', told)
+    assert re.fullmatch(r'<cards waiting="1">\nAs they were proposed[^\n]*\n- A\w+: start_process\n</cards>', told)
     assert "others read along" in str(model.asked[1]) and "This is a direct message" not in str(model.asked[1])
 
 
@@ -168,7 +168,7 @@ def test_what_a_card_says_stays_in_its_line_and_in_its_quotation(text: str, ms: 
     told = write_cards([Waiting("R1", "A1", "send_email", "U1", ms, forged)], ms)
     content = told["content"]
     assert content.splitlines()[0] == '<cards waiting="1">' and content.endswith("\n</cards>")
-    assert len(content.split("\n")) == 3 and len(re.findall(r"<\s*/?\s*cards", content)) == 2
+    assert len(content.split("\n")) == 4 and len(re.findall(r"<\s*/?\s*cards", content)) == 2
     assert re.findall(r"^- (\w+):", content, re.MULTILINE) == ["A1"]
 
 
@@ -252,6 +252,6 @@ async def test_a_message_keeps_the_minute_at_which_it_was_said(redis: Redis) -> 
     local = TODAY.astimezone(ZHANG.zone)
     said = [str(one["content"]) for one in model.asked[1] if str(one["content"]).startswith("<message ")]
     assert [re.findall(r' at="([^"]*)"', one) for one in said] == [
-        [f"{local:%Y-%m-%d %H:%M}"],
-        [f"{local + timedelta(days=1, minutes=5):%Y-%m-%d %H:%M}"],
+        [f"{local:%Y-%m-%d %H:%M} +0800"],
+        [f"{local + timedelta(days=1, minutes=5):%Y-%m-%d %H:%M} +0800"],
     ]

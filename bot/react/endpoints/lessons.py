@@ -54,6 +54,7 @@ NO_STREAM = ("stream mode", "non-streaming", "only support stream", "stream must
 ONE_SYSTEM = (
     *("system message must be at the beginning", "only one system message", "multiple system messages"),
     *("assistant roles are supported", "and tool roles are supported", "unexpected role 'system'"),
+    "for serving but got system",
 )
 """How chat templates and relays refuse a system message that is not the first: Qwen's, Mistral's."""
 ALTERNATING = (
@@ -63,7 +64,12 @@ ALTERNATING = (
     "consecutive user messages",
 )
 """How they refuse two messages of one side in a row: Mistral's, Gemma's."""
-NO_SYSTEM = ("system role not supported", "system role is not supported", "developer instruction is not enabled")
+SILENT = ("gpt-oss", "gpt_oss")
+"""Models whose chat template leaves out later messages of the system without a word, so that no refusal teaches it."""
+NO_SYSTEM = (
+    *("system role not supported", "system role is not supported", "developer instruction is not enabled"),
+    "messages[0].role' does not support 'system'",
+)
 """How they refuse any message of the system: Gemma's."""
 
 
@@ -170,16 +176,17 @@ def read_record(text: str) -> Lessons | None:
     )
 
 
-def begin(url: str, wish: ApiWish) -> Lessons:
+def begin(url: str, wish: ApiWish, model: str = "") -> Lessons:
     """Before anything is known: OpenAI and Azure are asked by Responses, which takes the tools of every model of
     theirs; all others by what all others have."""
+    one_system = any(name in model.casefold() for name in SILENT)
     if wish in get_args(Api):
-        return Lessons("chat" if wish == "chat" else "responses")
+        return Lessons("chat" if wish == "chat" else "responses", one_system=one_system)
     host = (urlsplit(url).hostname or "") if url else "api.openai.com"
     theirs = host == "api.openai.com" or host.endswith(
         (".api.openai.com", ".openai.azure.com", ".services.ai.azure.com")
     )
-    return Lessons("responses" if theirs else "chat")
+    return Lessons("responses" if theirs else "chat", one_system=one_system)
 
 
 def can_teach(refusal: Refusal) -> bool:
@@ -247,13 +254,21 @@ def _learn_stream(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | N
 
 def _learn_roles(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:
     """What its chat template takes. Refused in these words although it was sent so already, it takes no message of the
-    system at all."""
+    system at all; in other words about roles, one thing is tried after the other."""
     alternates, one = _has(refusal, *ALTERNATING), _has(refusal, *ONE_SYSTEM)
     if _has(refusal, *NO_SYSTEM) or (alternates and lessons.alternates) or (one and lessons.one_system):
         return replace(lessons, one_system=True, no_system=True)
     if alternates:
         return replace(lessons, one_system=True, alternates=True)
-    return replace(lessons, one_system=True) if one else None
+    if one or (_is_about_roles(refusal) and not lessons.one_system):
+        return replace(lessons, one_system=True)
+    if not _is_about_roles(refusal):
+        return None
+    return replace(lessons, no_system=True) if lessons.alternates else replace(lessons, alternates=True)
+
+
+def _is_about_roles(refusal: Refusal) -> bool:
+    return "role" in refusal.words and _has(refusal, "'system'", '"system"', "'developer'", '"developer"', "alternat")
 
 
 def _learn_dropped(lessons: Lessons, refusal: Refusal, sent: Sent) -> Lessons | None:

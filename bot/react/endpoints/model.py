@@ -88,7 +88,7 @@ async def open_model(
             wish=api,
             effort=effort,
             memory=memory,
-            learned=Learned(begin(base, api)),
+            learned=Learned(begin(base, api, name)),
             of=hashlib.sha256(f"{base}\n{name}\n{key}".encode()).hexdigest()[:16],
         )
 
@@ -267,7 +267,7 @@ class OpenAIModel:
         if self.memory is None or clock - self.learned.looked_s < LOOK_S:
             return
         self.learned.looked_s = clock
-        self.learned.lessons = await self._recall() or begin(self.url, self.wish)
+        self.learned.lessons = await self._recall() or begin(self.url, self.wish, self.name)
 
     async def _recall(self) -> Lessons | None:
         """What is kept of this model at this address; None without it, and while the store is away."""

@@ -40,7 +40,7 @@ or, when you can answer or have to ask the person something:
 
 {"type": "final", "answer": "…", "reason_summary": "…"}
 
-`reason_summary` is one short sentence in the person's language: why this, now. People read it; it is the `note`.
+`reason_summary` is one short sentence: why this, now. People read it; it is the `note`.
 TOGETHER
 The next messages bring what came of them after "Observation:". Never write an observation yourself.
 

@@ -53,14 +53,14 @@ TWO = Malformed("After your Final Answer came an Action. Write one of them.")
 MANUAL = """\
 You have no other way to call a tool than this. Reply in exactly one of two forms, with labels that begin their lines:
 
-Thought: one short sentence in the person's language: why this action, now. People read it; it is the `note`.
+Thought: one short sentence: why this action, now. People read it; it is the `note`.
 Action: the name of one tool, exactly as below
 Action Input: its arguments as one JSON object on one line, in double quotes; {} if there are none
 
 or, when you can answer or have to ask the person something:
 
 Thought: one short sentence
-Final Answer: the answer, in the person's language
+Final Answer: the answer
 
 One action in a reply, then stop: the next message brings what came of it after "Observation:". Never write an
 Observation yourself, and never an Action together with a Final Answer. An example of an action:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from bot.errors import ModelDown
-from bot.react.endpoints.lessons import Learned, Lessons, Sent, learn, read_record, write_record
+from bot.react.endpoints.lessons import Learned, Lessons, Sent, begin, learn, read_record, write_record
 from bot.react.endpoints.model import open_model
 from bot.react.endpoints.refusals import Refusal
 from bot.react.endpoints.transport import SYSTEM
@@ -116,6 +116,27 @@ def test_words_of_servers_that_are_known(words: str) -> None:
     worse = learn(new, Refusal(400, words), SENT)
     assert worse is not None and worse.no_system, "refused in the same words once more: it takes none"
     assert read_record(write_record(worse)) == worse and any("system" in one for one in worse.told)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Invalid role 'system' at index 3.", "messages[4].role: expected 'user' or 'assistant', got 'system'"],
+)
+def test_of_words_that_nobody_knows_one_thing_is_tried_after_the_other(words: str) -> None:
+    lessons, tried = Lessons(), list[str]()
+    while (new := learn(lessons, Refusal(400, words), SENT)) is not None:
+        lessons = new
+        tried.append("; ".join(lessons.told))
+    merged = "neighbouring messages merged"
+    assert tried == ["one system message", f"one system message; {merged}", f"no system message; {merged}"]
+    other = Refusal(400, "messages with role 'tool' must be a response to a preceding message with 'tool_calls'")
+    assert learn(Lessons(), other, SENT) is None, "the control: it is about something else"
+
+
+@pytest.mark.parametrize("name", ["openai/gpt-oss-120b", "gpt-oss:20b", "GPT-OSS"])
+def test_a_template_that_leaves_notes_out_without_a_word_is_known_by_its_model(name: str) -> None:
+    assert begin("http://127.0.0.1:8080/v1", "auto", name) == Lessons(one_system=True)
+    assert begin("https://api.openai.com/v1", "auto", "gpt-5.5") == Lessons("responses"), "the control"
 
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])

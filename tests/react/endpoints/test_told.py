@@ -47,6 +47,9 @@ async def findings(serving: StandIn) -> list[Finding]:
         ("thinking", ["API: chat", "sent back: reasoning_content"]),
         ("wrapped", ["left out: temperature"]),
         ("stream_only", ["answers in a stream only"]),
+        ("first_system", ["one system message"]),
+        ("first_system_or_broken", ["one system message"]),
+        ("message_order", ["one system message", "neighbouring messages merged"]),
         ("no_responses", ["API: chat", "reasoning effort: none", "not there: responses"]),
     ],
 )
