@@ -336,7 +336,7 @@ async def test_a_comment_and_a_withdrawal_are_events_and_bounded(redis: Redis) -
     assert "李四 对" in event.text and len(event.text) <= 300
     sent = await told(lab, "怎么了？", "Ev1")
     assert sent[-3]["content"].startswith('<event at="2026-11-20 10:00 +0800">\n李四 对')
-    assert [one["role"] for one in sent[-2:]] == ["user", "user"]
+    assert [one["role"] for one in sent[-3:]] == ["user", "system", "user"]
 
 
 async def test_a_press_waits_for_none_of_it(redis: Redis) -> None:
