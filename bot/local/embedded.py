@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -88,8 +88,17 @@ class Embedded:
 
     async def ensure(self) -> str:
         """Have a server running and say that this process uses it; its URL. Called again after a crash of
-        the server, starts it again. Raises LocalFailed."""
-        await asyncio.to_thread(self._ensure)
+        the server, starts it again. Raises LocalFailed. Cancelled at its first call, it leaves no server behind: the
+        thread that starts one cannot be stopped, so it is waited for."""
+        joined, starting = self._users is not None, asyncio.ensure_future(asyncio.to_thread(self._ensure))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with suppress(LocalFailed):
+                await starting
+            if not joined:
+                await self.close()
+            raise
         return self.url
 
     async def close(self) -> None:

@@ -149,6 +149,18 @@ async def test_a_server_that_nobody_stopped_is_used_again(tmp_path: Path) -> Non
     assert not await alive(url)
 
 
+async def test_who_is_stopped_while_it_starts_leaves_no_server_behind(tmp_path: Path) -> None:
+    """As a process that is told to end in its first moment: the thread that starts the server cannot be stopped."""
+    embedded = Embedded(tmp_path)
+    starting = asyncio.create_task(embedded.ensure())
+    while not (tmp_path / "server.lock").exists():
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not await alive(embedded.url)
+
+
 async def test_no_second_server_while_the_first_is_only_slow(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, client):
         server = await pid(client)
