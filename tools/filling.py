@@ -32,7 +32,7 @@ WRITTEN = {FieldKind.DATE: "YYYY-MM-DD", FieldKind.MONEY: "1200.50"}
 async def fill_in(use: Use, process: Process, form: Mapping[str, str], request: Request | None = None) -> Filled:
     """The form, with whom the rules name where nobody was named: the card shows them. `request`: the one that the form
     changes. Raises `ToolError` with everything that is wrong."""
-    whole = {**(_kept(process, request, form) if request else {}), **form}
+    whole = {**(_keep(process, request, form) if request else {}), **form}
     besides = request.id if request else ""
     try:
         try:
@@ -49,7 +49,7 @@ async def _filled(use: Use, process: Process, form: Mapping[str, str], besides: 
         return await use.desk.engine.fill(process, form, use.caller.id, use.now, besides=besides)
 
 
-def _kept(process: Process, request: Request, changed: Mapping[str, str]) -> Mapping[str, str]:
+def _keep(process: Process, request: Request, changed: Mapping[str, str]) -> Mapping[str, str]:
     """What a request keeps of its form: not its last day, if it is given another length."""
     values, span = request.filled.values, process.form.days
     if span is None or not process.form.takes_days or not changed.get(DAYS, "").strip():
@@ -70,7 +70,8 @@ async def _all_wrong(use: Use, process: Process, form: Mapping[str, str], error:
             except ToolError as wrong:
                 wrong.field = PREFIX + wrong.field
                 errors.append(wrong)
-    whole = error if len(errors) == len(getattr(error, "errors", [error])) else WrongFields(errors)
+    whole = WrongFields(errors) if len(errors) > 1 else error
+    whole.field = error.field
     if not SHAPE.isdisjoint(one.code for one in errors):
         whole.text += f"\nThe form: {sketch_form(process)}"
     return whole

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import Field
 
@@ -154,7 +154,7 @@ def unread(tool: Tool) -> ToolError:
     return ToolError("not_offered", f"{NOT_READ} Its card: {card}")
 
 
-def read_again(tool: Tool, error: ToolError) -> ToolError:
+def add_card(tool: Tool, error: ToolError) -> ToolError:
     """The error of a call of ours that the model was not offered, and so has not read, with its card."""
     error.text = f"{error.text}. Its card: {json.dumps(shown(tool), ensure_ascii=False)}"
     return error
@@ -175,6 +175,16 @@ class Sheet:
     """Those whose calls are read: ours may be called by name also where they are not offered."""
 
 
+class Before(Protocol):
+    """What a conversation was about before a message."""
+
+    def list_words(self) -> str:
+        """What was said."""
+
+    def list_called(self) -> Sequence[str]:
+        """Names of the tools that were called, the newest last."""
+
+
 class Offers:
     """What the runs of a loop are offered. `offered` in what follows: a run's own (`Trace.offered`).
 
@@ -190,19 +200,17 @@ class Offers:
         self._filled, self._beside = Shelf(), Shelf()
         self._sheets: dict[tuple[str, tuple[int, ...]], Sheet] = {}
 
-    def choose(
-        self, asked: str, before: Callable[[], str] = str, called: Callable[[], Sequence[str]] = tuple
-    ) -> list[str] | None:
-        """What a fresh run is offered: None for what is the same for all, where there is no choice to make. `called`:
-        tools that were called in the conversation, the newest last."""
-        always = [tool.name for tool in self._always()]
+    def choose(self, asked: str, before: Before | None = None) -> list[str] | None:
+        """What a fresh run is offered: None for what is the same for all, where there is no choice to make."""
+        daily = [tool.name for tool in self._list_daily()]
         if not self.more:
             return None
         theirs = [self.more[name] for name in sorted(self.more)]
-        if len(always) + len(theirs) <= self.most:
-            return [*always, *(tool.name for tool in theirs)]
-        beside = self._beside.filled([*(tool for tool in self.own if tool.name not in always), *theirs])
-        return [*always, *chosen(beside, max(self.most - len(always), 0), asked, before(), called())]
+        if len(daily) + len(theirs) <= self.most:
+            return [*daily, *(tool.name for tool in theirs)]
+        beside = self._beside.filled([*(tool for tool in self.own if tool.name not in daily), *theirs])
+        words, called = (before.list_words(), before.list_called()) if before else ("", ())
+        return [*daily, *chosen(beside, max(self.most - len(daily), 0), asked, words, called)]
 
     def found(self, query: str) -> Sequence[Tool]:
         """All that have to do with it, the best first."""
@@ -210,17 +218,17 @@ class Offers:
 
     def names(self, offered: Sequence[str] | None) -> Sequence[str]:
         """Of the tools whose cards the model has read."""
-        return [tool.name for tool in self._always()] if offered is None else offered
+        return [tool.name for tool in self._list_daily()] if offered is None else offered
 
     def tools(self, offered: Sequence[str] | None) -> Sequence[Tool]:
         """Those of them that are here: a server may have taken one away, or not have been reached yet."""
         if offered is None:
-            return self._always()
+            return self._list_daily()
         there = {tool.name: tool for tool in (*self.more.values(), *self.starts.values(), *self.own, self._finder())}
         return [there[name] for name in offered if name in there]
 
-    def _always(self) -> Sequence[Tool]:
-        """What everybody is offered with every message."""
+    def _list_daily(self) -> Sequence[Tool]:
+        """Those that everybody is offered with every message."""
         daily = [tool for tool in self.own if not tool.is_rare and not self._is_general(tool)]
         room = self.most - len(self.starts) - 1
         if len(daily) > room:
@@ -243,7 +251,7 @@ class Offers:
         """What is offered from now on, with those that were found or called."""
         known = self.names(offered)
         more = [name for name in dict.fromkeys(names) if name not in known]
-        return [*known, *more[: max(max(self.most, len(self._always())) + FOUND_MOST - len(known), 0)]]
+        return [*known, *more[: max(max(self.most, len(self._list_daily())) + FOUND_MOST - len(known), 0)]]
 
     def sheet(self, style: Style, offered: Sequence[str] | None) -> Sheet:
         """Written once for the same tools, so that the same are told in the same bytes."""

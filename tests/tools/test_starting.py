@@ -230,6 +230,10 @@ async def test_people_read_of_the_first_and_one_thing_wrong_is_told_as_ever() ->
     alone = await refused(plan(there, "start_leave", {**SICK, "leave_type": "x"}))
     assert (several.code, several.params, several.field) == (alone.code, alone.params, alone.field)
     assert several.note == alone.note and not isinstance(alone, WrongFields)
+    both = await refused(
+        plan(there, "start_leave", {**SICK, "leave_type": "x", "start_date": "y", "approver": "诸葛亮"})
+    )
+    assert both.field == alone.field == "field_leave_type", "as the dialog behind Edit calls it"
     refusal = await refused(plan(there, "start_leave", {**LONG, "approver": "王五"}))
     assert "The form" not in refusal.text, "control: what the form cannot answer comes without it"
 
