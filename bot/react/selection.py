@@ -206,7 +206,7 @@ class Offers:
         if not self.more:
             return None
         theirs = [self.more[name] for name in sorted(self.more)]
-        if len(daily) + len(theirs) <= self.most:
+        if not self._is_crowded():
             return [*daily, *(tool.name for tool in theirs)]
         beside = self._beside.filled([*(tool for tool in self.own if tool.name not in daily), *theirs])
         words, called = (before.list_words(), before.list_called()) if before else ("", ())
@@ -229,18 +229,24 @@ class Offers:
 
     def _list_daily(self) -> Sequence[Tool]:
         """Those that everybody is offered with every message."""
+        return [*self._list_ours(), self._finder()]
+
+    def _list_ours(self) -> Sequence[Tool]:
         daily = [tool for tool in self.own if not tool.is_rare and not self._is_general(tool)]
-        room = self.most - len(self.starts) - 1
-        if len(daily) > room:
+        if len(daily) > self.most - len(self.starts) - 1:
             daily = [tool for tool in daily if tool.name in CORE]
-        return [*self.starts.values(), *daily, self._finder()]
+        return [*self.starts.values(), *daily]
 
     def _is_general(self, tool: Tool) -> bool:
         return tool.name in GENERAL and self.starts.is_complete
 
+    def _is_crowded(self) -> bool:
+        """Whether there are more tools of servers than are offered at once."""
+        return len(self._list_ours()) + 1 + len(self.more) > self.most
+
     def _finder(self) -> Tool:
         """The finder, naming what is there to be found: it changes only with that."""
-        servers = tuple(sorted({tool.server for tool in self.more.values()}))
+        servers = tuple(sorted({tool.server for tool in self.more.values()})) if self._is_crowded() else ()
         rare = [tool for tool in self.own if tool.is_rare or (tool.name == LISTS and self._is_general(tool))]
         key = servers, tuple(tool.name for tool in rare)
         if key not in self._finders:
