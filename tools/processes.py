@@ -69,7 +69,12 @@ class WithForm(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, values: Any) -> Any:
-        return gathered(values)
+        """Fields that were written beside the form belong into it."""
+        values = gathered(values)
+        if not isinstance(values, dict) or not isinstance(form := values.get("form", {}), dict):
+            return values
+        beside = {name: one for name, one in values.items() if name not in cls.model_fields}
+        return {**{name: one for name, one in values.items() if name not in beside}, "form": {**beside, **form}}
 
 
 class StartProcess(WithForm):

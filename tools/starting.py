@@ -79,8 +79,8 @@ def make_start(process: Process) -> Tool:
     return Tool(
         name=START + key,
         purpose=f"Start a request: {form.name.en} ({form.name.zh}). {form.purpose.en}.{' ' if rules else ''}{rules}",
-        use_when="They want it, and what is required is known.",
-        avoid_when="Something required is unknown: ask.",
+        use_when="They want it.",
+        avoid_when="Something required is unknown: ask for all of it.",
         args=Fields,
         returns=START_PROCESS.returns,
         errors=START_PROCESS.errors,

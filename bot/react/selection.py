@@ -111,7 +111,7 @@ def finder(find: Find, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -
     ours = f" Of ours: {'; '.join(map(_named, rare))}." if rare else ""
 
     async def run(use: Use, args: FindTools) -> Outcome:
-        found = [shown(tool) for tool in find(args.query)[:FOUND]]
+        found = [_show_found(tool) for tool in find(args.query)[:FOUND]]
         return Outcome(data={"tools": found}, note=Note(key="result.tools_found", params={"n": len(found)}))
 
     return Tool(
@@ -120,7 +120,7 @@ def finder(find: Find, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -
         use_when="None of your tools does it; always before you say that something cannot be done.",
         avoid_when="One of your tools does it.",
         args=FindTools,
-        returns='{"tools": [{"name", "card", "arguments"}]}, the best first',
+        returns='{"tools": [{"name", "card", "returns"}]}, the best first',
         errors={},
         example={"query": "meeting room booking 会议室 预订"},
         run=run,
@@ -134,17 +134,20 @@ def _named(tool: Tool) -> str:
     return f"{tool.name} ({say(key, 'zh')}: {say(key, 'en').lower()})" if key in sentences() else tool.name
 
 
+def _show_found(tool: Tool) -> dict[str, Any]:
+    """What of a card does not stand among the tools that are offered from then on."""
+    return {"name": tool.name, "card": tool.told, "returns": tool.returns}
+
+
 def shown(tool: Tool) -> dict[str, Any]:
     """A card as data."""
     needed = tool.schema.get("required", ())
     return {
-        "name": tool.name,
-        "card": tool.told,
+        **_show_found(tool),
         "arguments": {
             name: f"{one.get('type', 'any')}{', required' if name in needed else ''}: {one.get('description', '')}"
             for name, one in tool.schema.get("properties", {}).items()
         },
-        "returns": tool.returns,
     }
 
 

@@ -143,6 +143,20 @@ async def test_what_came_back_takes_days_as_well() -> None:
     assert outcome.data == {"request": request, "status": "waiting", "waits_for": ["李四"], "days": 3}
 
 
+async def test_fields_that_stand_beside_the_form_belong_into_it() -> None:
+    """Models that know the flat tools write the others likewise; what no form has is refused all the same."""
+    there = office()
+    fields = {name: text for name, text in LONG.items() if name != "reason"}
+    nested = await there.plan(ZHANG, "start_process", process="leave", form=LONG)
+    assert await there.plan(ZHANG, "start_process", process="leave", form={"reason": "胃疼"}, **fields) == nested
+    request = await there.start(SICK)
+    await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
+    changed = await there.plan(ZHANG, "resubmit_request", request_id=request, days=3)
+    assert changed.args["form"]["end_date"] == "2026-11-25"
+    error = await refused(there.plan(ZHANG, "resubmit_request", request_id=request, seen_by="me"))
+    assert error.code == "unknown_field"
+
+
 @given(
     st.dates(date(2025, 1, 1), date(2027, 12, 31)),
     st.sampled_from(["am", "pm"]),
