@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from bot.react.model import Reply, Scripted, ScriptedModel
 from tests.stories.behind import facts_of, final, kept, record_of, request_of, requests_of
 from tests.stories.office import ZHANG, Office
@@ -26,10 +28,13 @@ class Told(ScriptedModel):
     def __init__(self, script: Sequence[Scripted]) -> None:
         super().__init__(list(script))
         self.given: list[list[str]] = []
+        self.sent: list[str] = []
+        """Whole requests, as far as they are words for the model."""
 
     async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
         tools = json.loads(f"{{{extra}}}").get("tools", [])
         self.given.append([one["function"]["name"] for one in tools])
+        self.sent.append(",".join(messages) + extra)
         return await super().reply(messages, extra, timeout_s=timeout_s)
 
 
@@ -102,3 +107,15 @@ async def test_a_process_that_is_deployed_meanwhile_has_a_tool_with_the_next_mes
         await store.deploy(rent.key, *rent.version)
         await empty.answer(ZHANG, "我要报销房租")
     assert "start_rent" not in model.given[0] and "start_rent" in model.given[1]
+
+
+@pytest.mark.parametrize("style", ["native", "text"])
+async def test_the_first_request_is_short(empty: Office, style: str) -> None:
+    """Rules, tools, the company's table, who speaks, and what they said: in the tokens of OpenAI's models."""
+    encoding = pytest.importorskip("bpe_openai").get_encoding("o200k_base")
+    model = Told([DONE if style == "native" else Reply(text="Thought: 好\nFinal Answer: 好的。")])
+    async with empty.opened(model=model, react_style=style):
+        await empty.answer(ZHANG, "我肚子疼，从明天起请 10 天假")
+    found = len(encoding.encode(model.sent[0]))
+    print(f"{style}: {found} tokens in the first request")
+    assert "肚子疼" in model.sent[0] and "start_leave" in model.sent[0] and found <= 5_000
