@@ -195,6 +195,17 @@ async def test_who_is_named_is_never_replaced() -> None:
     assert (await plan(free, "start_leave", {**LONG, "approver": "赵六"})).args["form"]["approver"] == "U4"
 
 
+async def test_who_is_called_the_manager_is_who_the_directory_says() -> None:
+    for said in ("manager", "My manager", "直属上级"):
+        assert (await plan(office(), "start_leave", {**LONG, "approver": said})).args["form"]["approver"] == LI.id
+    alone = office()
+    nobody = ZHANG.model_copy(update={"manager": None})
+    alone.people.known[0] = nobody
+    assert (await refused(plan(alone, "start_leave", {**LONG, "approver": "manager"}, nobody))).code == "unknown_person"
+    handed = await refused(plan(office(), "start_leave", {**LONG, "handover": "manager"}))
+    assert handed.code == "unknown_person", "control: only who decides is called so"
+
+
 async def test_where_the_rules_name_several_the_person_is_asked() -> None:
     there = office()
     boss = WANG.model_copy(update={"id": "U7", "name": "周八", "names": ()})
