@@ -33,6 +33,7 @@ from bot.react.guards import Budget
 from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
 from bot.react.recalling import list_sources, write_history
 from bot.react.situation import Situation
+from bot.recent import Recent
 from bot.records import Ask, Draw, Last, Proposal, Resume, Run, RunStatus
 from bot.show import Steps, figures, receipt, stop
 from bot.store.approvals import ask_for
@@ -40,7 +41,7 @@ from bot.store.history import History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Kept, Later, Lease
-from bot.store.runs import Recalled, Runs, Waiting
+from bot.store.runs import Runs, Waiting
 from bot.store.spending import Spending, Today
 from bot.store.writes import Put, Write
 from bot.telling import Telling, Told
@@ -52,8 +53,6 @@ DOWN_MAX_MS = 300_000
 """The longest wait that a model may ask for."""
 TEXT_MAX = 12_000
 """Characters of one message that are read."""
-LATELY, SAID = 12, 400
-"""Entries of a conversation, and characters of each, that the choice of tools looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +209,7 @@ class Turns:
         )
         run.trace.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
         await self.loop.starts.refresh(self.desk.engine)
-        run.trace.offered = self.loop.offers.choose(
-            message.text, lambda: _lately(recalled), recalled.history.called_tools
-        )
+        run.trace.offered = self.loop.offers.choose(message.text, Recent(recalled.history))
         run.trace.add(prompt.message(caller, message.text, self._local(caller)))
         return Passage(lease, run, caller, recalled)
 
@@ -392,11 +389,6 @@ class Turns:
 
     def _now_ms(self) -> int:
         return int(self.now().timestamp() * 1000)
-
-
-def _lately(recalled: Recalled) -> str:
-    """What was said before a message, as far as it may be about that."""
-    return " ".join([one.text[:SAID] for one in recalled.history.entries if one.is_shown][-LATELY:])
 
 
 def _is_theirs(one: Waiting, run: Run) -> bool:

@@ -119,7 +119,7 @@ async def _outcome(use: Use, stored: DecideStored, moved: Moved) -> Outcome:
         "opinion": stored.opinion.strip(),
         "status": moved.status.value,
         **({"for": await name_of(directory, moved.on_behalf)} if moved.on_behalf else {}),
-        **({"waits_for": [await name_of(directory, p) for p in moved.waits_for]} if moved.waits_for else {}),
+        "waits_for": [await name_of(directory, p) for p in moved.waits_for],
     }
     if moved.rule and stored.decision is Decision.RESUBMIT:
         return await passed(use, moved, data)

@@ -48,7 +48,7 @@ async def form_facts(directory: Directory, process: Process, filled: Filled) -> 
         if filled.values.get(f.name) and f.name not in beside
     ]
     facts += _lengths(form, filled)
-    levels = [*later_levels(process, filled), ("cc", _find_copied(process, filled))]
+    levels = [*list_levels(process, filled), ("cc", _find_copied(process, filled))]
     chosen = [(label, people) for label, people in levels if people]
     facts += [Fact(label=label, value=await identify_people(directory, people)) for label, people in chosen]
     if rule := passes_by(process, filled):
@@ -103,7 +103,7 @@ def _lengths(form: Form, filled: Filled) -> Iterator[Fact]:
         yield Fact(label="balance", value=Note(key="fact.balance", params=params))
 
 
-def later_levels(process: Process, filled: Filled) -> Iterator[tuple[str | dict[str, str], tuple[str, ...]]]:
+def list_levels(process: Process, filled: Filled) -> Iterator[tuple[str | dict[str, str], tuple[str, ...]]]:
     """(label, person ids) of everybody whom the process chose to decide on the way this form takes."""
     for level in process.form.levels:
         yield level.label.both, filled.people.get(level.name, ())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tools.advice import FORM
 from tools.facts import PREFIX
-from tools.names import resolve_person
+from tools.names import folded, resolve_person
 from tools.plans import named_as_in_dialog
 from tools.spec import ToolError, WrongFields
 from tools.tool import Use
@@ -25,6 +25,10 @@ SHAPE = frozenset(
 """What the form itself answers."""
 
 
+MANAGER = frozenset(
+    map(folded, ("manager", "my manager", "line manager", "上级", "直属上级", "我的上级", "主管", "经理"))
+)
+"""How people call who is above them."""
 WRITTEN = {FieldKind.DATE: "YYYY-MM-DD", FieldKind.MONEY: "1200.50"}
 """How values of some kinds are written."""
 
@@ -32,7 +36,7 @@ WRITTEN = {FieldKind.DATE: "YYYY-MM-DD", FieldKind.MONEY: "1200.50"}
 async def fill_in(use: Use, process: Process, form: Mapping[str, str], request: Request | None = None) -> Filled:
     """The form, with whom the rules name where nobody was named: the card shows them. `request`: the one that the form
     changes. Raises `ToolError` with everything that is wrong."""
-    whole = {**(_kept(process, request, form) if request else {}), **form}
+    whole = {**(_keep(process, request, form) if request else {}), **_name_manager(use, process, form)}
     besides = request.id if request else ""
     try:
         try:
@@ -49,12 +53,19 @@ async def _filled(use: Use, process: Process, form: Mapping[str, str], besides: 
         return await use.desk.engine.fill(process, form, use.caller.id, use.now, besides=besides)
 
 
-def _kept(process: Process, request: Request, changed: Mapping[str, str]) -> Mapping[str, str]:
+def _keep(process: Process, request: Request, changed: Mapping[str, str]) -> Mapping[str, str]:
     """What a request keeps of its form: not its last day, if it is given another length."""
     values, span = request.filled.values, process.form.days
     if span is None or not process.form.takes_days or not changed.get(DAYS, "").strip():
         return values
     return {name: text for name, text in values.items() if name not in (span.end, span.end_half)}
+
+
+def _name_manager(use: Use, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:
+    """With the author's manager by their id, where somebody who decides is only called that."""
+    manager = use.caller.person.manager
+    meant = {name for name in form if name in process.deciding and folded(form[name]) in MANAGER}
+    return {name: manager if name in meant else text for name, text in form.items()} if manager else form
 
 
 async def _all_wrong(use: Use, process: Process, form: Mapping[str, str], error: ToolError) -> ToolError:
@@ -70,7 +81,8 @@ async def _all_wrong(use: Use, process: Process, form: Mapping[str, str], error:
             except ToolError as wrong:
                 wrong.field = PREFIX + wrong.field
                 errors.append(wrong)
-    whole = error if len(errors) == len(getattr(error, "errors", [error])) else WrongFields(errors)
+    whole = WrongFields(errors) if len(errors) > 1 else error
+    whole.field = error.field
     if not SHAPE.isdisjoint(one.code for one in errors):
         whole.text += f"\nThe form: {sketch_form(process)}"
     return whole

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from tools.advice import FORM, advice
-from tools.facts import form_facts, form_inputs, later_levels, request_facts
+from tools.facts import form_facts, form_inputs, list_levels, request_facts
 from tools.filling import fill_in
 from tools.identical import identical_facts
 from tools.identities import identify_people
@@ -69,7 +69,12 @@ class WithForm(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, values: Any) -> Any:
-        return gathered(values)
+        """Fields that were written beside the form belong into it."""
+        values = gathered(values)
+        if not isinstance(values, dict) or not isinstance(form := values.get("form", {}), dict):
+            return values
+        beside = {name: one for name, one in values.items() if name not in cls.model_fields}
+        return {**{name: one for name, one in values.items() if name not in beside}, "form": {**beside, **form}}
 
 
 class StartProcess(WithForm):
@@ -142,7 +147,7 @@ async def run_start(use: Use, args: StartProcess) -> Outcome:
         raise AsksAgain(error, await _prepare_another(use, args, earlier)) from None
     request = await engine.request(started.request)
     process = await engine.process_of(request)
-    data = await _told(use, process, request, started)
+    data = await _describe_moved(use, process, request, started)
     if started.rule:
         return await passed(use, started, data)
     params: dict[str, Any] = {"process": process.form.name.both, "request": started.request}
@@ -172,7 +177,7 @@ async def run_resubmit(use: Use, args: ResubmitRequest) -> Outcome:
     decided = await use.desk.engine.act(command, use.key, use.now, form=args.form, seen=args.seen)
     request = await use.desk.engine.request(decided.request)
     process = await use.desk.engine.process_of(request)
-    data = await _told(use, process, request, decided)
+    data = await _describe_moved(use, process, request, decided)
     if decided.rule:
         return await passed(use, decided, data)
     params, told = {"request": decided.request}, privacy_of_request(process, request, use.caller.id)
@@ -222,13 +227,13 @@ async def run_withdraw(use: Use, args: WithdrawRequest) -> Outcome:
     return changed(data, "result.revoking", "effect.revoking", moved.request, told, Privacy.OWN)
 
 
-async def _told(use: Use, process: Process, request: Request, moved: Moved) -> dict[str, Any]:
+async def _describe_moved(use: Use, process: Process, request: Request, moved: Moved) -> dict[str, Any]:
     """Where a request is after it was handed in: whom it waits for, and who comes after them."""
     people = use.desk.directory
     days = Decimal(moved.days or request.filled.days or 0)
     later = {
         label if isinstance(label, str) else label["en"]: [await name_of(people, p) for p in chosen]
-        for label, chosen in later_levels(process, request.filled)
+        for label, chosen in list_levels(process, request.filled)
         if chosen and not set(chosen) <= set(moved.waits_for)
     }
     return {

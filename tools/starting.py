@@ -79,8 +79,8 @@ def make_start(process: Process) -> Tool:
     return Tool(
         name=START + key,
         purpose=f"Start a request: {form.name.en} ({form.name.zh}). {form.purpose.en}.{' ' if rules else ''}{rules}",
-        use_when="They want it, and what is required is known.",
-        avoid_when="Something required is unknown: ask.",
+        use_when="They want it.",
+        avoid_when="Something required is unknown: ask for all of it.",
         args=Fields,
         returns=START_PROCESS.returns,
         errors=START_PROCESS.errors,
@@ -111,7 +111,7 @@ def describe_form(process: Process) -> dict[str, Any]:
     form = process.form
     properties, required = dict[str, Any](), list[str]()
     for field in form.fields:
-        properties[field.name] = _schema_of(field, is_by_table=field.name in process.deciding)
+        properties[field.name] = _describe_field(field, is_by_table=field.name in process.deciding)
         if form.days and field.name == form.days.end and form.takes_days:
             said = LENGTH.format(end=field.name)
             properties[DAYS] = {"type": "number", "description": said}
@@ -120,17 +120,17 @@ def describe_form(process: Process) -> dict[str, Any]:
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
 
-def _schema_of(field: FormField, *, is_by_table: bool) -> dict[str, Any]:
+def _describe_field(field: FormField, *, is_by_table: bool) -> dict[str, Any]:
     kind: dict[str, Any] = {"type": "number" if field.kind in NUMBERS else "string"}
     if field.kind is FieldKind.DATE:
         kind["format"] = "date"
     if field.options:
         kind["enum"] = [option.value for option in field.options]
-    said = BY_TABLE if is_by_table and field.kind in PERSONS else _said(field)
+    said = BY_TABLE if is_by_table and field.kind in PERSONS else _explain(field)
     return {**kind, **({"description": said} if said else {})}
 
 
-def _said(field: FormField) -> str:
+def _explain(field: FormField) -> str:
     """The form's own words; what a choice stands for where its value does not say so."""
     if field.kind is FieldKind.DATE and field.help.en == "YYYY-MM-DD":
         return ""

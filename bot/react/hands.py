@@ -14,7 +14,7 @@ from bot import logs
 from bot.errors import CountersignError
 from bot.react.decision import Proposed
 from bot.react.planning import plan_call
-from bot.react.selection import read_again, unread
+from bot.react.selection import add_card, unread
 from bot.redaction import redact_known
 from bot.trace import Call, CallStatus, fingerprint, fit
 from tools.characters import show_invisible
@@ -97,7 +97,7 @@ class Hands:
         """One call: run if it reads, planned if it is gated. Errors are results, also those that no tool should have;
         only `passing` passes. `offered`: names of the tools whose cards the model has read."""
         result: Result
-        name, given = self._kept(proposed)
+        name, given = self._rename(proposed)
         try:
             tool = self._called(proposed, offered)
             result = await self._read(tool, use, reads, proposed, held=held)
@@ -105,7 +105,7 @@ class Hands:
                 await screen(name, result)
         except ToolError as error:
             is_unread = error.code == "bad_arguments" and proposed.tool not in offered and self.tool(proposed.tool)
-            result = read_again(is_unread, error) if is_unread else error
+            result = add_card(is_unread, error) if is_unread else error
         except self.passing:
             raise
         except Exception as error:
@@ -124,7 +124,7 @@ class Hands:
             model_id=proposed.model_id,
         ), result
 
-    def _kept(self, proposed: Proposed) -> tuple[str, dict[str, Any]]:
+    def _rename(self, proposed: Proposed) -> tuple[str, dict[str, Any]]:
         """The tool and the arguments as they are kept."""
         tool = self.tool(proposed.tool)
         if tool is None or tool.kept is None:

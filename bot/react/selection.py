@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import Field
 
@@ -111,7 +111,7 @@ def finder(find: Find, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -
     ours = f" Of ours: {'; '.join(map(_named, rare))}." if rare else ""
 
     async def run(use: Use, args: FindTools) -> Outcome:
-        found = [shown(tool) for tool in find(args.query)[:FOUND]]
+        found = [_show_found(tool) for tool in find(args.query)[:FOUND]]
         return Outcome(data={"tools": found}, note=Note(key="result.tools_found", params={"n": len(found)}))
 
     return Tool(
@@ -120,7 +120,7 @@ def finder(find: Find, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -
         use_when="None of your tools does it; always before you say that something cannot be done.",
         avoid_when="One of your tools does it.",
         args=FindTools,
-        returns='{"tools": [{"name", "card", "arguments"}]}, the best first',
+        returns='{"tools": [{"name", "card", "returns"}]}, the best first',
         errors={},
         example={"query": "meeting room booking 会议室 预订"},
         run=run,
@@ -134,17 +134,20 @@ def _named(tool: Tool) -> str:
     return f"{tool.name} ({say(key, 'zh')}: {say(key, 'en').lower()})" if key in sentences() else tool.name
 
 
+def _show_found(tool: Tool) -> dict[str, Any]:
+    """What of a card does not stand among the tools that are offered from then on."""
+    return {"name": tool.name, "card": tool.told, "returns": tool.returns}
+
+
 def shown(tool: Tool) -> dict[str, Any]:
     """A card as data."""
     needed = tool.schema.get("required", ())
     return {
-        "name": tool.name,
-        "card": tool.told,
+        **_show_found(tool),
         "arguments": {
             name: f"{one.get('type', 'any')}{', required' if name in needed else ''}: {one.get('description', '')}"
             for name, one in tool.schema.get("properties", {}).items()
         },
-        "returns": tool.returns,
     }
 
 
@@ -154,7 +157,7 @@ def unread(tool: Tool) -> ToolError:
     return ToolError("not_offered", f"{NOT_READ} Its card: {card}")
 
 
-def read_again(tool: Tool, error: ToolError) -> ToolError:
+def add_card(tool: Tool, error: ToolError) -> ToolError:
     """The error of a call of ours that the model was not offered, and so has not read, with its card."""
     error.text = f"{error.text}. Its card: {json.dumps(shown(tool), ensure_ascii=False)}"
     return error
@@ -175,6 +178,16 @@ class Sheet:
     """Those whose calls are read: ours may be called by name also where they are not offered."""
 
 
+class Before(Protocol):
+    """What a conversation was about before a message."""
+
+    def list_words(self) -> str:
+        """What was said."""
+
+    def list_called(self) -> Sequence[str]:
+        """Names of the tools that were called, the newest last."""
+
+
 class Offers:
     """What the runs of a loop are offered. `offered` in what follows: a run's own (`Trace.offered`).
 
@@ -190,19 +203,17 @@ class Offers:
         self._filled, self._beside = Shelf(), Shelf()
         self._sheets: dict[tuple[str, tuple[int, ...]], Sheet] = {}
 
-    def choose(
-        self, asked: str, before: Callable[[], str] = str, called: Callable[[], Sequence[str]] = tuple
-    ) -> list[str] | None:
-        """What a fresh run is offered: None for what is the same for all, where there is no choice to make. `called`:
-        tools that were called in the conversation, the newest last."""
-        always = [tool.name for tool in self._always()]
+    def choose(self, asked: str, before: Before | None = None) -> list[str] | None:
+        """What a fresh run is offered: None for what is the same for all, where there is no choice to make."""
+        daily = [tool.name for tool in self._list_daily()]
         if not self.more:
             return None
         theirs = [self.more[name] for name in sorted(self.more)]
-        if len(always) + len(theirs) <= self.most:
-            return [*always, *(tool.name for tool in theirs)]
-        beside = self._beside.filled([*(tool for tool in self.own if tool.name not in always), *theirs])
-        return [*always, *chosen(beside, max(self.most - len(always), 0), asked, before(), called())]
+        if not self._is_crowded():
+            return [*daily, *(tool.name for tool in theirs)]
+        beside = self._beside.filled([*(tool for tool in self.own if tool.name not in daily), *theirs])
+        words, called = (before.list_words(), before.list_called()) if before else ("", ())
+        return [*daily, *chosen(beside, max(self.most - len(daily), 0), asked, words, called)]
 
     def found(self, query: str) -> Sequence[Tool]:
         """All that have to do with it, the best first."""
@@ -210,29 +221,35 @@ class Offers:
 
     def names(self, offered: Sequence[str] | None) -> Sequence[str]:
         """Of the tools whose cards the model has read."""
-        return [tool.name for tool in self._always()] if offered is None else offered
+        return [tool.name for tool in self._list_daily()] if offered is None else offered
 
     def tools(self, offered: Sequence[str] | None) -> Sequence[Tool]:
         """Those of them that are here: a server may have taken one away, or not have been reached yet."""
         if offered is None:
-            return self._always()
+            return self._list_daily()
         there = {tool.name: tool for tool in (*self.more.values(), *self.starts.values(), *self.own, self._finder())}
         return [there[name] for name in offered if name in there]
 
-    def _always(self) -> Sequence[Tool]:
-        """What everybody is offered with every message."""
+    def _list_daily(self) -> Sequence[Tool]:
+        """Those that everybody is offered with every message."""
+        return [*self._list_ours(), self._finder()]
+
+    def _list_ours(self) -> Sequence[Tool]:
         daily = [tool for tool in self.own if not tool.is_rare and not self._is_general(tool)]
-        room = self.most - len(self.starts) - 1
-        if len(daily) > room:
+        if len(daily) > self.most - len(self.starts) - 1:
             daily = [tool for tool in daily if tool.name in CORE]
-        return [*self.starts.values(), *daily, self._finder()]
+        return [*self.starts.values(), *daily]
 
     def _is_general(self, tool: Tool) -> bool:
         return tool.name in GENERAL and self.starts.is_complete
 
+    def _is_crowded(self) -> bool:
+        """Whether there are more tools of servers than are offered at once."""
+        return len(self._list_ours()) + 1 + len(self.more) > self.most
+
     def _finder(self) -> Tool:
         """The finder, naming what is there to be found: it changes only with that."""
-        servers = tuple(sorted({tool.server for tool in self.more.values()}))
+        servers = tuple(sorted({tool.server for tool in self.more.values()})) if self._is_crowded() else ()
         rare = [tool for tool in self.own if tool.is_rare or (tool.name == LISTS and self._is_general(tool))]
         key = servers, tuple(tool.name for tool in rare)
         if key not in self._finders:
@@ -243,7 +260,7 @@ class Offers:
         """What is offered from now on, with those that were found or called."""
         known = self.names(offered)
         more = [name for name in dict.fromkeys(names) if name not in known]
-        return [*known, *more[: max(max(self.most, len(self._always())) + FOUND_MOST - len(known), 0)]]
+        return [*known, *more[: max(max(self.most, len(self._list_daily())) + FOUND_MOST - len(known), 0)]]
 
     def sheet(self, style: Style, offered: Sequence[str] | None) -> Sheet:
         """Written once for the same tools, so that the same are told in the same bytes."""

@@ -19,10 +19,15 @@ from bot.local.rehearsal.plan import plan
 from bot.local.rehearsal.reply import Reply
 from bot.local.rehearsal.scene import asks
 from bot.local.rehearsal.serve import Rehearsal
+from bot.react.selection import Offers
 from bot.react.situation import write_cards, write_now
+from bot.react.styles.native import Native
 from bot.store.runs import Waiting
 from bot.texts import sentences
+from tests.tools.office import office
+from tools.catalog import TOOLS as CATALOG
 from tools.spec import Caller, Person
+from tools.starting import Starts
 from tools.workflow.calendar import Calendar
 
 NAMES = (
@@ -625,6 +630,43 @@ def test_notes_of_the_loop_are_not_taken_for_the_person() -> None:
 def test_a_tool_that_is_not_offered_is_not_called() -> None:
     reply = plan([system(), user("我的待办")], [])
     assert not reply.calls and "query_todo_tasks" in reply.content
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "args"),
+    [
+        ("从2026-12-07到2026-12-08请年假，审批人李四，回家看父母", "start_leave", {"end_date": "2026-12-08"}),
+        ("报销 1500 元差旅费，审批人李四", "start_expense", {"amount": "1500", "category": "travel"}),
+    ],
+)
+async def test_a_process_is_started_by_its_own_tool_where_that_is_offered(
+    text: str, tool: str, args: dict[str, str]
+) -> None:
+    tools = await offered_now()
+    reply = plan([system(), user(text)], tools)
+    found, given = called(reply)
+    assert found == tool and args.items() <= given.items() and given["approver"] == "李四" and "form" not in given
+    seen = {"id": "call_0", "type": "function", "function": {"name": tool, "arguments": json.dumps(given)}}
+    data = {"request": "L-0001", "status": "waiting", "waits_for": ["李四"]}
+    talk = [system(), user(text), {"role": "assistant", "content": "", "tool_calls": [seen]}]
+    told = plan([*talk, {"role": "tool", "tool_call_id": "call_0", "content": json.dumps(data)}], tools)
+    assert "L-0001" in told.content and "李四" in told.content and not told.calls
+
+
+async def test_a_rare_tool_that_is_only_named_is_called_all_the_same() -> None:
+    tools = await offered_now()
+    assert "set_absence" not in [one["function"]["name"] for one in tools]
+    assert called(plan([system(), user("下周一到下周三我不在，由王五代我审批")], tools))[0] == "set_absence"
+    without = [one for one in tools if one["function"]["name"] != "find_tools"]
+    assert not plan([system(), user("下周一到下周三我不在，由王五代我审批")], without).calls, "control"
+
+
+async def offered_now() -> list[dict[str, Any]]:
+    """What the bot offers a model with every message."""
+    starts = Starts()
+    await starts.refresh(office().engine)
+    body = Offers(CATALOG, {}, 30, starts).sheet(Native(), None).body
+    return list(json.loads(f"{{{body}}}")["tools"])
 
 
 def test_only_questions_end_in_a_question_mark() -> None:

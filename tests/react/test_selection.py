@@ -7,7 +7,7 @@ import json
 import random
 import tomllib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -64,6 +64,20 @@ class Ran:
             name, f"Tool of the server {server}, which is not part of this program. It says: “{said}”", "u", "a",
             Given, "r", {}, {}, run, gate=gate, server=server, **gated,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Was:
+    """A conversation before a message."""
+
+    words: str = ""
+    called: Sequence[str] = ()
+
+    def list_words(self) -> str:
+        return self.words
+
+    def list_called(self) -> Sequence[str]:
+        return self.called
 
 
 def company() -> dict[str, Tool]:
@@ -123,8 +137,8 @@ def test_never_more_than_the_setting_and_always_the_core(most: int) -> None:
 def test_what_was_said_before_counts_where_the_question_says_nothing() -> None:
     offers = Offers(TOOLS, company(), MOST)
     assert "travel__search_hotels" not in (offers.choose("zzz") or ())
-    assert "travel__search_hotels" in (offers.choose("zzz", lambda: "a hotel in Shenzhen") or ())
-    asked = offers.choose("Reset my password", lambda: "a hotel in Shenzhen") or ()
+    assert "travel__search_hotels" in (offers.choose("zzz", Was("a hotel in Shenzhen")) or ())
+    asked = offers.choose("Reset my password", Was("a hotel in Shenzhen")) or ()
     assert "it__reset_password" in asked and "travel__search_hotels" in asked
 
 
@@ -161,9 +175,9 @@ def test_tools_called_lately_are_offered_again_whatever_is_asked() -> None:
     question = "把审批意见翻译成英文"
     assert "it__reset_password" not in (offers.choose(question) or ())
     lately = ["wiki__read_page", "it__reset_password", "gone__tool"]
-    assert "it__reset_password" in (offers.choose(question, called=lambda: lately) or ())
+    assert "it__reset_password" in (offers.choose(question, Was(called=lately)) or ())
     many = [*sorted(company()), "it__reset_password"]
-    again = offers.choose(question, called=lambda: many) or []
+    again = offers.choose(question, Was(called=many)) or []
     assert "it__reset_password" in again and len(again) == MOST, "the newest, and not more than there is room for"
 
 

@@ -60,7 +60,7 @@ async def test_a_mail_is_looked_up_shown_and_sent_in_every_style(empty: Office, 
     assert len(asked) == 3 and not any("tools" in body for body in asked)
     assert all("stop" in body for body in asked) == (style == "text")
     assert all("response_format" in body for body in asked) == (style == "auto"), "JSON mode only where it works"
-    assert "## send_email" in asked[0]["messages"][0]["content"]
+    assert "- send_email [card]" in asked[0]["messages"][0]["content"]
     told = "\n".join(str(one["content"]) for body in asked for one in body["messages"])
     assert "邮件已发出" not in told, "what the model made up is never told back to it"
 

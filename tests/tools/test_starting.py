@@ -143,6 +143,20 @@ async def test_what_came_back_takes_days_as_well() -> None:
     assert outcome.data == {"request": request, "status": "waiting", "waits_for": ["李四"], "days": 3}
 
 
+async def test_fields_that_stand_beside_the_form_belong_into_it() -> None:
+    """Models that know the flat tools write the others likewise; what no form has is refused all the same."""
+    there = office()
+    fields = {name: text for name, text in LONG.items() if name != "reason"}
+    nested = await there.plan(ZHANG, "start_process", process="leave", form=LONG)
+    assert await there.plan(ZHANG, "start_process", process="leave", form={"reason": "胃疼"}, **fields) == nested
+    request = await there.start(SICK)
+    await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
+    changed = await there.plan(ZHANG, "resubmit_request", request_id=request, days=3)
+    assert changed.args["form"]["end_date"] == "2026-11-25"
+    error = await refused(there.plan(ZHANG, "resubmit_request", request_id=request, seen_by="me"))
+    assert error.code == "unknown_field"
+
+
 @given(
     st.dates(date(2025, 1, 1), date(2027, 12, 31)),
     st.sampled_from(["am", "pm"]),
@@ -179,6 +193,17 @@ async def test_who_is_named_is_never_replaced() -> None:
     assert error.code == "other_approver"
     free = office(policy=CHOICE)
     assert (await plan(free, "start_leave", {**LONG, "approver": "赵六"})).args["form"]["approver"] == "U4"
+
+
+async def test_who_is_called_the_manager_is_who_the_directory_says() -> None:
+    for said in ("manager", "My manager", "直属上级"):
+        assert (await plan(office(), "start_leave", {**LONG, "approver": said})).args["form"]["approver"] == LI.id
+    alone = office()
+    nobody = ZHANG.model_copy(update={"manager": None})
+    alone.people.known[0] = nobody
+    assert (await refused(plan(alone, "start_leave", {**LONG, "approver": "manager"}, nobody))).code == "unknown_person"
+    handed = await refused(plan(office(), "start_leave", {**LONG, "handover": "manager"}))
+    assert handed.code == "unknown_person", "control: only who decides is called so"
 
 
 async def test_where_the_rules_name_several_the_person_is_asked() -> None:
@@ -230,6 +255,10 @@ async def test_people_read_of_the_first_and_one_thing_wrong_is_told_as_ever() ->
     alone = await refused(plan(there, "start_leave", {**SICK, "leave_type": "x"}))
     assert (several.code, several.params, several.field) == (alone.code, alone.params, alone.field)
     assert several.note == alone.note and not isinstance(alone, WrongFields)
+    both = await refused(
+        plan(there, "start_leave", {**SICK, "leave_type": "x", "start_date": "y", "approver": "诸葛亮"})
+    )
+    assert both.field == alone.field == "field_leave_type", "as the dialog behind Edit calls it"
     refusal = await refused(plan(there, "start_leave", {**LONG, "approver": "王五"}))
     assert "The form" not in refusal.text, "control: what the form cannot answer comes without it"
 

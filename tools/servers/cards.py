@@ -146,7 +146,7 @@ def card(one: Theirs, read: Read, effect: Effect) -> Tool:
     given = _given(one.schema, has_pages=one.has_pages)
 
     async def run_now(use: Use, args: RootModel[dict[str, Any]]) -> Outcome:
-        arguments, page = _page(args.root) if one.has_pages else (args.root, 1)
+        arguments, page = _take_page(args.root) if one.has_pages else (args.root, 1)
         return await read(one, _theirs(one.schema, arguments), page)
 
     async def prepare(use: Use, args: RootModel[dict[str, Any]]) -> Plan:
@@ -271,7 +271,7 @@ def _note(schema: Mapping[str, Any]) -> str:
     return name
 
 
-def _page(args: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+def _take_page(args: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     """The server's own arguments, and the page that is asked for."""
     page = args.get(PAGE, 1)
     if isinstance(page, bool) or not isinstance(page, int) or page < 1:
@@ -290,7 +290,7 @@ def _given(schema: Mapping[str, Any], *, has_pages: bool) -> type[RootModel[dict
     class Given(RootModel[dict[str, Any]]):
         @model_validator(mode="after")
         def fits(self) -> Given:
-            arguments = _page(self.root)[0] if has_pages else self.root
+            arguments = _take_page(self.root)[0] if has_pages else self.root
             if wrong := problem(schema, _theirs(schema, arguments)):
                 raise ValueError(wrong)
             return self

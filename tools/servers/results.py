@@ -27,7 +27,7 @@ def outcome(server: Server, one: Theirs, result: Any, page: int = 1) -> Outcome:
     for the others. Raises `ToolError` `server_failed` if it says that it failed."""
     if result.is_error:
         raise failed(server, _join(_pieces(result.content))[0])
-    found, length = _found(server, result)
+    found, length = _read_answer(server, result)
     data: dict[str, Any] = {"server": one.server}
     if is_short(found):
         data["result"] = found
@@ -43,7 +43,7 @@ def outcome(server: Server, one: Theirs, result: Any, page: int = 1) -> Outcome:
     return Outcome(data=data, note=Note(key="result.server", params={"server": one.server}))
 
 
-def _found(server: Server, result: Any) -> tuple[Any, int]:
+def _read_answer(server: Server, result: Any) -> tuple[Any, int]:
     """What an answer says, as data where it is some, and how many characters it has. Masked as a whole, and of an
     answer that is longer than what is looked at only what has something behind it."""
     text, length = _join(_pieces(result.content))

@@ -135,13 +135,13 @@ def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any
         language=spoken,
         turns=tuple(reading.turns),
         seen=tuple(reading.seen),
-        offered=frozenset(name for tool in tools if tool.get("type") == "function" for name in names_in(tool)),
+        offered=frozenset(name for tool in tools if tool.get("type") == "function" for name in list_names(tool)),
         cards=tuple(reading.cards),
         manager=reading.manager,
     )
 
 
-def names_in(tool: Mapping[str, Any]) -> list[str]:
+def list_names(tool: Mapping[str, Any]) -> list[str]:
     """The name of a tool, and of those that it says can be called besides."""
     name, said = tool["function"]["name"], str(tool["function"].get("description", ""))
     return [name, *(NAMED.findall(said) if name == "find_tools" else [])]

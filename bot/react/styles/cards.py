@@ -27,11 +27,11 @@ def _write_card(tool: Tool) -> str:
     """A tool on one line, its arguments on another."""
     defs, needed = tool.schema.get("$defs", {}), tool.schema.get("required", ())
     fields = tool.schema.get("properties", {}).items()
-    told = [f"{name}{'' if name in needed else '?'}: {_said(field, defs)}" for name, field in fields]
+    told = [f"{name}{'' if name in needed else '?'}: {_describe(field, defs)}" for name, field in fields]
     return f"- {tool.name} {tool.told}\n  {'; '.join(told) or 'no arguments'}"
 
 
-def _said(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
+def _describe(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
     """A type, if it is none that goes without saying, and what is said of the argument."""
     shape = kind(field, defs)
     said = str(field.get("description", "")).rstrip(".")
