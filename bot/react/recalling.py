@@ -28,7 +28,9 @@ WAITS = "a card waits for its button"
 """What a line says that a call has come to which waits, or waited then."""
 NOT_VERIFIED = "not verified: "
 """How the line of an event begins that says what of the answer before it nothing supported."""
-_OBSERVED = re.compile(r"\AObservation(?: [^:\n]{1,64})?: ")
+NO_RESULTS = ("assistant", "system", "developer")
+"""Roles of messages of a run that are no result of a call."""
+_OBSERVED = re.compile(r"\AObservation(?: [^\s:]{1,64}+)?: ")
 _QUOTES = (("“", "”"), ('"', '"'), ("「", "」"))
 
 
@@ -67,7 +69,7 @@ def list_sources(sent: Sequence[Sent]) -> list[str]:
 def read_results(trace: Trace) -> list[str]:
     """What each call of a run has come to: by the id that the model gave it where messages have one, otherwise in
     order; empty for one that waits."""
-    left = [one for one in map(json.loads, trace.messages[1:]) if one.get("role") != "assistant"]
+    left = [one for one in map(json.loads, trace.messages[1:]) if one.get("role") not in NO_RESULTS]
     found = list[str]()
     for call in trace.calls:
         ended = call.status is not CallStatus.AWAITING
@@ -96,8 +98,8 @@ def write_calls(lines: Sequence[str], at_ms: int, zone: tzinfo, *, run: str, sai
 
 
 def _entry(head: str, told: str, kind: Kind, at_ms: int, zone: tzinfo, run: str, said: str | None) -> Entry:
-    at = prompt.minute(datetime.fromtimestamp(at_ms / 1000, zone))
-    content = f'{head}at="{at}">\n{prompt.fenced(told)}\n</event>'
+    at = datetime.fromtimestamp(at_ms / 1000, zone)
+    content = f'{head}at="{at:%Y-%m-%d %H:%M}">\n{prompt.fenced(told)}\n</event>'
     return replace(Entry.of("user", content, run=run, said=said, at_ms=at_ms), kind=kind)
 
 
