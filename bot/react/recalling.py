@@ -28,7 +28,9 @@ WAITS = "a card waits for its button"
 """What a line says that a call has come to which waits, or waited then."""
 NOT_VERIFIED = "not verified: "
 """How the line of an event begins that says what of the answer before it nothing supported."""
-_OBSERVED = re.compile(r"\AObservation(?: [^:\n]{1,64})?: ")
+NO_RESULTS = ("assistant", "system", "developer")
+"""Roles of messages of a run that are no result of a call."""
+_OBSERVED = re.compile(r"\AObservation(?: [^\s:]{1,64}+)?: ")
 _QUOTES = (("“", "”"), ('"', '"'), ("「", "」"))
 
 
@@ -67,7 +69,7 @@ def list_sources(sent: Sequence[Sent]) -> list[str]:
 def read_results(trace: Trace) -> list[str]:
     """What each call of a run has come to: by the id that the model gave it where messages have one, otherwise in
     order; empty for one that waits."""
-    left = [one for one in map(json.loads, trace.messages[1:]) if one.get("role") not in ("assistant", "system")]
+    left = [one for one in map(json.loads, trace.messages[1:]) if one.get("role") not in NO_RESULTS]
     found = list[str]()
     for call in trace.calls:
         ended = call.status is not CallStatus.AWAITING
