@@ -17,10 +17,19 @@ from bot.store.runs import Runs, Waiting
 from bot.trace import CallStatus, fingerprint
 from tools.spec import Gate, Plan, ToolError
 
-DONE = (
-    "No card: this very call has been carried out in this run, its result stands above. Go on with what is left, or "
-    "answer. Only if the person wants the same a second time, call it again."
-)
+JUST = {
+    CallStatus.SUCCEEDED: (
+        "done_just_now",
+        "No card: this very call has been carried out in this run, its result stands above. Go on with what is left, "
+        "or answer. Only if the person wants the same a second time, call it again.",
+    ),
+    CallStatus.DENIED: (
+        "denied_just_now",
+        "No card: the person has just said no to this very call. Do not propose it again; go on with what is left, or "
+        "answer.",
+    ),
+}
+"""How a call of the same run has ended: the code and the text of the error for the same once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +40,8 @@ class Duplicates:
     async def refuse(self, waiting: Sequence[Waiting], run: Run, tool: str, plan: Plan) -> None:
         """`waiting`: the runs of the conversation that wait for a button. Raises `ToolError` `card_waits`, or
         `card_edited` when the person has changed the card since it was proposed: pressing both would do twice what is
-        wanted once; `done_just_now`, once, when this very run has carried it out."""
+        wanted once; once, when this very run has carried it out, `done_just_now`, and `denied_just_now` when the
+        person did not want it."""
         _refuse_done(run, tool, plan)
         for one in waiting:
             other = await self.runs.get(one.run) if one.run != run.id and one.tool == tool else None
@@ -55,10 +65,9 @@ class Duplicates:
 def _refuse_done(run: Run, tool: str, plan: Plan) -> None:
     """Only while it is the last call of the tool: who was told so and calls again, means it."""
     last = next((one for one in reversed(run.trace.calls) if one.tool == tool), None)
-    if last is None or last.status is not CallStatus.SUCCEEDED:
+    if last is None or last.status not in JUST or _asked_for(last.args) != _asked_for(plan.args):
         return
-    if _asked_for(last.args) == _asked_for(plan.args):
-        raise ToolError("done_just_now", DONE)
+    raise ToolError(*JUST[last.status])
 
 
 def _asked_for(args: Mapping[str, Any]) -> Mapping[str, Any]:

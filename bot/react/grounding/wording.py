@@ -299,6 +299,7 @@ NO_CARD = re.compile(
 )
 ORDER = re.compile(
     r"让[^,。;!?\n]{1,8}[审批]|(?:说|写|打|弄)错了|\bmake it\b|\binstead\b|"
+    r"(?:再|帮我|麻烦)[^,。;!?\n]{0,6}\b(?:mail|e-?mail|send|book|cancel)\b|"
     r"(?:帮|请你|麻烦|给|替)[^,。;!?\n]{0,12}(?:提交|发|申请|请|催|提醒|撤|取消|批|订|报|通知|改|转|约)|"
     r"我(?:想|要|得)|(?<!申)请[^,。;!?\n]{0,8}[假天]|报销[^,。;!?\n]{0,8}[0-9]|改成|改到|"
     r"\b(?:i need|i want|i'd like|take|please (?!check|tell|show|see))|"
@@ -321,6 +322,7 @@ RECIPIENT = re.compile(
 ALL_DONE = re.compile(
     r"(?:都|已经?|全部|帮您|为您)[^,。;!?\n没未不]{0,8}(?:办好|搞定|办妥|处理好|处理完|弄好)|(?:办好|搞定|办妥|"
     r"弄好|处理好)了|"
+    r"已经?(?:为|帮|替|给)[您你](?:处理|办理|办)(?!\w)|^\W*+done\W*+$|"
     r"\b(?:all done|all set|taken care of|it's done|it is done|that's done|everything is done)\b",
     re.I,
 )

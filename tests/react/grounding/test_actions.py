@@ -144,11 +144,17 @@ def test_an_offer_and_a_look_that_was_taken_announce_nothing(answer: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "asked", ["oh wait, sorry, make it Monday instead", "E-0001 先让赵六审，再由我审", "说错了 不是王五 是发给李四"]
+    "asked",
+    [
+        *("oh wait, sorry, make it Monday instead", "E-0001 先让赵六审，再由我审", "说错了 不是王五 是发给李四"),
+        *("ok 再 mail 一下李四 说我 Friday 不在哈", "报销 36 元"),
+    ],
 )
-def test_a_change_of_mind_is_an_order(asked: str) -> None:
-    assert false_deeds("All done, it has been taken care of.", Proof(asked=asked))
-    assert not false_deeds("All done, it has been taken care of.", Proof(asked="thanks"))
+@pytest.mark.parametrize("answer", ["All done, it has been taken care of.", "Done.", "好的，已为您处理。"])
+def test_a_change_of_mind_is_an_order(asked: str, answer: str) -> None:
+    assert false_deeds(answer, Proof(asked=asked))
+    assert not false_deeds(answer, Proof(asked="thanks"))
+    assert not false_deeds(answer, Proof(asked=asked, effects=[Effect("transfer_task", "E-0001")]))
 
 
 def test_a_card_is_there_or_it_is_not() -> None:
