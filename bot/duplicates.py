@@ -1,4 +1,4 @@
-"""A call that waits for its button already gets no second card.
+"""A call that waits for its button already gets no second card, and one that was just carried out only if it is meant.
 
 Which call is the same is decided here, by code: the same caller, conversation, tool and arguments, and a card that can
 still be pressed. What stands in another conversation (a DM, another thread) is another matter; an identical start that
@@ -7,14 +7,29 @@ is pressed there is caught by the engine (`tools.workflow.repeating`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bot.records import Approval, ApprovalState, Run
 from bot.store.approvals import Approvals
 from bot.store.runs import Runs, Waiting
-from bot.trace import fingerprint
+from bot.trace import CallStatus, fingerprint
 from tools.spec import Gate, Plan, ToolError
+
+JUST = {
+    CallStatus.SUCCEEDED: (
+        "done_just_now",
+        "No card: this very call has been carried out in this run, its result stands above. Go on with what is left, "
+        "or answer. Only if the person wants the same a second time, call it again.",
+    ),
+    CallStatus.DENIED: (
+        "denied_just_now",
+        "No card: the person has just said no to this very call. Do not propose it again; go on with what is left, or "
+        "answer.",
+    ),
+}
+"""How a call of the same run has ended: the code and the text of the error for the same once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +40,9 @@ class Duplicates:
     async def refuse(self, waiting: Sequence[Waiting], run: Run, tool: str, plan: Plan) -> None:
         """`waiting`: the runs of the conversation that wait for a button. Raises `ToolError` `card_waits`, or
         `card_edited` when the person has changed the card since it was proposed: pressing both would do twice what is
-        wanted once."""
+        wanted once; once, when this very run has carried it out, `done_just_now`, and `denied_just_now` when the
+        person did not want it."""
+        _refuse_done(run, tool, plan)
         for one in waiting:
             other = await self.runs.get(one.run) if one.run != run.id and one.tool == tool else None
             if other is not None and other.message.person == run.message.person:
@@ -43,6 +60,19 @@ class Duplicates:
         if wanted == fingerprint(tool, other.ask.plan.args):
             changed = "The person has edited that card since: it stands with their values. "
             raise _refusal("card_edited", changed, other.ask.approval, _where(approval, run))
+
+
+def _refuse_done(run: Run, tool: str, plan: Plan) -> None:
+    """Only while it is the last call of the tool: who was told so and calls again, means it."""
+    last = next((one for one in reversed(run.trace.calls) if one.tool == tool), None)
+    if last is None or last.status not in JUST or _asked_for(last.args) != _asked_for(plan.args):
+        return
+    raise ToolError(*JUST[last.status])
+
+
+def _asked_for(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without what the program says of the card: sums on it have changed since."""
+    return {name: value for name, value in args.items() if name != "seen"}
 
 
 def _refusal(code: str, changed: str, card: str, where: str) -> ToolError:

@@ -16,8 +16,17 @@ SAYS_NOTHING = frozenset(
         *("bad_arguments", "unknown_tool", "not_offered", "one_at_a_time", "tool_failed", "missing_field", "bad_date"),
         *("bad_choice", "bad_number", "bad_amount", "too_long", "unknown_process", "unknown_person"),
         *("ambiguous_person", "end_before_start", "span_too_long", "no_request", "no_task", "no_card"),
-        *("card_waits", "card_edited", "other_approver", "no_approver", "own_approver", "own_person", "too_many"),
-        *("zero_days", "zero_days_estimated", "unknown_field", "big_amount", "empty_mail", "template_mail"),
+        *("card_waits", "card_edited", "done_just_now", "other_approver", "no_approver", "own_approver", "own_person"),
+        *(
+            "denied_just_now",
+            "too_many",
+            "zero_days",
+            "zero_days_estimated",
+            "unknown_field",
+            "big_amount",
+            "empty_mail",
+            "template_mail",
+        ),
     }
 )
 """Errors that repeat what the call itself has said, or name fields, choices and people of the company: whoever wrote

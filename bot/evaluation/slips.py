@@ -22,6 +22,8 @@ from bot.react.model import Reply
 
 RATE, AGAIN = 0.25, 0.1
 """How often a reply is a slip; and right after it was told of one."""
+ANSWER = "answer"
+"""What a slip stood for that stood for no call."""
 PERSON = "<message from="
 """In what a person wrote, as it is told to models."""
 PROSE = {
@@ -118,6 +120,8 @@ class Slipping:
         is_told = is_correction or self._person_of(some) == self.person
         if self.is_open and is_told:
             self.slips[-1] = self.slips[-1].model_copy(update={"mended": True})
+        elif self.is_open and self.slips[-1].instead == ANSWER and self.slips[-1].kind == "imitates":
+            self._right()  # the answer went out, with something under it
         was_slip, self.is_open = self.is_open, False
         if is_correction:
             return self._corrected(was_slip)
@@ -156,7 +160,7 @@ class Slipping:
         made = {name: make for name, make in self._kinds().items() if calls or name in ("repeats", "imitates")}
         for kind in self.chance.sample(sorted(made), len(made)):
             if (one := made[kind](calls[0] if calls else Call(tool=""))) is not None:
-                self.slips.append(Slip(kind=kind, instead=calls[0].tool if calls else "answer", mended=False))
+                self.slips.append(Slip(kind=kind, instead=calls[0].tool if calls else ANSWER, mended=False))
                 self.is_open = True
                 return one
         return None
@@ -207,7 +211,8 @@ class Slipping:
         written = self.chance.choice(RECEIPTS[self.language]).format(tool=call.tool or "start_process")
         if call.tool:
             return Scripted(raw=written) if self.script.style == "native" else self._say(written)
-        return self._say(f"{self._right().say}\n{written.rpartition(chr(10))[2]}")
+        following = self.script.following()
+        return self._say(f"{following.say if following else ''}\n{written.rpartition(chr(10))[2]}")
 
     def _repeats(self, call: Call) -> Scripted | None:
         """The call before, once more."""

@@ -275,9 +275,16 @@ class Loop:
         decision = style.decide(reply, sheet.known, most=self.limits.calls_per_reply)
         text = cut_imitations(read_correction(decision))
         if isinstance(decision, Act) or asks_to_call(text):
-            said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
-            return await self._think(way, said, _told(DOUBT + wrong.told()))
+            doubted = _doubted(answer, wrong)
+            better = await self._think(way, *doubted)
+            if isinstance(better, Act) or not (deeds := await self._false_deeds(way, better)):
+                return better
+            # It wanted to call, and has only said so again.
+            return await self._think(way, *doubted, *_doubted(better, Wrong(deeds=deeds)))
         return Answer(text) if text else answer
+
+    async def _false_deeds(self, way: Way, answer: Answer) -> Sequence[str]:
+        return (await way.grounds.check(answer.text, way.trace, way.use.now.date())).deeds
 
     async def _ask(self, way: Way, more: Sequence[str]) -> Decision:
         """What the next reply asks for, given `more` behind all that the run has come to."""
@@ -441,6 +448,12 @@ def _repeat(reply: Reply) -> str:
 def _told(text: str) -> str:
     """A note of the loop itself."""
     return json.dumps({"role": "system", "content": text}, ensure_ascii=False)
+
+
+def _doubted(answer: Answer, wrong: Wrong) -> tuple[str, str]:
+    """What the model has said, and what of it is not borne out."""
+    said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
+    return said, _told(DOUBT + wrong.told())
 
 
 def _step(call: Call, result: Result, caller: str) -> Step:

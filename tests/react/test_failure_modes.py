@@ -487,6 +487,18 @@ async def test_it_may_call_what_it_said_was_done(speaker: Speaker) -> None:
 
 
 @each
+async def test_who_wants_to_call_and_only_says_so_again_is_told_once_more(speaker: Speaker) -> None:
+    claim = speaker.answer("Paid: 5 CNY was transferred.")
+    for again in (claim, speaker.answer("I'll submit the payment right away.")):
+        script = [claim, Reply("CALL"), again, speaker.call("pay", {"amount": 5})]
+        events, _, _, model = await play(speaker, script, trace=asked("pay 5 CNY"), grounds=grounds())
+        assert isinstance(events[-1], Paused) and len(model.asked) == 4
+    script = [claim, Reply("CALL"), claim, claim, speaker.answer("never asked for")]
+    events, _, _, model = await play(speaker, script, trace=asked("pay 5 CNY"), grounds=grounds())
+    assert events == [Final("Paid: 5 CNY was transferred.", overclaims=True)] and len(model.asked) == 4
+
+
+@each
 async def test_a_true_effect_hides_no_other(speaker: Speaker) -> None:
     _, bench, trace, _ = await play(speaker, [speaker.call("pay", {"amount": 5})], trace=asked("pay 5, mail Li Si"))
     trace.calls[-1] = replace(trace.calls[-1], approval="A00")

@@ -70,6 +70,39 @@ def kept_all(desk: Office, channel: str) -> list[dict[str, Any]]:
     return [kept(card) for card in desk.cards(channel)]
 
 
+async def test_what_was_just_done_gets_no_second_card(empty: Office) -> None:
+    """The model forgets that it has done it; it is told so, and answers."""
+    model = ScriptedModel([expense(), expense(), DONE])
+    async with empty.opened(model=model):
+        here = empty.dm(ZHANG)
+        await empty.says(ZHANG, "报销 500 元差旅费，去上海开会，审批人李四")
+        await empty.press(ZHANG, kept(await empty.card(here)), "confirm")
+        await final(empty, 1)
+        assert "done_just_now" in observed(model.asked[2])
+        assert empty.cards(here) == [] and await requests_of(empty, ZHANG) == ("E-0001",)
+
+
+async def test_what_was_just_cancelled_is_not_proposed_again(empty: Office) -> None:
+    model = ScriptedModel([expense(), expense(), DONE])
+    async with empty.opened(model=model):
+        here = empty.dm(ZHANG)
+        await empty.says(ZHANG, "报销 500 元差旅费，去上海开会，审批人李四")
+        await empty.press(ZHANG, kept(await empty.card(here)), "cancel")
+        await final(empty, 1)
+        assert "denied_just_now" in observed(model.asked[2]) and empty.cards(here) == []
+
+
+async def test_who_wants_the_same_twice_gets_a_card_for_it(empty: Office) -> None:
+    """Called again by a model that was told, it is meant."""
+    async with empty.opened(model=ScriptedModel([expense(), expense(), expense(), DONE])):
+        here = empty.dm(ZHANG)
+        await empty.says(ZHANG, "报销 500 元差旅费，去上海开会，审批人李四，一样的报两笔")
+        first = kept(await empty.card(here))
+        await empty.press(ZHANG, first, "confirm")
+        [second] = await empty.until(lambda: [one for one in empty.cards(here) if one["ts"] != first["ts"]])
+        assert text_of(second) and await requests_of(empty, ZHANG) == ("E-0001",)
+
+
 async def test_other_arguments_get_a_card_of_their_own(empty: Office) -> None:
     async with empty.opened(model=ScriptedModel([mail(), mail(subject="另一件事"), DONE, DONE])):
         here = empty.dm(ZHANG)

@@ -72,7 +72,10 @@ def _is_false(part: Clause, ledger: Ledger, *, asks: bool) -> bool:
     if any(not _borne_out(deed, part, ledger) for deed in islice(_claimed(part), MOST)):
         return True
     return (
-        _promises_in_vain(part, ledger, asks=asks) or _points_nowhere(part, ledger) or _finishes_nothing(part, ledger)
+        _promises_in_vain(part, ledger, asks=asks)
+        or _announces(part, ledger, asks=asks)
+        or _points_nowhere(part, ledger)
+        or _finishes_nothing(part, ledger)
     )
 
 
@@ -265,6 +268,14 @@ def _promises_in_vain(part: Clause, ledger: Ledger, *, asks: bool) -> bool:
         return not record.effects and not ledger.is_waiting
     done = {one.tool for one in record.effects}
     return not any(deed.tools & done for deed in wording.DEEDS if deed.known(found[0]))
+
+
+def _announces(part: Clause, ledger: Ledger, *, asks: bool) -> bool:
+    """Says what it is about to do, and has not done anything."""
+    text, record = part.text.lower(), ledger.record
+    if asks or record.told or record.effects or not wording.ANNOUNCED.search(text):
+        return False
+    return not (wording.NEVER.search(text) or wording.WAITS.search(wording.CHATTY.sub(" ", part.sentence.lower())))
 
 
 def _points_nowhere(part: Clause, ledger: Ledger) -> bool:

@@ -161,7 +161,7 @@ OTHERS = re.compile(
 )
 """通过 as *by means of*."""
 CHATTY = re.compile(
-    r"没问题|没关系|没事|不客气|不好意思|不用担心|不用客气|请放心|请您放心|请查收|请注意|请知悉|请稍等|请稍候|请留意|"
+    r"没问题|没关系|没事|不客气|不好意思|不用担心|不用客气|请放心|请您放心|请查收|请注意|请知悉|请稍等|请稍候|稍等|稍候|请留意|"
     r"\bno (?:problem|worries)\b|not a problem|"
     r"\b(?:can|may|let me|happy to|glad to|want to|like to|pleased to)\s(?:confirm|report|say|tell you|"
     r"let you know|see)\b(?:\sthat\b)?"
@@ -255,6 +255,16 @@ PROMISE_EN = re.compile(
     r"check back|check again|book|reserve|schedul|cancel|withdraw|approv|forward|monitor|urg|chas|nudg|updat|"
     r"contact|tell|mail|e-?mail|arrang|creat|tak(?:e|ing) care)"
 )
+ANNOUNCED = re.compile(
+    r"(?<![请由])(?:让我|我)(?:们|先|这就|马上|现在|立刻|再|来|去|就|帮[您你]|给[您你]){0,4}(?:查|看|核实|核对|找)"
+    r"(?:一下|一查|一看|查|看|询|找)(?!了)|我(?:们|先|这就|马上|现在|立刻|来|就){1,4}去?办(?!\w)|"
+    r"^\W*+正在(?:提交|发送|办理|处理|查询|查找|发起|撤回)(?!\w)|"
+    r"\blet me (?:just |quickly |first )?(?:check|look|find|pull up|take a look|see)\b(?! (?:if|whether) you)|"
+    r"\b(?:i'll|i will|i'm going to|i am going to) (?:just |quickly |first )?(?:check|look|find out|see to)\b|"
+    r"\b(?:i'm|i am) on it\b|^\W*+(?:i'm |i am )?working on (?:it|that|this)\b|"
+    r"^\W*+(?:submitting|sending|filing|processing|booking|cancelling|withdrawing|checking) (?:it|that|this|your|the)\b"
+)
+"""What a model says that is about to call a tool. As an answer it is none: nothing happens after it."""
 NEVER = re.compile(r"n't\b|\bnot\b|\bnever\b|不|无法")
 LATER = re.compile(r"提醒|通知|催|跟进|关注|留意|remind|notif|let |keep|get back|follow|check|monitor|urg|chas|nudg")
 TELLS_ZH, TELLS_EN = (
@@ -288,6 +298,8 @@ NO_CARD = re.compile(
     re.I,
 )
 ORDER = re.compile(
+    r"让[^,。;!?\n]{1,8}[审批]|(?:说|写|打|弄)错了|\bmake it\b|\binstead\b|"
+    r"(?:再|帮我|麻烦)[^,。;!?\n]{0,6}\b(?:mail|e-?mail|send|book|cancel)\b|"
     r"(?:帮|请你|麻烦|给|替)[^,。;!?\n]{0,12}(?:提交|发|申请|请|催|提醒|撤|取消|批|订|报|通知|改|转|约)|"
     r"我(?:想|要|得)|(?<!申)请[^,。;!?\n]{0,8}[假天]|报销[^,。;!?\n]{0,8}[0-9]|改成|改到|"
     r"\b(?:i need|i want|i'd like|take|please (?!check|tell|show|see))|"
@@ -310,6 +322,7 @@ RECIPIENT = re.compile(
 ALL_DONE = re.compile(
     r"(?:都|已经?|全部|帮您|为您)[^,。;!?\n没未不]{0,8}(?:办好|搞定|办妥|处理好|处理完|弄好)|(?:办好|搞定|办妥|"
     r"弄好|处理好)了|"
+    r"已经?(?:为|帮|替|给)[您你](?:处理|办理|办)(?!\w)|^\W*+done\W*+$|"
     r"\b(?:all done|all set|taken care of|it's done|it is done|that's done|everything is done)\b",
     re.I,
 )

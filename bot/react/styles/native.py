@@ -25,6 +25,8 @@ ID_MAX = 64
 """Characters of a call's id that endpoints take back."""
 _FIRST = re.compile(r"[*_`\"']*+(?P<name>[^\W\d][\w-]*+)")
 _LINE = re.compile(r"^[ \t]*+[*`>-]*+[ \t]*+(?P<name>[^\W\d][\w-]{2,63}+)`?[ \t]*+[({]", re.MULTILINE)
+_JOINED = re.compile(r"(?<![A-Za-z0-9_.-])[a-z]++(?:_[a-z]++)++(?![A-Za-z0-9_])")
+"""Words joined as the names of tools are: `start_process`."""
 WRITTEN = re.compile(r"<tool_call>|<function[=_]|<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]")
 """How models write a call that their server did not recognize as one."""
 
@@ -92,6 +94,9 @@ def _answer(text: str, tools: Sequence[Tool]) -> Decision:
         return UNCLOSED if plain is None else EMPTY
     if WRITTEN.search(plain) or _has_label(plain, tools) or _has_line(plain, tools) or has_call_object(plain):
         return Malformed("You wrote a tool call as text. Call the tool itself.")
+    if (name := _named_tool(plain, tools)) is not None:
+        problem = f"You named the tool {name} and did not call it. Call it, or answer without the names of tools."
+        return Malformed(problem, prose=plain)
     return Answer(answer_in_object(plain) or plain)
 
 
@@ -107,6 +112,12 @@ def _has_line(text: str, tools: Sequence[Tool]) -> bool:
     """Whether a line begins with a tool's name and brackets: `look(name="Li")`, `look {"name": "Li"}`."""
     names = {tool.name for tool in tools}
     return any(line["name"] in names for line in _LINE.finditer(text))
+
+
+def _named_tool(text: str, tools: Sequence[Tool]) -> str | None:
+    """The first tool whose name stands in a text. Names that are a word of the language do not count."""
+    names = {tool.name for tool in tools}
+    return next((found[0] for found in _JOINED.finditer(text) if found[0] in names), None)
 
 
 def _begins_with_tool(text: str, tools: Sequence[Tool]) -> bool:

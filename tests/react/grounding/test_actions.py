@@ -110,6 +110,53 @@ def test_a_promise_is_a_deed_that_nobody_will_do(answer: str, is_one: bool) -> N
     assert bool(false_deeds(answer, Proof(asked="x"))) == is_one
 
 
+ANNOUNCED = (
+    *("让我先查一下。", "稍等，我看一下。", "我现在就去办。", "好的，我来查查您的待办。"),
+    *("Let me check that for you.", "One moment, I'm on it.", "Submitting it now…", "I'm going to look into it."),
+    *("I'll look it up for you.", "Working on it."),
+)
+
+
+@pytest.mark.parametrize("answer", ANNOUNCED)
+def test_an_announcement_is_no_answer(answer: str) -> None:
+    assert false_deeds(answer, Proof(asked="x"))
+    assert not false_deeds(answer, Proof(asked="x", told=["tasks 0"])), "it has looked"
+    assert not false_deeds(answer, Proof(asked="x", effects=[Effect("start_process", "L-0001")])), "it has done it"
+    assert not false_deeds(f"{answer} 请告诉我审批人。", Proof(asked="x")), "it waits for the person"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "要我查一下吗？",
+        "我查了一下，没有待办。",
+        "请您看一下卡片。",
+        "如果需要，我可以再看看。",
+        "Shall I check?",
+        "Let me know which day you mean.",
+        "I looked it up: nothing waits for you.",
+        "I can check that once you tell me the number.",
+        "Please check the amount.",
+    ],
+)
+def test_an_offer_and_a_look_that_was_taken_announce_nothing(answer: str) -> None:
+    assert not false_deeds(answer, Proof(asked="x"))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("oh wait, sorry, make it Monday instead", "E-0001 先让赵六审，再由我审", "说错了 不是王五 是发给李四"),
+        *("ok 再 mail 一下李四 说我 Friday 不在哈", "报销 36 元"),
+    ],
+)
+@pytest.mark.parametrize("answer", ["All done, it has been taken care of.", "Done.", "好的，已为您处理。"])
+def test_a_change_of_mind_is_an_order(asked: str, answer: str) -> None:
+    assert false_deeds(answer, Proof(asked=asked))
+    assert not false_deeds(answer, Proof(asked="thanks"))
+    assert not false_deeds(answer, Proof(asked=asked, effects=[Effect("transfer_task", "E-0001")]))
+
+
 def test_a_card_is_there_or_it_is_not() -> None:
     for answer in ("请点卡片上的「确认」。", "Please press Confirm on the card below."):
         assert false_deeds(answer, Proof(asked="报销 300 元"))

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.react.decision import Act, Malformed
+from bot.react.decision import Act, Answer, Malformed
 from bot.react.endpoints.chat import Chat
 from bot.react.model import RawCall, Reply
 from bot.react.styles.native import ID_MAX, NAME, Native
 from tests.react.styles.small import MALFORMED, TOOLS, WITHHELD, Expected, act, acts, answer, guess, seen
+from tools.catalog import TOOLS as CATALOG
 
 LI = {"name": "Li", "reason": "why"}
 
@@ -144,3 +145,20 @@ def test_a_problem_does_not_repeat_what_was_written_at_length() -> None:
     reply = Reply(calls=(RawCall("a", "x" * 9_000, "{}"),))
     decision = Native().decide(reply, TOOLS, most=8)
     assert isinstance(decision, Malformed) and len(decision.problem) < 200
+
+
+@pytest.mark.parametrize(
+    ("said", "is_answer"),
+    [
+        ("接下来应该调用工具start_process。", False),
+        ("I need to call end_absence for this.", False),
+        ("The next step: `query_todo_tasks`", False),
+        ("The mail is out.", True),
+        ("The file is called start_process_of_2026.md", True),
+        ("我会用 calculate 算一下", True),
+    ],
+)
+def test_who_names_a_tool_to_a_person_means_to_call_it(said: str, is_answer: bool) -> None:
+    decision = Native().decide(Reply(text=said), CATALOG, most=8)
+    assert isinstance(decision, Answer) is is_answer
+    assert is_answer or (isinstance(decision, Malformed) and decision.prose == said), "said again, it is the answer"
