@@ -85,7 +85,7 @@ async def test_the_next_message_has_the_call_and_its_result_in_the_style_that_go
     lab = await assigned(redis, [LOOKS[style.name], Reply(say("您有一项待办。")), Reply(say("好。"))], (style,))
     await told(lab, "我有什么待办？", "Ev1", "U2", LI)
     sent = await told(lab, "谢谢", "Ev2", "U2", LI)
-    asked, call, result, answer, _, last = sent[-6:]
+    asked, call, result, answer, last = sent[-5:]
     assert "我有什么待办？" in asked["content"] and "谢谢" in last["content"]
     assert answer == {"role": "assistant", "content": say("您有一项待办。")}, "the answer in the style's own form"
     assert call["role"] == "assistant" and "L-0001-1" in result["content"] and "task" in result["content"]
@@ -335,8 +335,8 @@ async def test_a_comment_and_a_withdrawal_are_events_and_bounded(redis: Redis) -
     [event] = (await lab.history.load("slack:T1:DU1")).entries
     assert "李四 对" in event.text and len(event.text) <= 300
     sent = await told(lab, "怎么了？", "Ev1")
-    assert sent[-3]["content"].startswith('<event at="2026-11-20 10:00 +0800">\n李四 对')
-    assert [one["role"] for one in sent[-3:]] == ["user", "system", "user"]
+    assert sent[-2]["content"].startswith('<event at="2026-11-20 10:00 +0800">\n李四 对')
+    assert [one["role"] for one in sent[-2:]] == ["user", "user"]
 
 
 async def test_a_press_waits_for_none_of_it(redis: Redis) -> None:
