@@ -33,9 +33,9 @@ from bot.store.dead import DeadLetters
 from bot.store.keys import Keys
 from bot.store.sentinel import Master
 from bot.texts import say
-from tools.mail import SmtpMailer
 from tools.ports import Directory
 from tools.servers.config import Server
+from tools.smtp import SmtpMailer
 from tools.spec import Person, ToolError
 from tools.workflow.assigning import find_unserved
 from tools.workflow.diagram import font_file

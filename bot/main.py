@@ -59,7 +59,7 @@ from bot.texts import literal
 from bot.turn import Turns
 from bot.worker import Worker
 from tools.catalog import TOOLS, offered
-from tools.mail import SmtpMailer
+from tools.smtp import SmtpMailer
 from tools.tool import Desk, Tool
 from tools.workflow.engine import Engine
 

@@ -56,7 +56,7 @@ from bot.worker import GIVE_UP_TRIES
 from tests.tools.office import PEOPLE, People
 from tools.catalog import TOOLS
 from tools.library.folder import Handbook
-from tools.mail import MemoryMailer
+from tools.smtp import MemoryMailer
 from tools.spec import Caller, Person
 from tools.tool import Desk, Tool
 from tools.workflow.embedded import EmbeddedEngine

@@ -1,26 +1,13 @@
-"""Mail: to people of the directory, exactly as shown on the card, once to each.
-
-`Mailer.send` either sends, or is sure that nothing was sent (`ToolError` `mail_refused`, `mail_down`), or says
-that nobody can know (`EffectUnknown`): the connection broke after the text had begun to go out.
-"""
+"""Mail: to people of the directory, exactly as shown on the card, once to each."""
 
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from email.headerregistry import Address
-from email.message import EmailMessage
-from email.policy import SMTP as SMTP_POLICY
-from email.utils import format_datetime, formataddr
-from typing import Annotated, Any
-from urllib.parse import unquote, urlsplit
+from typing import Annotated
 
-import aiosmtplib
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
@@ -35,7 +22,6 @@ from tools.parts import PartState
 from tools.spec import (
     Choice,
     Effect,
-    EffectUnknown,
     Fact,
     Frozen,
     Gate,
@@ -53,139 +39,10 @@ MAX_SUBJECT = 200
 MAX_BODY = 10_000
 RECIPIENTS = 20
 """People that one card may mail: each has to be checked by whoever presses."""
-TIMEOUT_S = 20.0
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}")
 """As headers carry it without encoding (RFC 5322, dot-atom)."""
 _BETWEEN = re.compile(r"[、，,;；]")
 _NO_ADDRESS = str.maketrans('<>"\\', "‹›''")
-
-
-@dataclass(frozen=True, slots=True)
-class Mail:
-    to: str
-    """Person id."""
-    subject: str
-    body: str
-    message_id: str
-    reply_to: str = ""
-
-
-@dataclass
-class MemoryMailer:
-    """A `Mailer` in memory, for tests: keeps mails in a list; `failing` is raised instead."""
-
-    mails: list[Mail] = field(default_factory=list)
-    failing: Exception | None = None
-
-    async def send(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
-        if self.failing is not None:
-            raise self.failing
-        self.mails.append(Mail(to.id, subject, body, message_id, reply_to))
-
-
-class SmtpMailer:
-    """SMTP by `smtp://[user:password@]host[:port]` (STARTTLS where offered) or `smtps://…`.
-
-    A password only ever travels encrypted: with one, and a host that is not this machine, STARTTLS is demanded.
-    Raises `ValueError` for an odd URL, never repeating it: it may hold a password.
-    """
-
-    def __init__(
-        self, url: str, sender: str, *, clock: Callable[[], datetime] | None = None, timeout_s: float = TIMEOUT_S
-    ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
-            raise ValueError("the SMTP URL should look like smtp://host:port or smtps://user:password@host")
-        tls = parts.scheme == "smtps"
-        demanded = bool(parts.username) and not tls and not _is_here(parts.hostname)
-        self._options: dict[str, Any] = {
-            "hostname": parts.hostname,
-            "port": parts.port,
-            "username": unquote(parts.username) if parts.username else None,
-            "password": unquote(parts.password) if parts.password else None,
-            "use_tls": tls,
-            "start_tls": None if not (tls or demanded) else demanded,
-            "timeout": timeout_s,
-        }
-        self._sender = sender
-        self._clock = clock or (lambda: datetime.now(UTC))
-
-    async def send(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
-        text = self._text_of(to, subject, body, message_id, reply_to)
-        smtp = aiosmtplib.SMTP(**self._options)
-        try:
-            with _nothing_sent():
-                await smtp.connect()
-                await smtp.mail(_address(self._sender))
-                await smtp.rcpt(to.email)
-            await self._text(smtp, text)
-        finally:
-            smtp.close()
-
-    async def probe(self) -> None:
-        """Connects, greets and logs in; sends nothing. Raises `ToolError` as `send` does."""
-        smtp = aiosmtplib.SMTP(**self._options)
-        try:
-            with _nothing_sent():
-                await smtp.connect()
-        finally:
-            smtp.close()
-
-    def _text_of(self, to: Person, subject: str, body: str, message_id: str, reply_to: str) -> bytes:
-        """Raises `ToolError`: a name or an address that no header can carry, e.g. one that is not ASCII."""
-        try:
-            return self._message(to, subject, body, message_id, reply_to).as_bytes(policy=SMTP_POLICY)
-        except ValueError as wrong:
-            message = f"the directory's name or address of {to.id} cannot be written ({type(wrong).__name__})"
-            raise ToolError("no_address", message, name=to.name) from None
-
-    def _message(self, to: Person, subject: str, body: str, message_id: str, reply_to: str) -> EmailMessage:
-        message = EmailMessage(policy=SMTP_POLICY)
-        message["From"], message["To"] = self._sender, formataddr((to.name.replace("=?", "= ?"), to.email))
-        if reply_to:
-            message["Reply-To"] = reply_to
-        message["Subject"], message["Message-ID"] = subject, message_id
-        message["Date"], message["Auto-Submitted"] = format_datetime(self._clock()), "auto-generated"
-        message.set_content(body, cte="base64" if not body.isascii() else None)
-        return message
-
-    async def _text(self, smtp: aiosmtplib.SMTP, text: bytes) -> None:
-        try:
-            await smtp.data(text)
-        except aiosmtplib.SMTPResponseException as refused:
-            raise _refused(refused) from None
-        except (aiosmtplib.SMTPException, OSError) as broken:
-            raise EffectUnknown(f"the mail server went away while taking the mail: {type(broken).__name__}") from None
-
-
-@contextmanager
-def _nothing_sent() -> Iterator[None]:
-    """Around everything before the text: whatever goes wrong here, nothing was sent."""
-    try:
-        yield
-    except aiosmtplib.SMTPResponseException as refused:
-        raise _refused(refused) from None
-    except (aiosmtplib.SMTPException, OSError, ValueError) as broken:
-        kind = type(broken).__name__
-        raise ToolError("mail_down", f"the mail server cannot be reached ({kind}); nothing was sent") from None
-
-
-def _refused(error: aiosmtplib.SMTPResponseException) -> ToolError:
-    return ToolError(
-        "mail_refused", f"the mail server refused the mail ({error.code}); nothing was sent", reply=error.code
-    )
-
-
-def _address(sender: str) -> str:
-    """The bare address of `Name <address>`."""
-    return sender.rpartition("<")[2].rstrip(">").strip()
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class SendEmail(Frozen):

@@ -13,7 +13,8 @@ from bot.evaluation.results import figures
 from bot.policy import Refusal
 from tests.evaluation.playing import PARTS, failures, named, part, played
 from tools.catalog import TOOLS
-from tools.mail import SEND_EMAIL, SendEmail, SmtpMailer
+from tools.mail import SEND_EMAIL, SendEmail
+from tools.smtp import SmtpMailer
 from tools.spec import Gate, Outcome
 from tools.tool import Use
 

@@ -14,7 +14,7 @@ from bot.texts import label, literal, tell_effect
 from tests.tools.company import GONE, LI, LIN, LONG, NOW, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled
 from tools.catalog import TOOLS
 from tools.deciding import DecideStored, check_decide
-from tools.mail import MemoryMailer
+from tools.smtp import MemoryMailer
 from tools.spec import Caller, Outcome, Person, Plan, ToolError
 from tools.tasks import plan_of
 from tools.tool import Desk, Tool, Use

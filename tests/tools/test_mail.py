@@ -13,8 +13,9 @@ import pytest
 
 from bot.texts import literal
 from tests.tools.office import LI, SICK, WANG, ZHANG, ZHAO, Office, office, refused, title
-from tools.mail import RECIPIENTS, SendEmail, SmtpMailer, message_id_of, run_mail
+from tools.mail import RECIPIENTS, SendEmail, message_id_of, run_mail
 from tools.parts import MemoryParts, PartState
+from tools.smtp import SmtpMailer
 from tools.spec import EffectUnknown, Identities, Outcome, Person, Plan, ToolError
 
 FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。"
