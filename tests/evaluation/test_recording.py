@@ -223,7 +223,7 @@ def test_the_command_records_and_replays(english: Path) -> None:
     assert "Mail" in done.output and "Model calls" in done.output
     again = CliRunner().invoke(app, ["eval", "--replay", "said.jsonl", "--json", "out.json", "--html", "out.html"])
     assert again.exit_code == 0, again.output
-    assert "scenarios were not recorded" in again.output and "4 → 4" in again.output and "+0%" in again.output
+    assert "scenarios were not recorded" in again.output and "4 → 4" in again.output and "±0%" in again.output
     found = Report.model_validate_json((english / "out.json").read_text())
     assert found.model == "a recording" and found.tokens_estimated and found.trials[0].replay is not None
     page = (english / "out.html").read_text()
