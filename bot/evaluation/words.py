@@ -89,11 +89,19 @@ def replay_rows(report: Report, language: str) -> Rows:
                 say("evaluation.passed" if one.passed else "evaluation.not_passed", language),
                 f"{then.calls} → {now.calls}",
                 f"{number(then.tokens_in) if then.tokens_in else '–'} → {number(now.tokens_in)}",
-                f"{now.tokens_in / then.tokens_in - 1:+.0%}" if then.tokens_in else "–",
+                change(then.tokens_in, now.tokens_in),
                 f"−{beside.wanting}" if beside.wanting else str(beside.left),
             )
         )
     return rows
+
+
+def change(then: int, now: int) -> str:
+    """By how much it is more or less now, in percent."""
+    if not then:
+        return "–"
+    shown = f"{now / then - 1:+.0%}"
+    return "±0%" if shown[1:] == "0%" else shown
 
 
 def slip_rows(report: Report, language: str) -> Rows:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bot.evaluation.page import page
-from bot.evaluation.results import Asked, Counts, Line, Report, Transcript, report
+from bot.evaluation.results import Asked, Counts, Effort, Line, Replay, Report, Slip, Task, Transcript, report
+from bot.texts import say
 from tests.browser import ABSENT, Browser
 from tests.evaluation.test_results import trial
 
@@ -46,6 +47,22 @@ def test_it_says_what_was_found_in_words() -> None:
     assert "风险拦截率" in zh and "主要业务 · 1/2" in zh and "未授权改动" in zh and "中文" in zh
     assert "Risky actions intercepted" in en and "The main job · 1/2" in en and "50.0%" in en
     assert "9.5%–90.5%" in en, "Wilson's interval of one in two"
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_what_tasks_scenarios_and_slips_took_stands_in_tables_and_is_no_markup(language: str) -> None:
+    effort = Effort(calls=3, tokens_in=12_345)
+    one = trial(
+        EVIL, counts=Counts(replies=7, steps=5, tokens_in=54_321),
+        slips=(Slip(kind="prose", instead=EVIL, mended=True),),
+        tasks=(Task(task="mail", wanted=effort, pressed=Effort()),), replay=Replay(then=effort, now=effort),
+    )  # fmt: skip
+    made = report([one], at="", model="m", style="s", repeat=1, planned=1, seconds=0, tokens_estimated=True)
+    html = page(made, language)
+    assert "12,345" in html and "54,321" in html and "<script" not in html and "<img" not in html
+    assert say("evaluation.estimated", language) in html and say("evaluation.slip_prose", language) in html
+    counted = page(made.model_copy(update={"tokens_estimated": False}), language)
+    assert say("evaluation.estimated", language) not in counted
 
 
 def test_every_time_stands_where_it_was_repeated() -> None:

@@ -9,8 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.evaluation.results import Counts, Report, Trial, figures, pass_hat, report, wilson
-from bot.evaluation.words import share
+from bot.evaluation.results import (
+    Counts,
+    Effort,
+    Replay,
+    Report,
+    Slip,
+    Task,
+    Trial,
+    figures,
+    pass_hat,
+    report,
+    wilson,
+)
+from bot.evaluation.words import change, replay_rows, scenario_rows, share, slip_rows, task_rows
 
 
 def trial(name: str = "a", passed: bool = True, **more: object) -> Trial:
@@ -81,3 +93,42 @@ def test_a_report_is_read_back_from_its_json() -> None:
     assert Report.model_validate_json(made.model_dump_json()) == made
     assert set(made.by_category) == {"main", "mail"} and made.by_language["en"].passed == 0
     assert "properties" in Report.model_json_schema()
+
+
+def whole(*trials: Trial, estimated: bool = True) -> Report:
+    return report(
+        trials, at="2026-11-22T10:00:00+00:00", model="m", style="native", repeat=1, planned=9, seconds=1,
+        tokens_estimated=estimated,
+    )  # fmt: skip
+
+
+def test_a_task_has_its_calls_to_the_card_and_in_all() -> None:
+    def asked(calls: int, tokens: int) -> Task:
+        wanted, pressed = Effort(calls=calls, tokens_in=tokens), Effort(calls=1, tokens_in=100)
+        return Task(task="leave", wanted=wanted, pressed=pressed)
+
+    told = whole(trial("a", tasks=(asked(1, 100),)), trial("b", tasks=(asked(2, 300),)))
+    assert task_rows(told, "en")[1] == ("Leave, in one message", "2", "1.50", "200", "2.50", "300")
+    assert task_rows(whole(trial()), "en")[1:] == [], "of none there is no row"
+
+
+def test_a_scenario_has_its_calls_steps_and_tokens() -> None:
+    one = Counts(replies=4, steps=2, tokens_in=10_000, tokens_cached=2_000, tokens_out=100)
+    rows = scenario_rows(whole(trial("a", counts=one), trial("a", False, counts=Counts(replies=2))), "en")
+    assert rows[1] == ("a", "1/2", "3", "1", "5,000 / 1,000 / 50")
+
+
+def test_a_replay_stands_beside_its_recording() -> None:
+    then, now = Effort(calls=3, tokens_in=1_000), Effort(calls=2, tokens_in=600)
+    rows = replay_rows(whole(trial("a", replay=Replay(then=then, now=now, left=1))), "en")
+    assert rows[1] == ("a", "passed", "3 → 2", "1,000 → 600", "-40%", "1")
+    unknown = Replay(then=Effort(calls=3), now=now, wanting=2)
+    assert replay_rows(whole(trial("a", False, replay=unknown)), "zh")[1][3:] == ("– → 600", "–", "−2")
+    assert [change(0, 5), change(1_000, 1_001), change(1_000, 999), change(10, 20)] == ["–", "±0%", "±0%", "+100%"]
+
+
+def test_slips_are_counted_with_the_trials_that_they_cost() -> None:
+    slip = Slip(kind="claims", instead="send_email", mended=True)
+    left = slip.model_copy(update={"mended": False})
+    rows = slip_rows(whole(trial("a", slips=(slip, slip)), trial("b", False, slips=(slip, left))), "en")
+    assert rows[1] == ("Claims what was not done", "4", "3", "1")

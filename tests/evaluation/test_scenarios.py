@@ -7,7 +7,8 @@ from typing import get_args
 
 import pytest
 
-from bot.evaluation.scenario import Category, Wanted, read_all
+from bot.evaluation.results import report
+from bot.evaluation.scenario import Category, TaskName, Wanted, read_all
 from tests.evaluation.playing import PARTS, failures, named, part, played
 
 
@@ -36,6 +37,17 @@ async def test_scripts_mean_the_same_in_other_styles(style: str) -> None:
     chosen = [one for n, one in enumerate(scripted) if n % 3 == 0 or "native" not in one.styles]
     trials = await played(chosen, style=style)
     assert failures(trials) == [] and len(trials) >= len(chosen) - 2
+
+
+async def test_tasks_take_the_fewest_model_calls() -> None:
+    """To the card, or to the answer; what follows a press is one more."""
+    marked = [one for one in read_all() if any(act.task for act in one.act)]
+    trials = await played(marked)
+    told = report(trials, at="", model="scripted", style="native", repeat=1, planned=len(marked), seconds=0)
+    fewest = {"leave": 1, "leave_after_question": 2, "approve_in_words": 2, "to_do": 2, "mail": 1, "expense": 1}
+    assert {name: told.by_task[name].calls for name in fewest} == fewest
+    assert told.by_task["leave"].all_calls == 2 and set(told.by_task) == set(get_args(TaskName))
+    assert all(one.tokens_in > one.calls * 1_000 for one in told.by_task.values())
 
 
 async def test_negative_control_an_expectation_that_is_not_met_fails() -> None:

@@ -1,0 +1,256 @@
+"""What a model was sent and said is written down, and said again."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bot.cli import app
+from bot.errors import Cause, CountersignError, ModelDown
+from bot.evaluation import recording
+from bot.evaluation.models import Exchange, OutOfScript, Recorded
+from bot.evaluation.recording import Recorder, Replaying, read_recording
+from bot.evaluation.results import Report, Trial
+from bot.evaluation.scenario import EVERY_STYLE, Style
+from bot.react import prompt
+from bot.react.model import RawCall, Reply
+from bot.react.probe import WORD
+from bot.react.replaying import attach, write_kept
+from bot.redaction import forget_secrets, remember_secrets
+from tests.evaluation.playing import failures, named, played
+from tests.test_logs import stream
+
+__all__ = ["stream"]
+
+SOME = ("moved_before_it_was_confirmed_en", "leave_in_two_parts_zh", "agreed_with_a_kind_word_zh", "four_operations_zh")
+REQUEST = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": []}
+CALL = {"id": "c1", "type": "function", "function": {"name": "calculate", "arguments": '{"expression": "1+1"}'}}
+RESPONSE = {
+    "choices": [
+        {"message": {"role": "assistant", "content": None, "tool_calls": [CALL]}, "finish_reason": "tool_calls"}
+    ],
+    "usage": {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4}},
+}
+
+
+async def record(file: Path, style: Style = "native", names: Sequence[str] = SOME) -> list[Trial]:
+    with file.open("w", encoding="utf-8") as lines:
+        return await played(named(*names), style=style, recorder=Recorder(lines))
+
+
+async def replay(file: Path, names: Sequence[str] = SOME) -> list[Trial]:
+    return await played(named(*names), "recorded", recording=read_recording(file, "en"))
+
+
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("style", EVERY_STYLE)
+async def test_what_was_said_is_said_again_and_comes_out_the_same(style: Style, tmp_path: Path) -> None:
+    file, names = tmp_path / "said.jsonl", SOME if style == "native" else SOME[:3]
+    assert failures(await record(file, style, names)) == []
+    trials = await replay(file, names)
+    assert failures(trials) == [] and len(trials) == len(names)
+    for one in trials:
+        assert one.replay is not None and (one.replay.left, one.replay.wanting) == (0, 0)
+        assert one.replay.then.calls == one.replay.now.calls
+        assert one.replay.now.tokens_in == pytest.approx(one.replay.then.tokens_in, rel=0.02)
+
+
+async def test_whole_requests_are_written_in_order(tmp_path: Path) -> None:
+    await record(file := tmp_path / "said.jsonl", names=SOME[:1])
+    lines = lines_of(file)
+    assert [one["step"] for one in lines] == [1, 2, 3]
+    assert all(one["scenario"] == SOME[0] and one["style"] == "native" and one["messages"][0] for one in lines)
+    assert prompt.RULES.splitlines()[0] in json.dumps(lines[0]["messages"]) and lines[0]["body"]["tools"]
+    assert lines[0]["reply"]["calls"][0]["name"] == "start_process"
+
+
+async def test_a_change_of_prompt_is_judged_with_the_replies_that_there_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await record(file := tmp_path / "said.jsonl", names=SOME[1:3])
+    monkeypatch.setattr(prompt, "RULES", f"{prompt.RULES}{'Be kind to everybody. ' * 200}")
+    for one in await replay(file, SOME[1:3]):
+        assert one.passed and one.replay is not None
+        longer = one.replay.now.tokens_in - one.replay.then.tokens_in
+        assert 700 * one.replay.now.calls < longer < 1_500 * one.replay.now.calls
+
+
+async def test_negative_control_another_reply_comes_out_otherwise(tmp_path: Path) -> None:
+    await record(file := tmp_path / "said.jsonl", names=SOME[1:2])
+    file.write_text(file.read_text(encoding="utf-8").replace("2026-11-30", "2026-12-01"), encoding="utf-8")
+    assert [one.passed for one in await replay(file, SOME[1:2])] == [False]
+
+
+async def test_replies_that_run_out_or_are_left_over_are_told(tmp_path: Path) -> None:
+    await record(file := tmp_path / "said.jsonl", names=SOME[1:2])
+    whole = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    file.write_text("".join(whole[:-1]), encoding="utf-8")
+    [short] = await replay(file, SOME[1:2])
+    assert not short.passed and "the recording ended 1 replies too early" in short.reasons
+    file.write_text("".join([*whole, whole[-1]]), encoding="utf-8")
+    [long] = await replay(file, SOME[1:2])
+    assert long.passed and long.replay is not None and long.replay.left == 1
+
+
+async def test_secrets_and_what_is_the_endpoints_own_are_not_written_and_texts_are_bounded() -> None:
+    remember_secrets(["hunter2-hunter2"])
+    try:
+        asked = attach(json.dumps({"role": "assistant", "content": "x"}), write_kept("here", {"opaque": "BLOB"}))
+        texts = [json.dumps({"role": "user", "content": f"hunter2-hunter2 {'y' * 50_000}"}), asked]
+        reply = Reply("key hunter2-hunter2", kept='{"of": "here"}')
+        Recorder(file := io.StringIO()).of("s", 0, "native")(Exchange(tuple(texts), '"tools":[]', reply, None, 1.5))
+    finally:
+        forget_secrets()
+    line = file.getvalue()
+    assert "hunter2" not in line and "BLOB" not in line and "kept" not in line and len(line) < 30_000
+    assert json.loads(line)["messages"][1] == {"role": "assistant", "content": "x"}
+
+
+async def test_a_line_that_would_be_too_long_leaves_out_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "LINE_MAX", 20_000)
+    texts = [json.dumps({"role": "user", "content": f"{n} {'z' * 1_000}"}) for n in range(300)]
+    Recorder(file := io.StringIO()).of("s", 0, "text")(Exchange(tuple(texts), "", Reply("ok"), None, 1))
+    line = json.loads(file.getvalue())
+    assert len(file.getvalue()) <= 20_000 and line["left_out"] == 295
+    assert [one["content"].split()[0] for one in line["messages"]] == ["0", "1", "2", "3", "299"]
+
+
+async def test_a_failure_is_replayed_too_and_a_probe_is_no_exchange() -> None:
+    class Away:
+        async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+            raise ModelDown("busy", cause=Cause.BUSY)
+
+    keep = Recorder(file := io.StringIO()).of("s", 0, "native")
+    for content in (WORD, "hello"):
+        with pytest.raises(ModelDown):
+            await Recorded(Away(), keep).reply([json.dumps({"role": "user", "content": content})], "", timeout_s=1)
+    [line] = file.getvalue().splitlines()
+    model = Replaying(deque([recording.RecordedExchange.model_validate_json(line)]))
+    with pytest.raises(ModelDown, match="recorded: busy") as raised:
+        await model.reply([], "", timeout_s=1)
+    assert raised.value.cause is Cause.BUSY
+    with pytest.raises(OutOfScript):
+        await model.reply([], "", timeout_s=1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"scenario": "s", "request": REQUEST, "response": RESPONSE},
+        {"scenario": "s", "messages": REQUEST["messages"], "response": RESPONSE, "model": "other"},
+        {"scenario": "s", "reply": RESPONSE["choices"][0]["message"]},  # type: ignore[index]
+        {"scenario": "s", "reply": {"calls": [{"name": "calculate", "arguments": '{"expression": "1+1"}'}]}},
+    ],
+)
+async def test_recordings_of_others_are_read(line: dict[str, Any], tmp_path: Path) -> None:
+    (file := tmp_path / "x.jsonl").write_text(json.dumps(line) + "\n\n", encoding="utf-8")
+    found = read_recording(file, "en")
+    [one] = found.exchanges["s", 0]
+    reply = await Replaying(deque([one])).reply(['{"role": "user", "content": "hi"}'], "", timeout_s=1)
+    assert [(call.name, call.arguments) for call in reply.calls] == [("calculate", '{"expression": "1+1"}')]
+    assert found.style("s", 0) == "native" and reply.tokens_in > 0
+
+
+@pytest.mark.parametrize(
+    ("said", "style"),
+    [("Action: look\nAction Input: {}", "text"), ('{"type": "final", "answer": "x"}', "json"), ("Hello.", "native")],
+)
+def test_the_style_is_how_the_replies_look(said: str, style: str, tmp_path: Path) -> None:
+    (file := tmp_path / "x.jsonl").write_text(json.dumps({"scenario": "s", "reply": {"text": said}}) + "\n")
+    assert read_recording(file, "en").style("s", 0) == style
+
+
+async def test_cards_are_told_by_the_order_in_which_they_came() -> None:
+    asked = {"role": "system", "content": "- A01aaaaaaaaaaaa: x\n- A02bbbbbbbbbbbb: y"}
+    said = {"calls": [{"name": "cancel_card", "arguments": '{"card": "A02bbbbbbbbbbbb"}'}], "text": "A01aaaaaaaaaaaa"}
+    line = recording.RecordedExchange.model_validate({"scenario": "s", "messages": [asked], "reply": said})
+    now = json.dumps({"role": "system", "content": "A09999999999999 and A08888888888888"})
+    reply = await Replaying(deque([line])).reply([now], "", timeout_s=1)
+    assert reply.text == "A09999999999999"
+    assert reply.calls == (RawCall("", "cancel_card", '{"card": "A08888888888888"}'),)
+
+
+GOOD = json.dumps({"scenario": "four_operations_zh", "reply": {"text": "x"}})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot be read: No such file"),
+        ("", "There is nothing in the recording"),
+        ('{"a": 1}\n', "line 1, is no line of a recording"),
+        ("hello\n", "line 1, is no line of a recording"),
+        (f"{GOOD}\n{GOOD[:30]}", "is torn off in line 2"),
+        ('{"scenario": "s", "countersign": 2, "reply": {}}\n', "line 1, is no line of a recording"),
+        ('{"scenario": "s"}\n', "a reply, or why there was none"),
+        ('{"scenario": "s", "reply": ' + "[" * 100_000 + "\n", "line 1, is no line of a recording"),
+    ],
+)
+def test_what_cannot_be_replayed_is_told_in_a_line(text: str | None, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "said.jsonl"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(CountersignError) as raised:
+        read_recording(file, "en")
+    assert said in str(raised.value) and "\n" not in str(raised.value)
+
+
+# The command
+
+
+@pytest.fixture
+def english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LANG", "en_US.UTF-8")
+    monkeypatch.setenv("COLUMNS", "160")
+    return tmp_path
+
+
+def test_the_command_records_and_replays(english: Path) -> None:
+    done = CliRunner().invoke(app, ["eval", "--only", "tell_him_as_well", "--record", "said.jsonl", "--each"])
+    assert done.exit_code == 0 and "Written to said.jsonl" in done.output, done.output
+    assert "tell_him_as_well_en" in done.output and "Tokens are estimated" in done.output
+    assert "Mail" in done.output and "Model calls" in done.output
+    again = CliRunner().invoke(app, ["eval", "--replay", "said.jsonl", "--json", "out.json", "--html", "out.html"])
+    assert again.exit_code == 0, again.output
+    assert "scenarios were not recorded" in again.output and "4 → 4" in again.output and "±0%" in again.output
+    found = Report.model_validate_json((english / "out.json").read_text())
+    assert found.model == "a recording" and found.tokens_estimated and found.trials[0].replay is not None
+    page = (english / "out.html").read_text()
+    assert "4 → 4" in page and "Tokens are estimated" in page and "tell_him_as_well_en" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (("--replay", "none.jsonl"), "cannot be read"),
+        (("--replay", "s.jsonl", "--model", "slips"), "leave --model out"),
+        (("--replay", "s.jsonl", "--style", "text"), "leave --style out"),
+        (("--replay", "s.jsonl", "--repeat", "2"), "leave --repeat out"),
+        (("--replay", "s.jsonl", "--record", "t.jsonl"), "leave --record out"),
+        (("--replay", "s.jsonl", "--only", "half_day"), "nothing to play"),
+        (("--record", "no/such/folder.jsonl"), "cannot be written"),
+    ],
+)
+def test_a_mistake_is_one_line(english: Path, arguments: tuple[str, ...], wrong: str) -> None:
+    (english / "s.jsonl").write_text(f"{GOOD}\n", encoding="utf-8")
+    failed = CliRunner().invoke(app, ["eval", *arguments])
+    assert isinstance(failed.exception, CountersignError) and wrong in str(failed.exception)
+    assert not (english / "t.jsonl").exists()
+
+
+def test_a_recorded_scenario_that_is_not_here_is_told(english: Path) -> None:
+    other = json.dumps({"scenario": "somebody_elses", "reply": {"text": "x"}})
+    (english / "s.jsonl").write_text(f"{GOOD}\n{other}\n", encoding="utf-8")
+    told = CliRunner().invoke(app, ["eval", "--replay", "s.jsonl"])
+    assert "1 scenarios of the recording are not here and are passed over: somebody_elses" in told.output

@@ -1,0 +1,101 @@
+"""A model with the slips of mid-range ones: it is told what was wrong, and the story comes out as it should. By default
+some scenarios are played in each style; EVERY_SLIP=1 plays all of them, three times each."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+
+import pytest
+
+from bot.evaluation.evaluation import Evaluation
+from bot.evaluation.models import Playing
+from bot.evaluation.results import Trial, report
+from bot.evaluation.scenario import EVERY_STYLE, Scenario, Scripted, Style, read_all
+from bot.evaluation.slips import Slipping
+from bot.react.grounding.sources import Findings, Grounds
+from bot.react.styles import native
+from tests.evaluation.playing import failures, named, played
+
+REACH = 0.95
+"""Of all scenarios, in each style."""
+KINDS = {"prose", "announces", "wrong_key", "wrong_field", "two_at_once", "imitates", "claims", "repeats"}
+SOME = 24
+
+
+def chosen() -> tuple[list[Scenario], int]:
+    """Which scenarios, and how often each."""
+    if os.environ.get("EVERY_SLIP"):
+        return list(read_all()), 3
+    conversations = [one for one in read_all() if one.category == "conversation"]
+    return conversations[:SOME], 1
+
+
+def success(trials: list[Trial]) -> float:
+    return sum(one.passed for one in trials) / len(trials)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("style", EVERY_STYLE)
+async def test_slips_are_mended_and_nothing_happens_that_nobody_pressed_for(style: Style) -> None:
+    scenarios, repeat = chosen()
+    trials = await played(scenarios, "slips", style=style, repeat=repeat)
+    assert [why for one in trials for why in one.unauthorised] == []
+    made = [slip for one in trials for slip in one.slips]
+    assert len(made) > len(trials) / 2 and sum(slip.mended for slip in made) > len(made) / 3
+    assert success(trials) >= (REACH if repeat > 1 else REACH - 0.05), failures(trials)
+
+
+async def test_a_seed_draws_the_same_again() -> None:
+    scenarios = chosen()[0][:5]
+    again = [await played(scenarios, "slips", repeat=2) for _ in range(2)]
+    drawn = [{(one.scenario, one.seed): one.slips for one in trials} for trials in again]
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize("style", EVERY_STYLE)
+async def test_every_kind_is_drawn(style: Style) -> None:
+    form = {"amount": "36", "category": "transport", "reason": "地铁", "approver": "李四"}
+    right = Scripted(tool="start_process", args={"process": "expense", "form": form}, reason="信息齐了。")
+    asked = json.dumps({"role": "user", "content": '<message from="张三">\n报销 36 元\n</message>'})
+    drawn = set[str]()
+    for seed in range(300):
+        model = Slipping(Playing([right, right, Scripted(say="好的。")], style), "zh", str(seed))
+        for _ in range(3):
+            reply = await model.reply([asked], "", timeout_s=1)
+            for call in reply.calls:
+                assert call.name in ("start_process", "get_start_process", "send_email")
+        drawn |= {one.kind for one in model.slips}
+    assert drawn == KINDS - ({"two_at_once"} if style == "text" else set())
+
+
+async def test_what_is_played_is_a_script_that_means_well() -> None:
+    playing = Evaluation(read_all(), "slips").jobs
+    assert playing and all(one.scenario.reply and not one.scenario.only for one in playing)
+
+
+async def test_a_failed_trial_says_which_slips_it_had() -> None:
+    """And the report counts them by kind."""
+    wrong = [one.model_copy(update={"expect": ()}) for one in named("two_currencies_en", "and_the_other_one_zh")]
+    trials = await played(wrong, "slips", repeat=3)
+    told = report(trials, at="", model="slips", style="native", repeat=3, planned=6, seconds=0, tokens_estimated=True)
+    slips = Counter(slip.kind for one in trials for slip in one.slips)
+    assert {name: one.made for name, one in told.by_slip.items()} == slips and slips
+    failed = next(one for one in trials if not one.passed and one.slips)
+    assert f"slip: {failed.slips[0].kind} instead of {failed.slips[0].instead}" in " ".join(failed.reasons)
+
+
+async def _nothing(*_: object) -> Findings:
+    return Findings()
+
+
+async def test_negative_control_a_model_that_is_told_nothing_leaves_people_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenarios = chosen()[0][:12]
+    told = await played(scenarios, "slips")
+    monkeypatch.setattr(Grounds, "check", _nothing)
+    monkeypatch.setattr(native, "_named_tool", lambda *_: None)
+    untold = await played(scenarios, "slips")
+    assert success(untold) < success(told)
