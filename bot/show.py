@@ -16,7 +16,7 @@ from bot.disclosure import Audience, decide_in_channel
 from bot.events import Button, NamedPeople, Post, Slot
 from bot.policy import ANEW
 from bot.react.guards import Reason
-from bot.react.loop import Step
+from bot.react.steps import Step
 from bot.records import Last, Run
 from bot.telling import Telling
 from bot.texts import literal, plain, say, sentences, tell_effect

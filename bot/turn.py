@@ -30,9 +30,10 @@ from bot.passage import Passage
 from bot.react import prompt
 from bot.react.grounding.sources import Grounds
 from bot.react.guards import Budget
-from bot.react.loop import Final, Loop, Paused, Step, Stepped, Stopped
+from bot.react.loop import Loop
 from bot.react.recalling import list_sources, write_history
 from bot.react.situation import Situation
+from bot.react.steps import Final, Paused, Step, Stepped, Stopped
 from bot.recent import Recent
 from bot.records import Ask, Draw, Last, Proposal, Resume, Run, RunStatus
 from bot.show import Steps, figures, receipt, stop

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from bot.events import Message, Place, Post, Ref, Slot
-from bot.react.loop import Step
+from bot.react.steps import Step
 from bot.records import Run
 from bot.show import Display, Steps, line, receipt
 from bot.telling import Telling

@@ -28,12 +28,13 @@ from bot.react.model import Model, Reply
 from bot.react.prices import Prices
 from bot.react.replaying import attach_all
 from bot.react.selection import FIND, Offers
+from bot.react.steps import Event, Final, Paused, Step, Stepped, Stopped, describe_step
 from bot.react.style import Style
 from bot.react.styles.native import Native
 from bot.trace import DEEDS, Call, CallStatus, Trace, fingerprint
 from tools.characters import show_invisible
 from tools.privacy import privacy_of_result
-from tools.spec import Gate, Note, Outcome, Plan, Privacy, ToolError, most_private
+from tools.spec import Outcome, Plan, Privacy, ToolError, most_private
 from tools.starting import Starts
 from tools.tool import Tool, Use
 
@@ -49,74 +50,6 @@ DOUBT = (
     "Part of that answer is not borne out, and the person has not got it yet. Call the tool that is missing, or answer "
     "without it. "
 )
-
-
-SLIPS = frozenset(
-    {
-        *("bad_arguments", "unknown_tool", "not_offered", "one_at_a_time", "unknown_field", "unknown_process"),
-        *("missing_field", "bad_choice", "bad_date", "bad_number", "bad_days"),
-    }
-)
-"""Errors of the call itself: the journal has them, and the model mends them or asks; people are not shown them."""
-WHY_MAX = 300
-"""Characters of an error that the journal keeps."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One finished or waiting call, for the people who follow."""
-
-    call: Call
-    note: Note
-    title: Note | None = None
-    """What a waiting call would do, in the words of its card."""
-    people: tuple[str, ...] = ()
-    """Ids of those whom a name may mean, where that has to be asked."""
-    privacy: Privacy = Privacy.PRIVATE
-    """How private it is: as what it has come to, or as what the run had seen before."""
-    error: str = ""
-    """Code of what it failed with, if it did."""
-    why: str = ""
-    """What the model was told of that: for administrators."""
-
-    @property
-    def is_slip(self) -> bool:
-        """True if the model has only called it in a wrong way, which is nothing that people could mend."""
-        return self.error in SLIPS
-
-
-@dataclass(frozen=True, slots=True)
-class Stepped:
-    steps: tuple[Step, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Final:
-    text: str
-    unverified: tuple[str, ...] = ()
-    """What of it nothing supports, although the model was told so."""
-    overclaims: bool = False
-    """It says that something was done which no result speaks of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Paused:
-    """A gated call waits for a person: what to bring to whom."""
-
-    call: Call
-    plan: Plan
-    gate: Gate
-    steps: tuple[Step, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    reason: Reason
-    said: str = ""
-    """By the model's endpoint, for administrators."""
-
-
-Event = Stepped | Final | Paused | Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +305,7 @@ class Loop:
     def _step_of(self, trace: Trace, call: Call, result: Result, caller: str) -> Step:
         """A call for people. The run has seen what it has come to, so what it says from now on is as private."""
         privacy = most_private(trace.privacy, privacy_of_result(self.hands.tool(call.tool), result))
-        step = replace(_step(call, result, caller), privacy=privacy)
+        step = replace(describe_step(call, result, caller), privacy=privacy)
         trace.privacy = privacy
         return step
 
@@ -454,18 +387,6 @@ def _doubted(answer: Answer, wrong: Wrong) -> tuple[str, str]:
     """What the model has said, and what of it is not borne out."""
     said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
     return said, _told(DOUBT + wrong.told())
-
-
-def _step(call: Call, result: Result, caller: str) -> Step:
-    """A call in the words of its card or its result. Who does not decide reads what the card is called for them."""
-    if isinstance(result, ToolError):
-        return Step(call, result.note, people=result.people, error=result.code, why=result.text[:WHY_MAX])
-    if not isinstance(result, Plan):
-        return Step(call, result.note)
-    if caller in result.deciders:
-        return Step(call, Note(key="steps.waiting"), result.title)
-    own = result.own_title if caller == result.requester else None
-    return Step(call, Note(key="steps.brought"), own or result.title)
 
 
 @asynccontextmanager

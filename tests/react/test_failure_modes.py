@@ -22,8 +22,9 @@ from bot.errors import ModelRefused, StoreDown
 from bot.react.grounding.sources import UNVERIFIED, Grounds
 from bot.react.guards import Limits, Reason
 from bot.react.hands import OBSERVATION_MAX
-from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
+from bot.react.loop import Loop
 from bot.react.model import Reply, Scripted, ScriptedModel
+from bot.react.steps import Event, Final, Paused, Stepped, Stopped
 from bot.trace import CallStatus, Trace
 from tests.lab import Lab
 from tests.react.speakers import INVENTED, Speaker, each, each_dialect, seen, where_several

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from bot.react.imitations import cut_imitations
-from bot.react.loop import Final
 from bot.react.model import Reply
 from bot.react.prompt import fenced
+from bot.react.steps import Final
 from bot.react.style import Style
 from bot.react.styles.native import Native
 from bot.react.styles.objects import Json

@@ -18,8 +18,9 @@ from bot.errors import ModelDown, ModelRefused, StoreDown
 from bot.react.decision import REPLY_MAX
 from bot.react.grounding.sources import Grounds
 from bot.react.guards import Limits, Reason
-from bot.react.loop import AGAIN, Event, Final, Loop, Paused, Stepped, Stopped
+from bot.react.loop import AGAIN, Loop
 from bot.react.model import RawCall, Reply, Scripted, ScriptedModel
+from bot.react.steps import Event, Final, Paused, Stepped, Stopped
 from bot.react.style import Style
 from bot.react.styles.native import Native
 from bot.trace import CallStatus, Trace

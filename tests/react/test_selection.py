@@ -16,9 +16,10 @@ import pytest
 from pydantic import BaseModel, RootModel
 
 from bot.cancel import Stop
-from bot.react.loop import Event, Final, Loop, Paused, Stepped
+from bot.react.loop import Loop
 from bot.react.model import Reply, Scripted, ScriptedModel
 from bot.react.selection import CORE, FIND, FOUND, FOUND_MOST, Offers, Shelf, described
+from bot.react.steps import Event, Final, Paused, Stepped
 from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
 from bot.react.styles.text import Text

@@ -16,9 +16,10 @@ from bot.react.endpoints.lessons import Api, Learned, Lessons, read_record
 from bot.react.endpoints.model import open_model
 from bot.react.fallback import Fallback
 from bot.react.guards import Reason
-from bot.react.loop import Event, Final, Loop, Paused, Stopped
+from bot.react.loop import Loop
 from bot.react.model import Reply, Scripted, ScriptedModel
 from bot.react.probe import ask, chosen
+from bot.react.steps import Event, Final, Paused, Stopped
 from bot.react.styles.native import Native
 from bot.react.styles.text import Text
 from bot.trace import CallStatus, Trace

@@ -15,8 +15,9 @@ from bot.react.endpoints.model import open_model
 from bot.react.endpoints.refusals import Refusal
 from bot.react.endpoints.transport import SYSTEM
 from bot.react.guards import Reason
-from bot.react.loop import AGAIN, Final, Stopped
+from bot.react.loop import AGAIN
 from bot.react.model import Reply, Scripted, ScriptedModel
+from bot.react.steps import Final, Stopped
 from tests.react.endpoints.standins import TEMPLATES, standing_in
 from tests.react.endpoints.test_behaviours import Deaf, Notes, fresh, run
 from tests.react.endpoints.test_requests import written

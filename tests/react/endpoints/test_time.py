@@ -17,8 +17,8 @@ from bot.errors import Cause, ModelDown, ModelRefused
 from bot.react.endpoints import sending
 from bot.react.endpoints.model import OpenAIModel, open_model
 from bot.react.guards import Limits, Reason
-from bot.react.loop import Final, Stopped
 from bot.react.model import Reply, Scripted
+from bot.react.steps import Final, Stopped
 from tests.react.endpoints.test_behaviours import fresh, run
 from tests.react.test_loop import acts, call, play
 

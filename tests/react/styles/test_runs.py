@@ -12,8 +12,9 @@ import pytest
 
 from bot.cancel import Stop
 from bot.react.guards import Reason
-from bot.react.loop import Event, Final, Loop, Paused, Stepped, Stopped
+from bot.react.loop import Loop
 from bot.react.model import Reply, Scripted, ScriptedModel
+from bot.react.steps import Event, Final, Paused, Stepped, Stopped
 from bot.react.style import Style
 from bot.react.styles.objects import Json
 from bot.react.styles.text import Text

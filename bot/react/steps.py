@@ -1,0 +1,89 @@
+"""What a run goes through, as its caller hears of it: a step, an end, a pause, a stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.react.guards import Reason
+from bot.react.hands import Result
+from bot.trace import Call
+from tools.spec import Gate, Note, Plan, Privacy, ToolError
+
+SLIPS = frozenset(
+    {
+        *("bad_arguments", "unknown_tool", "not_offered", "one_at_a_time", "unknown_field", "unknown_process"),
+        *("missing_field", "bad_choice", "bad_date", "bad_number", "bad_days"),
+    }
+)
+"""Errors of the call itself: the journal has them, and the model mends them or asks; people are not shown them."""
+WHY_MAX = 300
+"""Characters of an error that the journal keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One finished or waiting call, for the people who follow."""
+
+    call: Call
+    note: Note
+    title: Note | None = None
+    """What a waiting call would do, in the words of its card."""
+    people: tuple[str, ...] = ()
+    """Ids of those whom a name may mean, where that has to be asked."""
+    privacy: Privacy = Privacy.PRIVATE
+    """How private it is: as what it has come to, or as what the run had seen before."""
+    error: str = ""
+    """Code of what it failed with, if it did."""
+    why: str = ""
+    """What the model was told of that: for administrators."""
+
+    @property
+    def is_slip(self) -> bool:
+        """True if the model has only called it in a wrong way, which is nothing that people could mend."""
+        return self.error in SLIPS
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    text: str
+    unverified: tuple[str, ...] = ()
+    """What of it nothing supports, although the model was told so."""
+    overclaims: bool = False
+    """It says that something was done which no result speaks of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A gated call waits for a person: what to bring to whom."""
+
+    call: Call
+    plan: Plan
+    gate: Gate
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    reason: Reason
+    said: str = ""
+    """By the model's endpoint, for administrators."""
+
+
+Event = Stepped | Final | Paused | Stopped
+
+
+def describe_step(call: Call, result: Result, caller: str) -> Step:
+    """A call in the words of its card or its result. Who does not decide reads what the card is called for them."""
+    if isinstance(result, ToolError):
+        return Step(call, result.note, people=result.people, error=result.code, why=result.text[:WHY_MAX])
+    if not isinstance(result, Plan):
+        return Step(call, result.note)
+    if caller in result.deciders:
+        return Step(call, Note(key="steps.waiting"), result.title)
+    own = result.own_title if caller == result.requester else None
+    return Step(call, Note(key="steps.brought"), own or result.title)
