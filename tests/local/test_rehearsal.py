@@ -33,7 +33,8 @@ from tools.workflow.calendar import Calendar
 NAMES = (
     "list_processes list_people start_process query_todo_tasks decide_task resubmit_request withdraw_request "
     "send_email my_requests cancel_card transfer_task add_sign urge_task comment_request cc_request request_status "
-    "show_process set_absence end_absence list_absences search_handbook read_handbook calculate working_days"
+    "show_process set_absence end_absence list_absences search_handbook read_handbook calculate working_days "
+    "leave_balance next_holidays"
 )
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in NAMES.split()]
 PROCESSES = {"processes": [{"key": "leave", "name": "Leave", "fields": [{"name": "approver", "required": True}]}]}
@@ -307,13 +308,31 @@ def test_mail(text: str, to: str, subject: str, body: str) -> None:
     "text", ["mail Zhang San and Li Si: hello", "email li si & wang wu: hello", "mail Li Si, Wang Wu: hello",
              "给张三和李四发邮件：hello", "给李四、王五发邮件，内容 hello", "发邮件给张三和李四，内容 hello"]
 )  # fmt: skip
-def test_a_mail_goes_to_one_person(text: str) -> None:
+def test_a_mail_goes_to_all_who_are_named(text: str) -> None:
+    tool, args = called(Talk().say(text))
+    assert tool == "send_email" and args["body"] == "hello" and len(args["to"]) == 2
+    assert any("li si" in one.lower() or "李四" in one for one in args["to"])
+
+
+@pytest.mark.parametrize("text", ["我还剩几天年假？", "年假余额还有多少", "how many days of leave do I have left?"])
+def test_what_is_left_of_the_year_is_looked_up(text: str) -> None:
     talk = Talk()
-    question = talk.say(text)
-    assert not question.calls and asks(question.content)
-    assert "一次只能" in question.content or "only one person" in question.content
-    tool, args = called(talk.say("Li Si"))
-    assert (tool, args["to"], args["body"]) == ("send_email", "Li Si", "hello")
+    assert called(talk.say(text)) == ("leave_balance", {})
+    row = {"kind": "Annual leave", "days_a_year": "10", "left": "7", "waiting": "2"}
+    assert "7" in talk.observe({"year": 2026, "balances": [row]}).content
+
+
+@pytest.mark.parametrize("text", ["下一个节假日是哪天？", "when is the next public holiday?"])
+def test_holidays_are_looked_up(text: str) -> None:
+    assert called(Talk().say(text)) == ("next_holidays", {})
+
+
+@pytest.mark.parametrize("text", ["好的提交吧", "确认", "yes, go ahead", "OK", "好的，确认提交吧。"])
+def test_a_yes_in_words_points_to_the_button(text: str) -> None:
+    talk = Talk("zh", ("A00abcdefghijkl", "start_process"))
+    reply = talk.say(text)
+    assert not reply.calls and ("按钮" in reply.content or "button" in reply.content)
+    assert "没听懂" in Talk().say("好的提交吧").content, "without a card there is nothing to press"
 
 
 @pytest.mark.parametrize("text", ["mail Li Si and tell him: hello", "给李四发邮件，内容：我和王五写好了"])

@@ -10,6 +10,9 @@ from bot.local.rehearsal import reading, tell, words
 from bot.local.rehearsal.reply import Call, Frame, Reply, one
 from bot.local.rehearsal.scene import Scene
 
+MOST = 20
+"""People whom one mail goes to."""
+
 
 def todo(scene: Scene, frame: Frame) -> Reply:
     if scene.last:
@@ -65,7 +68,7 @@ def ask_for_decision(scene: Scene, frame: Frame, task: Mapping[str, Any]) -> Rep
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    to: str = ""
+    to: tuple[str, ...] = ()
     subject: str = ""
     body: str = ""
 
@@ -76,12 +79,14 @@ def mail(scene: Scene, frame: Frame) -> Reply:
         return tell.result(scene)
     wanted = mail_of(frame)
     if not wanted.to:
-        return tell.ask(scene, "mail_one" if several(frame.texts[-1]) else "mail_to")
+        return tell.ask(scene, "mail_to")
+    names = tell.some(scene, wanted.to, MOST)
     if not wanted.body:
-        return tell.ask(scene, "mail_body", name=wanted.to)
+        return tell.ask(scene, "mail_body", name=names)
     subject = wanted.subject or tell.said(scene, "subject", name=scene.name)
-    args = {"to": wanted.to, "subject": subject, "body": wanted.body}
-    return one(Call("send_email", tell.why(scene, "mail", name=wanted.to), args))
+    to = wanted.to[0] if len(wanted.to) == 1 else list(wanted.to)
+    args = {"to": to, "subject": subject, "body": wanted.body}
+    return one(Call("send_email", tell.why(scene, "mail", name=names), args))
 
 
 def mail_of(frame: Frame) -> Mail:
@@ -96,22 +101,27 @@ def with_turn(known: Mail, text: str, *, opening: bool) -> Mail:
     subject = reading.group(words.SUBJECT, text)
     body = reading.group(words.BODY, words.SUBJECT.sub("", text))
     if opening:
-        to = "" if several(text) else recipient(text)
-        return Mail(to, subject, body or ("" if subject else tail(text)))
+        return Mail(recipients(text), subject, body or ("" if subject else tail(text)))
     if not known.to:
-        return Mail(recipient(text) or reading.bare_name(text), subject or known.subject, body or known.body)
+        to = recipients(text) or split_names(reading.bare_name(text))
+        return Mail(to, subject or known.subject, body or known.body)
     if not known.body or body:
         return Mail(known.to, subject or known.subject, body or ("" if subject else text.strip()))
-    return Mail(reading.bare_name(text), subject or known.subject, known.body)
+    return Mail(split_names(reading.bare_name(text)), subject or known.subject, known.body)
 
 
-def recipient(text: str) -> str:
-    return reading.bare_name(reading.group(words.MAIL_TO, text))
+def recipients(text: str) -> tuple[str, ...]:
+    """To whom a mail order goes, where it names anybody."""
+    head = words.MAIL_HEAD.split(text, maxsplit=1)[0]
+    if words.SEVERAL.search(head):
+        return split_names(reading.group(words.MAIL_ALL, head))
+    name = reading.bare_name(reading.group(words.MAIL_TO, text))
+    return (name,) if name else ()
 
 
-def several(text: str) -> bool:
-    """True when a mail is meant for more than one person."""
-    return bool(words.SEVERAL.search(words.MAIL_HEAD.split(text, maxsplit=1)[0]))
+def split_names(text: str) -> tuple[str, ...]:
+    """Names in a row, each without what stands around it."""
+    return tuple(name for one in words.BETWEEN.split(text)[:MOST] if (name := reading.bare_name(one)))
 
 
 def tail(text: str) -> str:

@@ -15,7 +15,7 @@ from bot.local.rehearsal.corrections import correction
 from bot.local.rehearsal.notes import notes
 from bot.local.rehearsal.reply import Call, Frame, Reply, one
 from bot.local.rehearsal.scene import Scene, Turn, language_of, read
-from bot.local.rehearsal.words import INTENTS
+from bot.local.rehearsal.words import AGREED, INTENTS
 
 Handler = Callable[[Scene, Frame], Reply]
 
@@ -28,6 +28,8 @@ def plan(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any
     frame = frame_of(scene.turns)
     # A name alone, given as an answer, does not change the language; the words that began it tell.
     scene = replace(scene, language=language_of(frame.texts, scene.language))
+    if agrees(scene, frame):
+        return tell.words(scene, "press")
     reply = HANDLERS[frame.intent](scene, frame)
     missing = next((call.tool for call in reply.calls if call.tool not in scene.offered), None)
     return tell.words(scene, "no_tool", tool=missing) if missing else reply
@@ -44,6 +46,13 @@ def frame_of(turns: Sequence[Turn]) -> Frame:
         else:
             frame = Frame(intent, (turn.text,))
     return frame
+
+
+def agrees(scene: Scene, frame: Frame) -> bool:
+    """True for a yes in words while a card waits: only its button counts."""
+    if not scene.cards or scene.seen or (scene.turns and scene.turns[-1].answers):
+        return False
+    return AGREED.fullmatch(frame.texts[-1].strip()) is not None
 
 
 def wants_text(frame: Frame) -> bool:
@@ -79,6 +88,8 @@ HANDLERS: Mapping[str, Handler] = {
     "absence": operations.absence,
     "end_absence": operations.end_absence,
     "absences": looking_with("list_absences", "absences"),
+    "balance": looking_with("leave_balance", "balance"),
+    "holidays": looking_with("next_holidays", "holidays"),
     "transfer": operations.transfer,
     "add_sign": operations.add_sign,
     "urge": operations.urge,

@@ -193,6 +193,21 @@ def counted(scene: Scene, data: Mapping[str, Any]) -> str:
     return text + (said(scene, "estimated") if data.get("estimated") else "")
 
 
+def balances(scene: Scene, data: Mapping[str, Any]) -> str:
+    rows, year = data.get("balances", []), data.get("year", "")
+    told = lines(said(scene, "balance", kind=r.get("kind", ""), left=r.get("left", ""), whole=r.get("days_a_year", ""),
+                      waiting=r.get("waiting", "")) for r in rows)  # fmt: skip
+    return said(scene, "balances", year=year) + told if rows else said(scene, "no_balances")
+
+
+def holidays(scene: Scene, data: Mapping[str, Any]) -> str:
+    rows = data.get("holidays", [])
+    told = lines(said(scene, "holiday", name=r.get("name", ""), first=r.get("first", ""), last=r.get("last", ""),
+                      back=r.get("back_at_work", "")) for r in rows)  # fmt: skip
+    estimated = said(scene, "estimated") if any(r.get("estimated") for r in rows) else ""
+    return said(scene, "holidays") + told + estimated if rows else said(scene, "no_holidays")
+
+
 def lines(told: Iterable[str]) -> str:
     return "".join(f"\n• {line}" for line in list(told)[:LISTED])
 
@@ -231,4 +246,6 @@ TELLERS = {
     "read_handbook": rule,
     "calculate": computed,
     "working_days": counted,
+    "leave_balance": balances,
+    "next_holidays": holidays,
 }

@@ -169,6 +169,19 @@ MAIL_TO = re.compile(
     r"(?i:\b(?:e-?)?mail\s+(?:to\s+)?)(?!to\b|about\b)"
     r"(?:([\w'-]+\s+[\w'-]+)(?=\s*[:：])|([A-Za-z\u4e00-\u9fff][\w'-]*(?:\s+[A-Z][\w'-]*)?))"
 )
+MAIL_ALL = either(
+    r"给\s*([^。:：发写]{2,120}?)\s*各?\s*(?:发|写)",
+    r"(?:邮件|信)\s*给\s*([^。:：]{2,120})",
+    r"\b(?:e-?)?mail\s+(?:to\s+)?([^:：]{3,120})",
+)
+"""All to whom a mail is to go, in a row."""
+BETWEEN = either("[、,，&和与跟及]", r"\band\b")
+AGREED = re.compile(
+    r"(?:好的?|行|可以|是的?|对|没问题|嗯|ok(?:ay)?|yes|yep|sure|please)?[\s，,。.!！]{0,4}+"
+    r"(?:提交|确认|发送|发出|办理?|同意|go ahead|submit|confirm|send|do it){0,2}(?: it)?[吧了\s。.!！]{0,4}+",
+    re.IGNORECASE,
+)
+"""A yes in words, which no button hears."""
 MAIL_TAIL = re.compile(r"^[^:：]{0,60}[:：]\s*(.+)$", re.S)
 MAIL_HEAD = either(r"[:：]", r"主题|标题|内容|正文|\b(?:subject|body|content|text|saying|that says|about)\b")
 """Ends the part of a mail order in which its recipients are named."""
@@ -249,6 +262,13 @@ INTENTS = {
     "end_absence": either(
         "(?:取消|结束|撤销).{0,4}(?:委托|代理)", "^我(?:已经)?回来了",
         r"^\s*i(?:'m| am) back\b|\bend (?:my|the) (?:absence|delegation)\b",
+    ),
+    "balance": either(
+        "(?:还剩|还有|剩).{0,4}(?:几|多少).{0,2}天.{0,4}(?:年假|假)?|年假.{0,4}(?:余额|还剩)|假期余额",
+        r"\bleave balance\b|\bhow many days\b.{0,24}\bleft\b",
+    ),
+    "holidays": either(
+        "(?:下一?个|最近的?)(?:法定)?(?:节假日|假期|节日)|什么时候放假", r"\bnext (?:public )?holidays?\b"
     ),
     "absences": either(
         "我的(?:委托|代理人?)|谁(?:在)?[代替]我", r"\bmy (?:absences?|deput(?:y|ies))\b|\bwho stands in\b"
