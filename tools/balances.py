@@ -25,7 +25,7 @@ async def run_leave_balance(use: Use, args: LeaveBalance) -> Outcome:
     kept = await use.desk.engine.balances(use.caller.id, year)
     balances: list[dict[str, Any]] = [
         {
-            "kind": one.label["en"],
+            "kind": one.label[use.caller.person.language],
             "days_a_year": plain(one.allowance),
             "approved": plain(one.approved),
             "waiting": plain(one.waiting),

@@ -56,13 +56,17 @@ def _described_stretch(calendar: Calendar, stretch: Stretch, language: str) -> d
     back = moved(calendar, stretch.last, 1)[0]
     return {
         "name": _name_stretch(stretch)[language],
-        "first": f"{stretch.first} {WEEKDAYS['en'][stretch.first.weekday()]}",
-        "last": f"{stretch.last} {WEEKDAYS['en'][stretch.last.weekday()]}",
+        "first": _write_day(stretch.first, language),
+        "last": _write_day(stretch.last, language),
         "days": (stretch.last - stretch.first).days + 1,
-        "back_at_work": f"{back} {WEEKDAYS['en'][back.weekday()]}",
+        "back_at_work": _write_day(back, language),
         **({"worked_instead": [str(day) for day in stretch.made_up]} if stretch.made_up else {}),
         **({"estimated": True} if stretch.estimated else {}),
     }
+
+
+def _write_day(day: date, language: str) -> str:
+    return f"{day} {WEEKDAYS[language][day.weekday()]}"
 
 
 def _name_stretch(stretch: Stretch) -> dict[str, str]:

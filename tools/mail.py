@@ -154,7 +154,8 @@ def name_sender(use: Use, readers: Sequence[Person]) -> str:
     address = use.caller.person.email if write_address(use.caller.person) else ""
     key = "mail.first_line" if address else "mail.first_line_alone"
     note = Note(key=key, params={"name": one_line(use.caller.person.name), "address": address})
-    return "\n".join(use.desk.words(note, language) for language in sorted({one.language for one in readers}))
+    languages = sorted({one.language for one in readers}, key=lambda one: one != use.caller.person.language)
+    return "\n".join(use.desk.words(note, language) for language in languages)
 
 
 def write_address(person: Person) -> str:

@@ -18,7 +18,7 @@ SICK = {**TWO_DAYS, "leave_type": "sick", "start_date": "2026-12-01", "end_date"
 async def test_what_is_approved_and_what_waits_is_taken_from_the_year() -> None:
     there = office()
     assert (await there.look(ZHANG, "leave_balance"))["balances"] == [
-        {"kind": "Annual leave", "days_a_year": "10", "approved": "0", "waiting": "0", "left": "10"}
+        {"kind": "年假", "days_a_year": "10", "approved": "0", "waiting": "0", "left": "10"}
     ]
     request = await there.start(TWO_DAYS)
     (waiting,) = (await there.look(ZHANG, "leave_balance"))["balances"]

@@ -103,7 +103,7 @@ async def test_the_next_holiday_with_the_weekend_around_it_and_the_day_work_begi
     assert first["first"].startswith("2027-01-01") and first["back_at_work"].startswith("2027-01-04")
     (national,) = (await there.look(ZHANG, "next_holidays", start="2026-10-03", count=1))["holidays"]
     assert (national["name"], national["first"], national["last"], national["days"]) == (
-        "国庆节", "2026-10-01 Thursday", "2026-10-07 Wednesday", 7,
+        "国庆节", "2026-10-01 星期四", "2026-10-07 星期三", 7,
     )  # fmt: skip
     assert national["worked_instead"] == ["2026-10-10"], "the Saturday after is worked"
     assert (await refused(there.look(ZHANG, "next_holidays", start="soon"))).code == "no_such_day"

@@ -170,12 +170,12 @@ MAIL_TO = re.compile(
     r"(?:([\w'-]+\s+[\w'-]+)(?=\s*[:：])|([A-Za-z\u4e00-\u9fff][\w'-]*(?:\s+[A-Z][\w'-]*)?))"
 )
 MAIL_ALL = either(
-    r"给\s*([^。:：发写]{2,120}?)\s*各?\s*(?:发|写)",
-    r"(?:邮件|信)\s*给\s*([^。:：]{2,120})",
-    r"\b(?:e-?)?mail\s+(?:to\s+)?([^:：]{3,120})",
+    r"给([^。:：发写]{2,80}+)[发写]",
+    r"(?:邮件|信)\s*+给([^。:：]{2,120})",
+    r"\b(?:e-?)?mail\s++(?:to\s++)?([^:：]{3,120})",
 )
 """All to whom a mail is to go, in a row."""
-BETWEEN = either("[、,，&和与跟及]", r"\band\b")
+BETWEEN = either("[、,，&和与跟及各]", r"\band\b")
 AGREED = re.compile(
     r"(?:好的?|行|可以|是的?|对|没问题|嗯|ok(?:ay)?|yes|yep|sure|please)?[\s，,。.!！]{0,4}+"
     r"(?:提交|确认|发送|发出|办理?|同意|go ahead|submit|confirm|send|do it){0,2}(?: it)?[吧了\s。.!！]{0,4}+",
