@@ -27,10 +27,10 @@ def spoken(one: Scripted, style: Style, messages: Sequence[str], extra: str) -> 
 
 
 def _told(messages: Sequence[str]) -> Iterator[str]:
-    """What the program itself says, not people, models or tools."""
+    """What the program says of open cards, a line each."""
     for one in json.loads(f"[{','.join(messages)}]"):
-        if one["role"] in ("system", "developer"):
-            yield str(one["content"])
+        if one["role"] not in ("assistant", "tool"):
+            yield from (line for line in str(one["content"]).splitlines() if line.startswith("- A"))
 
 
 def _asked(one: Scripted) -> Sequence[Call]:
