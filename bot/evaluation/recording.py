@@ -26,7 +26,7 @@ from bot.react.replaying import detach
 from bot.redaction import redact
 from bot.texts import say
 
-TEXT_MAX = 20_000
+TEXT_MAX = 100_000
 """Characters of one text in a line."""
 LINE_MAX = 2_000_000
 """Characters of a line, of those that are read as well: beyond it the middle of the conversation is left out."""
