@@ -161,6 +161,7 @@ async def live(there: Place, file: Path) -> None:
     traced = {"traces": "otlp", "otel_exporter_otlp_endpoint": there.collector.url}
     traced["otel_instrumentation_genai_capture_message_content"] = "SPAN_ONLY"
     values = {name.lower(): value for name, value in OWN.items()}
+    values["history_tokens"] = "60000"  # nothing is folded: the script has no reply for that
     async with office.opened(model=Stubborn(list(replies())), mcp_file=file, tools_most=60, **values, **traced) as bot:
         here, with_li = office.dm(ZHANG), office.dm(LI)
         for number, text in enumerate(chunks(), 1):
