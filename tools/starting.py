@@ -6,6 +6,7 @@ made anew when its process is deployed in another version.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,6 +29,10 @@ BY_TABLE = "Only if they named somebody; else left out, the table decides."
 LENGTH = "Working days, in place of {end}; halves as 0.5."
 
 
+FRESH_S = 3.0
+"""So long what is deployed is not looked at again (s): a message costs no call of the engine for it."""
+
+
 class Starts(Mapping[str, Tool]):
     """By name, those of the processes that are deployed now."""
 
@@ -37,6 +42,9 @@ class Starts(Mapping[str, Tool]):
         self._tools: dict[str, Tool] = {}
         self.is_complete = False
         """Whether every process has one."""
+        self._looked_s: float | None = None
+        self.changes = 0
+        """How often what is deployed has changed."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)
@@ -48,13 +56,21 @@ class Starts(Mapping[str, Tool]):
         return self._tools[name]
 
     async def refresh(self, engine: Engine) -> None:
-        """Takes what is deployed now in the place of what was."""
+        """Takes what is deployed now in the place of what was, if it was not looked at a moment ago."""
+        now = asyncio.get_running_loop().time()
+        if self._looked_s is not None and now - self._looked_s < FRESH_S:
+            return
         processes = await engine.processes()
+        self._looked_s = now
         named = [one for one in processes if NAME.fullmatch(one.key) and START + one.key != START_PROCESS.name]
         chosen = {one.version: one for one in named[: self._most]}
+        is_complete = len({one.key for one in chosen.values()}) == len(processes)
+        if chosen.keys() == self._made.keys() and is_complete == self.is_complete:
+            return
+        self.changes += 1
         self._made = {version: self._made.get(version) or make_start(one) for version, one in chosen.items()}
         self._tools = {tool.name: tool for tool in self._made.values()}
-        self.is_complete = len(self._tools) == len(processes)
+        self.is_complete = is_complete
 
 
 def make_start(process: Process) -> Tool:

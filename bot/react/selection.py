@@ -202,6 +202,7 @@ class Offers:
         self._finders: dict[tuple[tuple[str, ...], tuple[str, ...]], Tool] = {}
         self._filled, self._beside = Shelf(), Shelf()
         self._sheets: dict[tuple[str, tuple[int, ...]], Sheet] = {}
+        self._daily: tuple[object, Sequence[Tool]] = (), ()
 
     def choose(self, asked: str, before: Before | None = None) -> list[str] | None:
         """What a fresh run is offered: None for what is the same for all, where there is no choice to make."""
@@ -231,8 +232,11 @@ class Offers:
         return [there[name] for name in offered if name in there]
 
     def _list_daily(self) -> Sequence[Tool]:
-        """Those that everybody is offered with every message."""
-        return [*self._list_ours(), self._finder()]
+        """Those that everybody is offered with every message. Put together anew when any tool comes or goes."""
+        known = (self.starts.changes, *self.more)
+        if self._daily[0] != known:
+            self._daily = known, [*self._list_ours(), self._finder()]
+        return self._daily[1]
 
     def _list_ours(self) -> Sequence[Tool]:
         daily = [tool for tool in self.own if not tool.is_rare and not self._is_general(tool)]

@@ -12,6 +12,7 @@ from bot.react.model import Reply, Scripted, ScriptedModel
 from tests.stories.behind import facts_of, final, kept, record_of, request_of, requests_of
 from tests.stories.office import ZHANG, Office
 from tests.stories.script import DONE, calls
+from tools import starting
 from tools.workflow.process import compile_process, shipped
 from tools.workflow.redis_store import RedisStore
 
@@ -94,8 +95,9 @@ async def test_what_is_wrong_is_mended_in_one_more_call_and_people_read_nothing_
     assert all(said in told for said in ("'money'", "'type'", "amount", "category", "reason", "王五五", "expense{"))
 
 
-async def test_a_process_that_is_deployed_meanwhile_has_a_tool_with_the_next_message(empty: Office) -> None:
+async def test_a_process_that_is_deployed_meanwhile_has_a_tool(empty: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Told([DONE, DONE])
+    monkeypatch.setattr(starting, "FRESH_S", 0.0)
     async with empty.opened(model=model):
         await empty.answer(ZHANG, "你好")
         expense = shipped()[1]

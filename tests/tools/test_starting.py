@@ -22,6 +22,7 @@ from bot.trace import CallStatus, fit
 from tests.tools.company import CHOICE
 from tests.tools.office import LI, LIN, LONG, SHORT, SICK, TAXI, WANG, ZHANG, Office, known, office, refused
 from tests.tools.workflow.trip import FORM as TRIP
+from tools import starting
 from tools.catalog import TOOLS
 from tools.spec import Person, Plan, ToolError, WrongFields
 from tools.starting import MOST, Starts, describe_form
@@ -266,8 +267,9 @@ async def test_people_read_of_the_first_and_one_thing_wrong_is_told_as_ever() ->
 # Which processes
 
 
-async def test_a_process_that_is_deployed_while_the_bot_runs_has_its_tool_at_once() -> None:
+async def test_a_process_that_is_deployed_while_the_bot_runs_has_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     there = office()
+    monkeypatch.setattr(starting, "FRESH_S", 0.0)
     made = await starts(there)
     before = dict(made)
     await made.refresh(there.engine)
@@ -279,6 +281,14 @@ async def test_a_process_that_is_deployed_while_the_bot_runs_has_its_tool_at_onc
     assert list(made) == ["start_leave", "start_expense", "start_rent"] and made.is_complete
     assert made["start_expense"] is before["start_expense"] and made["start_leave"] is not before["start_leave"]
     assert "Wherefore" in json.dumps(made["start_leave"].schema)
+
+
+async def test_messages_one_after_the_other_ask_the_engine_once() -> None:
+    there = office()
+    made = await starts(there)
+    await there.engine.deploy(renamed(EXPENSE, "rent"))
+    await made.refresh(there.engine)
+    assert "start_rent" not in made, "it was looked at a moment ago"
 
 
 async def test_of_many_processes_some_are_left_to_the_general_tool() -> None:
