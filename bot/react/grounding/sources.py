@@ -42,6 +42,9 @@ DONE_BEFORE = frozenset({"urged_lately", "urged_enough", "asked_already", "start
 """Errors of what was done before."""
 THINK = "think"
 """The tool that takes whatever a model writes and looks nothing up."""
+_TALK = ('{"role": "user"', '{"role": "assistant"')
+_RECORDED = ("<event ", SUMMARY, "\\n[")
+"""What stands in the JSON of a message in which something is on record."""
 _WRITTEN = re.compile(r"\A<message [^>\n]{0,200}>\n")
 
 
@@ -115,7 +118,7 @@ class Grounds:
 
     def receipts(self, trace: Trace) -> list[str]:
         """What was done, a line each: of earlier messages as their receipts tell it, of this run with how it ended."""
-        lines = [line for message in map(json.loads, self.history) for line in _records(message) if line]
+        lines = [line for message in self._telling() for line in _records(message) if line]
         lines += [f"{one.tool} {flat(one.args)}: {one.status.value}" for one in trace.calls if _writes(one)]
         return lines + (["a card waits for a button"] if self.has_card else [])
 
@@ -138,12 +141,18 @@ class Grounds:
 
     def _older(self) -> Iterator[str]:
         """Results of earlier messages, or the lines that they were folded to; and what is on record of them."""
-        for message in map(json.loads, self.history):
+        for message in self._telling():
             yield from _records(message)
             if message.get("role") in ("tool", "system", "developer"):
                 yield from statements(_value(message))
             else:
                 yield from read_called(_content(message))
+
+    def _telling(self) -> Iterator[dict[str, Any]]:
+        """Earlier messages but for those in which people and the bot only talk: of a long conversation nearly all."""
+        for text in self.history:
+            if not text.startswith(_TALK) or any(sign in text for sign in _RECORDED):
+                yield json.loads(text)
 
 
 def _records(message: dict[str, Any]) -> Sequence[str]:
