@@ -23,6 +23,9 @@ from bot.react.endpoints.transport import Request, read_members, shape_roles, wr
 from bot.react.model import RawCall, Reply
 from bot.react.replaying import MEMBER, detach, write_kept
 
+UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""In the place of a signature that nobody has (of an earlier message, or of another model): what Google names for
+calls that its model has not put out itself (Gemini API, thought signatures)."""
 MOST_CALLS = 128
 """Tool calls that a stream may number."""
 
@@ -149,7 +152,8 @@ def _fill(message: dict[str, Any], calls: Sequence[Any], parts: dict[str, Any], 
     if "reasoning_content" in returned:  # an empty one is taken where the true one is not known
         message["reasoning_content"] = read_string(parts.get("reasoning_content"))
     if "extra_content" in returned:
-        for call, more in zip(calls, read_list(parts.get("extra_content")), strict=False):
+        known = read_list(parts.get("extra_content")) or [UNSIGNED] * len(calls)
+        for call, more in zip(calls, known, strict=False):
             call.update({"extra_content": more} if more is not None else {})
 
 

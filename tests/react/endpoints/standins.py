@@ -185,7 +185,8 @@ class OnlyResponses(StandIn):
 
 
 class Paired(OnlyResponses):
-    """2: every call that came behind a reasoning item wants it back in front of it."""
+    """2: every call that came behind a reasoning item wants it back in front of it; those of earlier messages are told
+    without either."""
 
     def dress_responses(self, answer: Body) -> Any:
         if any(one["type"] == "function_call" for one in answer["output"]):
@@ -207,7 +208,8 @@ class Paired(OnlyResponses):
                 told = f"Item '{pair[-1]}' of type 'function_call' was provided without its required 'reasoning' item"
                 return error(400, f"{told}: '{pair[0]}'.", param="input")
         made = [one for pair in self.pairs for one in pair if one.startswith("fc_")]
-        calls = [one for one in body["input"] if one.get("type") == "function_call"]
+        asked = max((n for n, one in enumerate(body["input"]) if one.get("role") == "user"), default=0)
+        calls = [one for one in body["input"][asked:] if one.get("type") == "function_call"]
         if made and any("id" not in one for one in calls):
             return error(400, "a call came back without its id", param="input")
         return None
@@ -236,7 +238,8 @@ class Thinking(StandIn):
 
 
 class Signed(StandIn):
-    """5: Gemini: every call has a signature that has to come back; errors are in a list."""
+    """5: Gemini: every call has a signature that has to come back; one of an earlier message may say that it has none.
+    Errors are in a list."""
 
     def dress_chat(self, answer: Body) -> Any:
         for call in answer["choices"][0]["message"].get("tool_calls", ()):
@@ -244,9 +247,16 @@ class Signed(StandIn):
         return answer
 
     def refuse(self, api: str, body: Body) -> Refused | None:
-        calls = [call for one in items(body) for call in one.get("tool_calls", ())]
-        if all(one.get("extra_content") == {"google": {"thought_signature": f"s-{one['id']}"}} for one in calls):
-            return None
+        some = items(body)
+        asked = max(n for n, one in enumerate(some) if one["role"] == "user")
+        for n, one in enumerate(some):
+            for call in one.get("tool_calls", ()):
+                signature = call.get("extra_content", {}).get("google", {}).get("thought_signature", "")
+                if signature != f"s-{call['id']}" and (n > asked or signature != "skip_thought_signature_validator"):
+                    return self._unsigned()
+        return None
+
+    def _unsigned(self) -> Refused:
         told = "Function call is missing a `thought_signature` in functionCall parts."
         return Refused(400, [{"error": {"code": 400, "message": told, "status": "INVALID_ARGUMENT"}}])
 

@@ -98,6 +98,29 @@ async def test_a_run_comes_to_its_answer_and_what_was_learned_is_shared(behaviou
         assert len(serving.asked) - before == 3 + steps, "another process learns nothing anew"
 
 
+EARLIER = [
+    {"role": "user", "content": "before"},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "e1", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "e1", "content": '{"seen": 1}'},
+    {"role": "assistant", "content": "earlier"},
+]
+
+
+@pytest.mark.parametrize("behaviour", LEARNED)
+async def test_calls_of_earlier_messages_are_told_without_what_belonged_to_them(behaviour: str) -> None:
+    """They are remembered in no endpoint's form: what it wants back with its own calls is not there any more."""
+    async with (
+        standing_in(behaviour, ScriptedModel([*STEPS])) as serving,
+        open_model(serving.url, "key", "m", retries=0, memory=Notes()) as model,
+    ):
+        events, bench = await run(model, fresh(), [",".join(json.dumps(one) for one in EARLIER)])
+    assert events[-1] == Final("done") and sorted(bench.ran) == sorted(RAN)
+
+
 async def test_negative_control_without_what_was_learned_each_refuses() -> None:
     """The stand-ins are as strict as they say: a plain second step ends in an error."""
     for behaviour in ("only_responses", "thinking", "signed", "wrapped", "stream_only"):
