@@ -20,7 +20,7 @@ from bot.drafting import answer_of
 from bot.ends import Ends
 from bot.events import Click, Dialog, Directory
 from bot.openings import Openings
-from bot.parts import RecordedParts, is_resumable
+from bot.parts import is_resumable
 from bot.policy import LOOKS, RECOVERIES, RENEWALS, Refusal, may_press
 from bot.react.planning import clean_form, count_removed, plan_call
 from bot.records import Approval, ApprovalState, Draw, EffectState, seal
@@ -30,6 +30,7 @@ from bot.store.lanes import Lease
 from bot.store.writes import Write
 from bot.texts import literal
 from bot.trace import fit
+from tools.parts import Parts, PartState
 from tools.spec import AsksAgain, Caller, Choice, Effect, EffectUnknown, Note, Plan, ToolError
 from tools.tool import Desk, Tool, Use
 
@@ -182,7 +183,11 @@ class Gates:
                 Note(key="error.altered"),
                 "The stored arguments are not the shown ones; nothing was run.",
             )
-        parts = RecordedParts(approval, lambda seq, kept: lease.checkpoint(seq, self.approvals.saved(kept)))
+
+        async def keep(name: str, state: PartState) -> None:
+            await lease.checkpoint(f"part:{name}:{state}", self.approvals.saved(_with_parts(approval, parts)))
+
+        parts = Parts(dict(approval.parts), keep)
         try:
             choice = cards.choice_of(approval.plan, approval.choice)
             args = fit(tool.stored, _merged(approval, choice, approval.form))
@@ -191,10 +196,10 @@ class Gates:
         except AsksAgain:
             raise
         except ToolError as error:
-            return _failed(parts.approval, error.note, error.text, error.maybe)
+            return _failed(_with_parts(approval, parts), error.note, error.text, error.maybe)
         except EffectUnknown:
-            return parts.approval.model_copy(update={"effect": EffectState.UNKNOWN})
-        return parts.approval.model_copy(
+            return _with_parts(approval, parts).model_copy(update={"effect": EffectState.UNKNOWN})
+        return _with_parts(approval, parts).model_copy(
             update={"effect": EffectState.DONE, "outcome": outcome, "problem": None, "maybe": None}
         )
 
@@ -340,6 +345,10 @@ def _with_copy(approval: Approval, click: Click, standing: frozenset[str]) -> Ap
     if reader not in concerned or click.card.channel != (approval.place or click.place).channel:
         return approval
     return approval.model_copy(update={"refs": ((reader, click.card), *approval.refs)})
+
+
+def _with_parts(approval: Approval, parts: Parts) -> Approval:
+    return approval.model_copy(update={"parts": dict(parts.states)})
 
 
 def _key(tool: Tool, approval: Approval) -> str:

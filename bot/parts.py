@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-
 from bot.records import Approval
 from bot.texts import say
 from tools.names import listed
@@ -12,29 +9,6 @@ from tools.parts import PartState
 from tools.spec import Identities
 
 SHOWN_ORDER = (PartState.DONE, PartState.BEGUN, PartState.REFUSED, PartState.OPEN)
-
-
-@dataclass(slots=True)
-class RecordedParts:
-    """`Parts` in the record of an approval: each mark is written before the next part is begun."""
-
-    approval: Approval
-    save: Callable[[str, Approval], Awaitable[object]]
-    """Writes the record once under this name; raises if the lane was lost."""
-    marks: int = 0
-
-    def list_open(self, names: Sequence[str]) -> list[str]:
-        known = {name: self.approval.parts.get(name, PartState.OPEN) for name in names}
-        self._take(known)
-        return [name for name in names if known[name] is not PartState.DONE]
-
-    async def mark(self, name: str, state: PartState) -> None:
-        self._take({**self.approval.parts, name: state})
-        self.marks += 1
-        await self.save(f"part:{self.approval.tries}:{self.marks}", self.approval)
-
-    def _take(self, parts: Mapping[str, PartState]) -> None:
-        self.approval = self.approval.model_copy(update={"parts": dict(parts)})
 
 
 def is_resumable(approval: Approval) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -23,7 +23,7 @@ from bot.store.writes import apply
 from bot.texts import say
 from bot.trace import CallStatus
 from bot.worker import Worker
-from tests.lab import DM, Edges, Lab, every_edge
+from tests.lab import DM, Edges, Killed, Lab, every_edge
 from tests.stories.script import DONE, calls, mail, open_cards
 from tests.tools.office import SICK, TAXI, ZHANG, withdraw
 from tools.catalog import TOOLS
@@ -138,6 +138,39 @@ async def test_killed_anywhere_in_mailing_several_each_gets_one_and_the_card_nam
     several = calls(("send_email", {"to": ["李四", "王五"], "subject": "项目进度", "body": "请看一下。"}))
     await everywhere(redis, lambda: opened(Lab(redis, [several, DONE, DONE, DONE])), act)
     assert doubted == {"U2", "U3"}
+
+
+@dataclass
+class Twice(Edges):
+    """The process that goes on ends as well, so many edges after the first."""
+
+    behind: int = 0
+
+    def __call__(self) -> None:
+        self.passed += 1
+        if self.passed in (self.at, self.at + self.behind):
+            raise Killed
+
+
+async def test_killed_again_while_the_rest_of_several_mails_goes_out_nobody_gets_two(redis: Redis) -> None:
+    several = calls(("send_email", {"to": ["李四", "王五"], "subject": "项目进度", "body": "请看一下。"}))
+    for behind in (1, 3):
+        at = 0
+        while True:
+            at += 1
+            await redis.flushall()
+            lab = await opened(Lab(redis, [several, DONE, DONE, DONE]))
+            edges = Twice(at=at, behind=behind)
+            edged(lab, edges)
+            await lab.presses(lab.wall.cards()[0], "send")
+            await lab.work()
+            approval, sent = await lab.approval(), [one.to for one in lab.mailer.mails]
+            assert len(set(sent)) == len(sent), (at, behind, sent)
+            done = [one for one, state in approval.parts.items() if state is PartState.DONE]
+            assert set(done) <= set(sent)
+            assert approval.effect is EffectState.UNKNOWN or sent == ["U2", "U3"]
+            if edges.passed < at + behind:
+                break
 
 
 def say_part(state: str, people: list[str]) -> str:

@@ -3,10 +3,9 @@ and after each, so that what broke off half way is told by name, and nothing tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 
 class PartState(StrEnum):
@@ -19,26 +18,25 @@ class PartState(StrEnum):
     """Begun, and surely not done."""
 
 
-class Parts(Protocol):
-    """The parts of one effect, by person id."""
-
-    def list_open(self, names: Sequence[str]) -> list[str]:
-        """Those of `names` that are still to be done, in their order. The others are passed over from now on."""
-
-    async def mark(self, name: str, state: PartState) -> None:
-        """Keeps how far a part has come. Raises what keeping may raise: then the part must not be begun."""
+async def keep_nothing(name: str, state: PartState) -> None:
+    """For an effect that nothing outlives."""
 
 
 @dataclass(slots=True)
-class MemoryParts:
-    """`Parts` that nothing outlives."""
+class Parts:
+    """The parts of one effect, by person id."""
 
     states: dict[str, PartState] = field(default_factory=dict)
+    keep: Callable[[str, PartState], Awaitable[object]] = keep_nothing
+    """Writes down how far a part has come. What it raises passes: then the part must not be begun."""
 
     def list_open(self, names: Sequence[str]) -> list[str]:
+        """Those of `names` that are still to be done, in their order. The others are passed over from now on."""
         for name in names:
             self.states.setdefault(name, PartState.OPEN)
         return [name for name in names if self.states[name] is not PartState.DONE]
 
     async def mark(self, name: str, state: PartState) -> None:
+        """Keeps how far a part has come."""
         self.states[name] = state
+        await self.keep(name, state)

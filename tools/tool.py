@@ -12,7 +12,7 @@ from pydantic import BaseModel, RootModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from tools.library.folder import Handbook
-from tools.parts import MemoryParts, Parts
+from tools.parts import Parts
 from tools.ports import Cards, Directory, Mailer, Words
 from tools.spec import Caller, Gate, Note, Outcome, Plan, Privacy
 from tools.workflow.calendar import Calendar
@@ -48,7 +48,7 @@ class Use:
     """Aware, in the caller's time zone."""
     key: str = ""
     """Idempotency key of the effect; the same key never has two effects in the engine."""
-    parts: Parts = field(default_factory=MemoryParts)
+    parts: Parts = field(default_factory=Parts)
     """Which parts of the effect are done, for a tool whose effect has several."""
 
 

@@ -14,7 +14,7 @@ import pytest
 from bot.texts import literal
 from tests.tools.office import LI, SICK, WANG, ZHANG, ZHAO, Office, office, refused, title
 from tools.mail import RECIPIENTS, SendEmail, message_id_of, run_mail
-from tools.parts import MemoryParts, PartState
+from tools.parts import Parts, PartState
 from tools.smtp import SmtpMailer
 from tools.spec import EffectUnknown, Identities, Outcome, Person, Plan, ToolError
 
@@ -196,7 +196,7 @@ class Moody:
 async def test_whom_the_server_refuses_keeps_it_from_nobody_else_and_the_rest_is_sent_once() -> None:
     there = office()
     there.mailer = moody = Moody({LI.id: ToolError("mail_refused", "no such box", reply=550)}, [])  # type: ignore[assignment]
-    plan, parts = await there.plan(ZHANG, "send_email", **SEVERAL), MemoryParts()
+    plan, parts = await there.plan(ZHANG, "send_email", **SEVERAL), Parts()
     error = await refused(send_with(there, plan, parts))
     assert (error.code, error.params["names"], error.params["missing"]) == (
         "mailed_partly",
@@ -213,20 +213,20 @@ async def test_whom_the_server_refuses_keeps_it_from_nobody_else_and_the_rest_is
 async def test_nobody_has_it_when_the_server_is_away() -> None:
     there = office()
     there.mailer = moody = Moody({LI.id: ToolError("mail_down", "away")}, [])  # type: ignore[assignment]
-    error = await refused(send_with(there, await there.plan(ZHANG, "send_email", **SEVERAL), MemoryParts()))
+    error = await refused(send_with(there, await there.plan(ZHANG, "send_email", **SEVERAL), Parts()))
     assert error.code == "mail_down" and moody.mails == [], "the others are not tried"
 
 
 async def test_a_doubt_ends_it_there() -> None:
     there = office()
     there.mailer = moody = Moody({WANG.id: EffectUnknown("?")}, [])  # type: ignore[assignment]
-    parts = MemoryParts()
+    parts = Parts()
     with pytest.raises(EffectUnknown):
         await send_with(there, await there.plan(ZHANG, "send_email", **SEVERAL), parts)
     assert moody.mails == [LI.id] and parts.states == {LI.id: PartState.DONE, WANG.id: PartState.BEGUN}
 
 
-async def send_with(there: Office, plan: Plan, parts: MemoryParts) -> Outcome:
+async def send_with(there: Office, plan: Plan, parts: Parts) -> Outcome:
     return await run_mail(replace(there.use(ZHANG), parts=parts), SendEmail.model_validate(plan.args))
 
 
