@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from bot.drafting import fill_draft, shown_draft
 from bot.events import Button, Card, Click, Dialog, Directory, NamedPeople, NamedPerson, Post
 from bot.outcomes import Names, moment, say_consequence, say_matter, say_outcome
-from bot.react.recalling import shorten
 from bot.records import Approval, ApprovalState, EffectState
 from bot.redaction import redact_known
-from bot.texts import label, literal, say
+from bot.texts import label, literal, say, shorten
 from tools.identities import identify_people
 from tools.names import name_of
 from tools.spec import Choice, Fact, Field, Gate, Identities, Identity, Person, Plan
@@ -83,8 +82,7 @@ def notify(approval: Approval, reader: Person, names: Names) -> str:
 
 def title_of(approval: Approval, reader: Person) -> str:
     """What the card is called for this reader."""
-    own = approval.plan.own_title if reader.id == approval.plan.requester else None
-    return literal(own or approval.plan.title, reader.language)
+    return literal(approval.plan.title_for(reader.id), reader.language)
 
 
 def watches(approval: Approval, reader: Person) -> bool:
@@ -153,14 +151,10 @@ def told(facts: Iterable[Fact], language: str) -> tuple[tuple[str, str], ...]:
 def describe_plan(plan: Plan, reader: Person) -> str:
     """What a card asks for, in one bounded line for a model: what it is called, its facts, how its text begins. Data:
     people's words are in it."""
-    own = plan.own_title if reader.id == plan.requester else None
-    facts = [f"{name}: {_cut(value)}" for name, value in told(plan.facts, reader.language)]
-    whole = [literal(own or plan.title, reader.language), *facts, *([_cut(plan.body)] if plan.body else [])]
-    return redact_known(" · ".join(" ".join(part.split()) for part in whole))[:LINE]
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= PART else f"{text[: PART - 1]}…"
+    title = literal(plan.title_for(reader.id), reader.language)
+    facts = [f"{name}: {shorten(redact_known(value), PART)}" for name, value in told(plan.facts, reader.language)]
+    body = [shorten(redact_known(plan.body), PART)] if plan.body else []
+    return redact_known(" · ".join([shorten(title, LINE), *facts, *body]))[:LINE]
 
 
 def _buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:

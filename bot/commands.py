@@ -15,7 +15,7 @@ from bot.react.guards import Reason
 from bot.store.history import Entry, History, Remembered
 from bot.store.runs import Runs
 from bot.store.writes import Write
-from bot.texts import LANGUAGES, say, sentences
+from bot.texts import LANGUAGES, say, sentences, shorten
 from tools.deciding import AGREED
 from tools.names import name_of
 from tools.spec import Caller
@@ -32,6 +32,8 @@ SKEW_MS = 5_000
 """How far the platform's clock and ours may be apart."""
 HISTORY_SHOWN = 10
 TASKS_SHOWN = 20
+SAID_MAX = 120
+"""Characters that are shown of what was said."""
 _FORMATS = re.compile(r"([\\*_~`])")
 """What would be formatting: what people wrote is shown as they wrote it (`2*3*4`)."""
 
@@ -210,7 +212,8 @@ def _said(entry: Entry, language: str) -> str:
     """An entry as people know it: their own words, what they were told, and a card instead of a note to the model."""
     is_ours = entry.answers or bool(entry.kind)
     by = "bot" if is_ours else "person"
-    text = _short(entry.text) if is_ours else _FORMATS.sub(r"\\\1", _short(entry.text))
+    short = shorten(entry.text, SAID_MAX)
+    text = short if is_ours else _FORMATS.sub(r"\\\1", short)
     return say(f"command.said_by_{by}", language, text=text or say("command.waits", language))
 
 
@@ -223,8 +226,3 @@ def _noted(known: Remembered, zone: tzinfo, language: str) -> list[str]:
     range_ = {"since": f"{since:%Y-%m-%d %H:%M}", "until": f"{until:%Y-%m-%d %H:%M}", "turns": summary.turns}
     missed = [say("command.summary_missed", language)] if summary.missed or known.gap else []
     return [say("command.summary", language, **range_), *(f"- {line}" for line in summary.lines), *missed, ""]
-
-
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 120 else flat[:119] + "…"

@@ -73,7 +73,7 @@ def _opinion(approval: Approval, language: str) -> list[str]:
 def say_matter(plan: Plan, reader: Person) -> str:
     """What a card is about, as a statement: *leave request L-0001 of 张三*. Cards of tools without words for it keep
     their title."""
-    title = plan.own_title if plan.own_title and reader.id == plan.requester else plan.title
+    title = plan.title_for(reader.id)
     key = title.key.replace("title.", "matter.", 1)
     known = Note(key=key, params=title.params) if key in sentences() else title
     return literal(known, reader.language)

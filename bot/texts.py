@@ -65,6 +65,12 @@ def plain(amount: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def shorten(text: str, most: int) -> str:
+    """On one line, of so many characters at most."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
 def label(name: str | Mapping[str, str], language: str) -> str:
     """A label: words of a process file, or a text key `label.<name>`."""
     return name[language] if isinstance(name, Mapping) else say(f"label.{name}", language)

@@ -205,6 +205,10 @@ class Plan(Frozen):
     privacy: Privacy | None = None
     """How private its title and arguments are. None: as private as its tool can be."""
 
+    def title_for(self, person: str) -> Note:
+        """What the card is called for the person with this id."""
+        return self.own_title if self.own_title and person == self.requester else self.title
+
 
 class Effect(Frozen):
     """Something that changed in the world: one line of the receipt under an answer."""

@@ -19,6 +19,7 @@ from bot import logs
 from bot.errors import ModelDown, ModelRefused
 from bot.react.model import Model, Reply
 from bot.react.prompt import fenced, quoted
+from bot.texts import shorten
 from tools.library.folder import Handbook, HandbookWrong
 
 log = logs.get(__name__)
@@ -47,11 +48,6 @@ class Recommendation(StrEnum):
     UNCLEAR = "unclear"
 
 
-def _flat(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= REASON else flat[: REASON - 1] + "…"
-
-
 class Advice(BaseModel):
     """What the model thinks of it."""
 
@@ -61,7 +57,7 @@ class Advice(BaseModel):
     @property
     def told(self) -> str:
         """The reasons, in one bounded line."""
-        return " · ".join(_flat(reason) for reason in self.reasons[:REASONS])
+        return " · ".join(shorten(reason, REASON) for reason in self.reasons[:REASONS])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bot.react.grounding.sentences import IDENTIFIER
-from bot.react.recalling import WAITS, read_results, shorten
+from bot.react.recalling import WAITS, read_results
 from bot.react.selection import FIND
 from bot.react.steps import SLIPS
 from bot.redaction import redact_known
 from bot.store.calls import PastCall
+from bot.texts import shorten
 from bot.trace import Call, CallStatus, Trace
 
 CALLS_MOST = 6

@@ -16,6 +16,7 @@ from bot.react.decision import Act, Proposed
 from bot.react.style import Style
 from bot.store.calls import PastCall
 from bot.store.history import Entry, Kind, Sent
+from bot.texts import shorten
 from bot.trace import CallStatus, Trace
 
 EVENT_MAX = 300
@@ -140,9 +141,3 @@ def _unquoted(line: str) -> str:
 def is_marked(content: str) -> bool:
     """True for an event that says of the answer before it that something in it was not verified."""
     return any(line.startswith(NOT_VERIFIED) for line in read_event(content))
-
-
-def shorten(text: str, most: int) -> str:
-    """On one line, of so many characters at most."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"

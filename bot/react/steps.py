@@ -85,5 +85,4 @@ def describe_step(call: Call, result: Result, caller: str) -> Step:
         return Step(call, result.note)
     if caller in result.deciders:
         return Step(call, Note(key="steps.waiting"), result.title)
-    own = result.own_title if caller == result.requester else None
-    return Step(call, Note(key="steps.brought"), own or result.title)
+    return Step(call, Note(key="steps.brought"), result.title_for(caller))
