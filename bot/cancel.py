@@ -10,6 +10,10 @@ from typing import Any
 AGAIN_S = 0.25
 
 
+class Interrupted(Exception):
+    """The work within `interrupt` was ended."""
+
+
 class Stop(asyncio.Event):
     """An event that can also be watched without a task of one's own."""
 
@@ -32,6 +36,43 @@ class Stop(asyncio.Event):
             yield
         finally:
             self._watchers.remove(watcher)
+
+
+@contextmanager
+def interrupt(stop: Stop, after_s: float) -> Iterator[None]:
+    """Cancel the work within when `stop` is set or `after_s` seconds are over, and again until that has happened (see
+    `cancelled`); raises Interrupted then. A cancellation from outside passes through."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None, "the work is done in a task"
+    before, times = task.cancelling(), 0
+    again: asyncio.Handle | None = None
+
+    def cancel() -> None:
+        nonlocal again, times
+        times += 1
+        task.cancel()
+        again = loop.call_later(AGAIN_S, cancel)
+
+    def begin() -> None:
+        nonlocal again
+        if again is None:
+            again = loop.call_soon(cancel)
+
+    limit = loop.call_later(after_s, begin)
+    try:
+        with stop.watched(begin):
+            yield
+    except asyncio.CancelledError:
+        outside = task.cancelling() - before > times
+        if outside or not times:
+            raise
+        raise Interrupted from None
+    finally:
+        limit.cancel()
+        if again is not None:
+            again.cancel()
+        for _ in range(times):
+            task.uncancel()
 
 
 async def cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from bot import logs
-from bot.cancel import Stop
+from bot.cancel import Interrupted, Stop, interrupt
 from bot.errors import CountersignError, ModelDown, ModelRefused
 from bot.react.asking import ask
 from bot.react.decision import REPLY_MAX, Act, Answer, Decision, Malformed, Withheld
@@ -143,7 +143,7 @@ class Loop:
         self.limits.check(trace)
         began, left = self.clock(), self.limits.left_s(trace)
         try:
-            async with _unless(stopped, left):
+            with _unless(stopped, left):
                 decision = await self._think(way)
                 grounded = decision if isinstance(decision, Act) else await self._grounded(way, decision)
                 if isinstance(grounded, Act):
@@ -389,19 +389,11 @@ def _doubted(answer: Answer, wrong: Wrong) -> tuple[str, str]:
     return said, _told(DOUBT + wrong.told())
 
 
-@asynccontextmanager
-async def _unless(stopped: Stop, left_s: float) -> AsyncIterator[None]:
+@contextmanager
+def _unless(stopped: Stop, left_s: float) -> Iterator[None]:
     """Raises `Halt` within as soon as somebody says stop or the time is up."""
-
-    def now() -> None:
-        if not limit.expired():
-            limit.reschedule(asyncio.get_running_loop().time())
-
     try:
-        async with asyncio.timeout(left_s) as limit:
-            with stopped.watched(now):
-                yield
-    except TimeoutError:
-        if not limit.expired():
-            raise
+        with interrupt(stopped, left_s):
+            yield
+    except Interrupted:
         raise Halt(Reason.USER if stopped.is_set() else Reason.TIME) from None

@@ -279,6 +279,35 @@ async def test_stop_interrupts_a_thinking_model() -> None:
     assert await asyncio.wait_for(task, 1) == [Stopped(Reason.USER)]
 
 
+@pytest.mark.parametrize("stop", [True, False])
+async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) -> None:
+    """Before Python 3.12 `asyncio.wait_for`, with which redis-py sends, swallows a cancellation that comes as it
+    finishes: the loop goes on as if nobody had said *stop*."""
+    stopped, began, swallowed = Stop(), asyncio.Event(), []
+
+    async def thinks(_: object) -> Reply:
+        began.set()
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            swallowed.append("once")
+            await asyncio.sleep(30)
+        return Reply(text="late")
+
+    loop = Loop(ScriptedModel([thinks]), Bench().tools(), limits=Limits(active_s=180 if stop else 0.05))
+    use = Use(cast(Desk, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+
+    async def run() -> list[Event]:
+        return [event async for event in loop.run("R00", [], Trace(), use, stopped)]
+
+    task = asyncio.create_task(run())
+    await began.wait()
+    if stop:
+        stopped.set()
+    assert await asyncio.wait_for(task, 5) == [Stopped(Reason.USER if stop else Reason.TIME)]
+    assert swallowed == ["once"] and not task.cancelling()
+
+
 async def test_a_model_that_is_down_is_not_an_answer_and_one_that_refuses_is_an_end() -> None:
     with pytest.raises(ModelDown):
         await play([ModelDown("gone")])
