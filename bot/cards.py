@@ -13,14 +13,13 @@ from bot.texts import label, literal, say, shorten
 from tools.identities import identify_people
 from tools.names import name_of
 from tools.spec import Choice, Fact, Field, Gate, Identities, Identity, Person, Plan
+from tools.tasks import DECIDE_TASK
 
 HOPELESS = frozenset(
     {"error.altered", "error.request_changed", "error.task_closed", "error.own_level", "error.tool_changed"}
 )
 """Problems that no second try mends: the card has no *Try Again* then."""
 
-TASK = "decide_task"
-"""The tool whose cards are about a task: they can show the request's way."""
 LINE, PART = 400, 80
 """Characters of what a model is told of a card, and of one of its facts."""
 VALUE_MAX = 60
@@ -163,7 +162,7 @@ def _buttons(approval: Approval, reader: Person, language: str) -> tuple[Button,
         return ()
     if approval.state is ApprovalState.OPEN:
         choices = [_button(approval, one.name, language, one.style) for one in approval.plan.choices]
-        return (*choices, *([_button(approval, "show", language)] if approval.tool == TASK else []))
+        return (*choices, *([_button(approval, "show", language)] if approval.tool == DECIDE_TASK.name else []))
     if approval.state is ApprovalState.EXPIRED:
         return (_button(approval, "again", language),)
     if reader.id == approval.by and approval.effect is EffectState.UNKNOWN:

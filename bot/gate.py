@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from bot import cards, pictures
+from bot import cards
 from bot.board import Board
 from bot.drafting import answer_of
 from bot.ends import Ends
@@ -27,7 +27,7 @@ from bot.records import Approval, ApprovalState, Draw, EffectState, seal
 from bot.store.approvals import Approvals
 from bot.store.journal import Journal
 from bot.store.lanes import Lease
-from bot.store.writes import Write
+from bot.store.writes import Put, Write
 from bot.texts import literal
 from bot.trace import fit
 from tools.parts import Parts, PartState
@@ -229,7 +229,7 @@ class Gates:
         """The way of the request, in the DM of who wants to see it."""
         request = (await self.desk.engine.task(approval.plan.subject)).request.id
         draw = Draw(person=click.person, place=None, name=request)
-        return [pictures.asked(draw, f"draw:{click.person}", click.id)]
+        return [Put(f"draw:{click.person}", f"draw:{click.id}", draw.model_dump_json())]
 
     async def _replan(self, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
         """Edited arguments are validated, shown and hashed anew; the buttons of the old card are stale from here on."""

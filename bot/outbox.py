@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot import logs
-from bot.cards import TASK
 from bot.errors import CountersignError
 from bot.events import Directory
 from bot.records import Ask, Close, News, Notice
@@ -22,7 +21,7 @@ from tools.facts import mail_of
 from tools.mail import SendEmail, prepare_mail
 from tools.names import name_of
 from tools.spec import Caller, Gate, Note, ToolError
-from tools.tasks import plan_of
+from tools.tasks import DECIDE_TASK, plan_of
 from tools.tool import Desk, Use
 from tools.workflow.process import summary_of
 from tools.workflow.state import SYSTEM, Kind
@@ -99,7 +98,7 @@ class Outbox:
             log.info("outbox.no_card", task=task, code=error.code)
             return
         gate, card = Gate.CONFIRM if kind is Kind.REVISE else Gate.APPROVE, task_card(self.keys, task)
-        ask = Ask(approval=card, tool=TASK, gate=gate, plan=plan, caller="", place=None, word=word)
+        ask = Ask(approval=card, tool=DECIDE_TASK.name, gate=gate, plan=plan, caller="", place=None, word=word)
         await self._put(card, event.id, ask)
 
     async def _mails(self, event: OutboxEvent) -> None:

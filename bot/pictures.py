@@ -12,7 +12,7 @@ from bot.events import Directory, Place, Post
 from bot.records import Draw
 from bot.store.journal import Journal
 from bot.store.lanes import Lease
-from bot.store.writes import Put, Write
+from bot.store.writes import Write
 from bot.telling import Telling
 from bot.texts import literal
 from bot.trace import Call, CallStatus, fit
@@ -26,11 +26,6 @@ SHOWS = "show_process"
 FILE = "process.png"
 Paint = Callable[[bytes, Collection[str], Collection[str], str], Awaitable[bytes]]
 """(process file, nodes and flows taken, current ones, language) → PNG. Raises `ToolError` where there can be none."""
-
-
-def asked(draw: Draw, lane: str, id: str) -> Put:
-    """What has a picture drawn; the same `id` once."""
-    return Put(lane, f"draw:{id}", draw.model_dump_json())
 
 
 def wanted(call: Call) -> bool:

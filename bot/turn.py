@@ -373,7 +373,7 @@ class Turns:
         if not pictures.wanted(call):
             return [noted]
         draw = Draw(person=message.person, place=message.place, name=str(call.args["name"]))
-        return [noted, pictures.asked(draw, message.place.conversation, call.uid)]
+        return [noted, Put(message.place.conversation, f"draw:{call.uid}", draw.model_dump_json())]
 
     def _noted(self, message: Message, kind: str, *, run: str = "", text: str = "", **more: Any) -> Write:
         place = message.place

@@ -15,7 +15,6 @@ from opentelemetry.util.re import parse_env_headers
 from bot import logs
 from bot.cancel import cancelled
 from bot.records import Run
-from bot.settings import Settings
 from bot.tracing.lines import Line, cleaned
 from bot.tracing.spans import Spans
 
@@ -97,9 +96,9 @@ class Sending:
 
 
 @asynccontextmanager
-async def sending(settings: Settings, spans: Spans, read: Reader) -> AsyncIterator[Sending]:
+async def sending(exporter: OTLPSpanExporter, spans: Spans, read: Reader) -> AsyncIterator[Sending]:
     """At work as long as the context is open."""
-    one = Sending(spans, exporter(settings), read)
+    one = Sending(spans, exporter, read)
     working = asyncio.create_task(one.work(), name="traces")
     try:
         yield one
@@ -111,12 +110,11 @@ async def sending(settings: Settings, spans: Spans, read: Reader) -> AsyncIterat
             log.warning("traces were dropped", dropped=one.lost, sent=one.sent)
 
 
-def exporter(settings: Settings) -> OTLPSpanExporter:
-    """OTLP over HTTP to the endpoint by setting. What else OTEL_EXPORTER_OTLP_* can say is read from the environment by
-    the exporter itself: certificates, compression, time-outs."""
-    base, whole = settings.otel_exporter_otlp_endpoint, settings.otel_exporter_otlp_traces_endpoint
-    headers = settings.otel_exporter_otlp_headers
+def exporter(base: str, whole: str, headers: str) -> OTLPSpanExporter:
+    """OTLP over HTTP to the endpoint `whole`, or below `base`; both empty: to the exporter's default. What else
+    OTEL_EXPORTER_OTLP_* can say is read from the environment by the exporter itself: certificates, compression,
+    time-outs."""
     return OTLPSpanExporter(
         endpoint=whole or (f"{base.rstrip('/')}/v1/traces" if base else None),
-        headers=parse_env_headers(headers.get_secret_value(), liberal=True) if headers else None,
+        headers=parse_env_headers(headers, liberal=True) if headers else None,
     )

@@ -27,11 +27,17 @@ async def sender_of(
     """At work as long as the context is open. `model`, `url`: of the endpoint, if they are those of every run that is
     sent. Raises SettingsWrong if OpenTelemetry is not installed."""
     try:
-        from bot.tracing.sending import sending
+        from bot.tracing.sending import exporter, sending
         from bot.tracing.spans import Endpoint, Spans
     except ModuleNotFoundError as error:
         raise SettingsWrong(MISSING) from error
     spans = Spans(Endpoint(model, url), settings.otel_service_name)
     read = partial(line_of, approvals=approvals, gates=GATES, content=settings.traces_content)
-    async with sending(settings, spans, read) as sender:
+    headers = settings.otel_exporter_otlp_headers
+    sink = exporter(
+        settings.otel_exporter_otlp_endpoint,
+        settings.otel_exporter_otlp_traces_endpoint,
+        headers.get_secret_value() if headers else "",
+    )
+    async with sending(sink, spans, read) as sender:
         yield sender
