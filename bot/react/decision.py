@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class Act:
+    did: ClassVar[str] = "act"
+    """As the record of the run has it; so with the other three."""
     proposed: tuple[Proposed, ...]
     kept: str = ""
     """What the model's endpoint may want back with their results (`bot.react.replaying`)."""
@@ -27,6 +29,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    did: ClassVar[str] = "answer"
     text: str
 
 
@@ -37,6 +40,8 @@ REPLY_MAX = 4_000
 @dataclass(frozen=True, slots=True)
 class Malformed:
     """A reply that cannot be used, and what the model is told about it."""
+
+    did: ClassVar[str] = "malformed"
 
     problem: str
     prose: str = ""
@@ -49,6 +54,8 @@ class Malformed:
 @dataclass(frozen=True, slots=True)
 class Withheld:
     """The endpoint's content filter kept the reply back. Asking again gets no other one."""
+
+    did: ClassVar[str] = "withheld"
 
 
 Decision = Act | Answer | Malformed | Withheld

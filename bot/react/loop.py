@@ -230,7 +230,7 @@ class Loop:
         decision = _own_words(self._sure(style.decide(reply, sheet.known, most=self.limits.calls_per_reply)))
         if isinstance(decision, Malformed):
             decision = replace(decision, reply=_repeat(reply))
-        trace.heard(self.prices.spent(reply), at_ms, ms, type(decision).__name__.lower())
+        trace.heard(self.prices.spent(reply), at_ms, ms, decision.did)
         return replace(decision, kept=reply.kept) if isinstance(decision, Act) and reply.kept else decision
 
     async def _reply(self, way: Way, head: list[str], own: Sequence[str], body: str) -> tuple[Reply, int, int]:
