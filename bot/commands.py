@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cache
 
+from bot.entries import Entry
 from bot.events import Message
 from bot.home import summary
 from bot.logs import redact
 from bot.react.guards import Reason
-from bot.store.history import Entry, History, Remembered
+from bot.store.history import History, Remembered
 from bot.store.runs import Runs
 from bot.store.writes import Write
 from bot.texts import LANGUAGES, say, sentences, shorten

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bot.entries import Waiting
 from bot.records import Approval, ApprovalState, Run
 from bot.store.approvals import Approvals
-from bot.store.runs import Runs, Waiting
+from bot.store.runs import Runs
 from bot.trace import CallStatus, fingerprint
 from tools.spec import Gate, Plan, ToolError
 

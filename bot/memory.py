@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
+from bot.entries import Entry, Kind, PastCall
 from bot.events import Place
 from bot.react.past_calls import fold_call, keep_call, list_calls
 from bot.react.recalling import NOT_VERIFIED, write_calls, write_event
 from bot.records import Ask, Recollect, Run
 from bot.show import receipt
-from bot.store.calls import PastCall
-from bot.store.history import Entry, History, Kind
+from bot.store.history import History
 from bot.store.runs import Runs
 from bot.store.writes import Put, Remember, Write
 from bot.telling import Told

@@ -22,6 +22,7 @@ from bot.commands import Commands
 from bot.door import Door
 from bot.duplicates import Duplicates
 from bot.endings import Endings
+from bot.entries import Waiting
 from bot.errors import NEEDS_ADMINISTRATOR, ModelDown
 from bot.events import Directory, Message, Post, Slot
 from bot.logs import bind
@@ -42,7 +43,7 @@ from bot.store.history import History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Kept, Later, Lease
-from bot.store.runs import Runs, Waiting
+from bot.store.runs import Runs
 from bot.store.spending import Spending, Today
 from bot.store.writes import Put, Write
 from bot.telling import Telling, Told

@@ -20,6 +20,7 @@ from typing import Protocol, TypeVar
 from bot import logs
 from bot.cancel import AGAIN_S, cancelled
 from bot.errors import LeaseLost, StoreDown
+from bot.held_lease import bind_lease
 from bot.store.connect import GONE
 from bot.store.dead import DeadLetters
 from bot.store.lanes import Accepted, Item, Lanes, Later, Lease
@@ -200,7 +201,7 @@ class Worker:
 
     async def _serve(self, held: Held) -> None:
         """Item after item of one lane, at most a burst of them."""
-        held.lease.hold()
+        bind_lease(held.lease)
         try:
             for left in range(self._burst - 1, -1, -1):
                 if await self._one(held, more=left > 0) is None:

@@ -21,6 +21,7 @@ from bot.dispatch import Dispatch
 from bot.duplicates import Duplicates
 from bot.endings import Endings
 from bot.ends import Ends
+from bot.entries import Waiting
 from bot.errors import ChatDown, ChatFailed
 from bot.events import Button, Card, Click, Message, Place, Post, Ref, Surroundings
 from bot.folding import Folding
@@ -46,7 +47,7 @@ from bot.store.history import History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Lanes, Later, Lease
-from bot.store.runs import Runs, Waiting
+from bot.store.runs import Runs
 from bot.store.spending import Spending
 from bot.store.writes import Write
 from bot.telling import Telling

@@ -20,11 +20,11 @@ from redis.asyncio import Redis
 from bot import disclosure
 from bot.chat.slack.cards import parts
 from bot.disclosure import Audience, decide_audience
+from bot.entries import Kind
 from bot.events import Click, Message, Place, Post, Ref, Surroundings
 from bot.react.model import Messages, RawCall, Reply
 from bot.react.selection import FIND, finder
 from bot.records import Pressed, Resume, Wrote
-from bot.store.history import Kind
 from bot.texts import say
 from bot.trace import Trace
 from tests.lab import DM, TODAY, Edges, Lab, Said, Wall, every_edge

@@ -19,13 +19,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
+from bot.entries import Entry, estimate
 from bot.errors import ModelDown
 from bot.events import Message
 from bot.folding import Folding, wanted
 from bot.react.model import Messages, Reply
 from bot.react.summary import Summarizer
 from bot.records import WORK, Fold, Run
-from bot.store.history import Entry, History, estimate
+from bot.store.history import History
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Lanes, Later, Lease

@@ -12,6 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot import disclosure, memory
+from bot.entries import Entry, Kind, PastCall, estimate
 from bot.events import Place
 from bot.react.endpoints.lessons import Lessons
 from bot.react.endpoints.responses import Responses
@@ -23,8 +24,8 @@ from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
 from bot.react.styles.text import Text
 from bot.records import Expire
-from bot.store.calls import CALLS_KEPT, RUNS, UNFOLDED, PastCall
-from bot.store.history import Entry, History, Kind, Remembered, estimate
+from bot.store.calls import CALLS_KEPT, RUNS, UNFOLDED
+from bot.store.history import History, Remembered
 from bot.store.keys import Keys
 from bot.store.writes import Remember, apply
 from bot.trace import Call, CallStatus

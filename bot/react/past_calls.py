@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bot.entries import PastCall
 from bot.react.grounding.sentences import IDENTIFIER
 from bot.react.recalling import WAITS, read_results
 from bot.react.selection import FIND
 from bot.react.steps import SLIPS
 from bot.redaction import redact_known
-from bot.store.calls import PastCall
 from bot.texts import shorten
 from bot.trace import Call, CallStatus, Trace
 

@@ -11,11 +11,10 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any
 
+from bot.entries import Entry, Kind, PastCall, Sent
 from bot.react import prompt
 from bot.react.decision import Act, Proposed
 from bot.react.style import Style
-from bot.store.calls import PastCall
-from bot.store.history import Entry, Kind, Sent
 from bot.texts import shorten
 from bot.trace import CallStatus, Trace
 

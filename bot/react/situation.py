@@ -14,8 +14,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+from bot.entries import Waiting
 from bot.react.prompt import fenced
-from bot.store.runs import Waiting
 from tools.spec import Caller
 from tools.workflow.calendar import Calendar
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from bot.entries import Entry, estimate
 from bot.errors import ChatFailed, ModelDown, ModelRefused
 from bot.react import prompt
 from bot.react.grounding.actions import Proof, false_deeds, told_as_fact
@@ -28,7 +29,6 @@ from bot.react.grounding.sources import is_doubtful, nobody, receipt, spellings
 from bot.react.model import Model, Reply
 from bot.react.recalling import cut_unverified, read_called, read_record
 from bot.react.styles.whole import unthought
-from bot.store.history import Entry, estimate
 from tools.spec import Person
 
 LINE = 300

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+
+from bot.entries import PastCall
 
 RUNS, UNFOLDED = 3, 4_500
 """Of so many runs a model is sent the calls and results themselves, and no more than this (tokens, besides what the
@@ -14,25 +14,6 @@ CALLS_KEPT = 2 * RUNS
 """Entries with calls whose calls are kept: a run that has waited for a button has two."""
 TAB = "\t"
 """Between the parts of an entry: JSON has none of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class PastCall:
-    """A call of an earlier run, in no style's form: whatever model goes on reads it in its own."""
-
-    uid: str
-    tool: str
-    args: dict[str, Any]
-    reason: str
-    status: str
-    """How it ended, as in `bot.trace.CallStatus`."""
-    result: str
-    """As the model has read it, its beginning."""
-
-    @property
-    def row(self) -> tuple[str, str, dict[str, Any], str, str, str]:
-        """As it is stored."""
-        return (self.uid, self.tool, self.args, self.reason, self.status, self.result)
 
 
 def write_calls(run: str, at_ms: int, tokens: int, calls: Sequence[PastCall]) -> str:

@@ -10,17 +10,15 @@ themselves, so that only what is always sent is counted and folded.
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
-from bot.store.calls import CALLS_KEPT, TAB, PastCall, list_tools, read_latest, write_calls
+from bot.entries import Entry, Kind, PastCall, Sent, estimate
+from bot.store.calls import CALLS_KEPT, TAB, list_tools, read_latest, write_calls
 from bot.store.connect import reaching
 from bot.store.keys import Keys
 from bot.store.writes import Delete, Latest, Remember, Replace, Write
@@ -33,66 +31,8 @@ FOLDED, REGION = 16_000, 2_000
 all of them."""
 CALL = 24
 """What a call costs besides its arguments and its result (tokens)."""
-_ANSWER = '{"role": "assistant"'
 _FOLDED = "="
 """What a summary has where entries have their run."""
-_NARROW = re.compile("[\u0000-\u2e7f]+")
-
-
-def estimate(text: str) -> int:
-    """Tokens of a text, roughly: one for each character of a script without spaces between words (CJK, kana,
-    Hangul, emoji), one for four of any other. At least 1."""
-    wide = len(_NARROW.sub("", text))
-    return max(1, wide + math.ceil((len(text) - wide) / 4))
-
-
-class Kind(StrEnum):
-    """What an entry is about."""
-
-    SAID = ""
-    """What a person or the bot has said."""
-    EVENT = "event"
-    """What happened, written by code."""
-    CALLS = "calls"
-    """What a run has called, and what came of it: a line each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One message that a conversation remembers."""
-
-    message: str
-    """What a model reads, as JSON with `role` first: kept as it is sent, so that no turn reads and writes it anew."""
-    run: str = ""
-    said: str | None = None
-    """What people read instead: their own words; nothing where a card waits."""
-    at_ms: int = 0
-    """When it was remembered (epoch)."""
-    kind: Kind = Kind.SAID
-
-    @classmethod
-    def of(cls, role: str, content: str, *, run: str = "", said: str | None = None, at_ms: int = 0) -> Entry:
-        return cls(json.dumps({"role": role, "content": content}, ensure_ascii=False), run, said, at_ms)
-
-    @property
-    def answers(self) -> bool:
-        """By the bot, not by a person."""
-        return self.message.startswith(_ANSWER)
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether people are shown it: not what was only called."""
-        return self.kind is not Kind.CALLS or self.said is not None
-
-    @property
-    def text(self) -> str:
-        """What people read."""
-        return self.content if self.said is None else self.said
-
-    @property
-    def content(self) -> str:
-        """What a model reads."""
-        return str(json.loads(self.message)["content"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +49,6 @@ class Summary:
     """How many turns it stands for."""
     missed: bool = False
     """Something between these was dropped for want of room before it could be folded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A message for a model, as JSON, or in its place the calls that it tells of."""
-
-    message: str
-    calls: Sequence[PastCall] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -169,10 +168,6 @@ class Lease:
         args = (self.item.id, delay_ms, int(count), error)
         self._kept(await self._lanes.run("retry", self.lane, self.lane, self.token, *args))
 
-    def hold(self) -> None:
-        """The running task, and what it starts, works for this lane from now on: `still_ours` is about this lease."""
-        _HELD.set(self)
-
     async def sure(self) -> None:
         """The lane is still ours. While the heartbeat comes through, our clock says so; who was held up asks Redis.
         Raises LeaseLost, StoreDown."""
@@ -186,17 +181,6 @@ class Lease:
     def _kept(self, answer: str) -> None:
         if answer == "lost":
             raise LeaseLost(f"{self.lane} at {self.item.id}")
-
-
-_HELD: ContextVar[Lease | None] = ContextVar("held", default=None)
-
-
-async def still_ours() -> None:
-    """What this task works for is still ours: to be asked right before anything is done that no token guards. Raises
-    LeaseLost, StoreDown. Outside of any lane it is always so."""
-    lease = _HELD.get()
-    if lease is not None:
-        await lease.sure()
 
 
 class Lanes:

@@ -13,6 +13,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
+from bot.entries import Waiting
 from bot.records import Proposal, Run, RunStatus
 from bot.store.connect import reaching
 from bot.store.history import History, Remembered
@@ -26,21 +27,6 @@ KEPT_MS = 7 * 24 * 3_600_000
 PAUSED_MS = 60 * 24 * 3_600_000
 """A paused run outlives every approval that it can wait for."""
 _PACKED = "z:"
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A run of a conversation that waits for a button."""
-
-    run: str
-    approval: str
-    tool: str
-    person: str = ""
-    """Person id of whose run it is; empty in a record of an earlier version."""
-    made_ms: int = 0
-    """When its card was made (epoch); 0 in a record of an earlier version."""
-    text: str = ""
-    """What the card says, in one line; empty where the conversation may not know it."""
 
 
 @dataclass(frozen=True, slots=True)

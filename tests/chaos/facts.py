@@ -10,6 +10,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from bot.entries import Entry
 from bot.events import Place
 from bot.local.mailbox import Mail
 from bot.local.workspace.world import App
@@ -17,7 +18,7 @@ from bot.records import Approval, Run
 from bot.store.approvals import Approvals
 from bot.store.connect import connect
 from bot.store.dead import DeadLetters, Letter
-from bot.store.history import Entry, History
+from bot.store.history import History
 from bot.store.journal import Journal, Record
 from bot.store.keys import Keys
 from bot.store.runs import Runs

@@ -16,6 +16,7 @@ import pytest
 
 from bot import logs
 from bot.chat.slack import text as slack_text
+from bot.entries import Waiting
 from bot.local.rehearsal.notes import WANTED, notes
 from bot.local.rehearsal.plan import plan
 from bot.local.workspace import typed
@@ -27,7 +28,6 @@ from bot.react.styles.native import Native
 from bot.react.styles.objects import Json
 from bot.react.styles.text import Text
 from bot.react.summary import read
-from bot.store.runs import Waiting
 from tests.linear.seeds import COMMON, write
 from tests.linear.test_patterns import measure_pace
 from tests.local.test_rehearsal import system, user

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
+from bot.entries import Waiting
 from bot.local.rehearsal import reading
 from bot.local.rehearsal.plan import plan
 from bot.local.rehearsal.reply import Reply
@@ -22,7 +23,6 @@ from bot.local.rehearsal.serve import Rehearsal
 from bot.react.selection import Offers
 from bot.react.situation import write_cards, write_now
 from bot.react.styles.native import Native
-from bot.store.runs import Waiting
 from bot.texts import sentences
 from tests.tools.office import office
 from tools.catalog import TOOLS as CATALOG

@@ -12,6 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.company import persona_of
+from bot.entries import Kind
 from bot.errors import SettingsWrong
 from bot.local.rehearsal.scene import unwrap, writer
 from bot.react.model import Reply
@@ -19,7 +20,6 @@ from bot.react.policies import MOST, policies
 from bot.react.prompt import PERSONA, POLICY, RULES, facts, house, message, system
 from bot.react.situation import write_now
 from bot.settings import Settings
-from bot.store.history import Kind
 from tests.lab import DM, Lab
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import LI as LI_SI

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from bot.cards import LINE, describe_plan
+from bot.entries import Waiting
 from bot.events import Place
 from bot.react.grounding.sources import Grounds
 from bot.react.model import Reply, ScriptedModel
@@ -24,7 +25,6 @@ from bot.react.situation import CARDS_MOST, SHOWN, list_days, write_cards, write
 from bot.react.style import Style
 from bot.react.styles.native import Native
 from bot.react.styles.text import Text
-from bot.store.runs import Waiting
 from bot.trace import Trace
 from tests.lab import DM, TODAY, Lab
 from tests.stories.script import DONE, calls, mail, open_cards

@@ -10,13 +10,13 @@ from datetime import UTC, date, datetime
 
 import pytest
 
+from bot.entries import Entry, estimate
 from bot.errors import ChatDown, ModelDown
 from bot.react import prompt
 from bot.react.grounding.sources import UNVERIFIED, Grounds
 from bot.react.model import Messages, Reply, ScriptedModel
 from bot.react.recalling import NOT_VERIFIED, write_calls, write_event
 from bot.react.summary import LINE, Draft, Old, Summarizer, fitting
-from bot.store.history import Entry, estimate
 from bot.trace import Trace
 from tests.tools.office import PEOPLE, ZHANG
 from tools.spec import Caller, Person

@@ -9,9 +9,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
 from bot.errors import LeaseLost, StoreDown
+from bot.held_lease import assert_lease_held, bind_lease
 from bot.store import lanes as module
 from bot.store.keys import Keys
-from bot.store.lanes import Lanes, Lease, elapsed_ms, still_ours
+from bot.store.lanes import Lanes, Lease, elapsed_ms
 
 LANE = "slack:T1:D1"
 LEASE_MS = 20_000
@@ -126,9 +127,9 @@ async def test_it_is_about_the_lane_that_a_task_works_for(lanes: Counted, clock:
     clock.ahead_ms = LEASE_MS * 3
 
     async def working() -> None:
-        lease.hold()
+        bind_lease(lease)
         with pytest.raises(LeaseLost):
-            await asyncio.gather(still_ours())  # what it starts works for the same lane
+            await asyncio.gather(assert_lease_held())  # what it starts works for the same lane
 
     await asyncio.create_task(working())
-    await still_ours()
+    await assert_lease_held()

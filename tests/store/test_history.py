@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from bot.store.history import FOLDED, KEPT_MS, REGION, Entry, History, Part, Remembered, Summary, estimate
+from bot.entries import Entry, estimate
+from bot.store.history import FOLDED, KEPT_MS, REGION, History, Part, Remembered, Summary
 from bot.store.keys import Keys
 from bot.store.writes import apply
 

@@ -18,7 +18,7 @@ from bot.chat.slack.cards import Part, parts
 from bot.chat.slack.text import escape, shortened
 from bot.errors import ChatDown, ChatFailed
 from bot.events import Place, Post, Ref, Slot
-from bot.store.lanes import still_ours
+from bot.held_lease import assert_lease_held
 
 EVENT = "countersign_post"
 """Event type of the metadata every message of ours carries: which post it is."""
@@ -124,7 +124,7 @@ class SlackChannel:
         about = {"event_type": EVENT, "event_payload": {"key": key, "part": number}}
         message = _where(place) | _content(part) | {"metadata": about} | _UNFURLED
         post = self._client.chat_postMessage
-        answer = await call(post, message, repeatable=False, penalty=self._penalty(slot.key), before=still_ours)
+        answer = await call(post, message, repeatable=False, penalty=self._penalty(slot.key), before=assert_lease_held)
         return str(answer["ts"])
 
     async def edit(self, ref: Ref, post: Post) -> None:
@@ -132,7 +132,7 @@ class SlackChannel:
         Of a post of several messages this is the last; the earlier ones have no buttons and stay."""
         await self._updates.turn()
         message = {"channel": ref.channel, "ts": ref.ts} | _content(parts(post)[-1])
-        await call(self._client.chat_update, message, penalty=self._updates.penalty, before=still_ours)
+        await call(self._client.chat_update, message, penalty=self._updates.penalty, before=assert_lease_held)
 
     async def whisper(self, place: Place, person: str, text: str) -> None:
         """Tell one person privately: in the place, or in the DM where Slack does not let us (the thread is deleted,
@@ -140,7 +140,7 @@ class SlackChannel:
         for part in parts(Post(text=text)):
             message = _where(place) | _content(part) | {"user": person}
             try:
-                await call(self._client.chat_postEphemeral, message, before=still_ours)
+                await call(self._client.chat_postEphemeral, message, before=assert_lease_held)
             except ChatDown:
                 raise
             except ChatFailed:
@@ -163,7 +163,7 @@ class SlackChannel:
         if again and await self._shared(place, name):
             return
         wanted = {"filename": name, "length": len(picture)}
-        given = await call(self._client.files_getUploadURLExternal, wanted, before=still_ours)
+        given = await call(self._client.files_getUploadURLExternal, wanted, before=assert_lease_held)
         await put(self._client, str(given["upload_url"]), picture)
         file = {"id": str(given["file_id"]), "title": title}
         await self._complete(place, {"files": [file], "initial_comment": escape(shortened(alt, ALT))}, name)
@@ -175,7 +175,7 @@ class SlackChannel:
         await asyncio.sleep(await self._limits.reserve(slot.key, slot.spacing_ms, slot.burst) / 1000)
         method, penalty = self._client.files_completeUploadExternal, self._penalty(slot.key)
         try:
-            await call(method, message, repeatable=False, penalty=penalty, before=still_ours)
+            await call(method, message, repeatable=False, penalty=penalty, before=assert_lease_held)
         except ChatDown:
             if not await self._shared(place, name):
                 raise

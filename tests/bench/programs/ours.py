@@ -15,13 +15,13 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import base, logs, main
 from bot.chat.slack.inbound import Me
+from bot.entries import Entry
 from bot.events import Message, Place, Post, Ref, Surroundings
 from bot.main import Bot
 from bot.outside import Outside
 from bot.react.endpoints.lessons import ApiWish
 from bot.react.model import Model
 from bot.settings import Settings
-from bot.store.history import Entry
 from bot.store.writes import apply
 from bot.telling import Telling
 from tests.bench import job as bench

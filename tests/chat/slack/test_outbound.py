@@ -10,6 +10,7 @@ from bot.chat.slack.calls import call
 from bot.chat.slack.outbound import Pace
 from bot.errors import ChatFailed, LeaseLost
 from bot.events import Button, Card, Place, Post, Ref
+from bot.held_lease import bind_lease
 from bot.store.lanes import Lease
 from tests.chat.slack.conftest import Desk
 
@@ -225,7 +226,7 @@ class Lane(Lease):
 
 
 async def test_whoever_has_lost_the_lane_says_and_changes_nothing(desk: Desk) -> None:
-    Lane(0).hold()
+    bind_lease(Lane(0))
     with pytest.raises(LeaseLost):
         await desk.channel.post(PLACE, CARD, key="k")
     with pytest.raises(LeaseLost):
@@ -239,7 +240,7 @@ async def test_whoever_has_lost_the_lane_says_and_changes_nothing(desk: Desk) ->
 
 async def test_it_looks_again_before_each_try(desk: Desk) -> None:
     """Slack may say for how long to wait; in that time much can happen."""
-    Lane(1).hold()
+    bind_lease(Lane(1))
     desk.slack.faults["chat.postMessage"] = [0.01]
     with pytest.raises(LeaseLost):
         await desk.channel.post(PLACE, CARD, key="k")
@@ -247,7 +248,7 @@ async def test_it_looks_again_before_each_try(desk: Desk) -> None:
 
 
 async def test_whoever_holds_the_lane_is_not_hindered(desk: Desk) -> None:
-    Lane(2).hold()
+    bind_lease(Lane(2))
     desk.slack.faults["chat.postMessage"] = [0.01]
     await desk.channel.post(PLACE, CARD, key="k")
     assert len(desk.slack.messages["C01GENERAL"]) == 1
