@@ -52,6 +52,7 @@ from bot.react.style import Style
 from bot.react.summary import Summarizer
 from bot.settings import Settings
 from bot.show import Steps
+from bot.store.dead import DeadLetters
 from bot.store.journal import Journal
 from bot.store.remembered import Remembered
 from bot.store.spending import SYSTEM
@@ -213,6 +214,7 @@ def _worker(base: Base, dispatch: Dispatch, outbox: Outbox) -> Worker:
     return Worker(
         base.stores.lanes,
         dispatch,
+        bury=DeadLetters(base.redis, base.stores.lanes.keys).bury,
         concurrency=base.settings.concurrency,
         sweep_s=tuning.sweep_s,
         grace_s=tuning.grace_s,

@@ -22,7 +22,6 @@ from bot.cancel import AGAIN_S, cancelled
 from bot.errors import LeaseLost, StoreDown
 from bot.held_lease import bind_lease
 from bot.store.connect import GONE
-from bot.store.dead import DeadLetters
 from bot.store.lanes import Accepted, Item, Lanes, Later, Lease
 from bot.store.writes import Write
 
@@ -41,6 +40,8 @@ _WELL_S = 10.0
 _log = logs.get(__name__)
 _T = TypeVar("_T")
 
+Bury = Callable[[Item, str], Sequence[Write]]
+"""(item, why) → what the commit that pops an item writes when it is given up."""
 Job = Callable[[], Awaitable[None]]
 """Something done again and again in the background: one pass, or an endless one."""
 
@@ -68,13 +69,14 @@ class Held:
 
 class Worker:
     """Runs until `stop()`: then it claims no more, lets running handlers finish within `grace_s`, and gives the
-    rest back without counting a try. `jobs` run beside it, `pause_s` apart, and survive their own failures."""
+    rest back without counting a try. `bury` says what is written of an item that is given up. `jobs` run beside it, `pause_s` apart, and survive their own failures."""
 
     def __init__(
         self,
         lanes: Lanes,
         handler: Handler,
         *,
+        bury: Bury,
         concurrency: int = 64,
         sweep_s: float = 1.0,
         grace_s: float = 25,
@@ -83,7 +85,7 @@ class Worker:
         pause_s: float = 0.5,
         backoff_ms: int = 500,
     ) -> None:
-        self._lanes, self._handler = lanes, handler
+        self._lanes, self._handler, self._bury = lanes, handler, bury
         self._concurrency, self._sweep_s, self._grace_s, self._burst = concurrency, sweep_s, grace_s, burst
         self._jobs, self._pause_s, self._backoff_ms = jobs, pause_s, backoff_ms
         self._owner = f"{platform.node()}-{secrets.token_hex(4)}"
@@ -248,7 +250,7 @@ class Worker:
         item = lease.item
         error = logs.redact(item.error or "unknown")
         _log.error("giving up", tries=item.tries, error=error)
-        buried = DeadLetters(self._lanes.redis, self._lanes.keys).bury(item, error)
+        buried = self._bury(item, error)
         if item.tries > self._lanes.max_tries + GIVE_UP_TRIES:
             return buried
         return (*await self._handler.give_up(item, error), *buried)

@@ -18,6 +18,7 @@ from bot.outbox import Outbox
 from bot.react.model import Messages, Reply
 from bot.records import ApprovalState, EffectState, Expire, Pressed
 from bot.store.approvals import task_card
+from bot.store.dead import DeadLetters
 from bot.store.lanes import Accepted, Lanes
 from bot.store.writes import apply
 from bot.texts import say
@@ -441,7 +442,7 @@ async def test_an_event_that_cannot_be_read_holds_no_other_up(redis: Redis, monk
 async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> None:
     lab = Lab(redis)
     full = Lanes(redis, lab.keys, cap=0)
-    worker = Worker(full, lab.dispatch)
+    worker = Worker(full, lab.dispatch, bury=DeadLetters(lab.redis, lab.keys).bury)
     intake = LaneIntake(worker, full, lab.gates, None, lab.history, lab.runs, lab.telling, lab.staff)  # type: ignore[arg-type]
     with pytest.raises(StoreDown):
         await intake.click(Click(id="x", approval="A00x", version=1, choice="send", person="U1", place=DM))

@@ -78,7 +78,8 @@ def lanes(redis: Redis, keys: Keys) -> Lanes:
 
 def make(lanes: Lanes, handler: Recorder, **options: object) -> Worker:
     settings: dict[str, object] = {"sweep_s": 0.05, "pause_s": 0.02, "backoff_ms": 5, "grace_s": 5, **options}
-    return Worker(lanes, handler, **settings)  # type: ignore[arg-type]
+    bury = DeadLetters(lanes.redis, lanes.keys).bury
+    return Worker(lanes, handler, bury=bury, **settings)  # type: ignore[arg-type]
 
 
 def watched(lanes: Lanes, keys: Keys, **options: object) -> tuple[Worker, list[int]]:
@@ -497,7 +498,8 @@ class Handler:
 async def main(url):
     keys = Keys(partitions=2)
     lanes = Lanes(await connect(url), keys, lease_ms=400, max_tries=1000)
-    worker = Worker(lanes, Handler(keys), concurrency=8, sweep_s=0.1, grace_s=5, burst=3)
+    bury = DeadLetters(lanes.redis, keys).bury
+    worker = Worker(lanes, Handler(keys), bury=bury, concurrency=8, sweep_s=0.1, grace_s=5, burst=3)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     print("ready", flush=True)
     await worker.run()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from redis.asyncio import Redis
 
 from bot.cancel import cancelled
+from bot.store.dead import DeadLetters
 from bot.store.journal import Journal
 from bot.store.keys import Keys
 from bot.store.lanes import Later, Lease
@@ -166,7 +167,7 @@ async def test_what_a_newer_process_has_put_waits_for_one_and_the_conversation_w
         await asyncio.sleep(0.02)
     assert not desk.finals(desk.dm(ZHANG)), "nothing overtakes it"
     newer = Newer()
-    worker = Worker(lanes, newer, sweep_s=0.05)
+    worker = Worker(lanes, newer, bury=DeadLetters(lanes.redis, lanes.keys).bury, sweep_s=0.05)
     working = asyncio.create_task(worker.run())
     await asyncio.wait_for(newer.taken.wait(), 20)
     worker.stop()

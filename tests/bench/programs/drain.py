@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from bot import logs
 from bot.store.connect import connect
+from bot.store.dead import DeadLetters
 from bot.store.keys import Keys
 from bot.store.lanes import Item, Lanes, Lease
 from bot.store.writes import Write
@@ -39,7 +40,7 @@ class Empty:
 
 async def drain(url: str) -> None:
     redis, empty = await connect(url), Empty()
-    worker = Worker(Lanes(redis, Keys()), empty)
+    worker = Worker(Lanes(redis, Keys()), empty, bury=DeadLetters(redis, Keys()).bury)
     told = lines()
     print(json.dumps({"ready": True}), flush=True)
     await anext(told)
