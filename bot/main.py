@@ -214,7 +214,7 @@ def _worker(base: Base, dispatch: Dispatch, outbox: Outbox) -> Worker:
     return Worker(
         base.stores.lanes,
         dispatch,
-        bury=DeadLetters(base.redis, base.stores.lanes.keys).bury,
+        bury=DeadLetters(base.stores.redis, base.stores.lanes.keys).bury,
         concurrency=base.settings.concurrency,
         sweep_s=tuning.sweep_s,
         grace_s=tuning.grace_s,

@@ -69,7 +69,8 @@ class Held:
 
 class Worker:
     """Runs until `stop()`: then it claims no more, lets running handlers finish within `grace_s`, and gives the
-    rest back without counting a try. `bury` says what is written of an item that is given up. `jobs` run beside it, `pause_s` apart, and survive their own failures."""
+    rest back without counting a try. `bury` says what is written of an item that is given up. `jobs` run beside it,
+    `pause_s` apart, and survive their own failures."""
 
     def __init__(
         self,
