@@ -223,6 +223,11 @@ class Approval(Frozen):
         """Person id of who may take it back: who has proposed it. What is to be approved is nobody's to take back."""
         return "" if self.gate is Gate.APPROVE else self.caller
 
+    @property
+    def take_back_press(self) -> str:
+        """Id of the click that takes this version back in chat: said again, it is the same click."""
+        return f"cancel:{self.id}:{self.version}"
+
 
 class Wrote(Frozen):
     """Somebody wrote to the bot."""
