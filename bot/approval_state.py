@@ -84,17 +84,17 @@ def transition(approval: Approval | None, event: ApprovalEvent, now: datetime) -
         ):
             return _replace_plan(card, change, now)
         case Approval(state=ApprovalState.OPEN), WaiterAdded(waiter) if waiter not in approval.waiters:
-            return _change(approval, waiters=(*approval.waiters, waiter)), ()
+            return _change_fields(approval, waiters=(*approval.waiters, waiter)), ()
         case Approval(), CardDelivered() | CopiesUpdated() | CopyFound():
             return record_copies(approval, event), ()
         case Approval(), ReminderDue() | CardExpired() | SuggestionAdded() if _is_open(approval, event.version):
             return _apply_to_version(approval, event, to_ms(now))
         case Approval(state=ApprovalState.OPEN | ApprovalState.EXPIRED), SubjectClosed(by, why):
-            return _change(_end(approval, ApprovalState.CLOSED, by, to_ms(now)), choice=why), ()
+            return _change_fields(_end_undecided(approval, ApprovalState.CLOSED, by, to_ms(now)), choice=why), ()
         case Approval(), CardTakenBack(person) if _is_retractable(approval, person, to_ms(now)):
-            return _end(approval, ApprovalState.CANCELLED, person, to_ms(now)), ()
+            return _end_undecided(approval, ApprovalState.CANCELLED, person, to_ms(now)), ()
         case Approval(), DecisionMade(click) if not find_refusal(approval, click.version, to_ms(now)):
-            return _decide(approval, event, to_ms(now))
+            return _record_decision(approval, event, to_ms(now))
         case (
             Approval(state=ApprovalState.DECIDED, effect=EffectState.NONE) as card,
             (EffectStarted() | EffectAbandoned()) as step,
@@ -110,10 +110,10 @@ def transition(approval: Approval | None, event: ApprovalEvent, now: datetime) -
             Approval(state=ApprovalState.DECIDED, effect=EffectState.UNKNOWN) as card,
             EffectConfirmed(click) as recovery,
         ) if click.version == card.version:
-            return _recover(card, recovery), ()
+            return _record_recovery(card, recovery), ()
         case Approval(), CardSettled(silent) if has_ended(approval):
-            return _settle(approval, silent=silent)
-    raise IllegalTransition(event, _explain(approval, event, to_ms(now)))
+            return _settle_card(approval, silent=silent)
+    raise IllegalTransition(event, _explain_refusal(approval, event, to_ms(now)))
 
 
 def try_transition(
@@ -131,11 +131,11 @@ def record_copies(approval: Approval, event: CopyEvent) -> Approval:
     match event:
         case CardDelivered(copies):
             before = (one for one in approval.refs if one[1] not in copies.values())
-            return _change(approval, refs=(*before, *copies.items()), brought=approval.version)
+            return _change_fields(approval, refs=(*before, *copies.items()), brought=approval.version)
         case CopiesUpdated(kept):
-            return _change(approval, refs=kept)
+            return _change_fields(approval, refs=kept)
         case CopyFound(reader, card):
-            return _change(approval, refs=((reader, card), *approval.refs))
+            return _change_fields(approval, refs=((reader, card), *approval.refs))
 
 
 def find_refusal(approval: Approval | None, version: int, now_ms: int) -> str:
@@ -189,7 +189,7 @@ class _Changes(TypedDict, total=False):
     parts: dict[str, PartState]
 
 
-def _change(approval: Approval, **changes: Unpack[_Changes]) -> Approval:
+def _change_fields(approval: Approval, **changes: Unpack[_Changes]) -> Approval:
     return approval.model_copy(update=dict(changes))
 
 
@@ -208,7 +208,7 @@ def _is_retractable(approval: Approval, person: str, now_ms: int) -> bool:
     return approval.owner == person and (taken_back or not find_refusal(approval, approval.version, now_ms))
 
 
-def _explain(approval: Approval | None, event: ApprovalEvent, now_ms: int) -> str:
+def _explain_refusal(approval: Approval | None, event: ApprovalEvent, now_ms: int) -> str:
     """The code of a refusal."""
     pressed = event.click.version if isinstance(event, DecisionMade) else approval.version if approval else 0
     return find_refusal(approval, pressed, now_ms) or "already"
@@ -235,7 +235,7 @@ def _open_card(before: Approval | None, event: CardRequested, now: datetime) -> 
 
 def _replace_plan(approval: Approval, event: PlanEvent, now: datetime) -> tuple[Approval, ApprovalEffects]:
     """The next version: sealed anew, open, and as if nobody had pressed."""
-    reopened = _change(
+    reopened = _change_fields(
         approval,
         version=approval.version + 1,
         plan=event.plan,
@@ -252,11 +252,11 @@ def _replace_plan(approval: Approval, event: PlanEvent, now: datetime) -> tuple[
     )
     match event:
         case CardEdited(person=person):
-            return reopened, (SaveOpening(), _journal(reopened, "approval.edited", person))
+            return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.edited", person))
         case CardRenewed(person=person):
-            return reopened, (SaveOpening(), _journal(reopened, "approval.renewed", person))
+            return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.renewed", person))
         case ConfirmationRequired():
-            return reopened, (SaveOpening(), _journal(reopened, "approval.asked_again", approval.by))
+            return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.asked_again", approval.by))
         case CardRedrafted():
             return reopened, (SaveOpening(),)
 
@@ -264,23 +264,23 @@ def _replace_plan(approval: Approval, event: PlanEvent, now: datetime) -> tuple[
 def _apply_to_version(approval: Approval, event: VersionEvent, now_ms: int) -> tuple[Approval, ApprovalEffects]:
     match event:
         case ReminderDue():
-            return approval, (_journal(approval, "approval.reminded"),)
+            return approval, (_make_journal_line(approval, "approval.reminded"),)
         case CardExpired():
-            return _end(approval, ApprovalState.EXPIRED, "", now_ms), ()
+            return _end_undecided(approval, ApprovalState.EXPIRED, "", now_ms), ()
         case SuggestionAdded(_, fact, recommendation):
             plan = approval.plan.with_facts((*approval.plan.facts, fact))
-            line = _journal(approval, "approval.advised", recommendation=recommendation)
-            return _change(approval, plan=plan), (SaveRecord(), line)
+            line = _make_journal_line(approval, "approval.advised", recommendation=recommendation)
+            return _change_fields(approval, plan=plan), (SaveRecord(), line)
 
 
-def _end(approval: Approval, state: ApprovalState, by: str, now_ms: int) -> Approval:
+def _end_undecided(approval: Approval, state: ApprovalState, by: str, now_ms: int) -> Approval:
     """Ended without a decision."""
-    return _change(approval, state=state, by=by, decided_ms=now_ms)
+    return _change_fields(approval, state=state, by=by, decided_ms=now_ms)
 
 
-def _decide(approval: Approval, event: DecisionMade, now_ms: int) -> tuple[Approval, ApprovalEffects]:
+def _record_decision(approval: Approval, event: DecisionMade, now_ms: int) -> tuple[Approval, ApprovalEffects]:
     click, becomes = event.click, ApprovalState.DECIDED if event.runs else ApprovalState.CANCELLED
-    decided = _change(
+    decided = _change_fields(
         approval,
         state=becomes,
         by=click.person,
@@ -297,44 +297,44 @@ def _advance_effect(approval: Approval, event: EffectEvent) -> tuple[Approval, A
     """A beginning and a part are saved at once; an end when the copies say it (`CardSettled`)."""
     match event:
         case EffectStarted():
-            started = _change(approval, effect=EffectState.STARTED, tries=approval.tries + 1)
-            return started, (SaveRecord(), _journal(started, "effect.started", started.by))
+            started = _change_fields(approval, effect=EffectState.STARTED, tries=approval.tries + 1)
+            return started, (SaveRecord(), _make_journal_line(started, "effect.started", started.by))
         case PartsChanged(parts):
-            return _change(approval, parts=dict(parts)), (SaveRecord(),)
+            return _change_fields(approval, parts=dict(parts)), (SaveRecord(),)
         case EffectSucceeded(outcome, parts):
-            done = _change(approval, effect=EffectState.DONE, parts=dict(parts))
-            return _change(done, outcome=outcome, problem=None, maybe=None), ()
+            done = _change_fields(approval, effect=EffectState.DONE, parts=dict(parts))
+            return _change_fields(done, outcome=outcome, problem=None, maybe=None), ()
         case EffectFailed(problem=problem, why=why, maybe=maybe):
-            failed = _change(approval, effect=EffectState.FAILED, parts=_parts_after(approval, event))
-            return _change(failed, problem=problem, why=why, maybe=maybe), ()
+            failed = _change_fields(approval, effect=EffectState.FAILED, parts=_parts_after(approval, event))
+            return _change_fields(failed, problem=problem, why=why, maybe=maybe), ()
         case EffectLost():
-            return _change(approval, effect=EffectState.UNKNOWN, parts=_parts_after(approval, event)), ()
+            return _change_fields(approval, effect=EffectState.UNKNOWN, parts=_parts_after(approval, event)), ()
         case EffectAbandoned() if approval.effect is EffectState.STARTED:
-            return _change(approval, effect=EffectState.UNKNOWN), ()
+            return _change_fields(approval, effect=EffectState.UNKNOWN), ()
         case EffectAbandoned():
-            failed = _change(approval, effect=EffectState.FAILED)
-            return _change(failed, problem=Note(key="error.given_up"), why=GIVEN_UP), ()
+            failed = _change_fields(approval, effect=EffectState.FAILED)
+            return _change_fields(failed, problem=Note(key="error.given_up"), why=GIVEN_UP), ()
 
 
 def _parts_after(approval: Approval, event: EffectFailed | EffectLost) -> dict[str, PartState]:
     return approval.parts if event.parts is None else dict(event.parts)
 
 
-def _recover(approval: Approval, event: EffectRetried | EffectConfirmed) -> Approval:
+def _record_recovery(approval: Approval, event: EffectRetried | EffectConfirmed) -> Approval:
     """From here on the pressed buttons are stale: one press, hurried into two, does it again once."""
     effect = EffectState.NONE if isinstance(event, EffectRetried) else EffectState.DONE
-    return _change(approval, press=event.click.id, version=approval.version + 1, effect=effect)
+    return _change_fields(approval, press=event.click.id, version=approval.version + 1, effect=effect)
 
 
-def _settle(approval: Approval, *, silent: bool) -> tuple[Approval, ApprovalEffects]:
+def _settle_card(approval: Approval, *, silent: bool) -> tuple[Approval, ApprovalEffects]:
     kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
     opinion = approval.form.get("opinion", "")
-    line = _journal(approval, kind, approval.by, choice=approval.choice, opinion=opinion)
+    line = _make_journal_line(approval, kind, approval.by, choice=approval.choice, opinion=opinion)
     notices = (NotifyWaiter(waiter, silent) for waiter in approval.waiters)
-    return _change(approval, waiters=()), (SaveEnd(), line, *notices)
+    return _change_fields(approval, waiters=()), (SaveEnd(), line, *notices)
 
 
-def _journal(approval: Approval, kind: str, person: str = "", **details: str) -> JournalLine:
+def _make_journal_line(approval: Approval, kind: str, person: str = "", **details: str) -> JournalLine:
     """Of the run that proposed the card, or of the first that waits for it."""
     run = approval.run or next((one.run for one in approval.waiters), "")
     return JournalLine(kind, person=person, run=run, details=details)

@@ -153,7 +153,7 @@ class Gates:
             await lease.checkpoint(f"begin:{begun.tries}", *self.ends.write_effects(begun, effects))
             return await self._finish(lease, begun, presser)
         if not (is_resumable(approval) or await self._repeatable(approval)):
-            return await self.ends.ended(lease.item, self._advance(approval, EffectLost()))
+            return await self.ends.ended(lease.item, self._end_effect(approval, EffectLost()))
         return await self._run(lease, approval)
 
     async def _run(self, lease: Lease, approval: Approval) -> Sequence[Write]:
@@ -182,10 +182,10 @@ class Gates:
         tool = self.tools.get(approval.tool)
         if tool is None or tool.stored is None or presser is None:
             gone = EffectFailed(problem=Note(key="error.gone"), why="The tool or the person is not here any more.")
-            return self._advance(approval, gone)
+            return self._end_effect(approval, gone)
         if seal(approval.tool, approval.plan) != approval.sha:
             why = "The stored arguments are not the shown ones; nothing was run."
-            return self._advance(approval, EffectFailed(problem=Note(key="error.altered"), why=why))
+            return self._end_effect(approval, EffectFailed(problem=Note(key="error.altered"), why=why))
 
         async def keep(name: str, state: PartState) -> None:
             changed, effects = transition(approval, PartsChanged(parts.states), self.now())
@@ -201,12 +201,12 @@ class Gates:
             raise
         except ToolError as error:
             failed = EffectFailed(problem=error.note, why=error.text, maybe=error.maybe, parts=parts.states)
-            return self._advance(approval, failed)
+            return self._end_effect(approval, failed)
         except EffectUnknown:
-            return self._advance(approval, EffectLost(parts.states))
-        return self._advance(approval, EffectSucceeded(outcome, parts.states))
+            return self._end_effect(approval, EffectLost(parts.states))
+        return self._end_effect(approval, EffectSucceeded(outcome, parts.states))
 
-    def _advance(self, approval: Approval, end: EffectSucceeded | EffectFailed | EffectLost) -> Approval:
+    def _end_effect(self, approval: Approval, end: EffectSucceeded | EffectFailed | EffectLost) -> Approval:
         """The approval with how its effect has ended. It is written when its copies say so."""
         return transition(approval, end, self.now())[0]
 
