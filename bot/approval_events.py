@@ -261,9 +261,13 @@ class ClaimDecision:
 
 @dataclass(frozen=True, slots=True)
 class JournalLine:
+    """A line of the journal about the card."""
+
     kind: str
     person: str = ""
+    """Person id."""
     run: str = ""
+    """Id of the run that it belongs to."""
     details: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -335,6 +335,4 @@ def _settle_card(approval: Approval, *, silent: bool) -> tuple[Approval, Approva
 
 
 def _make_journal_line(approval: Approval, kind: str, person: str = "", **details: str) -> JournalLine:
-    """Of the run that proposed the card, or of the first that waits for it."""
-    run = approval.run or next((one.run for one in approval.waiters), "")
-    return JournalLine(kind, person=person, run=run, details=details)
+    return JournalLine(kind, person=person, run=approval.journal_run, details=details)

@@ -165,7 +165,7 @@ class Ends:
         return self.journal.entry(
             approval.id,
             kind,
-            run=run or approval.run or next((one.run for one in approval.waiters), ""),
+            run=run or approval.journal_run,
             person=person,
             channel=approval.place.channel if approval.place else "",
             text=approval.tool,
