@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
+from bot.approval_events import SuggestionAdded
+from bot.approval_state import try_transition
 from bot.cards import ADVICE, told
 from bot.ends import Ends
 from bot.events import Directory
@@ -35,7 +37,7 @@ def has_advice(plan: Plan) -> bool:
 
 def with_advice(plan: Plan, before: Plan) -> Plan:
     """A card's next version keeps what the model thought of the same request."""
-    return plan.model_copy(update={"facts": (*plan.facts, *(f for f in before.facts if f.label == ADVICE))})
+    return plan.with_facts((*plan.facts, *(fact for fact in before.facts if fact.label == ADVICE)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +67,14 @@ class Advising:
 
     async def show(self, lease: Lease, advised: Advised) -> Sequence[Write]:
         """Adds it to the card, if that still waits. What a press runs is sealed without it."""
-        approval = self.ends.approvals.of(lease)
-        if not _open(approval, advised.version):
+        fact = Fact(label=ADVICE, value=advised.note)
+        suggestion = SuggestionAdded(advised.version, fact, advised.note.key)
+        added = try_transition(self.ends.approvals.of(lease), suggestion, self.ends.now())
+        if added is None:
             return []
-        facts = (*approval.plan.facts, Fact(label=ADVICE, value=advised.note))
-        plan = approval.plan.model_copy(update={"facts": facts})
-        shown = await self.ends.board.rewrite(approval.model_copy(update={"plan": plan}))
-        noted = self.ends.noted(approval, "approval.advised", recommendation=advised.note.key)
-        return [self.ends.approvals.saved(shown.approval), noted, *self.ends.behind(lease.item, shown)]
+        approval, effects = added
+        shown = await self.ends.board.rewrite(approval)
+        return [*self.ends.write_effects(shown.approval, effects), *self.ends.behind(lease.item, shown)]
 
 
 def _open(approval: Approval | None, version: int) -> TypeGuard[Approval]:

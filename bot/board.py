@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from bot import cards, disclosure, logs
+from bot.approval_events import CardDelivered, CopiesUpdated
+from bot.approval_state import record_copies
 from bot.errors import ChatDown, ChatFailed
 from bot.events import Card, Channel, Click, Directory, Place, Post, Ref, Surroundings
 from bot.outcomes import moment, say_outcome
@@ -76,15 +78,14 @@ class Board:
         last can be rewritten, and what is shown must be what will be done."""
         if max(len(before.plan.body), len(approval.plan.body)) > LONG or not _may_stand(approval.place):
             return await self.post(approval, asked, again=again)
-        return await self.rewrite(_brought(approval))
+        return await self.rewrite(record_copies(approval, CardDelivered()))
 
     async def _fresh(self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool) -> Shown:
         """A new copy for each of these readers, whose older copies then point to it; everybody else's copies say what
         is true now. However often a card is shown, there is one copy a person to keep up to date."""
         fresh = await self._posted(approval, readers, asked, again=again)
-        before = tuple(one for one in approval.refs if one[1] not in fresh.values())
-        shown = _brought(approval).model_copy(update={"refs": (*before, *fresh.items())})
-        return await self.rewrite(shown, [ref for _, ref in before])
+        before = [ref for _, ref in approval.refs if ref not in fresh.values()]
+        return await self.rewrite(record_copies(approval, CardDelivered(fresh)), before)
 
     async def _posted(self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool) -> dict[str, Ref]:
         """Who cannot be reached at all keeps it from nobody else. Raises ChatFailed if nobody can."""
@@ -121,8 +122,8 @@ class Board:
             and not await self._reached(approval, reader, ref, moved=newest[reader] != ref)
         ]
         untouched = [] if copies is None else [one for one in approval.refs if one[1] not in copies]
-        kept = [one for one in approval.refs if newest[one[0]] == one[1] or one in behind or one in untouched]
-        return Shown(approval.model_copy(update={"refs": tuple(kept)}), behind=bool(behind))
+        kept = (one for one in approval.refs if newest[one[0]] == one[1] or one in behind or one in untouched)
+        return Shown(record_copies(approval, CopiesUpdated(tuple(kept))), behind=bool(behind))
 
     async def _reached(self, approval: Approval, reader: str, ref: Ref, *, moved: bool) -> bool:
         """True when nothing is left to do about this copy."""
@@ -209,10 +210,6 @@ class Board:
     async def names_on(self, approval: Approval) -> dict[str, str]:
         concerned = (*approval.plan.deciders, approval.by)
         return {one.id: one.name for one in await self._people([one for one in concerned if one])}
-
-
-def _brought(approval: Approval) -> Approval:
-    return approval.model_copy(update={"brought": approval.version})
 
 
 def _may_stand(place: Place | None) -> bool:

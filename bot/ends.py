@@ -5,20 +5,35 @@ Whoever waits for it hears of the end in the very commit that closes the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from bot.approval_events import (
+    ApprovalEffect,
+    CardExpired,
+    CardSettled,
+    CardTakenBack,
+    ClaimDecision,
+    EffectAbandoned,
+    JournalLine,
+    NotifyWaiter,
+    ReminderDue,
+    SaveEnd,
+    SaveOpening,
+    SaveRecord,
+    SubjectClosed,
+)
+from bot.approval_state import to_ms, transition, try_transition
 from bot.board import Board, Shown
 from bot.errors import ChatDown
 from bot.heard import resume, undelivered
-from bot.records import Approval, ApprovalState, Ask, Cancel, Close, EffectState, Expire, Happened, Pressed, Show, Work
+from bot.records import Approval, ApprovalState, Ask, Cancel, Close, Expire, Happened, Pressed, Show, Work
 from bot.store.approvals import Approvals, Verdict
 from bot.store.journal import Journal
 from bot.store.lanes import Item, Lease
 from bot.store.writes import Put, Write
-from tools.spec import Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +51,29 @@ class Ends:
     async def over(self, item: Item, shown: Shown, *, silent: bool = False) -> Sequence[Write]:
         """In one commit, waiting runs hear how it ended and the record is closed. `silent`: they end with that, because
         their person knows it already and has been answered."""
-        approval = shown.approval
-        kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
-        opinion = approval.form.get("opinion", "")
-        told = self.noted(approval, kind, person=approval.by, choice=approval.choice, opinion=opinion)
-        heard = approval.model_copy(update={"waiters": ()})
-        resumed = (resume(approval, waiter, silent=silent) for waiter in approval.waiters)
-        events = put_events(item, await self.board.list_events(approval, _by_run(approval)))
-        return [*self.approvals.closed(heard), told, *resumed, *events, *self.behind(item, shown)]
+        settled, effects = transition(shown.approval, CardSettled(silent=silent), self.now())
+        events = put_events(item, await self.board.list_events(shown.approval, _by_run(shown.approval)))
+        return [*self.write_effects(settled, effects), *events, *self.behind(item, shown)]
+
+    def write_effects(self, approval: Approval, effects: Iterable[ApprovalEffect]) -> list[Write]:
+        """What transitions have led to, as writes in this order. `approval`: as it is to be stored, with the copies
+        that people have."""
+        return [write for effect in effects for write in self._write_effect(approval, effect)]
+
+    def _write_effect(self, approval: Approval, effect: ApprovalEffect) -> Sequence[Write]:
+        match effect:
+            case SaveOpening():
+                return self.approvals.opened(approval)
+            case SaveRecord():
+                return [self.approvals.saved(approval)]
+            case SaveEnd():
+                return self.approvals.closed(approval)
+            case ClaimDecision(click, becomes, now_ms):
+                return [self.approvals.decided(click, ends=becomes, now_ms=now_ms)]
+            case JournalLine(kind, person, run, details):
+                return [self.noted(approval, kind, person=person, run=run, **details)]
+            case NotifyWaiter(waiter, silent):
+                return [resume(approval, waiter, silent=silent)]
 
     def behind(self, item: Item, shown: Shown) -> Sequence[Write]:
         """Copies that could not be reached catch up by an item of their own, which waits for the platform."""
@@ -61,19 +91,19 @@ class Ends:
 
     async def remind(self, lease: Lease, version: int) -> Sequence[Write]:
         """Half of the time is over: a word to those who have not decided."""
-        approval = _still_open(self.approvals.of(lease), version)
-        if approval is None:
+        reminded = try_transition(self.approvals.of(lease), ReminderDue(version), self.now())
+        if reminded is None:
             return []
+        approval, effects = reminded
         told = await self.board.remind(approval, again=lease.item.again)
-        return [self.noted(approval, "approval.reminded"), *put_events(lease.item, told)]
+        return [*self.write_effects(approval, effects), *put_events(lease.item, told)]
 
     async def expire(self, lease: Lease, version: int) -> Sequence[Write]:
         """Time is over. Silence is not a no, and says so in words of its own."""
-        approval = _still_open(self.approvals.of(lease), version)
-        if approval is None:
+        expired = try_transition(self.approvals.of(lease), CardExpired(version), self.now())
+        if expired is None:
             return []
-        expired = self._at_last(approval, ApprovalState.EXPIRED)
-        return await self.over(lease.item, await self.board.nobody(expired, again=lease.item.again))
+        return await self.over(lease.item, await self.board.nobody(expired[0], again=lease.item.again))
 
     async def close(self, item: Item, close: Close) -> Sequence[Write]:
         """The task behind a card ended elsewhere (withdrawn, decided by another way): nobody can ask again either."""
@@ -99,10 +129,10 @@ class Ends:
         match work:
             case Pressed(click=click):
                 approval = await self.approvals.get(lane)
-                return _stranded(approval) if approval is not None and approval.press == click.id else None
+                return self._stranded(approval) if approval is not None and approval.press == click.id else None
             case Expire(version=version):
-                approval = _still_open(await self.approvals.get(lane), version)
-                return self._at_last(approval, ApprovalState.EXPIRED) if approval else None
+                expired = try_transition(await self.approvals.get(lane), CardExpired(version), self.now())
+                return expired[0] if expired else None
             case Close():
                 return await self._closing(work)
             case Cancel():
@@ -112,28 +142,30 @@ class Ends:
 
     async def _closing(self, close: Close) -> Approval | None:
         approval = await self.approvals.get(close.approval)
-        if approval is None or approval.state not in (ApprovalState.OPEN, ApprovalState.EXPIRED):
-            return None
-        closed = self._at_last(approval, ApprovalState.CLOSED, close.by)
-        return closed.model_copy(update={"choice": close.why})
+        closed = try_transition(approval, SubjectClosed(close.by, close.why), self.now())
+        return closed[0] if closed else None
 
     async def _cancelling(self, cancel: Cancel) -> Approval | None:
-        approval = await self.approvals.get(cancel.approval)
-        if approval is None or approval.owner != cancel.person:
+        approval, now = await self.approvals.get(cancel.approval), self.now()
+        cancelled = try_transition(approval, CardTakenBack(cancel.person), now)
+        if approval is None or cancelled is None:
             return None
-        if await self.approvals.take_back(approval, cancel.person, self._now_ms()) is not Verdict.OK:
-            return None
-        return self._at_last(approval, ApprovalState.CANCELLED, cancel.person)
+        verdict = await self.approvals.take_back(approval, cancel.person, to_ms(now))
+        return cancelled[0] if verdict is Verdict.OK else None
 
-    def _at_last(self, approval: Approval, state: ApprovalState, by: str = "") -> Approval:
-        return approval.model_copy(update={"state": state, "by": by, "decided_ms": self._now_ms()})
+    def _stranded(self, approval: Approval) -> Approval | None:
+        """A decision that was never carried out to its end; None when it was."""
+        if approval.state is not ApprovalState.DECIDED:
+            return approval
+        abandoned = try_transition(approval, EffectAbandoned(), self.now())
+        return abandoned[0] if abandoned else None
 
-    def noted(self, approval: Approval, kind: str, *, person: str = "", **more: Any) -> Write:
+    def noted(self, approval: Approval, kind: str, *, person: str = "", run: str = "", **more: Any) -> Write:
         more |= {"raised_to": approval.on_behalf} if approval.on_behalf else {}
         return self.journal.entry(
             approval.id,
             kind,
-            run=approval.run or next((one.run for one in approval.waiters), ""),
+            run=run or approval.journal_run,
             person=person,
             channel=approval.place.channel if approval.place else "",
             text=approval.tool,
@@ -141,9 +173,6 @@ class Ends:
             subject=approval.plan.subject,
             **more,
         )
-
-    def _now_ms(self) -> int:
-        return int(self.now().timestamp() * 1000)
 
 
 def put_events(item: Item, told: Mapping[str, str]) -> list[Write]:
@@ -160,21 +189,3 @@ def _by_run(approval: Approval) -> set[str]:
     lanes = {one.lane.rpartition(":")[2] for one in approval.waiters}
     there = {reader for reader, ref in approval.refs if ref.channel in lanes}
     return {*there, approval.caller} if approval.waiters else set()
-
-
-def _still_open(approval: Approval | None, version: int) -> Approval | None:
-    fits = approval is not None and approval.state is ApprovalState.OPEN and approval.version == version
-    return approval if fits else None
-
-
-def _stranded(approval: Approval) -> Approval | None:
-    """A decision that was never carried out to its end. Begun, it may have happened; otherwise it surely did not."""
-    if approval.state is not ApprovalState.DECIDED:
-        return approval
-    if approval.effect is EffectState.STARTED:
-        return approval.model_copy(update={"effect": EffectState.UNKNOWN})
-    if approval.effect is not EffectState.NONE:
-        return None
-    why = "It could not be begun after several tries; nothing was done."
-    problem = Note(key="error.given_up")
-    return approval.model_copy(update={"effect": EffectState.FAILED, "problem": problem, "why": why})

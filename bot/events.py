@@ -73,6 +73,10 @@ class Click(Frozen):
     card: Ref | None = None
     """The message that has the button, where the platform says so."""
 
+    def with_form(self, form: dict[str, str]) -> Click:
+        """The same press with these values of the dialog."""
+        return self.model_copy(update={"form": form})
+
 
 @dataclass(frozen=True, slots=True)
 class Button:

@@ -15,6 +15,21 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot import cards
+from bot.approval_events import (
+    CardEdited,
+    CardRenewed,
+    ConfirmationRequired,
+    CopyFound,
+    DecisionMade,
+    EffectConfirmed,
+    EffectFailed,
+    EffectLost,
+    EffectRetried,
+    EffectStarted,
+    EffectSucceeded,
+    PartsChanged,
+)
+from bot.approval_state import ENDED_EFFECTS, IllegalTransition, record_copies, to_ms, transition
 from bot.board import Board
 from bot.drafting import answer_of
 from bot.ends import Ends
@@ -31,11 +46,9 @@ from bot.store.writes import Put, Write
 from bot.texts import literal
 from bot.trace import fit
 from tools.parts import Parts, PartState
-from tools.spec import AsksAgain, Caller, Choice, Effect, EffectUnknown, Note, Plan, ToolError
+from tools.spec import AsksAgain, Caller, Choice, EffectUnknown, Note, Plan, ToolError
 from tools.tool import Desk, Tool, Use
 
-ENDED = (EffectState.DONE, EffectState.FAILED, EffectState.UNKNOWN)
-"""A press that led to one of these has been committed: it is not carried out again, whoever brings it again."""
 UNAUTHORIZED = frozenset({"not_named", "nobody_named"})
 """What `Tool.authorize` says of somebody whom the rules no longer name. The effect tells anything else."""
 SETTLED_MS = 60_000
@@ -64,7 +77,9 @@ class Gates:
             standing = await self.board.standing(approval, click.person)
             approval = _with_copy(approval, click, standing)
         if approval is not None and approval.press == click.id:  # ours, begun before a crash
-            return await self._carry_out(lease, approval) if approval.effect not in ENDED else []
+            if approval.effect in ENDED_EFFECTS:  # and committed: it is not carried out again, whoever brings it again
+                return []
+            return await self._carry_out(lease, approval)
         await self.directory.refresh([click.person])
         person = await self.directory.caller(click.person)
         if approval is None or person is None:
@@ -81,7 +96,7 @@ class Gates:
             return await self._refuse(lease, click, approval, Refusal(code="no_tool"))
         if choice is None or (choice.fields and click.form is None):
             return await self._refuse(lease, click, approval, Refusal(code="no_form"))
-        click = click.model_copy(update={"form": answer_of(approval.plan, choice, click)})
+        click = click.with_form(answer_of(approval.plan, choice, click))
         if choice.replans:
             return await self._replan(lease, approval, person, click)
         if choice.runs and (refusal := await self._unauthorized(approval, person, choice, click)):
@@ -109,23 +124,18 @@ class Gates:
 
     async def _decide(self, lease: Lease, approval: Approval, choice: Choice, click: Click) -> Sequence[Write]:
         """Decided once, by one write. What may be repeated is begun in the same breath."""
-        ends, now_ms = ApprovalState.DECIDED if choice.runs else ApprovalState.CANCELLED, self._now_ms()
-        removed, form = count_removed(click.form or {}), clean_form(click.form or {})
-        click = click.model_copy(update={"form": form})
-        decided = approval.model_copy(
-            update={
-                "state": ends,
-                "by": click.person,
-                "choice": click.choice,
-                "form": form,
-                "removed": removed,
-                "press": click.id,
-                "decided_ms": now_ms,
-            }
-        )
-        decide = self.approvals.decided(click, ends=ends, now_ms=now_ms)
-        begun = _begun(decided) if choice.runs and await self._repeatable(decided) else None
-        kept = await lease.checkpoint("decide", decide, *(self._beginning(begun) if begun else ()))
+        removed, click = count_removed(click.form or {}), click.with_form(clean_form(click.form or {}))
+        try:
+            made = DecisionMade(click, removed, runs=choice.runs)
+            decided, effects = transition(approval, made, self.now())
+        except IllegalTransition as illegal:  # its time has run out since the look
+            return await self._refuse(lease, click, approval, Refusal(code=illegal.code))
+        writes = self.ends.write_effects(decided, effects)
+        begun = None
+        if choice.runs and await self._repeatable(decided):
+            begun, effects = transition(decided, EffectStarted(), self.now())
+            writes += self.ends.write_effects(begun, effects)
+        kept = await lease.checkpoint("decide", *writes)
         if kept.refused:
             return await self._refuse(lease, click, approval, Refusal(code=kept.refused))
         if begun:
@@ -137,12 +147,13 @@ class Gates:
         if approval.state is not ApprovalState.DECIDED:
             return await self.ends.ended(lease.item, approval)
         if approval.effect is not EffectState.STARTED:
-            begun, presser = _begun(approval), await self._presser(approval)
+            begun, effects = transition(approval, EffectStarted(), self.now())
+            presser = await self._presser(approval)
             await self.board.rewrite(begun)  # before it is begun: what dies here has surely not happened
-            await lease.checkpoint(f"begin:{begun.tries}", *self._beginning(begun))
+            await lease.checkpoint(f"begin:{begun.tries}", *self.ends.write_effects(begun, effects))
             return await self._finish(lease, begun, presser)
         if not (is_resumable(approval) or await self._repeatable(approval)):
-            return await self.ends.ended(lease.item, approval.model_copy(update={"effect": EffectState.UNKNOWN}))
+            return await self.ends.ended(lease.item, self._end_effect(approval, EffectLost()))
         return await self._run(lease, approval)
 
     async def _run(self, lease: Lease, approval: Approval) -> Sequence[Write]:
@@ -160,32 +171,25 @@ class Gates:
     async def _ask_again(self, lease: Lease, approval: Approval, plan: Plan) -> Sequence[Write]:
         """Nothing was done, and the card is open again: it says what the presser did not know, and takes another
         press. The pressed button is stale."""
-        reopened = self.openings.again(approval, plan)
+        required = ConfirmationRequired(plan=plan, lasts=self.openings.lasts)
+        reopened, effects = transition(approval, required, self.now())
         shown = await self.board.replace(approval, reopened, f"again:{approval.version}", again=lease.item.again)
-        return [
-            *self.approvals.opened(shown.approval),
-            self.ends.noted(reopened, "approval.asked_again", person=approval.by),
-            *self.ends.behind(lease.item, shown),
-        ]
-
-    def _beginning(self, begun: Approval) -> Sequence[Write]:
-        return self.approvals.saved(begun), self.ends.noted(begun, "effect.started", person=begun.by)
+        return [*self.ends.write_effects(shown.approval, effects), *self.ends.behind(lease.item, shown)]
 
     async def _effect(self, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
         """Runs exactly what was shown, plus what the pressed button and its dialog add; not if the lane was lost
         since it was begun."""
         tool = self.tools.get(approval.tool)
         if tool is None or tool.stored is None or presser is None:
-            return _failed(approval, Note(key="error.gone"), "The tool or the person is not here any more.")
+            gone = EffectFailed(problem=Note(key="error.gone"), why="The tool or the person is not here any more.")
+            return self._end_effect(approval, gone)
         if seal(approval.tool, approval.plan) != approval.sha:
-            return _failed(
-                approval,
-                Note(key="error.altered"),
-                "The stored arguments are not the shown ones; nothing was run.",
-            )
+            why = "The stored arguments are not the shown ones; nothing was run."
+            return self._end_effect(approval, EffectFailed(problem=Note(key="error.altered"), why=why))
 
         async def keep(name: str, state: PartState) -> None:
-            await lease.checkpoint(f"part:{name}:{state}", self.approvals.saved(_with_parts(approval, parts)))
+            changed, effects = transition(approval, PartsChanged(parts.states), self.now())
+            await lease.checkpoint(f"part:{name}:{state}", *self.ends.write_effects(changed, effects))
 
         parts = Parts(dict(approval.parts), keep)
         try:
@@ -196,12 +200,15 @@ class Gates:
         except AsksAgain:
             raise
         except ToolError as error:
-            return _failed(_with_parts(approval, parts), error.note, error.text, error.maybe)
+            failed = EffectFailed(problem=error.note, why=error.text, maybe=error.maybe, parts=parts.states)
+            return self._end_effect(approval, failed)
         except EffectUnknown:
-            return _with_parts(approval, parts).model_copy(update={"effect": EffectState.UNKNOWN})
-        return _with_parts(approval, parts).model_copy(
-            update={"effect": EffectState.DONE, "outcome": outcome, "problem": None, "maybe": None}
-        )
+            return self._end_effect(approval, EffectLost(parts.states))
+        return self._end_effect(approval, EffectSucceeded(outcome, parts.states))
+
+    def _end_effect(self, approval: Approval, end: EffectSucceeded | EffectFailed | EffectLost) -> Approval:
+        """The approval with how its effect has ended. It is written when its copies say so."""
+        return transition(approval, end, self.now())[0]
 
     def _without_tool(self, approval: Approval, choice: Choice) -> bool:
         """Nothing can be planned anew: a deploy has taken the tool away since the card was shown."""
@@ -220,10 +227,11 @@ class Gates:
     async def _recover(self, lease: Lease, approval: Approval, click: Click) -> Sequence[Write]:
         """After *failed* or *unknown*: a person says that it happened, or has it done again. From here on the pressed
         buttons are stale: one press, hurried into two, does it again once."""
-        pressed = approval.model_copy(update={"press": click.id, "version": approval.version + 1})
         if click.choice != "happened":
-            return await self._carry_out(lease, pressed.model_copy(update={"effect": EffectState.NONE}))
-        return await self.ends.ended(lease.item, pressed.model_copy(update={"effect": EffectState.DONE}))
+            retried, _ = transition(approval, EffectRetried(click), self.now())
+            return await self._carry_out(lease, retried)
+        confirmed, _ = transition(approval, EffectConfirmed(click), self.now())
+        return await self.ends.ended(lease.item, confirmed)
 
     async def _look(self, approval: Approval, click: Click) -> Sequence[Write]:
         """The way of the request, in the DM of who wants to see it."""
@@ -241,23 +249,17 @@ class Gates:
         except ToolError as error:
             await self.board.whisper(click, literal(error.note, person.person.language))
             return []
-        renewed = self.openings.again(approval, plan)
-        shown = await self.board.replace(approval, renewed, click.id, again=lease.item.again)
-        return [
-            *self.approvals.opened(shown.approval),
-            self.ends.noted(renewed, "approval.edited", person=click.person),
-            *self.ends.behind(lease.item, shown),
-        ]
+        edit = CardEdited(plan=plan, lasts=self.openings.lasts, person=click.person)
+        edited, effects = transition(approval, edit, self.now())
+        shown = await self.board.replace(approval, edited, click.id, again=lease.item.again)
+        return [*self.ends.write_effects(shown.approval, effects), *self.ends.behind(lease.item, shown)]
 
     async def _renew(self, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
         """Ask again after expiry: the same arguments, a fresh card in front of the same people."""
-        renewed = self.openings.again(approval, approval.plan)
+        renewal = CardRenewed(plan=approval.plan, lasts=self.openings.lasts, person=person.id)
+        renewed, effects = transition(approval, renewal, self.now())
         shown = await self.board.post(renewed, "renewed", again=lease.item.again)
-        return [
-            *self.approvals.opened(shown.approval),
-            self.ends.noted(renewed, "approval.renewed", person=person.id),
-            *self.ends.behind(lease.item, shown),
-        ]
+        return [*self.ends.write_effects(shown.approval, effects), *self.ends.behind(lease.item, shown)]
 
     async def dialog(self, click: Click) -> Dialog | None:
         """The dialog that a press opens; None when it opens none or may not be pressed (then the click says why)."""
@@ -283,7 +285,7 @@ class Gates:
             return {}  # so is one that is not theirs, or too late: nothing is looked up for it
         if not choice.inputs:
             return {}  # and a dialog that asks for nothing
-        click = click.model_copy(update={"form": answer_of(approval.plan, choice, click)})
+        click = click.with_form(answer_of(approval.plan, choice, click))
         try:
             await self._try(approval, choice, person, click)
         except ToolError as error:
@@ -330,7 +332,7 @@ class Gates:
         return Use(self.desk, caller, self.today().astimezone(ZoneInfo(caller.person.timezone)), key)
 
     def _now_ms(self) -> int:
-        return int(self.now().timestamp() * 1000)
+        return to_ms(self.now())
 
 
 def _with_copy(approval: Approval, click: Click, standing: frozenset[str]) -> Approval:
@@ -344,20 +346,12 @@ def _with_copy(approval: Approval, click: Click, standing: frozenset[str]) -> Ap
     reader = approval.caller if approval.place else click.person
     if reader not in concerned or click.card.channel != (approval.place or click.place).channel:
         return approval
-    return approval.model_copy(update={"refs": ((reader, click.card), *approval.refs)})
-
-
-def _with_parts(approval: Approval, parts: Parts) -> Approval:
-    return approval.model_copy(update={"parts": dict(parts.states)})
+    return record_copies(approval, CopyFound(reader, click.card))
 
 
 def _key(tool: Tool, approval: Approval) -> str:
     """The idempotency key. What may be repeated is, done again, the same effect; what may not is another one."""
     return approval.key if tool.repeatable else approval.try_key
-
-
-def _begun(approval: Approval) -> Approval:
-    return approval.model_copy(update={"effect": EffectState.STARTED, "tries": approval.tries + 1})
 
 
 def _merged(approval: Approval, choice: Choice | None, form: Mapping[str, str]) -> dict[str, Any]:
@@ -367,8 +361,3 @@ def _merged(approval: Approval, choice: Choice | None, form: Mapping[str, str]) 
 
 def _edited(approval: Approval, click: Click) -> dict[str, Any]:
     return {**approval.plan.args, **(click.form or {})}
-
-
-def _failed(approval: Approval, problem: Note, why: str, maybe: Effect | None = None) -> Approval:
-    told = {"problem": problem, "why": why, "maybe": maybe}
-    return approval.model_copy(update={"effect": EffectState.FAILED, **told})

@@ -109,6 +109,6 @@ class OpenCards:
         if approval is None or approval.state is not ApprovalState.OPEN or approval.owner != person:
             return False
         cancel = Cancel(approval=card, person=person)
-        await self.lanes.put(card, f"cancel:{card}:{approval.version}", cancel.model_dump_json())
+        await self.lanes.put(card, approval.take_back_press, cancel.model_dump_json())
         now_ms = int(self.now().timestamp() * 1000)
         return await self.approvals.take_back(approval, person, now_ms) is Verdict.OK

@@ -7,25 +7,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot import advising
+from bot.approval_events import ApprovalEffects, CardRedrafted, CardRequested, WaiterAdded
+from bot.approval_state import transition
 from bot.board import Shown
 from bot.drafting import draft_of, is_redrafted
 from bot.ends import Ends, put_events
 from bot.heard import resume
-from bot.records import Approval, ApprovalState, Ask, EffectState, seal
+from bot.records import Approval, ApprovalState, Ask
 from bot.store.lanes import Lease
 from bot.store.writes import Write
-from tools.spec import Plan
-
-UNDECIDED = {
-    "state": ApprovalState.OPEN,
-    "by": "",
-    "choice": "",
-    "form": {},
-    "press": "",
-    "decided_ms": 0,
-    "effect": EffectState.NONE,
-}
-"""What a card is before anybody has pressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +32,9 @@ class Openings:
         approvals, approval = self.ends.approvals, self.ends.approvals.of(lease)
         if approval is not None and approval.over:
             return [resume(approval, ask.waiter)] if ask.waiter else []
-        fresh = approval is None or approval.state is not ApprovalState.OPEN
-        if approval is None or fresh:
-            approval = self._new(ask, approval)
-        elif is_redrafted(approval, ask.plan, ask.caller) and await self.ends.board.is_for(approval, ask.caller):
-            fresh, approval = True, self.again(approval, advising.with_advice(ask.plan, approval.plan))
-        if ask.waiter and ask.waiter not in approval.waiters:
-            approval = approval.model_copy(update={"waiters": (*approval.waiters, ask.waiter)})
-        if fresh:  # kept before it is shown: whoever presses at once finds it
-            await lease.checkpoint("open", *approvals.opened(approval))
+        approval, effects = await self._bring_up_to_date(ask, approval)
+        if effects:  # kept before it is shown: whoever presses at once finds it
+            await lease.checkpoint("open", *self.ends.write_effects(approval, effects))
         unseen = approval.brought != approval.version
         shown, word = await self._brought(lease, ask, approval)
         asked = self.ends.noted(approval, "approval.requested", person=ask.caller, sha=approval.sha[:12])
@@ -78,39 +62,27 @@ class Openings:
         word = await board.word(shown.approval, ask.word, item.id, again=item.again) if ask.word else {}
         return shown, word
 
-    def _new(self, ask: Ask, before: Approval | None) -> Approval:
-        """A fresh card. The copies of the one before it, which expired or failed, will point to it."""
-        created_ms, expires_ms = self._times()
-        return Approval(
-            id=ask.approval,
-            version=before.version + 1 if before else 1,
-            refs=before.refs if before else (),
+    async def _bring_up_to_date(self, ask: Ask, approval: Approval | None) -> tuple[Approval, ApprovalEffects]:
+        """The card with who waits for it: a fresh one, the next version for a new draft, or as it is."""
+        now = self.ends.now()
+        effects: ApprovalEffects = ()
+        if approval is None or approval.state is not ApprovalState.OPEN:
+            approval, effects = transition(approval, self._request(ask), now)
+        elif is_redrafted(approval, ask.plan, ask.caller) and await self.ends.board.is_for(approval, ask.caller):
+            plan = advising.with_advice(ask.plan, approval.plan)
+            approval, effects = transition(approval, CardRedrafted(plan=plan, lasts=self.lasts), now)
+        if ask.waiter and ask.waiter not in approval.waiters:
+            approval, _ = transition(approval, WaiterAdded(ask.waiter), now)
+        return approval, effects
+
+    def _request(self, ask: Ask) -> CardRequested:
+        return CardRequested(
+            approval=ask.approval,
             tool=ask.tool,
             gate=ask.gate,
             plan=ask.plan,
-            sha=seal(ask.tool, ask.plan),
             caller=ask.caller,
             place=ask.place,
             run=ask.waiter.run if ask.waiter else "",
-            created_ms=created_ms,
-            expires_ms=expires_ms,
+            lasts=self.lasts,
         )
-
-    def again(self, approval: Approval, plan: Plan) -> Approval:
-        """The next version of a card: open, with all its time, whatever was pressed on the one before."""
-        created_ms, expires_ms = self._times()
-        return approval.model_copy(
-            update={
-                "version": approval.version + 1,
-                "plan": plan,
-                "sha": seal(approval.tool, plan),
-                "created_ms": created_ms,
-                "expires_ms": expires_ms,
-                **UNDECIDED,
-            }
-        )
-
-    def _times(self) -> tuple[int, int]:
-        """When a card begins now, and when it ends."""
-        now_ms = int(self.ends.now().timestamp() * 1000)
-        return now_ms, now_ms + int(self.lasts.total_seconds() * 1000)

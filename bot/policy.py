@@ -6,6 +6,7 @@ whatever else they are; only then does it matter who the card is for.
 
 from __future__ import annotations
 
+from bot.approval_state import find_refusal
 from bot.records import Approval, ApprovalState, EffectState, Run, RunStatus
 from tools.spec import Frozen, Gate, Note
 
@@ -55,14 +56,8 @@ def may_begin_anew(run: Run | None, person: str, latest: str) -> Refusal | None:
 
 
 def _time(approval: Approval, choice: str, version: int, now_ms: int) -> Refusal | None:
-    if approval.state is ApprovalState.EXPIRED:
-        return Refusal(code="expired")
-    if approval.state is not ApprovalState.OPEN:
-        return Refusal(code="already")
-    if version != approval.version:
-        return Refusal(code="stale")
-    if now_ms >= approval.expires_ms:
-        return Refusal(code="expired")
+    if refusal := find_refusal(approval, version, now_ms):
+        return Refusal(code=refusal)
     if choice not in {one.name for one in approval.plan.choices}:
         return Refusal(code="stale")
     return None

@@ -223,6 +223,16 @@ class Approval(Frozen):
         """Person id of who may take it back: who has proposed it. What is to be approved is nobody's to take back."""
         return "" if self.gate is Gate.APPROVE else self.caller
 
+    @property
+    def journal_run(self) -> str:
+        """Id of the run that its journal lines belong to: the one that proposed it, or the first that waits."""
+        return self.run or next((one.run for one in self.waiters), "")
+
+    @property
+    def take_back_press(self) -> str:
+        """Id of the click that takes this version back in chat: said again, it is the same click."""
+        return f"cancel:{self.id}:{self.version}"
+
 
 class Wrote(Frozen):
     """Somebody wrote to the bot."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from redis.asyncio import Redis
 
 from bot.events import Post, Ref
 from bot.records import ApprovalState, EffectState
+from bot.store.approvals import task_card
 from tests.lab import Killed, Lab
 from tests.stories.script import DONE, mail
 from tests.test_gate import LEAVE, opened, started
@@ -69,6 +72,26 @@ async def test_while_the_platform_is_away_a_press_waits(redis: Redis) -> None:
     lab.staff.away = False
     await lab.work()
     assert (await lab.engine.request("L-0001")).status is Status.APPROVED
+
+
+async def test_time_that_runs_out_between_the_look_and_the_decision_decides_nothing(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = await started(redis)
+    look, looks = lab.staff.refresh, list[object]()
+
+    async def dawdle(people: Iterable[str]) -> None:
+        looks.append(people)
+        lab.ahead = timedelta(hours=73 if len(looks) > 1 else 0)  # the first look is the press's, the next the rules'
+        await look(people)
+
+    monkeypatch.setattr(lab.staff, "refresh", dawdle)
+    await lab.presses(lab.wall.cards("DU2")[0], "approve", LI.id)
+    await lab.work()
+    card = await lab.approvals.get(task_card(lab.keys, "L-0001-1"))
+    assert len(looks) > 1 and card is not None and card.state is ApprovalState.OPEN and not card.press
+    assert (await lab.engine.request("L-0001")).status is Status.WAITING
+    assert await refusals(lab) == ["expired"] and len(lab.wall.whispers) == 1
 
 
 async def test_whom_the_rules_no_longer_name_is_told_who_is_and_the_card_stays(redis: Redis) -> None:

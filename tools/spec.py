@@ -209,6 +209,10 @@ class Plan(Frozen):
         """What the card is called for the person with this id."""
         return self.own_title if self.own_title and person == self.requester else self.title
 
+    def with_facts(self, facts: tuple[Fact, ...]) -> Plan:
+        """The same with these facts on its card."""
+        return self.model_copy(update={"facts": facts})
+
 
 class Effect(Frozen):
     """Something that changed in the world: one line of the receipt under an answer."""

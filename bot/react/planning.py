@@ -34,7 +34,7 @@ async def plan_call(tool: Tool, use: Use, args: Mapping[str, Any]) -> Plan:
         name = next(iter(left))
         raise ToolError("bad_arguments", f"{name} has characters that nobody can see", field=name)
     removed = _count_by_name(args)
-    return plan.model_copy(update={"facts": (*plan.facts, _note_removed(plan, removed))}) if removed else plan
+    return plan.with_facts((*plan.facts, _note_removed(plan, removed))) if removed else plan
 
 
 def clean_form(form: Mapping[str, str]) -> dict[str, str]:

@@ -81,7 +81,7 @@ class Approvals:
     async def take_back(self, approval: Approval, person: str, now_ms: int) -> Verdict:
         """Decide once that it shall not be: whoever proposed it says so in chat. Said again, OK again."""
         click = Click(
-            id=f"cancel:{approval.id}:{approval.version}",
+            id=approval.take_back_press,
             approval=approval.id,
             version=approval.version,
             choice="cancel",

@@ -166,7 +166,7 @@ def written() -> Iterator[str]:
             }
             for call in [one for one in ast.walk(function) if isinstance(one, ast.Call) and len(one.args) > 1]:
                 name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-                if name in ("entry", "add", "noted", "_noted"):
+                if name in ("entry", "add", "noted", "_noted", "_make_journal_line"):
                     yield from texts(values.get(getattr(call.args[1], "id", ""), call.args[1]))
 
 
