@@ -1,0 +1,312 @@
+"""Whole stories, and all that the bot says and keeps while they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from tests.golden.recording import Recorder, record
+from tests.stories.behind import hours_pass, kept
+from tests.stories.office import ADMIN, ANN, GENERAL, LI, WANG, ZHANG, ZHAO, Office
+
+TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
+IN_ENGLISH = "I need 2 days off from tomorrow, visiting my parents, approver Li Si"
+LARGE = "报销 1500 元差旅费，去上海开会，审批人李四"
+
+Opening = Callable[..., AbstractAsyncContextManager[tuple[Office, Recorder]]]
+
+
+@pytest.fixture
+def recorded(valkey: str, monkeypatch: pytest.MonkeyPatch) -> Opening:
+    """Opens an office under the name of its golden files."""
+
+    def open_office(name: str, **opened: Any) -> AbstractAsyncContextManager[tuple[Office, Recorder]]:
+        return record(name, valkey, monkeypatch, **opened)
+
+    return open_office
+
+
+async def start(desk: Office, person: str, words: str, approver: str = LI) -> dict[str, Any]:
+    """A confirmed request; its approver's card."""
+    request = await desk.request_leave(person, words)
+    await desk.until(lambda: desk.finals(desk.dm(person)))
+    await desk.quiet()
+    return await desk.card(desk.dm(approver), request)
+
+
+async def confirm(desk: Office, person: str, words: str, shown: str, choice: str = "confirm") -> None:
+    """Asked for in chat, shown on a card with these words, confirmed there."""
+    await desk.says(person, words)
+    card = await desk.card(desk.dm(person), shown)
+    await desk.quiet()
+    await desk.press(person, card, choice)
+    await desk.quiet()
+
+
+async def ask(desk: Office, person: str, words: str) -> None:
+    await desk.answer(person, words)
+    await desk.quiet()
+
+
+async def test_a_leave_from_the_message_to_the_answer(recorded: Opening) -> None:
+    async with recorded("leave") as (desk, recorder):
+        here, there = desk.dm(ZHANG), desk.dm(LI)
+        await desk.says(ZHANG, TWO_DAYS)
+        card = await desk.card(here)
+        await desk.quiet()
+        await recorder.compare_redis("1_proposed", whole=True)
+        await desk.press(ZHANG, card, "confirm")
+        card = await desk.card(there, "L-0001")
+        await desk.until(lambda: desk.finals(here))
+        await desk.quiet()
+        await recorder.compare_redis("2_confirmed", whole=True)
+        await desk.press(LI, card, "approve")
+        await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+        await desk.quiet()
+        await recorder.compare_redis("3_approved", whole=True)
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+        recorder.compare_model()
+
+
+async def test_a_leave_in_english_edited_rejected_revised_and_approved_with_a_remark(recorded: Opening) -> None:
+    async with recorded("leave_revised_en") as (desk, recorder):
+        here, there = desk.dm(ANN.id), desk.dm(LI)
+        await desk.says(ANN.id, IN_ENGLISH)
+        await desk.press(ANN.id, await desk.card(here), "edit")
+        await desk.fill(ANN.id, field_reason="visiting my parents in Suzhou")
+        await desk.press(ANN.id, await desk.card(here, "Suzhou"), "confirm")
+        card = await desk.card(there, "L-0001")
+        await desk.until(lambda: desk.finals(here))
+        await desk.quiet()
+        await desk.press(LI, card, "reject")
+        await desk.fill(LI, opinion=" ")
+        await desk.fill(LI, opinion="month end")
+        card = await desk.card(here, "was rejected")
+        await desk.quiet()
+        await desk.press(ANN.id, card, "resubmit")
+        await desk.fill(ANN.id, field_reason="my mother’s birthday")
+        card = await desk.card(there, "birthday")
+        await desk.quiet()
+        await desk.press(LI, card, "approve_with")
+        await desk.fill(LI, opinion="enjoy")
+        await desk.until(lambda: "Your request L-0001 is approved" in desk.said(here))
+        await desk.quiet()
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+        recorder.compare_model()
+
+
+async def test_cards_that_are_cancelled_taken_back_pass_by_rule_or_end_elsewhere(recorded: Opening) -> None:
+    async with recorded("leave_ends") as (desk, recorder):
+        here = desk.dm(ZHANG)
+        await confirm(desk, ZHANG, TWO_DAYS, "去看父母", "cancel")
+        await confirm(desk, ANN.id, IN_ENGLISH, "visiting", "cancel")
+        await desk.says(ZHANG, "明天起请3天年假，去看父母，审批人李四")
+        await desk.card(here)
+        await desk.quiet()
+        await ask(desk, ZHANG, "算了")
+        await confirm(desk, ZHANG, "明天上午请半天假，去银行", "银行")
+        await confirm(desk, ANN.id, "half a day off tomorrow morning, dentist", "dentist")
+        await recorder.restart_bot()
+        await desk.says(ZHANG, "下周一起请2天年假，去旅游，审批人李四")
+        card = await desk.card(here, "去旅游")
+        await desk.quiet()
+        await desk.press(ZHANG, card, "confirm")
+        await desk.card(desk.dm(LI), "L-0003")
+        await desk.quiet()
+        await confirm(desk, ZHANG, "撤回 L-0003", "撤回请假申请 L-0003")
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+        await recorder.compare_redis("at_the_end")
+
+
+async def test_nobody_decides_in_time(recorded: Opening) -> None:
+    async with recorded("expired") as (desk, recorder):
+        await start(desk, ZHANG, TWO_DAYS)
+        await start(desk, ANN.id, IN_ENGLISH)
+        await desk.says(WANG, "mail Li Si: please look at E-0001")
+        await desk.card(desk.dm(WANG))
+        await desk.quiet()
+        await hours_pass(desk, 37)
+        await desk.quiet()
+        await hours_pass(desk, 37)
+        await desk.quiet()
+        card = await desk.card(desk.dm(ZHANG), "到期前没有人处理")
+        await desk.press(ZHANG, card, "again")
+        await desk.card(desk.dm(LI), "L-0001")
+        await desk.quiet()
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+
+
+async def test_an_expense_for_finance_and_a_veto(recorded: Opening) -> None:
+    async with recorded("expense") as (desk, recorder):
+        await desk.press(LI, await start(desk, ZHANG, LARGE), "approve")
+        card = await desk.card(desk.dm(ZHAO), "E-0001")
+        await desk.card(desk.dm(ADMIN), "E-0001")
+        await desk.quiet()
+        await desk.press(ZHAO, card, "reject")
+        await desk.fill(ZHAO, opinion="the invoice says 1300")
+        card = await desk.card(desk.dm(ZHANG), "被驳回")
+        await desk.quiet()
+        await desk.press(ZHANG, card, "resubmit")
+        await desk.fill(ZHANG, field_amount="12.345")
+        await desk.fill(ZHANG, field_amount="900")
+        card = await desk.card(desk.dm(LI), "900.00 CNY")
+        await desk.quiet()
+        await desk.press(LI, card, "approve")
+        await desk.until(lambda: "您的申请 E-0001 已通过" in desk.said(desk.dm(ZHANG)))
+        await desk.quiet()
+        await recorder.restart_bot()
+        await confirm(desk, ANN.id, "expense 80 USD for travel, taxi to the airport, approver Li Si", "80.00 USD")
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+        await recorder.compare_redis("at_the_end")
+
+
+async def test_what_is_done_to_a_request_beside_deciding_it(recorded: Opening) -> None:
+    async with recorded("operations") as (desk, recorder):
+        card = await start(desk, ZHANG, TWO_DAYS)
+        await confirm(desk, ZHANG, "催一下 L-0001", "L-0001")
+        await ask(desk, ZHANG, "催一下 L-0001")
+        await confirm(desk, ZHANG, "评论 L-0001：材料已经补齐", "材料已经补齐")
+        await confirm(desk, ZHANG, "把 L-0001 抄送给赵六", "赵六")
+        await ask(desk, ZHANG, "L-0001 到哪了")
+        await desk.press(LI, card, "show")
+        await desk.until(lambda: [m for m in desk.posts(desk.dm(LI)) if m.get("files")])
+        await desk.quiet()
+        await recorder.restart_bot()
+        await confirm(desk, LI, "L-0001 加签王五，在我之前", "王五")
+        card = await desk.card(desk.dm(WANG), "L-0001")
+        await desk.quiet()
+        await desk.press(WANG, card, "approve")
+        await desk.quiet()
+        await recorder.restart_bot()
+        await confirm(desk, LI, "把 L-0001 转交给赵六，备注：他更了解", "转交给 赵六")
+        card = await desk.card(desk.dm(ZHAO), "L-0001")
+        await desk.quiet()
+        await desk.press(ZHAO, card, "return")
+        await desk.fill(ZHAO, opinion="is the handover arranged?")
+        card = await desk.card(desk.dm(ZHANG), "被退回")
+        await desk.quiet()
+        await recorder.restart_bot()
+        await desk.press(ZHANG, card, "withdraw")
+        await desk.quiet()
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+        await recorder.compare_redis("at_the_end")
+
+
+async def test_dialogs_of_operations_in_english(recorded: Opening) -> None:
+    async with recorded("operations_en") as (desk, recorder):
+        card = await start(desk, ZHAO, "I need 2 days off from tomorrow, visiting my parents, approver Wang Wu", WANG)
+        await desk.press(WANG, card, "add_sign")
+        await desk.fill(WANG, people=[LI], where="before", mode="all")
+        card = await desk.card(desk.dm(LI), "L-0001")
+        await desk.quiet()
+        await desk.press(LI, card, "approve")
+        card = await desk.card(desk.dm(WANG), "L-0001")
+        await desk.quiet()
+        await desk.press(WANG, card, "transfer")
+        await desk.fill(WANG, person=ZHAO)
+        await desk.fill(WANG, person=ADMIN)
+        card = await desk.card(desk.dm(ADMIN), "L-0001")
+        await desk.quiet()
+        await desk.press(ADMIN, card, "approve")
+        await desk.until(lambda: "Your request L-0001 is approved" in desk.said(desk.dm(ZHAO)))
+        await desk.quiet()
+        await recorder.restart_bot()
+        await confirm(desk, ZHAO, "withdraw L-0001", "ithdraw")
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+
+
+async def test_somebody_stands_in_and_says_what_they_think(recorded: Opening) -> None:
+    async with recorded("standing_in") as (desk, recorder):
+        await confirm(desk, LI, "今天到下周三我不在，由王五代我审批", "王五")
+        card = await start(desk, ANN.id, IN_ENGLISH)
+        await desk.press(WANG, await desk.card(desk.dm(WANG), "L-0001"), "approve")
+        await desk.quiet()
+        await confirm(desk, LI, "我回来了", "王五")
+        await recorder.restart_bot()
+        await start(desk, ZHANG, TWO_DAYS)
+        await desk.says(LI, "同意 L-0002，注意休息")
+        card = await desk.card(desk.dm(LI), "注意休息")
+        await desk.quiet()
+        await recorder.restart_bot()
+        old = kept(card)
+        await desk.says(LI, "驳回 L-0002，理由：缺发票")
+        card = await desk.card(desk.dm(LI), "缺发票")
+        await desk.quiet()
+        await desk.press(LI, old, "approve", force=True)
+        await desk.quiet()
+        await recorder.compare_redis("drafted")
+        await desk.press(LI, card, "reject")
+        await desk.fill(LI, opinion="缺发票")
+        await desk.quiet()
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+
+
+async def test_mails_that_go_out_fail_and_may_have_gone_out(recorded: Opening) -> None:
+    async with recorded("mail") as (desk, recorder):
+        here = desk.dm(ZHANG)
+        await confirm(desk, ZHANG, "给李四发邮件，主题：项目进度，内容：请看一下 L-0001，谢谢", "项目进度", "send")
+        desk.mailbox.fail_next("refuse_data")
+        await confirm(desk, ZHANG, "给李四发邮件，主题 请假，内容 谢谢批准。", "谢谢批准", "send")
+        await desk.press(ZHANG, await desk.card(here, "没有成功"), "retry")
+        await desk.quiet()
+        await recorder.restart_bot()
+        desk.mailbox.fail_next("drop_after_data")
+        await confirm(desk, ZHAO, "mail Li Si: please look at E-0001", "E-0001", "send")
+        await desk.press(ZHAO, await desk.card(desk.dm(ZHAO)), "happened")
+        await desk.quiet()
+        desk.mailbox.fail_next("drop_before_data")
+        await confirm(desk, ZHANG, "给王五发邮件，主题：周会，内容：明天见", "明天见", "send")
+        await desk.press(ZHANG, await desk.card(here, "不知道有没有完成"), "redo")
+        await desk.quiet()
+        await recorder.restart_bot()
+        await confirm(desk, ZHANG, "给李四和王五发邮件，主题：聚餐，内容：周五聚餐", "周五聚餐", "send")
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+
+
+async def test_in_a_channel(recorded: Opening) -> None:
+    async with recorded("channel") as (desk, recorder):
+        await desk.driver.mention(ANN.id, GENERAL, IN_ENGLISH)
+        card = await desk.card(desk.dm(ANN.id))
+        await desk.quiet()
+        await desk.press(ANN.id, card, "confirm")
+        await desk.quiet()
+        await desk.driver.mention(ZHANG, GENERAL, "年假可以结转吗？")
+        await desk.until(lambda: "不能结转" in desk.said(GENERAL))
+        await desk.quiet()
+        await desk.driver.mention(LI, GENERAL, "我的待办")
+        await desk.until(lambda: "L-0001" in desk.finals(desk.dm(LI))[-1] if desk.finals(desk.dm(LI)) else False)
+        await desk.quiet()
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+
+
+async def test_questions_commands_and_the_home_page(recorded: Opening) -> None:
+    async with recorded("questions") as (desk, recorder):
+        for person, words in (
+            (ZHANG, "你好"), (ZHAO, "hello"), (ZHANG, "帮助"), (ZHAO, "help"),
+            (ZHANG, "住宿标准"), (ZHAO, "how many days notice do I have to give?"),
+            (ZHANG, "750*12+0.5*8*12*7 是多少？"), (ZHANG, "十月有几个工作日？"), (ZHANG, "给李四发邮件"),
+            (ZHANG, "待办"), (ZHAO, "tasks"), (ZHANG, "申请"), (ZHAO, "requests"), (ADMIN, "设置"), (ZHAO, "settings"),
+            (ZHANG, "历史"), (ZHAO, "history"), (ZHANG, "清除"), (ZHAO, "clear"), (ZHANG, "停"), (ZHAO, "stop"),
+        ):  # fmt: skip
+            await ask(desk, person, words)
+        await start(desk, ZHANG, TWO_DAYS)
+        for person in (ZHANG, ZHAO, LI):
+            await desk.driver.open_home(person)
+            await desk.until(lambda person=person: person in desk.driver.homes)
+        for person, words in ((LI, "待办"), (ZHANG, "申请"), (ZHANG, "历史")):
+            await ask(desk, person, words)
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
