@@ -42,7 +42,7 @@ _PLACEHOLDERS = tuple(
         (r"\bV[0-9A-F]{8,}:<ts>\.[0-9a-f]{8}\b", "<submission>"),
         (r"\b[VF][0-9A-F]{10}\b", lambda found: f"<{found[0][0]}-id>"),
         (r"\bprocess-[0-9a-f]{8}\b", "process-<hash>"),
-        (r"\b[0-9a-f]{12}\b", "<absence>"),
+        (r"\b[0-9a-f]{12}\b", "<hash>"),
         (r"\b\d{13}-\d+\b", "<stream-id>"),
         (r"(?<![0-9])[1-9]\d{12}(?![0-9])", "<ms>"),
         (r"^\d+(:\d+)?(?=\|)|(?<=<ms>\t)\d+(?=\t)", "<n>"),

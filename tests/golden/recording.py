@@ -9,7 +9,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -91,9 +91,8 @@ def _readable(write: list[str]) -> Any:
 async def _look(redis: Redis) -> AsyncIterator[Any]:
     async for key in redis.scan_iter():
         kind, ttl_ms = (await redis.type(key)).decode(), await redis.pttl(key)
-        if kind == "none" or 0 <= ttl_ms < BRIEF_MS:
-            continue
-        yield {"key": _text(key), "type": kind, "kept": _tell_ttl(ttl_ms), "value": await _read(redis, key, kind)}
+        if ttl_ms == -1 or ttl_ms >= BRIEF_MS:
+            yield {"key": _text(key), "type": kind, "kept": _tell_ttl(ttl_ms), "value": await _read(redis, key, kind)}
 
 
 def _tell_ttl(ttl_ms: int) -> str:
@@ -133,15 +132,16 @@ def _text(value: bytes) -> Any:
 
 @asynccontextmanager
 async def record(
-    name: str, redis_url: str, patch: pytest.MonkeyPatch, **opened: Any
+    name: str, redis_url: str, patch: pytest.MonkeyPatch, *, begins: datetime | None = BEGINS, **opened: Any
 ) -> AsyncIterator[tuple[Office, Recorder]]:
-    """An office with the bot at work in it, and who writes down what it does."""
+    """An office with the bot at work in it, and who writes down what it does. `begins`: what the bot's clock shows
+    then; None: the time that it is."""
     recorder = Recorder(name, redis_url)
     with patch.context() as patched:
         await _forget_scripts(redis_url)
         _watch_scripts(recorder, patched)
         async with office(redis_url) as desk:
-            desk.clock.ahead = BEGINS - datetime.now(UTC)
+            desk.clock.ahead = begins - datetime.now(UTC) if begins else timedelta()
             _watch_model(recorder, patched)
             async with AsyncExitStack() as recorder.at_work:
                 recorder.open_bot = lambda: desk.opened(**opened)
