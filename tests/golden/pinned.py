@@ -22,6 +22,8 @@ BEFORE = 60
 WIDTH = 110
 SHOWN = 60
 """Lines of a difference that a failure shows."""
+DURATIONS = ("ms", "active_ms")
+"""Fields in which 0 is a duration as well; elsewhere it stands for *not yet*."""
 DEEP = 2
 """Levels of names that belong to a shape."""
 TELLING = frozenset({"write", "key", "type", "kept", "kind", "k", "state", "status", "effect", "role"})
@@ -87,11 +89,11 @@ def _hide_times(row: list[Any]) -> list[Any]:
 
 def _hide_time(name: str, value: Any) -> Any:
     """Of a field that tells how long something took or how much was read: that it does."""
-    if isinstance(value, bool) or not str(value).isdigit() or int(value) == 0:
+    if isinstance(value, bool) or not str(value).isdigit():
         return value
-    if name == "ms" or name.endswith("_ms"):
+    if name in DURATIONS or (name.endswith("_ms") and int(value)):
         return "<ms>"
-    return "<n>" if re.search(r"tokens|unpriced|\t(in|out)$", name) else value
+    return "<n>" if re.search(r"tokens|unpriced|\t(in|out)$", name) and int(value) else value
 
 
 def _open_json(text: str) -> Any:

@@ -48,6 +48,16 @@ class Recorder:
         await self.at_work.aclose()
         await self.at_work.enter_async_context(self.open_bot())
 
+    async def compare_digests(self) -> None:
+        """Every SHA-256 that is kept, by the name of its field: seals of cards, links of the record's chain."""
+        redis = Redis.from_url(self.redis_url)
+        try:
+            texts = [one async for key in redis.scan_iter() for one in await _read_texts(redis, key)]
+        finally:
+            await redis.aclose()
+        found = {pair for text in texts for pair in re.findall(r'"?(\w+)"?[:=] ?"?([0-9a-f]{64})\b', text)}
+        compare_json(f"{self.name}/digests.json", [list(pair) for pair in sorted(found)])
+
     def compare_slack(self, desk: Office) -> None:
         """What the workspace was sent, and how presses and dialogs were acknowledged."""
         calls = [
@@ -117,6 +127,23 @@ async def _read(redis: Redis, key: bytes, kind: str) -> Any:
     return list_distinct(_fields(fields) for _, fields in await redis.xrange(key))
 
 
+async def _read_texts(redis: Redis, key: bytes) -> list[str]:
+    """The texts of one key as they are: `name=value` of a hash."""
+    kind = (await redis.type(key)).decode()
+    if kind == "hash":
+        return [f"{name.decode()}={_unpack(value)}" for name, value in (await redis.hgetall(key)).items()]
+    if kind == "string":
+        return [_unpack(value) for value in [await redis.get(key)] if value]
+    return [_unpack(one) for one in await redis.lrange(key, 0, -1)] if kind == "list" else []
+
+
+def _unpack(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return zlib.decompress(value, 15 if value[:1] == b"\x78" else -15).decode()
+
+
 def _fields(fields: dict[bytes, bytes]) -> dict[str, Any]:
     return merge((str(_text(name)), _text(fields[name])) for name in sorted(fields))
 
@@ -126,13 +153,19 @@ def _text(value: bytes) -> Any:
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        return {"(packed)": unfold(zlib.decompress(value, 15 if value[:1] == b"\x78" else -15).decode())}
+        return {"(packed)": unfold(_unpack(value))}
     return "(a file)" if text.startswith(FILES) else unfold(text)
 
 
 @asynccontextmanager
 async def record(
-    name: str, redis_url: str, patch: pytest.MonkeyPatch, *, begins: datetime | None = BEGINS, **opened: Any
+    name: str,
+    redis_url: str,
+    patch: pytest.MonkeyPatch,
+    *,
+    begins: datetime | None = BEGINS,
+    model_url: str = "",
+    **opened: Any,
 ) -> AsyncIterator[tuple[Office, Recorder]]:
     """An office with the bot at work in it, and who writes down what it does. `begins`: what the bot's clock shows
     then; None: the time that it is."""
@@ -142,6 +175,7 @@ async def record(
         _watch_scripts(recorder, patched)
         async with office(redis_url) as desk:
             desk.clock.ahead = begins - datetime.now(UTC) if begins else timedelta()
+            desk.model_url = model_url
             _watch_model(recorder, patched)
             async with AsyncExitStack() as recorder.at_work:
                 recorder.open_bot = lambda: desk.opened(**opened)

@@ -26,8 +26,9 @@ from tests.stories.script import DONE, calls, expense, mail
 
 ENGLISH, CHINESE = "en_US.UTF-8", "zh_CN.UTF-8"
 ISO = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(\+\d\d:\d\d|Z)?")
+TIME = re.compile(r"\b(\d{4}-)?\d\d-\d\d \d\d:\d\d(:\d\d)?\b")
 SHIFTING = (
-    (re.compile(r"\b(\d{4}-)?\d\d-\d\d \d\d:\d\d(:\d\d)?\b"), "<time>"),
+    (TIME, "<time>"),
     (re.compile(r"\b\d+ ms\b"), "<n> ms"),
     (re.compile(r"\bms=\d+"), "ms=<n>"),
 )
@@ -53,7 +54,7 @@ def hide(text: str) -> str:
 
 
 def read_json(text: str) -> list[Any]:
-    return list_distinct(unfold(json.loads(ISO.sub("<time>", line))) for line in text.splitlines())
+    return list_distinct(unfold(json.loads(TIME.sub("<time>", ISO.sub("<time>", line)))) for line in text.splitlines())
 
 
 async def live(desk: Office) -> None:

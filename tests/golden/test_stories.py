@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from bot.react.model import Reply, ScriptedModel
 from tests.golden.recording import Recorder, record
 from tests.stories.behind import hours_pass, kept
+from tests.stories.endpoint import called, endpoint, message, said
 from tests.stories.office import ADMIN, ANN, GENERAL, LI, WANG, ZHANG, ZHAO, Office
+from tests.stories.script import DONE, expense
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 IN_ENGLISH = "I need 2 days off from tomorrow, visiting my parents, approver Li Si"
@@ -67,6 +71,7 @@ async def test_a_leave_from_the_message_to_the_answer(recorded: Opening) -> None
         await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
         await desk.quiet()
         await recorder.compare_redis("3_approved", whole=True)
+        await recorder.compare_digests()
         recorder.compare_slack(desk)
         recorder.compare_writes()
         recorder.compare_model()
@@ -308,5 +313,54 @@ async def test_questions_commands_and_the_home_page(recorded: Opening) -> None:
             await desk.until(lambda person=person: person in desk.driver.homes)
         for person, words in ((LI, "待办"), (ZHANG, "申请"), (ZHANG, "历史")):
             await ask(desk, person, words)
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+
+
+async def test_runs_that_stop_and_are_tried_again(recorded: Opening) -> None:
+    """The model says nothing, invents a number, uses up its tokens, goes round in a ring."""
+    async with (
+        endpoint([message(content="")] * 3) as model,
+        recorded("stops", model_url=model.url, run_tokens=100_000) as (desk, recorder),
+    ):
+        here = desk.dm(ZHANG)
+        await ask(desk, ZHANG, "有什么事吗")
+        [stop] = desk.stops(here)
+        await desk.press(ZHANG, stop, "anew")
+        await desk.until(lambda: any("好的，完成" in text for text in desk.finals(here)))
+        await desk.quiet()
+        invented = said("已为您提交申请 L-0042，金额 800 元，由王五审批。")
+        model.then(called(("list_processes", '{"reason": "看看流程"}')), invented, invented)
+        await ask(desk, ZHANG, "帮我报销打车费")
+        look = called(("list_people", '{"reason": "see who is here"}'))
+        model.then(replace(look, body={**look.body, "usage": {"prompt_tokens": 99_990, "completion_tokens": 10}}))
+        await ask(desk, ZHAO, "who is here?")
+        model.then(*[called(("list_people", '{"reason": "see who is here", "name": "Li"}'))] * 9)
+        await ask(desk, ADMIN, "谁姓李？")
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+        await recorder.compare_redis("at_the_end")
+
+
+async def test_a_long_talk_is_put_in_short(recorded: Opening) -> None:
+    async with recorded("folded", history_tokens=2_000) as (desk, recorder):
+        question = "住宿标准是什么？我想知道出差时各个城市的酒店上限分别是多少，谢谢。"
+        for _ in range(8):
+            await ask(desk, ZHANG, question)
+        await ask(desk, ZHANG, "历史")
+        await recorder.compare_redis("at_the_end")
+        recorder.compare_slack(desk)
+
+
+async def test_what_the_model_thinks_of_a_request(recorded: Opening) -> None:
+    thinks = Reply(text='{"recommendation": "approve", "reasons": ["金额不大", "事由清楚"]}')
+    model = ScriptedModel([expense(), thinks, DONE, DONE])
+    async with recorded("advice", model=model, advice="on") as (desk, recorder):
+        await desk.says(ZHANG, "报销 500 元")
+        card = await desk.card(desk.dm(ZHANG))
+        await desk.quiet()
+        await desk.press(ZHANG, card, "confirm")
+        await desk.card(desk.dm(LI), "E-0001")
+        await desk.quiet()
         recorder.compare_slack(desk)
         recorder.compare_writes()
