@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import structlog
 from aiohttp import web
 from redis.asyncio import Redis
 
@@ -181,6 +183,16 @@ async def record(
                 recorder.open_bot = lambda: desk.opened(**opened)
                 await recorder.at_work.enter_async_context(recorder.open_bot())
                 yield desk, recorder
+
+
+@contextmanager
+def log_nothing() -> Iterator[None]:
+    """Without the variables of every frame of an error, which take a second each to print."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
 
 
 async def _forget_scripts(redis_url: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 import typer
 
 from bot.cli import app
 from bot.react.model import Messages, Reply, ScriptedModel
 from tests.golden.pinned import compare, compare_json, hide_changing, list_distinct, unfold
-from tests.golden.recording import record
+from tests.golden.recording import log_nothing, record
 from tests.programs import invoke
 from tests.stories.office import BOT_TOKEN, LI, WANG, ZHANG, Office
 from tests.stories.script import DONE, calls, expense, mail
@@ -36,11 +34,9 @@ SHIFTING = (
 
 
 @pytest.fixture(autouse=True)
-def brief() -> Iterator[None]:
-    """Without the variables of every frame, which take a second each to print."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.reset_defaults()
+def quiet() -> Iterator[None]:
+    with log_nothing():
+        yield
 
 
 def break_down(messages: Messages) -> Reply:

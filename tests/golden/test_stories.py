@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.react.model import Reply, ScriptedModel
-from tests.golden.recording import Recorder, record
+from bot.react.model import Messages, Reply, ScriptedModel
+from tests.golden.pinned import compare_json, unfold
+from tests.golden.recording import Recorder, log_nothing, record
 from tests.stories.behind import hours_pass, kept
-from tests.stories.endpoint import called, endpoint, message, said
+from tests.stories.endpoint import Raw, called, endpoint, message, said
 from tests.stories.office import ADMIN, ANN, GENERAL, LI, WANG, ZHANG, ZHAO, Office
-from tests.stories.script import DONE, expense
+from tests.stories.script import DONE, calls, expense
+from tests.tools.servers.running import World
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 IN_ENGLISH = "I need 2 days off from tomorrow, visiting my parents, approver Li Si"
@@ -350,17 +355,98 @@ async def test_a_long_talk_is_put_in_short(recorded: Opening) -> None:
         await ask(desk, ZHANG, "历史")
         await recorder.compare_redis("at_the_end")
         recorder.compare_slack(desk)
+        recorder.compare_writes()
 
 
 async def test_what_the_model_thinks_of_a_request(recorded: Opening) -> None:
     thinks = Reply(text='{"recommendation": "approve", "reasons": ["金额不大", "事由清楚"]}')
-    model = ScriptedModel([expense(), thinks, DONE, DONE])
+
+    async def answer(messages: Messages) -> Reply:
+        return thinks if "recommendation" in str(messages[0]) else DONE
+
+    model = ScriptedModel([expense(), *[answer] * 9])
     async with recorded("advice", model=model, advice="on") as (desk, recorder):
         await desk.says(ZHANG, "报销 500 元")
         card = await desk.card(desk.dm(ZHANG))
         await desk.quiet()
         await desk.press(ZHANG, card, "confirm")
-        await desk.card(desk.dm(LI), "E-0001")
+        await desk.card(desk.dm(LI), "事由清楚")
+        await desk.until(lambda: desk.finals(desk.dm(ZHANG)))
         await desk.quiet()
         recorder.compare_slack(desk)
+        recorder.compare_writes()
+
+
+async def test_a_message_that_is_given_up(recorded: Opening) -> None:
+    def break_down(messages: Messages) -> Reply:
+        raise RuntimeError("cannot digest xoxb-1-secret")
+
+    tuned = {"max_tries": 2, "backoff_ms": 10}
+    with log_nothing():
+        async with recorded("given_up", model=ScriptedModel([break_down] * 9), tuned=tuned) as (desk, recorder):
+            await desk.says(LI, "hello there")
+            await desk.until(lambda: "我试了几次" in desk.said(desk.dm(LI)))
+            await desk.quiet()
+            await recorder.compare_redis("at_the_end")
+            recorder.compare_slack(desk)
+            recorder.compare_writes()
+
+
+async def test_more_messages_than_a_conversation_holds(recorded: Opening) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def think(messages: Messages) -> Reply:
+        asked.set()
+        await go_on.wait()
+        return DONE
+
+    async with recorded("full", model=ScriptedModel([think] * 9), tuned={"cap": 1}) as (desk, recorder):
+        await desk.says(ZHANG, "第一句")
+        await asked.wait()
+        await desk.says(ZHANG, "第二句")
+        await desk.until(lambda: "暂时收不下" in desk.said(desk.dm(ZHANG)))
+        go_on.set()
+        await desk.until(lambda: "都处理完了" in desk.said(desk.dm(ZHANG)))
+        await desk.quiet()
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+
+
+async def test_what_an_endpoint_has_taught(recorded: Opening) -> None:
+    refused = {"message": "Unsupported parameter: 'parallel_tool_calls'.", "param": "parallel_tool_calls"}
+    lesson = Raw({"error": {**refused, "type": "invalid_request_error", "code": "unsupported_parameter"}}, 400)
+    async with endpoint([lesson]) as model, recorded("lessons", model_url=model.url) as (desk, recorder):
+        await ask(desk, ZHANG, "有什么事吗")
+        await recorder.compare_redis("at_the_end")
+        compare_json("lessons/asked.json", [sorted(one) for one in model.asked])
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+async def test_what_a_model_is_told_first_in_other_styles(recorded: Opening, style: str) -> None:
+    async with endpoint() as model, recorded("styles", model_url=model.url, react_style=style) as (desk, _):
+        await ask(desk, ZHANG, "有什么事吗")
+        compare_json(f"styles/{style}.json", unfold(model.asked[0]))
+
+
+async def test_a_card_for_a_tool_of_a_server(recorded: Opening, tmp_path: Path) -> None:
+    command = json.dumps(World(tmp_path / "world").server("wiki").command)
+    file = tmp_path / "mcp.toml"
+    file.write_text(f"[servers.wiki]\ncommand = {command}\n", encoding="utf-8")
+    write = calls(("wiki__write_page", {"title": "WLAN", "text": "郁金香"}))
+    async with recorded("server", model=ScriptedModel([write, DONE, write, DONE]), mcp_file=file) as (desk, recorder):
+        await confirm(desk, ZHANG, "在 wiki 里写一个页面", "郁金香")
+        await desk.says(ZHAO, "write a page")
+        await desk.card(desk.dm(ZHAO))
+        await desk.quiet()
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+
+
+async def test_slack_is_away_when_a_card_changes(recorded: Opening) -> None:
+    async with recorded("away") as (desk, recorder):
+        card = await start(desk, ZHANG, TWO_DAYS)
+        desk.driver.fail_next("chat.update", "internal_error", 4)
+        await desk.press(LI, card, "approve")
+        await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+        await desk.quiet()
         recorder.compare_writes()
