@@ -110,8 +110,8 @@ async def test_what_commands_print(
             "show": ["show", run_ids[0]],
             "pending": ["pending"],
             "dead": ["dead"],
-            "audit": ["audit"],
-            "audit_csv": ["audit", "--csv"],
+            "audit": ["audit", "--request", "E-0001"],
+            "audit_csv": ["audit", "--request", "E-0001", "--csv"],
             "processes": ["processes", "list"],
         }
         for name, arguments in printed.items():
@@ -125,7 +125,7 @@ async def test_what_commands_print(
             "tail": ["tail", "--json"],
             "pending": ["pending", "--json"],
             "dead": ["dead", "--json"],
-            "audit": ["audit", "--json"],
+            "audit": ["audit", "--request", "E-0001", "--json"],
             "processes": ["processes", "list", "--json"],
             "usage_by_person": ["usage", "--json"],
             "usage_by_model": ["usage", "--by", "model", "--json"],

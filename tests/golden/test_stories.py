@@ -445,7 +445,7 @@ async def test_a_card_for_a_tool_of_a_server(recorded: Opening, tmp_path: Path) 
 async def test_slack_is_away_when_a_card_changes(recorded: Opening) -> None:
     async with recorded("away") as (desk, recorder):
         card = await start(desk, ZHANG, TWO_DAYS)
-        desk.driver.fail_next("chat.update", "internal_error", 4)
+        desk.driver.fail_next("chat.update", 500, 6)
         await desk.press(LI, card, "approve")
         await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
         await desk.quiet()
