@@ -20,6 +20,7 @@ RECORDED = Path(__file__).parent / "recorded"
 BEFORE = 60
 """Characters that may stand before JSON in what is stored."""
 WIDTH = 110
+"""Characters of a line of JSON."""
 SHOWN = 60
 """Lines of a difference that a failure shows."""
 DURATIONS = ("ms", "active_ms")

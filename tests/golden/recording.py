@@ -18,6 +18,7 @@ import structlog
 from aiohttp import web
 from redis.asyncio import Redis
 
+from bot.settings import Settings
 from tests.golden.pinned import compare_json, hide_changing, list_distinct, merge, pick_shapes, unfold
 from tests.stories.office import Office, office
 
@@ -44,6 +45,7 @@ class Recorder:
     """Requests to the model."""
     at_work: AsyncExitStack = field(default_factory=AsyncExitStack)
     open_bot: Callable[[], AbstractAsyncContextManager[Any]] = nullcontext
+    """Opens another bot beside the same workspace and Redis."""
 
     async def restart_bot(self) -> None:
         """A process changes ten messages at once, and then one in 1.2 s: another one begins anew."""
@@ -172,6 +174,8 @@ async def record(
     """An office with the bot at work in it, and who writes down what it does. `begins`: what the bot's clock shows
     then; None: the time that it is."""
     recorder = Recorder(name, redis_url)
+    for setting in Settings.model_fields:
+        patch.delenv(setting.upper(), raising=False)  # those of this machine are none of the story's
     with patch.context() as patched:
         await _forget_scripts(redis_url)
         _watch_scripts(recorder, patched)
