@@ -169,10 +169,10 @@ async def test_the_deciding_write_and_the_machine_refuse_alike(redis: Redis) -> 
     )
     opened, _ = approval_state.transition(None, request, BEGIN)
     answers = set[str]()
-    for state in ApprovalState:
+    for stored in ApprovalState:
         for version in (0, 1, 2):
             for now_ms in (opened.expires_ms - 1, opened.expires_ms, opened.expires_ms + 1):
-                approval = opened.model_copy(update={"state": state})
+                approval = opened.model_copy(update={"state": stored})
                 click = Click(id="c", approval="A00x", version=version, choice="send", person=OWNER, place=PLACE)
                 decide = approvals.decided(click, ends=ApprovalState.DECIDED, now_ms=now_ms)
                 await redis.flushall()
