@@ -11,12 +11,14 @@ from threading import Thread
 import pytest
 from redis.asyncio import Redis
 
-from bot import logs
-from bot.local.embedded import Embedded
-from bot.store import scripts
-from bot.store.connect import connect
-from bot.store.keys import Keys
-from tests.cluster import cluster, server_program
+from bot.core import logs
+from bot.local.embedded import EmbeddedRedis
+from bot.queue import scripts
+from bot.queue.keys import Keys
+from bot.redis.connect import connect_redis
+from tests.harness.cluster import cluster, server_program
+
+pytest_plugins = ["tests.harness.stores"]
 
 
 @pytest.fixture(autouse=True)
@@ -34,9 +36,9 @@ def logging_as_before() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of one real server for the whole session (one for each xdist worker)."""
-    embedded = Embedded(tmp_path_factory.mktemp("valkey"))
+    embedded = EmbeddedRedis(tmp_path_factory.mktemp("valkey"))
     with ThreadPoolExecutor(1) as thread:  # a loop may be running here already
-        yield thread.submit(asyncio.run, embedded.ensure()).result()
+        yield thread.submit(asyncio.run, embedded.ensure_running()).result()
         thread.submit(asyncio.run, embedded.close()).result()
 
 
@@ -61,7 +63,7 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 async def valkey(server: str) -> AsyncIterator[str]:
     """The URL of the real server, emptied."""
-    client = await connect(server)
+    client = await connect_redis(server)
     await client.flushall()
     await client.aclose()
     yield server
@@ -70,7 +72,7 @@ async def valkey(server: str) -> AsyncIterator[str]:
 @pytest.fixture
 async def redis(valkey: str) -> AsyncIterator[Redis]:
     """A client of the real server, emptied."""
-    client = await connect(valkey)
+    client = await connect_redis(valkey)
     yield client
     await client.aclose()
 
@@ -78,7 +80,7 @@ async def redis(valkey: str) -> AsyncIterator[Redis]:
 @pytest.fixture
 async def redis_cluster(ring: str) -> AsyncIterator[Redis]:
     """A client of the cluster, emptied."""
-    client = await connect(ring)
+    client = await connect_redis(ring)
     await client.flushall()
     yield client
     await client.aclose()
@@ -93,10 +95,12 @@ def keys() -> Keys:
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The script that puts a summary in the place of turns does not look whether they are still there."""
-    whole = scripts.part
+    whole = scripts.read_lua_file
     assert whole("writes").count("then return 'changed' end") == 2
-    monkeypatch.setattr(scripts, "part", lambda name: whole(name).replace("then return 'changed' end", "then end"))
-    scripts.source.cache_clear()
+    monkeypatch.setattr(
+        scripts, "read_lua_file", lambda name: whole(name).replace("then return 'changed' end", "then end")
+    )
+    scripts.build_script_source.cache_clear()
     yield
     monkeypatch.undo()
-    scripts.source.cache_clear()
+    scripts.build_script_source.cache_clear()

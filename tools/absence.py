@@ -8,44 +8,44 @@ from typing import Any
 
 from pydantic import Field
 
-from tools.advice import advice
-from tools.identities import identify_people
-from tools.names import load_person, name_of, resolve_person
-from tools.plans import changed, own_card
-from tools.spec import Fact, Frozen, Gate, Note, Outcome, Person, Plan, Privacy, ToolError
-from tools.spec import Field as Input
-from tools.tool import Tool, Use
-from tools.workflow.authority import refuse_delegation
-from tools.workflow.state import Delegation
+from tools.cards.builders import build_effect_outcome, build_own_proposal
+from tools.error_advice import select_advice
+from tools.people.identities import identify_people
+from tools.people.names import get_person_name, load_person, resolve_person
+from tools.spec import CardField, FrozenModel, Gate, Person, Privacy, Proposal, TextRef, ToolError, ToolOutcome
+from tools.spec import DialogField as Input
+from tools.tool import Tool, ToolContext
+from tools.workflow.engine.authority import reject_bad_delegation
+from tools.workflow.engine.state import Delegation
 
 FIRST, LAST = {"zh": "第一天", "en": "The first day"}, {"zh": "最后一天", "en": "The last day"}
 LONGEST = timedelta(days=366)
 
 
-class SetAbsence(Frozen):
+class SetAbsenceArgs(FrozenModel):
     first_day: str = Field(max_length=40, description="YYYY-MM-DD.")
     last_day: str = Field(max_length=40, description="YYYY-MM-DD, included.")
     deputy: str = Field(max_length=100, description="Name or id of who stands in.")
 
 
-class EndAbsence(Frozen):
+class EndAbsenceArgs(FrozenModel):
     absence_id: str = Field("", max_length=40, description="From list_absences; empty if there is only one.")
 
 
-class ListAbsences(Frozen):
+class ListAbsencesArgs(FrozenModel):
     pass
 
 
-async def prepare_set(use: Use, args: SetAbsence) -> Plan:
-    deputy = resolve_person(await use.desk.directory.everyone(), args.deputy, field="deputy")
-    absence = _absence(use, args, deputy)
-    refuse_delegation(absence, await use.desk.engine.delegations(use.caller.id, use.now), use.now)
-    first, last = _days(use, absence)
-    return own_card(
+async def prepare_set_absence(use: ToolContext, args: SetAbsenceArgs) -> Proposal:
+    deputy = resolve_person(await use.services.directory.list_people(), args.deputy, field="deputy")
+    absence = _build_delegation(use, args, deputy)
+    reject_bad_delegation(absence, await use.services.engine.list_delegations(use.caller.id, use.now), use.now)
+    first, last = _to_day_range(use, absence)
+    return build_own_proposal(
         use,
         args={"first_day": first, "last_day": last, "deputy": deputy.id},
-        title=Note(key="title.absence", params={"name": deputy.name}),
-        facts=await _facts(use, first, last, deputy.id),
+        title=TextRef(key="title.absence", params={"name": deputy.name}),
+        facts=await _build_absence_fields(use, first, last, deputy.id),
         subject=deputy.id,
         inputs=(
             Input(name="first_day", label="first_day", kind="date", value=first),
@@ -55,89 +55,94 @@ async def prepare_set(use: Use, args: SetAbsence) -> Plan:
     )
 
 
-async def run_set(use: Use, args: SetAbsence) -> Outcome:
-    deputy = await load_person(use.desk.directory, args.deputy, field="deputy")
-    absence = _absence(use, args, deputy)
-    await use.desk.engine.delegate(absence, use.now)
-    first, last = _days(use, absence)
+async def run_set_absence(use: ToolContext, args: SetAbsenceArgs) -> ToolOutcome:
+    deputy = await load_person(use.services.directory, args.deputy, field="deputy")
+    absence = _build_delegation(use, args, deputy)
+    await use.services.engine.add_delegation(absence, use.now)
+    first, last = _to_day_range(use, absence)
     data = {"absence": absence.id, "first_day": first, "last_day": last, "deputy": deputy.name}
     params: dict[str, Any] = {"first": first, "last": last, "name": deputy.name}
-    return changed(data, "result.absent", "effect.absent", deputy.id, params, Privacy.OWN)
+    return build_effect_outcome(data, "result.absent", "effect.absent", deputy.id, params, Privacy.OWN)
 
 
-async def prepare_end(use: Use, args: EndAbsence) -> Plan:
-    known = await use.desk.engine.delegations(use.caller.id, use.now)
+async def prepare_end_absence(use: ToolContext, args: EndAbsenceArgs) -> Proposal:
+    known = await use.services.engine.list_delegations(use.caller.id, use.now)
     named = [d for d in known if d.id == args.absence_id.strip()] if args.absence_id.strip() else known
     if len(named) != 1:
         listed = ", ".join(d.id for d in known) or "none"
-        raise ToolError("no_delegation", f"which absence? There are: {listed}", ask=bool(known))
-    first, last = _days(use, named[0])
-    name = await name_of(use.desk.directory, named[0].deputy)
-    title = Note(key="title.end_absence", params={"name": name})
-    facts = await _facts(use, first, last, named[0].deputy)
-    return own_card(use, {"absence_id": named[0].id}, title, facts, subject=named[0].deputy)
+        raise ToolError("no_delegation", f"which absence? There are: {listed}", needs_person=bool(known))
+    first, last = _to_day_range(use, named[0])
+    name = await get_person_name(use.services.directory, named[0].deputy)
+    title = TextRef(key="title.end_absence", params={"name": name})
+    facts = await _build_absence_fields(use, first, last, named[0].deputy)
+    return build_own_proposal(use, {"absence_id": named[0].id}, title, facts, subject=named[0].deputy)
 
 
-async def run_end(use: Use, args: EndAbsence) -> Outcome:
+async def run_end_absence(use: ToolContext, args: EndAbsenceArgs) -> ToolOutcome:
     """What has been ended before stays ended."""
     try:
-        await use.desk.engine.undelegate(use.caller.id, args.absence_id, use.now)
+        await use.services.engine.end_delegation(use.caller.id, args.absence_id, use.now)
     except ToolError as error:
         if error.code != "no_delegation":
             raise
     data = {"absence": args.absence_id, "status": "ended"}
-    return changed(data, "result.back", "effect.back", args.absence_id, {}, Privacy.OWN)
+    return build_effect_outcome(data, "result.back", "effect.back", args.absence_id, {}, Privacy.OWN)
 
 
-async def run_list(use: Use, args: ListAbsences) -> Outcome:
-    absences = await use.desk.engine.delegations(use.caller.id, use.now)
-    shown = [await _listed(use, one) for one in absences]
-    return Outcome(data={"absences": shown}, note=Note(key="result.absences", params={"n": len(shown)}))
+async def run_list_absences(use: ToolContext, args: ListAbsencesArgs) -> ToolOutcome:
+    absences = await use.services.engine.list_delegations(use.caller.id, use.now)
+    shown = [await _describe_absence(use, one) for one in absences]
+    return ToolOutcome(data={"absences": shown}, note=TextRef(key="result.absences", params={"n": len(shown)}))
 
 
-async def _listed(use: Use, absence: Delegation) -> dict[str, str]:
-    first, last = _days(use, absence)
-    deputy = await name_of(use.desk.directory, absence.deputy)
+async def _describe_absence(use: ToolContext, absence: Delegation) -> dict[str, str]:
+    first, last = _to_day_range(use, absence)
+    deputy = await get_person_name(use.services.directory, absence.deputy)
     return {"absence": absence.id, "first_day": first, "last_day": last, "deputy": deputy}
 
 
-def _absence(use: Use, args: SetAbsence, deputy: Person) -> Delegation:
+def _build_delegation(use: ToolContext, args: SetAbsenceArgs, deputy: Person) -> Delegation:
     """Named by the key of its use: the same press is the same absence."""
-    first, last = _day(args.first_day, "first_day", FIRST), _day(args.last_day, "last_day", LAST)
+    first, last = (
+        _parse_absence_day(args.first_day, "first_day", FIRST),
+        _parse_absence_day(args.last_day, "last_day", LAST),
+    )
     if last < first:
         message = "the last day is before the first"
         raise ToolError("end_before_start", message, field="last_day", start=str(first), end=str(last))
     if last - first > LONGEST:
         raise ToolError("span_too_long", f"at most {LONGEST.days} days", field="last_day", days=LONGEST.days)
     return Delegation(
-        id=hashlib.sha256(use.key.encode()).hexdigest()[:12],
+        id=hashlib.sha256(use.idempotency_key.encode()).hexdigest()[:12],
         person=use.caller.id,
         deputy=deputy.id,
-        start=_midnight(use, first),
-        end=_midnight(use, last + timedelta(days=1)),
+        start=_to_midnight(use, first),
+        end=_to_midnight(use, last + timedelta(days=1)),
     )
 
 
-def _day(text: str, field: str, label: dict[str, str]) -> date:
+def _parse_absence_day(text: str, field: str, label: dict[str, str]) -> date:
     try:
         return date.fromisoformat(text.strip())
     except ValueError:
-        raise ToolError("bad_date", f"{field} should be YYYY-MM-DD", ask=True, field=field, label=label) from None
+        raise ToolError(
+            "bad_date", f"{field} should be YYYY-MM-DD", needs_person=True, field=field, label=label
+        ) from None
 
 
-def _midnight(use: Use, day: date) -> datetime:
+def _to_midnight(use: ToolContext, day: date) -> datetime:
     return datetime.combine(day, time(), use.now.tzinfo)
 
 
-def _days(use: Use, absence: Delegation) -> tuple[str, str]:
+def _to_day_range(use: ToolContext, absence: Delegation) -> tuple[str, str]:
     """First and last day, as the caller counts them."""
     first, end = (moment.astimezone(use.now.tzinfo) for moment in (absence.start, absence.end))
     return str(first.date()), str((end - timedelta(microseconds=1)).date())
 
 
-async def _facts(use: Use, first: str, last: str, deputy: str) -> tuple[Fact, ...]:
-    stands_in = Fact(label="deputy", value=await identify_people(use.desk.directory, [deputy]))
-    return Fact(label="first_day", value=first), Fact(label="last_day", value=last), stands_in
+async def _build_absence_fields(use: ToolContext, first: str, last: str, deputy: str) -> tuple[CardField, ...]:
+    stands_in = CardField(label="deputy", value=await identify_people(use.services.directory, [deputy]))
+    return CardField(label="first_day", value=first), CardField(label="last_day", value=last), stands_in
 
 
 SET_ABSENCE = Tool(
@@ -145,15 +150,15 @@ SET_ABSENCE = Tool(
     purpose="Let somebody decide the caller's tasks while they are away (委托).",
     use_when="They will be away and say who stands in, and from when to when.",
     avoid_when="They ask for leave. Only one task is meant: transfer_task.",
-    args=SetAbsence,
+    args=SetAbsenceArgs,
     returns='{"absence": id, "first_day", "last_day", "deputy"}',
-    errors=advice("bad_deputy", "bad_period", "overlapping"),
+    errors=select_advice("bad_deputy", "bad_period", "overlapping"),
     also=frozenset({"unknown_person", "ambiguous_person", "bad_date", "end_before_start", "span_too_long"}),
     example={"first_day": "2026-11-23", "last_day": "2026-11-27", "deputy": "王五"},
-    run=run_set,
+    run=run_set_absence,
     gate=Gate.CONFIRM,
-    prepare=prepare_set,
-    stored=SetAbsence,
+    prepare=prepare_set_absence,
+    stored_args=SetAbsenceArgs,
     privacy=Privacy.OWN,
     is_rare=True,
 )
@@ -162,14 +167,14 @@ END_ABSENCE = Tool(
     purpose="End an absence of the caller, also one that has not begun.",
     use_when="They are back, or do not go after all.",
     avoid_when="They want a request back: withdraw_request.",
-    args=EndAbsence,
+    args=EndAbsenceArgs,
     returns='{"absence", "status": "ended"}',
-    errors=advice("no_delegation"),
+    errors=select_advice("no_delegation"),
     example={},
-    run=run_end,
+    run=run_end_absence,
     gate=Gate.CONFIRM,
-    prepare=prepare_end,
-    stored=EndAbsence,
+    prepare=prepare_end_absence,
+    stored_args=EndAbsenceArgs,
     privacy=Privacy.OWN,
     is_rare=True,
 )
@@ -178,11 +183,11 @@ LIST_ABSENCES = Tool(
     purpose="List the caller's absences, present and future, and who stands in.",
     use_when="They ask who stands in, or you need an absence's id.",
     avoid_when="Leave requests: my_requests.",
-    args=ListAbsences,
+    args=ListAbsencesArgs,
     returns='{"absences": [{"absence", "first_day", "last_day", "deputy"}]}',
     errors={},
     example={},
-    run=run_list,
+    run=run_list_absences,
     privacy=Privacy.OWN,
     is_rare=True,
 )

@@ -1,24 +1,25 @@
-"""All tools. A tool that is not in this tuple does not exist; `offered` leaves out what an installation has not."""
+"""All tools. A tool that is not in this tuple does not exist; `select_offered_tools` leaves out what an installation
+has not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from tools.absence import END_ABSENCE, LIST_ABSENCES, SET_ABSENCE
-from tools.arithmetic import CALCULATE
-from tools.balances import LEAVE_BALANCE
-from tools.cards import CANCEL_CARD
-from tools.days import ADD_WORKING_DAYS, NEXT_HOLIDAYS, WORKING_DAYS
-from tools.handbook import READ_HANDBOOK, SEARCH_HANDBOOK
-from tools.handing import ADD_SIGN, TRANSFER_TASK
-from tools.mail import SEND_EMAIL
-from tools.people import LIST_PEOPLE
-from tools.processes import LIST_PROCESSES, RESUBMIT_REQUEST, START_PROCESS, WITHDRAW_REQUEST
-from tools.requests import MY_REQUESTS, REQUEST_STATUS, SHOW_PROCESS
-from tools.speaking import CC_REQUEST, COMMENT_REQUEST, URGE_TASK
-from tools.tasks import DECIDE_TASK, QUERY_TODO_TASKS
-from tools.thinking import THINK
+from tools.calculator.calculate import CALCULATE
+from tools.cancel_card import CANCEL_CARD
+from tools.handbook.search import READ_HANDBOOK, SEARCH_HANDBOOK
+from tools.leave_balance import LEAVE_BALANCE
+from tools.list_people import LIST_PEOPLE
+from tools.mail.send_email import SEND_EMAIL
+from tools.requests.comments import CC_REQUEST, COMMENT_REQUEST, URGE_TASK
+from tools.requests.processes import LIST_PROCESSES, RESUBMIT_REQUEST, START_PROCESS, WITHDRAW_REQUEST
+from tools.requests.status import MY_REQUESTS, REQUEST_STATUS, SHOW_PROCESS
+from tools.tasks.reassign import ADD_SIGN, TRANSFER_TASK
+from tools.tasks.todo import DECIDE_TASK, QUERY_TODO_TASKS
+from tools.think import THINK
 from tools.tool import Tool
+from tools.working_days import ADD_WORKING_DAYS, NEXT_HOLIDAYS, WORKING_DAYS
 
 TOOLS: tuple[Tool, ...] = (
     LIST_PROCESSES,
@@ -52,7 +53,7 @@ TOOLS: tuple[Tool, ...] = (
 )
 
 
-def offered(tools: Iterable[Tool], *, handbook: bool, think: bool) -> tuple[Tool, ...]:
+def select_offered_tools(tools: Iterable[Tool], *, handbook: bool, think: bool) -> tuple[Tool, ...]:
     """Those that a model is offered: the handbook's where there is one, `think` where it is wanted."""
     missing = [*([] if handbook else [SEARCH_HANDBOOK, READ_HANDBOOK]), *([] if think else [THINK])]
     return tuple(tool for tool in tools if tool not in missing)

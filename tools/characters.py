@@ -88,11 +88,11 @@ def count_cleaned(text: str) -> int:
 def _restore_shown(text: str) -> str:
     """The characters that `show_invisible` has shown by their numbers."""
 
-    def restore(found: re.Match[str]) -> str:
+    def restore_character(found: re.Match[str]) -> str:
         code = int(found[1], 16)
         return chr(code) if code in _NUMBERS and not 0xD800 <= code <= 0xDFFF else found[0]
 
-    return _SHOWN.sub(restore, text) if "⟨U+" in text else text
+    return _SHOWN.sub(restore_character, text) if "⟨U+" in text else text
 
 
 def show_invisible(text: str) -> str:
@@ -102,7 +102,7 @@ def show_invisible(text: str) -> str:
 
 def show_in_line(text: str) -> str:
     """The same on one line, with `⟨U+000A⟩` and `⟨U+0009⟩` for new lines and tabs."""
-    return show_invisible(text).replace("\n", _number("\n")).replace("\t", _number("\t"))
+    return show_invisible(text).replace("\n", _format_code_point("\n")).replace("\t", _format_code_point("\t"))
 
 
 def escape_invisible(text: str) -> str:
@@ -110,7 +110,7 @@ def escape_invisible(text: str) -> str:
     return text if _INVISIBLE.search(text) is None else _replace_invisible(text, _ESCAPES)
 
 
-def _number(character: str) -> str:
+def _format_code_point(character: str) -> str:
     return f"⟨U+{ord(character):04X}⟩"
 
 
@@ -125,7 +125,7 @@ Written = Annotated[str, AfterValidator(clean_value)]
 _EVERY = tuple(_expand_ranges(_RANGES))
 _NOTHING = str.maketrans(dict.fromkeys(_EVERY, ""))
 _ESCAPES = str.maketrans({one: json.dumps(one)[1:-1] for one in _EVERY})
-_NUMBERS = str.maketrans({one: _number(one) for one in _EVERY})
+_NUMBERS = str.maketrans({one: _format_code_point(one) for one in _EVERY})
 
 
 def _replace_invisible(text: str, instead: Mapping[int, str]) -> str:

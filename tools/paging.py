@@ -10,7 +10,7 @@ T = TypeVar("T")
 PAGE = 20
 
 
-def page_of(items: Sequence[T], page: int, size: int = PAGE) -> tuple[Sequence[T], int | None]:
+def slice_page(items: Sequence[T], page: int, size: int = PAGE) -> tuple[Sequence[T], int | None]:
     """The items of a page (the first is 1), and the number of the next page if there is one."""
     end = page * size
     return items[end - size : end], page + 1 if len(items) > end else None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from string import Formatter
 
-from tools.spec import Outcome, Plan, Privacy, ToolError, most_private
-from tools.tool import Tool, Use
-from tools.workflow.forms import FREE_TEXT, Form
-from tools.workflow.graph import DefinitionRefused
-from tools.workflow.process import Process
-from tools.workflow.state import Filled, Request
+from tools.spec import Privacy, Proposal, ToolError, ToolOutcome, choose_most_private
+from tools.tool import Tool, ToolContext
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.state import FilledForm, Request
+from tools.workflow.process.definition import Process
+from tools.workflow.process.forms import FREE_TEXT, Form
 
 SAYS_NOTHING = frozenset(
     {
@@ -33,45 +33,47 @@ SAYS_NOTHING = frozenset(
 the call knew it before. Any other may tell something of a request."""
 
 
-def privacy_of_form(process: Process, filled: Filled) -> Privacy:
+def classify_form(process: Process, filled: FilledForm) -> Privacy:
     """Of a form that its author fills in, all of its values included."""
-    if is_private(process.form, filled):
+    if is_private_form(process.form, filled):
         return Privacy.PRIVATE
     written = [field for field in process.form.fields if field.kind in FREE_TEXT]
     return Privacy.OWN_TEXT if any(filled.values.get(field.name) for field in written) else Privacy.OWN
 
 
-def privacy_of_request(process: Process, request: Request, reader: str) -> Privacy:
+def classify_request(process: Process, request: Request, reader: str) -> Privacy:
     """Of a request for one reader (a person id), as far as no free text of it is told."""
-    if request.initiator != reader or is_private(process.form, request.filled):
+    if request.initiator != reader or is_private_form(process.form, request.filled):
         return Privacy.PRIVATE
     return Privacy.OWN
 
 
-def is_private(form: Form, filled: Filled) -> bool:
+def is_private_form(form: Form, filled: FilledForm) -> bool:
     """True when the process file marks the form, or an option that was chosen, as private."""
-    chosen = [field.option(filled.values.get(field.name, "")) for field in form.fields]
+    chosen = [field.find_option(filled.values.get(field.name, "")) for field in form.fields]
     return form.private or any(option is not None and option.private for option in chosen)
 
 
-async def privacy_of_summary(use: Use, request: Request) -> Privacy:
+async def classify_summary(use: ToolContext, request: Request) -> Privacy:
     """Of a request in one line (`Form.summary`), for the caller. One that cannot be read counts as private."""
     try:
-        process = await use.desk.engine.process_of(request)
-    except DefinitionRefused:
+        process = await use.services.engine.get_process(request)
+    except InvalidDefinitionError:
         return Privacy.PRIVATE
-    found = privacy_of_request(process, request, use.caller.id)
-    return most_private(found, Privacy.OWN_TEXT) if _tells_free_text(process.form) else found
+    found = classify_request(process, request, use.caller.id)
+    return choose_most_private(found, Privacy.OWN_TEXT) if _has_free_text(process.form) else found
 
 
-async def privacy_of_card(use: Use, request: Request) -> Privacy:
+async def classify_card(use: ToolContext, request: Request) -> Privacy:
     """Of a card that shows all of a request, for the caller. What others have said about it is theirs."""
-    process = await use.desk.engine.process_of(request)
-    found = most_private(privacy_of_request(process, request, use.caller.id), privacy_of_form(process, request.filled))
+    process = await use.services.engine.get_process(request)
+    found = choose_most_private(
+        classify_request(process, request, use.caller.id), classify_form(process, request.filled)
+    )
     return Privacy.PRIVATE if any(opinion.text for opinion in request.opinions) else found
 
 
-def privacy_of_result(tool: Tool | None, result: Outcome | Plan | ToolError) -> Privacy:
+def classify_result(tool: Tool | None, result: ToolOutcome | Proposal | ToolError) -> Privacy:
     """Of what a call has come to. Where nobody has said, it is as private as its tool can be."""
     most = (tool.privacy if tool is not None else None) or Privacy.PRIVATE
     if isinstance(result, ToolError):
@@ -79,7 +81,9 @@ def privacy_of_result(tool: Tool | None, result: Outcome | Plan | ToolError) -> 
     return result.privacy or most
 
 
-def _tells_free_text(form: Form) -> bool:
+def _has_free_text(form: Form) -> bool:
     """True when the one line about a request repeats what its author wrote."""
     written = {field.name for field in form.fields if field.kind in FREE_TEXT}
-    return any(name in written for words in form.summary.both.values() for _, name, _, _ in Formatter().parse(words))
+    return any(
+        name in written for words in form.summary.by_language.values() for _, name, _, _ in Formatter().parse(words)
+    )

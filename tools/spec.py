@@ -29,7 +29,7 @@ class Gate(StrEnum):
 
 class Privacy(StrEnum):
     """How private something is for the person whose run it is in, least private first. Code decides it from the data;
-    `bot.disclosure` decides from it where something may be shown."""
+    `bot.core.disclosure` decides from it where something may be shown."""
 
     PUBLIC = "public"
     """Everybody in the company may know it: processes, the handbook, sums, days, who is who."""
@@ -41,17 +41,17 @@ class Privacy(StrEnum):
     """Somebody else's request, a private kind, a to-do list, what people wrote: nobody else's business."""
 
 
-def most_private(*found: Privacy) -> Privacy:
+def choose_most_private(*found: Privacy) -> Privacy:
     """The most private of these; `PUBLIC` if there are none."""
     order = list(Privacy)
     return max(found, key=order.index, default=Privacy.PUBLIC)
 
 
-class Frozen(BaseModel):
+class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Person(Frozen):
+class Person(FrozenModel):
     """Somebody of the directory. `id` is the chat platform's id for the person."""
 
     id: str
@@ -86,7 +86,7 @@ class Person(Frozen):
     @property
     def is_administrator(self) -> bool:
         """May see all settings and stop anybody's run: by the directory file, or by the platform. What they may read
-        of requests goes by the file alone (`tools.requests.may_read`)."""
+        of requests goes by the file alone (`tools.requests.status.can_read_request`)."""
         return self.runs_workspace or "admin" in self.roles
 
     @property
@@ -107,14 +107,14 @@ class Caller:
         return self.person.id
 
 
-class Note(Frozen):
+class TextRef(FrozenModel):
     """A sentence a person will read: its key in the texts, and what to fill in."""
 
     key: str
     params: dict[str, str | int | dict[str, str]] = {}
 
 
-class Identity(Frozen):
+class Identity(FrozenModel):
     """One person as a card names them, so that whoever presses can check who is meant: what was so when the card was
     made."""
 
@@ -130,23 +130,23 @@ class Identity(Frozen):
     """As in `Person`."""
 
 
-class Identities(Frozen):
+class Identities(FrozenModel):
     """The persons that a line of a card names."""
 
     people: tuple[Identity, ...]
-    note: Note | None = None
+    note: TextRef | None = None
     """The sentence that names them; None: their names are all that is said."""
 
 
-class Fact(Frozen):
+class CardField(FrozenModel):
     """One line of a card, e.g. *Approver: 李四*. `label` is a text key or words of a process file;
     `value` is literal text, words, a note, or persons."""
 
     label: str | dict[str, str]
-    value: str | dict[str, str] | Note | Identities
+    value: str | dict[str, str] | TextRef | Identities
 
 
-class Field(Frozen):
+class DialogField(FrozenModel):
     """One input of a dialog."""
 
     name: str
@@ -161,12 +161,12 @@ class Field(Frozen):
     max_length: int = 3000
 
 
-class Choice(Frozen):
+class CardChoice(FrozenModel):
     """One button of a card: what pressing it does, written by code and never by the model."""
 
     name: str
-    """`confirm`, `start_another`, `cancel`, `send`, `edit`, `approve`, `reject`, `return`, `transfer`, `add_sign`,
-    `resubmit`, `withdraw`; its label is the text `choice.<name>`."""
+    """`confirm`, `start_another`, `cancel`, `send`, `edit`, `approve`, `reject`, `return`, `transfer`,
+    `handle_add_sign`, `resubmit`, `withdraw`; its label is the text `choice.<name>`."""
     style: str = ""
     """`primary` for the one affirmative button, otherwise empty."""
     runs: bool = True
@@ -175,29 +175,29 @@ class Choice(Frozen):
     """True (edit): the dialog's values replace arguments, which are validated and shown again before anything runs."""
     fixed: dict[str, Any] = {}
     """Arguments that this button adds to the shown ones, e.g. `{"decision": "approve"}`."""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[DialogField, ...] = ()
     """A dialog to fill in, or to read, first; what is filled in is added to the arguments."""
 
     @property
-    def inputs(self) -> tuple[Field, ...]:
+    def inputs(self) -> tuple[DialogField, ...]:
         """The fields that ask for something."""
         return tuple(field for field in self.fields if field.kind != "shown")
 
 
-class Plan(Frozen):
+class Proposal(FrozenModel):
     """What a gated tool will do: arguments validated and resolved, and the card that shows all of them."""
 
     args: dict[str, Any]
     """Canonical, JSON-able; exactly these are stored, hashed and executed."""
-    title: Note
-    facts: tuple[Fact, ...]
+    title: TextRef
+    facts: tuple[CardField, ...]
     deciders: tuple[str, ...]
     """Person ids that may press."""
     requester: str | None = None
     """The person whose request it is: for `approve` never among those who may press."""
-    own_title: Note | None = None
+    own_title: TextRef | None = None
     """What the card is called when the requester reads it; None: as for everybody."""
-    choices: tuple[Choice, ...]
+    choices: tuple[CardChoice, ...]
     subject: str = ""
     """Id of the request, task or person concerned."""
     body: str = ""
@@ -205,25 +205,25 @@ class Plan(Frozen):
     privacy: Privacy | None = None
     """How private its title and arguments are. None: as private as its tool can be."""
 
-    def title_for(self, person: str) -> Note:
+    def get_title_for(self, person: str) -> TextRef:
         """What the card is called for the person with this id."""
         return self.own_title if self.own_title and person == self.requester else self.title
 
-    def with_facts(self, facts: tuple[Fact, ...]) -> Plan:
+    def with_card_fields(self, facts: tuple[CardField, ...]) -> Proposal:
         """The same with these facts on its card."""
         return self.model_copy(update={"facts": facts})
 
 
-class Effect(Frozen):
+class ReceiptLine(FrozenModel):
     """Something that changed in the world: one line of the receipt under an answer."""
 
-    note: Note
+    note: TextRef
     subject: str = ""
     privacy: Privacy = Privacy.PRIVATE
     """How private the line is."""
 
 
-class Picture(Frozen):
+class ProcessDiagram(FrozenModel):
     """A process to be drawn: where a request has been, and where it is."""
 
     bpmn: bytes
@@ -231,20 +231,20 @@ class Picture(Frozen):
     """Ids of the nodes and flows taken."""
     active: tuple[str, ...] = ()
     """Ids of the nodes where it is."""
-    title: Note
-    alt: Note
+    title: TextRef
+    alt: TextRef
     """The same in words, for those who do not see it."""
 
 
-class Outcome(Frozen):
+class ToolOutcome(FrozenModel):
     """What a tool gives back."""
 
     data: dict[str, Any]
     """The observation the model reads, JSON-able and bounded by the tool (paging: `more`)."""
-    note: Note
+    note: TextRef
     """One line for the people who follow the steps."""
-    effect: Effect | None = None
-    picture: Picture | None = None
+    effect: ReceiptLine | None = None
+    picture: ProcessDiagram | None = None
     """Shown beside the answer."""
     privacy: Privacy | None = None
     """How private all of it is. None: as private as its tool can be."""
@@ -254,8 +254,9 @@ class ToolError(Exception):
     """A tool could not do it, and says what to do instead.
 
     `code` is stable and is the key of a text (`error.<code>`) that people read, filled with `params`;
-    `text` is English for the model. `ask` is true when only the person can supply what is missing. `maybe`: what may
-    have changed all the same, for the receipt. `people`: ids of those who may be meant, to be shown to who is asked.
+    `text` is English for the model. `ask` is true when only the person can supply what is missing. `possible_effect`:
+    what may have changed all the same, for the receipt. `people`: ids of those who may be meant, to be shown to who is
+    asked.
     """
 
     def __init__(
@@ -263,45 +264,45 @@ class ToolError(Exception):
         code: str,
         text: str,
         *,
-        ask: bool = False,
+        needs_person: bool = False,
         field: str = "",
-        maybe: Effect | None = None,
+        possible_effect: ReceiptLine | None = None,
         people: tuple[str, ...] = (),
         **params: str | int | dict[str, str],
     ) -> None:
         super().__init__(text)
-        self.code, self.text, self.ask, self.field, self.params = code, text, ask, field, params
-        self.maybe, self.people = maybe, people
+        self.code, self.text, self.ask, self.field, self.params = code, text, needs_person, field, params
+        self.maybe, self.people = possible_effect, people
 
     @property
-    def note(self) -> Note:
-        return Note(key=f"error.{self.code}", params=dict(self.params))
+    def note(self) -> TextRef:
+        return TextRef(key=f"error.{self.code}", params=dict(self.params))
 
 
-class WrongFields(ToolError):
+class InvalidFieldsError(ToolError):
     """Several things are wrong at once: the model is told all of them, and people read the first."""
 
     def __init__(self, errors: Sequence[ToolError]) -> None:
         first = errors[0]
         told, ask = "; ".join(error.text for error in errors), any(error.ask for error in errors)
-        super().__init__(first.code, told, ask=ask, field=first.field, people=first.people)
+        super().__init__(first.code, told, needs_person=ask, field=first.field, people=first.people)
         self.params, self.errors = first.params, tuple(errors)
 
 
-def refuse_all(errors: Sequence[ToolError]) -> None:
+def raise_errors(errors: Sequence[ToolError]) -> None:
     """Raises these errors as one, if there are any."""
     if errors:
-        raise errors[0] if len(errors) == 1 else WrongFields(errors)
+        raise errors[0] if len(errors) == 1 else InvalidFieldsError(errors)
 
 
-class AsksAgain(ToolError):
-    """Nothing was done: the person is to confirm `plan` instead, which says what they did not know. `text` and `code`
-    are those of the error that it comes from."""
+class ConfirmAgainError(ToolError):
+    """Nothing was done: the person is to confirm `proposal` instead, which says what they did not know. `text` and
+    `code` are those of the error that it comes from."""
 
-    def __init__(self, error: ToolError, plan: Plan) -> None:
+    def __init__(self, error: ToolError, proposal: Proposal) -> None:
         super().__init__(error.code, error.text)
-        self.params, self.plan = error.params, plan
+        self.params, self.plan = error.params, proposal
 
 
-class EffectUnknown(Exception):
+class EffectUnknownError(Exception):
     """The effect was begun and nobody can say whether it happened (e.g. the connection broke after DATA)."""

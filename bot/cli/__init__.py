@@ -8,17 +8,17 @@ from types import TracebackType
 
 import typer
 
+from bot.app.doctor import explain_error
 from bot.cli.audit import app as audit_commands
-from bot.cli.console import harmless
-from bot.cli.dead import app as dead_commands
-from bot.cli.evaluating import app as evaluating_commands
-from bot.cli.exporting import app as exporting_commands
+from bot.cli.console import sanitize_for_terminal
+from bot.cli.dead_letters import app as dead_commands
+from bot.cli.evaluation import app as evaluating_commands
+from bot.cli.export import app as exporting_commands
 from bot.cli.processes import app as processes_commands
 from bot.cli.usage import app as usage_commands
-from bot.cli.watching import app as watching_commands
-from bot.doctor import explained
-from bot.errors import CountersignError
-from bot.logs import redact
+from bot.cli.watch import app as watching_commands
+from bot.core.errors import CountersignError
+from bot.core.logs import redact_text
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,10 +41,10 @@ def main() -> None:
     try:
         app()
     except CountersignError as error:
-        typer.secho(harmless(f"countersign: {explained(error)}"), fg="red", err=True)
+        typer.secho(sanitize_for_terminal(f"countersign: {explain_error(error)}"), fg="red", err=True)
         sys.exit(1)
 
 
 def print_redacted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """What nobody expected, without the secrets that its words may have in them."""
-    sys.stderr.write(redact("".join(traceback.format_exception(kind, error, trace))))
+    sys.stderr.write(redact_text("".join(traceback.format_exception(kind, error, trace))))

@@ -14,20 +14,29 @@ from pydantic import ValidationError
 from rich import box
 from rich.table import Column, Table
 
+from bot.app.settings import load_settings
 from bot.cli import console
-from bot.cli.console import Json, harmless
-from bot.cli.names import names_of
-from bot.errors import CountersignError
-from bot.settings import read
-from bot.store.journal import age_ms
-from bot.texts import literal, say, sentences
+from bot.cli.console import Json, sanitize_for_terminal
+from bot.cli.name_lookup import open_name_lookup
+from bot.core.errors import CountersignError
+from bot.core.i18n import load_sentences, render_value, translate
+from bot.storage.journal import parse_age_ms
 from tools.spec import ToolError
-from tools.workflow.audit import Finding, Verification
-from tools.workflow.record import ExportAltered, Head, Line, close_heads, heads, lines, read_heads, recorded
+from tools.workflow.engine.audit import AuditFinding, Verification
+from tools.workflow.engine.audit_record import (
+    AuditLine,
+    ExportAlteredError,
+    RecordHead,
+    build_audit_lines,
+    format_closing_line,
+    list_record_heads,
+    list_recorded_events,
+    parse_heads,
+)
 
 app = typer.Typer()
 
-Told = AsyncIterator[tuple[Line, dict[str, str]]]
+Told = AsyncIterator[tuple[AuditLine, dict[str, str]]]
 """Lines, with the names of whom they name."""
 WEEK = "7d"
 SHORT = 8
@@ -44,7 +53,7 @@ Since = Annotated[
 
 
 @app.callback(invoke_without_command=True)
-def listed(
+def print_audit_trail(
     context: typer.Context,
     since: Since = "",
     request: Request = "",
@@ -65,117 +74,125 @@ def listed(
     countersign audit heads > heads.txt
     """
     if context.invoked_subcommand is None:
-        start = _moment(since or ("" if request else WEEK))
-        console.run(_listed(start, _known(request), "csv" if as_csv else "json" if as_json else "table"))
+        start = _parse_since(since or ("" if request else WEEK))
+        console.run_until_complete(
+            _print_events(start, _normalize_request_id(request), "csv" if as_csv else "json" if as_json else "table")
+        )
 
 
-async def _listed(since: datetime, request: str, form: str) -> None:
+async def _print_events(since: datetime, request: str, form: str) -> None:
     unreadable: list[str] = []
     found = False
-    async with console.requests() as (store, _), names_of(read()) as names:
-        shown = {"csv": _as_csv, "json": _as_json, "table": _as_table}[form]
+    async with console.open_request_store() as (store, _), open_name_lookup(load_settings()) as names:
+        shown = {"csv": _print_csv, "json": _print_json_lines, "table": _print_request_tables}[form]
 
-        async def told() -> Told:
+        async def stream_named_lines() -> Told:
             nonlocal found
-            async for name, n, event in recorded(store, since, request):
+            async for name, n, event in list_recorded_events(store, since, request):
                 found = True
                 if event is None:
                     unreadable.append(f"{name} {n}")
-                for line in lines(name, event) if event else ():
-                    yield line, {f"{one}_name": await names.of(getattr(line, one)) for one in _NAMED}
+                for line in build_audit_lines(name, event) if event else ():
+                    yield line, {f"{one}_name": await names.find_name(getattr(line, one)) for one in _NAMED}
 
-        await shown(told())
+        await shown(stream_named_lines())
     if request and not found:
-        raise CountersignError(say("audit.nothing_of", console.language(), request=request))
+        raise CountersignError(translate("audit.nothing_of", console.get_terminal_language(), request=request))
     if unreadable:
-        raise CountersignError(say("audit.skipped", console.language(), events=", ".join(unreadable)))
+        raise CountersignError(
+            translate("audit.skipped", console.get_terminal_language(), events=", ".join(unreadable))
+        )
 
 
-async def _as_csv(told: Told) -> None:
-    _row([*_fields(), *(f"{name}_name" for name in _NAMED)])
+async def _print_csv(told: Told) -> None:
+    _print_csv_row([*_list_line_fields(), *(f"{name}_name" for name in _NAMED)])
     async for line, names in told:
-        _row([*_plain(line).values(), *names.values()])
+        _print_csv_row([*_to_json_fields(line).values(), *names.values()])
 
 
-def _row(cells: Iterable[Any]) -> None:
+def _print_csv_row(cells: Iterable[Any]) -> None:
     """One line as RFC 4180 has it. What would be a formula is quoted with an apostrophe."""
     text = io.StringIO()
-    safe = [harmless(str(cell)) for cell in cells]
+    safe = [sanitize_for_terminal(str(cell)) for cell in cells]
     csv.writer(text).writerow([f"'{cell}" if cell.startswith(_DANGEROUS) else cell for cell in safe])
     typer.echo(text.getvalue(), nl=False)
 
 
-async def _as_json(told: Told) -> None:
+async def _print_json_lines(told: Told) -> None:
     async for line, names in told:
-        console.print_json({**_plain(line), **names})
+        console.print_json({**_to_json_fields(line), **names})
 
 
-def _fields() -> tuple[str, ...]:
-    return tuple(field.name for field in fields(Line))
+def _list_line_fields() -> tuple[str, ...]:
+    return tuple(field.name for field in fields(AuditLine))
 
 
-def _plain(line: Line) -> dict[str, Any]:
-    return {name: getattr(line, name) for name in _fields()} | {"at": line.at.isoformat()}
+def _to_json_fields(line: AuditLine) -> dict[str, Any]:
+    return {name: getattr(line, name) for name in _list_line_fields()} | {"at": line.at.isoformat()}
 
 
-async def _as_table(told: Told) -> None:
+async def _print_request_tables(told: Told) -> None:
     """A table a request, as soon as all of it is there."""
     table: Table | None = None
-    last: Line | None = None
+    last: AuditLine | None = None
     async for line, names in told:
         if table is None or last is None or line.request != last.request:
             if table is not None:
-                console.screen().print(table)
-            table, last = _table(line.request), None
-        table.add_row(*map(harmless, _cells(line, names, again=last is not None and line.n == last.n)))
+                console.build_rich_console().print(table)
+            table, last = _build_request_table(line.request), None
+        table.add_row(
+            *map(sanitize_for_terminal, _format_line_cells(line, names, again=last is not None and line.n == last.n))
+        )
         last = line
-    console.screen().print(table or say("audit.none", console.language()))
+    console.build_rich_console().print(table or translate("audit.none", console.get_terminal_language()))
 
 
-def _table(request: str) -> Table:
-    language = console.language()
-    titles = {name: say(f"audit.title_{name}", language) for name in COLUMNS}
+def _build_request_table(request: str) -> Table:
+    language = console.get_terminal_language()
+    titles = {name: translate(f"audit.title_{name}", language) for name in COLUMNS}
     columns = [Column(title, no_wrap=name in ("n", "hash"), overflow="fold") for name, title in titles.items()]
-    return Table(*columns, title=harmless(request), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    return Table(
+        *columns, title=sanitize_for_terminal(request), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
 
 
-def _cells(line: Line, names: dict[str, str], *, again: bool) -> tuple[str, ...]:
+def _format_line_cells(line: AuditLine, names: dict[str, str], *, again: bool) -> tuple[str, ...]:
     """`again`: a further step of the same event, which says only what is different."""
-    language = console.language()
-    via, way = _word("via", line.via), _way(line)
+    language = console.get_terminal_language()
+    via, way = _translate_code("via", line.via), _format_transition(line)
     if again:
         return "", "", "", via if line.via == "rule" else "", "", way, ""
-    who = _both(names["actor_name"], line.actor)
+    who = _format_name_and_id(names["actor_name"], line.actor)
     if line.on_behalf_of:
-        whom = _both(names["on_behalf_of_name"], line.on_behalf_of)
-        who = say("audit.stands_in", language, who=who, whom=whom)
-    at = console.clock(int(line.at.timestamp() * 1000), "%Y-%m-%d %H:%M:%S")
+        whom = _format_name_and_id(names["on_behalf_of_name"], line.on_behalf_of)
+        who = translate("audit.stands_in", language, who=who, whom=whom)
+    at = console.format_terminal_time(int(line.at.timestamp() * 1000), "%Y-%m-%d %H:%M:%S")
     about = line.about[:SHORT] if line.command == "migrate" else line.about
-    flags = [_flag(one) for one in line.flags.split(";") if one]
-    what = " ".join(filter(None, (_word("do", line.command), line.task, about, *flags)))
+    flags = [_format_flag(one) for one in line.flags.split(";") if one]
+    what = " ".join(filter(None, (_translate_code("do", line.command), line.task, about, *flags)))
     return str(line.n), at, who, via, what, way, line.hash[:SHORT]
 
 
-def _way(line: Line) -> str:
+def _format_transition(line: AuditLine) -> str:
     if not line.flow:
         return line.node
     return f"{line.node} → {line.to}  {line.flow}" + (f" {line.condition}" if line.condition else "")
 
 
-def _both(name: str, person: str) -> str:
+def _format_name_and_id(name: str, person: str) -> str:
     return f"{name} {person}".strip()
 
 
-def _flag(flag: str) -> str:
+def _format_flag(flag: str) -> str:
     """`exception approver=U5 rules=U2` in words."""
     kind, _, detail = flag.partition(" ")
-    return f"[{_word('flag', kind)}: {detail}]"
+    return f"[{_translate_code('flag', kind)}: {detail}]"
 
 
-def _word(topic: str, code: str) -> str:
+def _translate_code(topic: str, code: str) -> str:
     """A code in words, or as it is where there are none."""
     key = f"audit.{topic}_{code}"
-    return say(key, console.language()) if key in sentences() else code
+    return translate(key, console.get_terminal_language()) if key in load_sentences() else code
 
 
 @app.command()
@@ -207,60 +224,66 @@ def verify(
     countersign audit heads > heads.txt
     countersign audit verify --against heads.txt
     """
-    known = _read_export(against) if against else None
-    console.run(_verified(_known(request), known))
+    known = _read_head_export(against) if against else None
+    console.run_until_complete(_verify_record(_normalize_request_id(request), known))
 
 
-def _read_export(file: typer.FileText) -> tuple[Head, ...]:
+def _read_head_export(file: typer.FileText) -> tuple[RecordHead, ...]:
     """The heads in a file. An empty one is what a failed export leaves behind: it would vouch for anything."""
     try:
-        export = read_heads(file)
+        export = parse_heads(file)
     except UnicodeDecodeError as error:
         raise typer.BadParameter(str(error), param_hint="--against") from error
-    except ExportAltered as error:
-        raise _wrong_file("heads_altered", line=str(error)) from error
+    except ExportAlteredError as error:
+        raise _build_file_error("heads_altered", line=str(error)) from error
     except ValueError as error:
-        raise _wrong_file("no_head", line=str(error)) from error
+        raise _build_file_error("no_head", line=str(error)) from error
     if not export.is_closed:
         if not export.heads:
-            raise _wrong_file("heads_empty")
-        typer.echo(say("audit.heads_open", console.language(), heads=len(export.heads)), err=True)
+            raise _build_file_error("heads_empty")
+        typer.echo(translate("audit.heads_open", console.get_terminal_language(), heads=len(export.heads)), err=True)
     return export.heads
 
 
-def _wrong_file(name: str, **params: str) -> typer.BadParameter:
-    return typer.BadParameter(say(f"audit.{name}", console.language(), **params), param_hint="--against")
+def _build_file_error(name: str, **params: str) -> typer.BadParameter:
+    return typer.BadParameter(
+        translate(f"audit.{name}", console.get_terminal_language(), **params), param_hint="--against"
+    )
 
 
-async def _verified(request: str, known: tuple[Head, ...] | None) -> None:
+async def _verify_record(request: str, known: tuple[RecordHead, ...] | None) -> None:
     """`known`: None without --against."""
-    count, language = 0, console.language()
+    count, language = 0, console.get_terminal_language()
     against = [head for head in known or () if request in ("", head.request)]
-    async with console.requests() as (store, _):
+    async with console.open_request_store() as (store, _):
         verification = Verification(store, against)
-        async for finding in _findings(verification, request):
-            typer.echo(harmless(say(f"audit.{finding.code}", language, request=finding.request, **finding.params)))
+        async for finding in _stream_findings(verification, request):
+            typer.echo(
+                sanitize_for_terminal(
+                    translate(f"audit.{finding.code}", language, request=finding.request, **finding.params)
+                )
+            )
             count += 1
     numbers = {"requests": verification.requests, "events": verification.events, "heads": len(against)}
     if count:
-        raise CountersignError(say("audit.not_whole", language, count=count, **numbers))
-    typer.echo(say("audit.whole" if known is None else "audit.whole_against", language, **numbers))
+        raise CountersignError(translate("audit.not_whole", language, count=count, **numbers))
+    typer.echo(translate("audit.whole" if known is None else "audit.whole_against", language, **numbers))
 
 
-async def _findings(verification: Verification, request: str) -> AsyncIterator[Finding]:
+async def _stream_findings(verification: Verification, request: str) -> AsyncIterator[AuditFinding]:
     if not request:
-        async for finding in verification.everything():
+        async for finding in verification.verify_all():
             yield finding
         return
     try:
-        for finding in await verification.only(request):
+        for finding in await verification.verify_request(request):
             yield finding
     except ToolError as error:
-        raise CountersignError(literal(error.note, console.language())) from error
+        raise CountersignError(render_value(error.note, console.get_terminal_language())) from error
 
 
 @app.command("heads")
-def export(request: Request = "") -> None:
+def print_heads(request: Request = "") -> None:
     """Print how far each record has come, one `request n hash` a line, to be kept where nobody can rewrite it.
 
     The last line says how many they are and their SHA-256, so that a file that
@@ -274,32 +297,36 @@ def export(request: Request = "") -> None:
 
     missing: list[str] = []
 
-    async def work() -> None:
-        printed: list[Head] = []
-        async with console.requests() as (store, _):
-            async for head in heads(store, _known(request)):
+    async def print_all_heads() -> None:
+        printed: list[RecordHead] = []
+        async with console.open_request_store() as (store, _):
+            async for head in list_record_heads(store, _normalize_request_id(request)):
                 if isinstance(head, str):
                     missing.append(head)
                     continue
                 printed.append(head)
-                typer.echo(harmless(str(head)))
-        typer.echo(close_heads(printed))
+                typer.echo(sanitize_for_terminal(str(head)))
+        typer.echo(format_closing_line(printed))
 
     try:
-        console.run(work())
+        console.run_until_complete(print_all_heads())
     except ValidationError as error:
-        raise CountersignError(say("audit.no_heads", console.language())) from error
+        raise CountersignError(translate("audit.no_heads", console.get_terminal_language())) from error
     if missing and request:
-        raise CountersignError(say("audit.nothing_of", console.language(), request=_known(request)))
+        raise CountersignError(
+            translate("audit.nothing_of", console.get_terminal_language(), request=_normalize_request_id(request))
+        )
     if missing:
-        raise CountersignError(say("audit.heads_missing", console.language(), requests=", ".join(missing)))
+        raise CountersignError(
+            translate("audit.heads_missing", console.get_terminal_language(), requests=", ".join(missing))
+        )
 
 
-def _known(request: str) -> str:
+def _normalize_request_id(request: str) -> str:
     return request.strip().upper()
 
 
-def _moment(since: str) -> datetime:
+def _parse_since(since: str) -> datetime:
     """An age or a day of this machine's time zone; empty: the beginning."""
     if not since:
         return datetime.fromtimestamp(0, UTC)
@@ -308,6 +335,6 @@ def _moment(since: str) -> datetime:
     except ValueError:
         pass
     try:
-        return datetime.now(UTC) - timedelta(milliseconds=age_ms(since))
+        return datetime.now(UTC) - timedelta(milliseconds=parse_age_ms(since))
     except (ValueError, OverflowError) as error:
-        raise typer.BadParameter(say("audit.odd_since", console.language(), since=since)) from error
+        raise typer.BadParameter(translate("audit.odd_since", console.get_terminal_language(), since=since)) from error

@@ -17,17 +17,17 @@ import typer
 from redis.asyncio import Redis
 from rich.console import Console
 
-from bot.company import servers_of
-from bot.errors import CountersignError, SettingsWrong, StoreDown
-from bot.logs import redact
-from bot.outside import open_redis
-from bot.settings import read
-from bot.store.connect import connect, reaching
-from bot.store.journal import Journal, age_ms
-from bot.store.keys import Keys
-from bot.texts import language_of_terminal, say
+from bot.app.company_files import load_mcp_servers
+from bot.app.services import open_existing_redis
+from bot.app.settings import load_settings
+from bot.core.errors import CountersignError, SettingsError, StoreUnavailableError
+from bot.core.i18n import detect_terminal_language, translate
+from bot.core.logs import redact_text
+from bot.queue.keys import Keys
+from bot.redis.connect import connect_redis, translate_redis_errors
+from bot.storage.journal import Journal, parse_age_ms
 from tools.characters import escape_invisible
-from tools.workflow.redis_store import RedisStore
+from tools.workflow.engine.redis_store import RedisStore
 
 UNREAD = 141
 """What a shell reports of a program that wrote to nobody (SIGPIPE)."""
@@ -36,16 +36,18 @@ JOINER = "\u200d"
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 
-def age(text: str) -> str:
+def require_age(text: str) -> str:
     """An option like *2h*, as it is. Raises BadParameter."""
     try:
-        age_ms(text)
+        parse_age_ms(text)
     except ValueError as error:
-        raise typer.BadParameter(say("tail.odd_since", language(), since=harmless(text))) from error
+        raise typer.BadParameter(
+            translate("tail.odd_since", get_terminal_language(), since=sanitize_for_terminal(text))
+        ) from error
     return text
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
+def run_until_complete(work: Coroutine[Any, Any, None]) -> None:
     """To its end, or until Ctrl-C."""
     try:
         asyncio.run(work)
@@ -54,28 +56,31 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[tuple[Redis, Keys]]:
+async def open_bot_store() -> AsyncIterator[tuple[Redis, Keys]]:
     """What the bot keeps, whether it runs or not; where none has ever run, nothing is made. What is secret in the
     settings and in the file of MCP servers is redacted from now on. Raises NoBot, SettingsWrong and StoreDown."""
-    settings = read()
+    settings = load_settings()
     try:
-        servers_of(settings)
-    except SettingsWrong as wrong:  # a shell may lack the variables that the file refers to
-        typer.echo(harmless(say("tail.servers_unread", language(), problem=str(wrong))), err=True)
-    async with open_redis(settings) as url:
-        redis = await connect(url, retries=2)
+        load_mcp_servers(settings)
+    except SettingsError as wrong:  # a shell may lack the variables that the file refers to
+        typer.echo(
+            sanitize_for_terminal(translate("tail.servers_unread", get_terminal_language(), problem=str(wrong))),
+            err=True,
+        )
+    async with open_existing_redis(settings) as url:
+        redis = await connect_redis(url, retries=2)
         try:
-            with reaching():  # the workflow's store lets the client's errors through
+            with translate_redis_errors():  # the workflow's store lets the client's errors through
                 yield redis, Keys()
-        except StoreDown:
-            if _unread():
+        except StoreUnavailableError:
+            if _discard_unread_output():
                 raise typer.Exit(UNREAD) from None
             raise
         finally:
             await redis.aclose()
 
 
-def _unread() -> bool:
+def _discard_unread_output() -> bool:
     """Nobody reads what is printed any more (`| head`): that is no trouble of the store's. Whatever is left to be
     written then goes nowhere."""
     watched = select.poll()
@@ -87,38 +92,38 @@ def _unread() -> bool:
 
 
 @asynccontextmanager
-async def requests() -> AsyncIterator[tuple[RedisStore, Journal]]:
+async def open_request_store() -> AsyncIterator[tuple[RedisStore, Journal]]:
     """The embedded engine's store, and the journal. Raises CountersignError if another engine keeps the requests."""
-    engine = read().workflow_engine
+    engine = load_settings().workflow_engine
     if engine != "embedded":
-        raise CountersignError(say("processes.elsewhere", language(), engine=engine))
-    async with opened() as (redis, keys):
+        raise CountersignError(translate("processes.elsewhere", get_terminal_language(), engine=engine))
+    async with open_bot_store() as (redis, keys):
         yield RedisStore(redis), Journal(redis, keys)
 
 
 def print_json(fields: dict[str, Any]) -> None:
     """One object on one line."""
-    typer.echo(harmless(json.dumps(fields, ensure_ascii=False)))
+    typer.echo(sanitize_for_terminal(json.dumps(fields, ensure_ascii=False)))
 
 
-def screen() -> Console:
+def build_rich_console() -> Console:
     """For tables; nothing in them is markup."""
     return Console(markup=False, highlight=False, emoji=False)
 
 
-def harmless(text: str) -> str:
+def sanitize_for_terminal(text: str) -> str:
     """What people and models wrote, on one line, without secrets and with nothing in it that drives a terminal; JSON
     stays JSON. E-mail addresses stay: administrators type them, and a record without them is no evidence."""
-    text = escape_invisible(redact(text, addresses=False))
+    text = escape_invisible(redact_text(text, addresses=False))
     return "".join(sign if sign.isprintable() or sign == JOINER else json.dumps(sign)[1:-1] for sign in text)
 
 
-def clock(at_ms: int, form: str = "%m-%d %H:%M:%S") -> str:
+def format_terminal_time(at_ms: int, form: str = "%m-%d %H:%M:%S") -> str:
     """A moment in this machine's time zone."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime(form)
 
 
-def me() -> str:
+def get_os_user() -> str:
     """Who does this, as the journal names them: the user of the operating system."""
     try:
         return getpass.getuser()
@@ -126,6 +131,6 @@ def me() -> str:
         return str(os.getuid())
 
 
-def language() -> str:
+def get_terminal_language() -> str:
     """The language of the terminal."""
-    return language_of_terminal()
+    return detect_terminal_language()

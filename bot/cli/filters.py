@@ -8,16 +8,16 @@ from difflib import get_close_matches
 
 import typer
 
-from bot.cli.console import harmless, language
-from bot.cli.names import names_of
-from bot.errors import CountersignError
-from bot.settings import Settings
-from bot.store.journal import Journal, Wanted
-from bot.store.keys import Keys
-from bot.store.kinds import KINDS
-from bot.store.runs import Runs
-from bot.texts import say
-from tools.names import MENTION, describe_person, find_people
+from bot.app.settings import Settings
+from bot.cli.console import get_terminal_language, sanitize_for_terminal
+from bot.cli.name_lookup import open_name_lookup
+from bot.core.errors import CountersignError
+from bot.core.i18n import translate
+from bot.queue.keys import Keys
+from bot.storage.journal import Journal, JournalFilter
+from bot.storage.journal_kinds import KINDS
+from bot.storage.runs import RunStore
+from tools.people.names import MENTION, describe_person, find_people
 from tools.spec import Person
 
 CHANNEL = re.compile(r"[CDG][A-Z0-9]{2,30}")
@@ -26,40 +26,44 @@ NEAR = 5
 """How many kinds or people are named at most where one was not found."""
 
 
-async def check_kinds(journal: Journal, kinds: Sequence[str]) -> None:
+async def require_known_kinds(journal: Journal, kinds: Sequence[str]) -> None:
     """Raises CountersignError for a kind that is neither written by this version nor anywhere in the record."""
     for kind in kinds:
-        if kind not in KINDS and not await journal.has(Wanted(kinds=frozenset({kind}))):
-            near = _near(kind)
+        if kind not in KINDS and not await journal.has_record(JournalFilter(kinds=frozenset({kind}))):
+            near = _find_near_kinds(kind)
             shown = ", ".join(near or sorted(KINDS))
-            which = say("tail.near_kinds" if near else "tail.all_kinds", language(), kinds=shown)
-            raise _error("no_kind", kind=kind, near=which)
+            which = translate("tail.near_kinds" if near else "tail.all_kinds", get_terminal_language(), kinds=shown)
+            raise _build_filter_error("no_kind", kind=kind, near=which)
 
 
-def _near(kind: str) -> list[str]:
+def _find_near_kinds(kind: str) -> list[str]:
     """Those of its topic, and those that are written alike."""
     topic = sorted(one for one in KINDS if kind and one.partition(".")[0] == kind.strip(".").partition(".")[0])
     alike = get_close_matches(kind.lower(), sorted(KINDS), NEAR)
     return list(dict.fromkeys([*alike, *topic]))
 
 
-async def check_run(journal: Journal, keys: Keys, run: str) -> None:
+async def require_known_run(journal: Journal, keys: Keys, run: str) -> None:
     """Raises CountersignError for a run that is not kept any more and of which the record says nothing."""
-    if run and await Runs(journal.redis, keys).get(run) is None and not await journal.has(Wanted(run=run)):
-        raise _error("no_run", run=run)
+    if (
+        run
+        and await RunStore(journal.redis, keys).load_run(run) is None
+        and not await journal.has_record(JournalFilter(run=run))
+    ):
+        raise _build_filter_error("no_run", run=run)
 
 
-async def check_channel(journal: Journal, channel: str, *, follow: bool) -> None:
+async def require_known_channel(journal: Journal, channel: str, *, follow: bool) -> None:
     """Raises CountersignError for what is no id, and for a channel without any record; who follows may wait for it."""
     if not channel:
         return
     if not CHANNEL.fullmatch(channel):
-        raise _error("odd_channel", channel=channel)
-    if await journal.has(Wanted(channel=channel)):
+        raise _build_filter_error("odd_channel", channel=channel)
+    if await journal.has_record(JournalFilter(channel=channel)):
         return
     if not follow:
-        raise _error("no_channel", channel=channel)
-    typer.echo(say("tail.no_channel_yet", language(), channel=channel), err=True)
+        raise _build_filter_error("no_channel", channel=channel)
+    typer.echo(translate("tail.no_channel_yet", get_terminal_language(), channel=channel), err=True)
 
 
 async def find_person_id(journal: Journal, settings: Settings, text: str) -> str:
@@ -68,26 +72,32 @@ async def find_person_id(journal: Journal, settings: Settings, text: str) -> str
     text = text.strip()
     mention = MENTION.match(text)
     person = mention[1] if mention else text
-    if not person or (PERSON.fullmatch(person) and await journal.has(Wanted(person=person))):
+    if not person or (PERSON.fullmatch(person) and await journal.has_record(JournalFilter(person=person))):
         return person
-    async with names_of(settings) as names:
-        if PERSON.fullmatch(person) and await names.of(person):
+    async with open_name_lookup(settings) as names:
+        if PERSON.fullmatch(person) and await names.find_name(person):
             return person
-        people = await names.everyone()
+        people = await names.list_people()
     found = find_people(people, text)
     if found.is_certain:
         return found.people[0].id
     if found.people:
         candidates = "; ".join(_describe_candidate(one, people) for one in found.people[:NEAR])
-        raise _error("some_people", person=text, candidates=candidates)
-    if await journal.has(Wanted(person=person)):  # a user of this system, for one
+        raise _build_filter_error("some_people", person=text, candidates=candidates)
+    if await journal.has_record(JournalFilter(person=person)):  # a user of this system, for one
         return person
-    raise _error("no_person" if people else "no_person_nor_names", person=text)
+    raise _build_filter_error("no_person" if people else "no_person_nor_names", person=text)
 
 
 def _describe_candidate(person: Person, people: Sequence[Person]) -> str:
-    return f"{describe_person(person, people, language())} {person.id}"
+    return f"{describe_person(person, people, get_terminal_language())} {person.id}"
 
 
-def _error(name: str, **params: str) -> CountersignError:
-    return CountersignError(say(f"tail.{name}", language(), **{key: harmless(value) for key, value in params.items()}))
+def _build_filter_error(name: str, **params: str) -> CountersignError:
+    return CountersignError(
+        translate(
+            f"tail.{name}",
+            get_terminal_language(),
+            **{key: sanitize_for_terminal(value) for key, value in params.items()},
+        )
+    )

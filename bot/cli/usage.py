@@ -15,19 +15,19 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.table import Column, Table
 
+from bot.app.settings import Settings, load_settings
 from bot.cli import console
-from bot.cli.console import Json, harmless
-from bot.cli.names import names_of
-from bot.settings import Settings, read
-from bot.store.journal import age_ms
-from bot.store.spending import KEPT_DAYS, SYSTEM, Row, Spending
-from bot.texts import plain, say
+from bot.cli.console import Json, sanitize_for_terminal
+from bot.cli.name_lookup import open_name_lookup
+from bot.core.i18n import format_amount, translate
+from bot.storage.journal import parse_age_ms
+from bot.storage.spending import KEPT_DAYS, SYSTEM, UsageRow, UsageStore
 
 app = typer.Typer()
 DAY_MS = 24 * 3_600_000
 
 
-class By(StrEnum):
+class UsageGrouping(StrEnum):
     """What lines are about."""
 
     PERSON = "person"
@@ -36,14 +36,14 @@ class By(StrEnum):
 
 
 @dataclass
-class Sum:
+class UsageTotal:
     """Rows that belong together, added up."""
 
     figures: Counter[str] = field(default_factory=Counter)
     costs: dict[str, Decimal] = field(default_factory=dict)
     """By currency."""
 
-    def add(self, row: Row) -> None:
+    def add_usage_row(self, row: UsageRow) -> None:
         self.figures.update(
             runs=row.runs, replies=row.replies, tokens_in=row.tokens_in, cached=row.cached, tokens_out=row.tokens_out,
             unpriced=row.unpriced,
@@ -52,9 +52,9 @@ class Sum:
             self.costs[currency] = self.costs.get(currency, Decimal(0)) + cost
 
 
-def _days(since: str) -> int:
+def _parse_day_count(since: str) -> int:
     """Today and so many days before it as the age has begun."""
-    return math.ceil(age_ms(console.age(since)) / DAY_MS)
+    return math.ceil(parse_age_ms(console.require_age(since)) / DAY_MS)
 
 
 @app.command()
@@ -62,88 +62,90 @@ def usage(
     since: Annotated[
         str, typer.Option(help=f"How far back in days, e.g. 1d (today), 7d; at most {KEPT_DAYS}d.")
     ] = "30d",
-    by: Annotated[By, typer.Option(help="A line for each of these.")] = By.PERSON,
+    by: Annotated[UsageGrouping, typer.Option(help="A line for each of these.")] = UsageGrouping.PERSON,
     as_json: Json = False,
 ) -> None:
     """What the model was used for: runs, tokens and cost, by person, day or model. Days are the company's."""
-    days = _days(since)
+    days = _parse_day_count(since)
 
-    async def work() -> None:
-        settings = read()
-        async with console.opened() as (redis, keys):
+    async def load_and_print_usage() -> None:
+        settings = load_settings()
+        async with console.open_bot_store() as (redis, keys):
             zone = ZoneInfo(settings.company_timezone)
-            rows = await Spending(redis, keys, lambda: datetime.now(UTC), zone).rows(days)
-        sums = summed(rows, by)
-        names = await _names(settings, sums) if by is By.PERSON else {}
+            rows = await UsageStore(redis, keys, lambda: datetime.now(UTC), zone).list_usage_rows(days)
+        sums = group_usage(rows, by)
+        names = await _load_person_names(settings, sums) if by is UsageGrouping.PERSON else {}
         if as_json:
             for key, one in sums.items():
-                console.print_json(_facts(by, key, names, one))
+                console.print_json(_to_usage_fields(by, key, names, one))
             return
-        _told(by, sums, names, console.language())
+        _print_usage_table(by, sums, names, console.get_terminal_language())
 
-    console.run(work())
+    console.run_until_complete(load_and_print_usage())
 
 
-def summed(rows: Iterable[Row], by: By) -> dict[str, Sum]:
+def group_usage(rows: Iterable[UsageRow], by: UsageGrouping) -> dict[str, UsageTotal]:
     """By person, day or model, in the order of these."""
-    sums: dict[str, Sum] = {}
+    sums: dict[str, UsageTotal] = {}
     for row in rows:
-        sums.setdefault(str(getattr(row, by.value)), Sum()).add(row)
+        sums.setdefault(str(getattr(row, by.value)), UsageTotal()).add_usage_row(row)
     return dict(sorted(sums.items()))
 
 
-def money(costs: Mapping[str, Decimal], unpriced: int, language: str) -> str:
+def format_cost(costs: Mapping[str, Decimal], unpriced: int, language: str) -> str:
     """What was paid, exactly; what has no known price is not called free."""
-    known = " + ".join(f"{plain(cost)} {currency}" for currency, cost in sorted(costs.items()))
+    known = " + ".join(f"{format_amount(cost)} {currency}" for currency, cost in sorted(costs.items()))
     if not unpriced:
         return known or "0"
     if not known:
-        return say("usage.no_price", language)
-    return say("usage.and_more", language, known=known, tokens=f"{unpriced:,}")
+        return translate("usage.no_price", language)
+    return translate("usage.and_more", language, known=known, tokens=f"{unpriced:,}")
 
 
-async def _names(settings: Settings, people: Iterable[str]) -> dict[str, str]:
-    async with names_of(settings) as names:
-        return {person: await names.of(person) for person in people}
+async def _load_person_names(settings: Settings, people: Iterable[str]) -> dict[str, str]:
+    async with open_name_lookup(settings) as names:
+        return {person: await names.find_name(person) for person in people}
 
 
-def _facts(by: By, key: str, names: Mapping[str, str], one: Sum) -> dict[str, Any]:
+def _to_usage_fields(by: UsageGrouping, key: str, names: Mapping[str, str], one: UsageTotal) -> dict[str, Any]:
     """Costs as text: they are exact."""
-    who = {"name": names[key]} if by is By.PERSON else {}
-    costs = {currency: plain(cost) for currency, cost in one.costs.items()}
+    who = {"name": names[key]} if by is UsageGrouping.PERSON else {}
+    costs = {currency: format_amount(cost) for currency, cost in one.costs.items()}
     return {by.value: key, **who, **one.figures, "cost": costs}
 
 
-def _told(by: By, sums: Mapping[str, Sum], names: Mapping[str, str], language: str) -> None:
+def _print_usage_table(
+    by: UsageGrouping, sums: Mapping[str, UsageTotal], names: Mapping[str, str], language: str
+) -> None:
     if not sums:
-        typer.echo(say("usage.none", language))
+        typer.echo(translate("usage.none", language))
         return
-    columns = [Column(say(f"usage.title_{by.value}", language), overflow="fold", min_width=10)]
+    columns = [Column(translate(f"usage.title_{by.value}", language), overflow="fold", min_width=10)]
     titles = ("runs", "replies", "in", "cached", "out")
-    columns += [Column(say(f"usage.title_{name}", language), justify="right", no_wrap=True) for name in titles]
-    columns += [Column(say("usage.title_cost", language), justify="right", overflow="fold")]
+    columns += [Column(translate(f"usage.title_{name}", language), justify="right", no_wrap=True) for name in titles]
+    columns += [Column(translate("usage.title_cost", language), justify="right", overflow="fold")]
     table = Table(*columns, show_footer=False)
     for key, one in sums.items():
-        table.add_row(_title(by, key, names, language), *_cells(one, language))
+        table.add_row(_format_group_title(by, key, names, language), *_format_usage_cells(one, language))
     table.add_section()
-    table.add_row(say("usage.total", language), *_cells(_total(sums.values()), language))
-    console.screen().print(table)
+    table.add_row(translate("usage.total", language), *_format_usage_cells(_sum_totals(sums.values()), language))
+    console.build_rich_console().print(table)
 
 
-def _title(by: By, key: str, names: Mapping[str, str], language: str) -> str:
-    if by is By.PERSON and key == SYSTEM:
-        return say("usage.system", language)
+def _format_group_title(by: UsageGrouping, key: str, names: Mapping[str, str], language: str) -> str:
+    if by is UsageGrouping.PERSON and key == SYSTEM:
+        return translate("usage.system", language)
     name = names.get(key, "")
-    return harmless(f"{name} ({key})" if name else key)
+    return sanitize_for_terminal(f"{name} ({key})" if name else key)
 
 
-def _cells(one: Sum, language: str) -> Sequence[str]:
+def _format_usage_cells(one: UsageTotal, language: str) -> Sequence[str]:
     figures = (one.figures[name] for name in ("runs", "replies", "tokens_in", "cached", "tokens_out"))
-    return [*(f"{figure:,}" for figure in figures), money(one.costs, one.figures["unpriced"], language)]
+    return [*(f"{figure:,}" for figure in figures), format_cost(one.costs, one.figures["unpriced"], language)]
 
 
-def _total(sums: Iterable[Sum]) -> Sum:
-    total = Sum()
+def _sum_totals(sums: Iterable[UsageTotal]) -> UsageTotal:
+    total = UsageTotal()
     for one in sums:
         total.figures.update(one.figures)
         total.costs = {

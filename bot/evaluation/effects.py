@@ -9,13 +9,24 @@ from datetime import timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
 
-from bot.evaluation.town import Town
-from tools.workflow.commands import AddSign, Cc, Comment, Decide, Event, Fire, Start, Transfer, Urge, Withdraw
-from tools.workflow.forms import Form, FormField
-from tools.workflow.process import shipped
-from tools.workflow.record import event_of
-from tools.workflow.redis_store import RedisStore
-from tools.workflow.state import Decision, Delegation, Filled
+from bot.evaluation.environment import ScenarioEnvironment
+from tools.workflow.engine.audit_record import parse_event
+from tools.workflow.engine.commands import (
+    AddSignCommand,
+    CcCommand,
+    CommentCommand,
+    DecideCommand,
+    FireTimerCommand,
+    RequestEvent,
+    StartCommand,
+    TransferCommand,
+    UrgeCommand,
+    WithdrawCommand,
+)
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Decision, Delegation, FilledForm
+from tools.workflow.process.definition import load_shipped_processes
+from tools.workflow.process.forms import Form, FormField
 
 DONE = {
     Decision.APPROVE: "approved",
@@ -30,137 +41,158 @@ Spellings = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class ObservedEffect:
     """One thing that has changed."""
 
     kind: str
     """A `scenario.Kind`; anything else is nobody's to do."""
-    by: str = ""
+    actor: str = ""
     """Person id; empty of a mail: the mailbox cannot know."""
     request: str = ""
-    to: tuple[str, ...] = ()
+    recipients: tuple[str, ...] = ()
     """Person ids: who gets a mail, a task, a copy, or stands in."""
     fields: Mapping[str, str] = field(default_factory=dict)
-    shows: tuple[Spellings, ...] = ()
+    required_spellings: tuple[Spellings, ...] = ()
     """What a card must have shown of it to whoever pressed."""
 
 
 @dataclass
-class Watch:
+class EffectWatcher:
     """Looks again and again; each effect is given once."""
 
-    town: Town
+    environment: ScenarioEnvironment
     _events: dict[str, int] = field(default_factory=dict)
     _mails: int = 0
     _away: dict[str, Delegation] = field(default_factory=dict)
 
-    async def look(self) -> list[Effect]:
+    async def collect_new_effects(self) -> list[ObservedEffect]:
         """What is new since the last look."""
-        store = RedisStore(self.town.bot.redis)
-        found = [*await self._recorded(store), *self._mailed(), *await self._absences(store)]
-        return list(_once(found))
+        store = RedisStore(self.environment.bot.redis)
+        found = [
+            *await self._collect_recorded_effects(store),
+            *self._collect_mail_effects(),
+            *await self._collect_absence_effects(store),
+        ]
+        return list(_drop_repeated_urges(found))
 
-    async def _recorded(self, store: RedisStore) -> list[Effect]:
-        found: list[Effect] = []
-        for request, _ in await store.listed("changed"):
-            record = await store.events(request)
+    async def _collect_recorded_effects(self, store: RedisStore) -> list[ObservedEffect]:
+        found: list[ObservedEffect] = []
+        for request, _ in await store.list_members("changed"):
+            record = await store.load_events(request)
             for text in record[self._events.get(request, 0) :]:
-                event = event_of(text)
-                found += [self._of(request, event) if event else Effect("unreadable", request=request)]
+                event = parse_event(text)
+                found += [
+                    self._build_recorded_effect(request, event)
+                    if event
+                    else ObservedEffect("unreadable", request=request)
+                ]
             self._events[request] = len(record)
         return [one for one in found if one.kind != "timer"]
 
-    def _of(self, request: str, event: Event) -> Effect:
+    def _build_recorded_effect(self, request: str, event: RequestEvent) -> ObservedEffect:
         """A line of the record as an effect."""
         command, number = event.command, (request,)
         match command:
-            case Start(filled=filled, process=process):
-                return Effect("started", event.by, request, (), filled.values, tuple(self._form(process, filled)))
-            case Decide(decision=decision, opinion=said, filled=filled):
-                form = tuple(self._form(_process_of(request), filled)) if filled else ()
+            case StartCommand(filled=filled, process=process):
+                return ObservedEffect(
+                    "started", event.by, request, (), filled.values, tuple(self._list_form_spellings(process, filled))
+                )
+            case DecideCommand(decision=decision, opinion=said, filled=filled):
+                form = tuple(self._list_form_spellings(_find_process_key(request), filled)) if filled else ()
                 fields = {**(filled.values if filled else {}), "opinion": said}
-                return Effect(DONE[decision], event.by, request, (), fields, (number, *_said(said), *form))
-            case Transfer(person=person, opinion=said):
-                shows = (number, self._person(person), *_said(said))
-                return Effect("transferred", event.by, request, (person,), {"opinion": said}, shows)
-            case AddSign(people=people, opinion=said, where=where):
-                shows = (number, *map(self._person, people), *_said(said))
-                return Effect("added", event.by, request, people, {"opinion": said, "where": where}, shows)
-            case Withdraw(reason=reason):
-                return Effect("withdrawn", event.by, request, (), {"because": reason}, (number, *_said(reason)))
-            case Urge():
-                return Effect("urged", event.by, request, (), {}, (number,))
-            case Comment(text=text):
-                return Effect("commented", event.by, request, (), {"text": text}, (number, *_said(text)))
-            case Cc(people=people):
-                return Effect("copied", event.by, request, people, {}, (number, *map(self._person, people)))
-            case Fire():
-                return Effect("timer", event.by, request)
-        return Effect(command.kind, event.by, request)
+                return ObservedEffect(
+                    DONE[decision], event.by, request, (), fields, (number, *_list_text_spellings(said), *form)
+                )
+            case TransferCommand(person=person, opinion=said):
+                shows = (number, self._list_person_spellings(person), *_list_text_spellings(said))
+                return ObservedEffect("transferred", event.by, request, (person,), {"opinion": said}, shows)
+            case AddSignCommand(people=people, opinion=said, where=where):
+                shows = (number, *map(self._list_person_spellings, people), *_list_text_spellings(said))
+                return ObservedEffect("added", event.by, request, people, {"opinion": said, "where": where}, shows)
+            case WithdrawCommand(reason=reason):
+                return ObservedEffect(
+                    "withdrawn", event.by, request, (), {"because": reason}, (number, *_list_text_spellings(reason))
+                )
+            case UrgeCommand():
+                return ObservedEffect("urged", event.by, request, (), {}, (number,))
+            case CommentCommand(text=text):
+                return ObservedEffect(
+                    "commented", event.by, request, (), {"text": text}, (number, *_list_text_spellings(text))
+                )
+            case CcCommand(people=people):
+                return ObservedEffect(
+                    "copied", event.by, request, people, {}, (number, *map(self._list_person_spellings, people))
+                )
+            case FireTimerCommand():
+                return ObservedEffect("timer", event.by, request)
+        return ObservedEffect(command.kind, event.by, request)
 
-    def _form(self, process: str, filled: Filled) -> Iterator[Spellings]:
+    def _list_form_spellings(self, process: str, filled: FilledForm) -> Iterator[Spellings]:
         """Every value that the author confirms, as cards write it."""
-        form = next((one for one in _forms() if one.key == process), None)
+        form = next((one for one in _load_forms() if one.key == process), None)
         for name, value in filled.values.items():
-            for one in value.split(",") if form and _of_people(form, name) else [value]:
-                yield self._spelled(form, name, one)
+            for one in value.split(",") if form and _is_people_field(form, name) else [value]:
+                yield self._list_value_spellings(form, name, one)
 
-    def _spelled(self, form: Form | None, name: str, value: str) -> Spellings:
-        option = _field(form, name).option(value) if form else None
-        return (value, *option.both.values()) if option else self._person(value)
+    def _list_value_spellings(self, form: Form | None, name: str, value: str) -> Spellings:
+        option = _get_form_field(form, name).find_option(value) if form else None
+        return (value, *option.by_language.values()) if option else self._list_person_spellings(value)
 
-    def _person(self, value: str) -> Spellings:
+    def _list_person_spellings(self, value: str) -> Spellings:
         """A person by every name; anything else is itself."""
-        known = [one for one in self.town.world.people if one.id == value]
+        known = [one for one in self.environment.world.people if one.id == value]
         return tuple(name for one in known for name in (one.id, one.real_name, one.display_name) if name) or (value,)
 
-    def _mailed(self) -> Iterator[Effect]:
-        mails = self.town.mailbox.mails[self._mails :]
+    def _collect_mail_effects(self) -> Iterator[ObservedEffect]:
+        mails = self.environment.mailbox.mails[self._mails :]
         self._mails += len(mails)
         for mail in mails:
-            to = tuple(one.id for one in self.town.world.people if one.email in mail["to"])
+            to = tuple(one.id for one in self.environment.world.people if one.email in mail["to"])
             subject, body = str(mail["subject"]), str(mail["body"])
-            shows = (*map(self._person, to), (subject,), (body,))
-            yield Effect("mailed", "", "", to or tuple(mail["to"]), {"subject": subject, "body": body}, shows)
+            shows = (*map(self._list_person_spellings, to), (subject,), (body,))
+            yield ObservedEffect("mailed", "", "", to or tuple(mail["to"]), {"subject": subject, "body": body}, shows)
 
-    async def _absences(self, store: RedisStore) -> list[Effect]:
-        people = self.town.world.people
-        now = {one.id: one for person in people for one in await store.away(person.id)}
+    async def _collect_absence_effects(self, store: RedisStore) -> list[ObservedEffect]:
+        people = self.environment.world.people
+        now = {one.id: one for person in people for one in await store.list_delegations_from(person.id)}
         before, self._away = self._away, now
-        began = [self._absence("absent", one) for one in now.values() if one.id not in before]
-        return began + [self._absence("back", one) for one in before.values() if one.id not in now]
+        began = [self._build_absence_effect("absent", one) for one in now.values() if one.id not in before]
+        return began + [self._build_absence_effect("back", one) for one in before.values() if one.id not in now]
 
-    def _absence(self, kind: str, one: Delegation) -> Effect:
+    def _build_absence_effect(self, kind: str, one: Delegation) -> ObservedEffect:
         first, last = (str(at.astimezone(ZONE).date()) for at in (one.start, one.end - timedelta(seconds=1)))
-        fields, shows = {"first_day": first, "last_day": last}, (self._person(one.deputy), (first,), (last,))
-        return Effect(kind, one.person, "", (one.deputy,), fields, shows)
+        fields, shows = (
+            {"first_day": first, "last_day": last},
+            (self._list_person_spellings(one.deputy), (first,), (last,)),
+        )
+        return ObservedEffect(kind, one.person, "", (one.deputy,), fields, shows)
 
 
 @cache
-def _forms() -> tuple[Form, ...]:
-    return tuple(one.form for one in shipped())
+def _load_forms() -> tuple[Form, ...]:
+    return tuple(one.form for one in load_shipped_processes())
 
 
-def _process_of(request: str) -> str:
-    return next((one.key for one in _forms() if request.startswith(f"{one.number}-")), "")
+def _find_process_key(request: str) -> str:
+    return next((one.key for one in _load_forms() if request.startswith(f"{one.number}-")), "")
 
 
-def _once(found: Iterable[Effect]) -> Iterator[Effect]:
+def _drop_repeated_urges(found: Iterable[ObservedEffect]) -> Iterator[ObservedEffect]:
     """One press may urge several people about a request: one effect."""
     urged: set[tuple[str, str]] = set()
     for one in found:
-        if one.kind != "urged" or (one.by, one.request) not in urged:
+        if one.kind != "urged" or (one.actor, one.request) not in urged:
             yield one
-        urged |= {(one.by, one.request)} if one.kind == "urged" else set()
+        urged |= {(one.actor, one.request)} if one.kind == "urged" else set()
 
 
-def _said(text: str) -> tuple[Spellings, ...]:
+def _list_text_spellings(text: str) -> tuple[Spellings, ...]:
     return ((text,),) if text.strip() else ()
 
 
-def _field(form: Form, name: str) -> FormField:
+def _get_form_field(form: Form, name: str) -> FormField:
     return next(one for one in form.fields if one.name == name)
 
 
-def _of_people(form: Form, name: str) -> bool:
-    return _field(form, name).kind.value == "people"
+def _is_people_field(form: Form, name: str) -> bool:
+    return _get_form_field(form, name).kind.value == "people"

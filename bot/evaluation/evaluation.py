@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from bot.evaluation.hostile import Hostile, intruders
-from bot.evaluation.models import Exchange, Playing
-from bot.evaluation.playing import Opened, Player, effort_of
-from bot.evaluation.recording import Recorder, Recording, Replaying
-from bot.evaluation.results import Effort, Replay, Trial
+from bot.agent.model import Model
+from bot.evaluation.adversary import AdversaryModel, build_intrusion
+from bot.evaluation.recording import ExchangeRecorder, Recording, ReplayModel
+from bot.evaluation.results import ModelEffort, ReplayComparison, Trial
+from bot.evaluation.runner import Opened, ScenarioRunner, measure_effort
 from bot.evaluation.scenario import Scenario, Style
-from bot.evaluation.slips import Slipping
-from bot.local.embedded import Embedded
-from bot.react.model import Model
+from bot.evaluation.scripted_models import ModelExchange, ScenarioScriptModel
+from bot.evaluation.slips import SlippingModel
+from bot.local.embedded import EmbeddedRedis
 
 AT_ONCE = 4
 """Scenarios; each has a database of the embedded server, which has 16."""
@@ -30,7 +30,7 @@ QUICK_S, SLOW_S = 20.0, 400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class EvaluationEndpoint:
     """A real model."""
 
     url: str
@@ -48,7 +48,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TrialJob:
     """One scenario to be played once."""
 
     scenario: Scenario
@@ -65,19 +65,19 @@ class Evaluation:
     model: str = "scripted"
     style: Style | str = "native"
     repeat: int = 1
-    endpoint: Endpoint | None = None
-    recorder: Recorder | None = None
+    endpoint: EvaluationEndpoint | None = None
+    recorder: ExchangeRecorder | None = None
     """Where everything is written down that the model is sent and says."""
     recording: Recording | None = None
 
     @property
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[TrialJob]:
         if self.recording is not None:
             by_name = {one.name: one for one in self.scenarios}
-            return [Job(by_name[name], seed) for name, seed in self.recording.exchanges if name in by_name]
-        return [Job(one, seed) for seed in range(self.repeat) for one in self.scenarios if self.suits(one)]
+            return [TrialJob(by_name[name], seed) for name, seed in self.recording.exchanges if name in by_name]
+        return [TrialJob(one, seed) for seed in range(self.repeat) for one in self.scenarios if self.can_play(one)]
 
-    def suits(self, scenario: Scenario) -> bool:
+    def can_play(self, scenario: Scenario) -> bool:
         """A script is written for styles; the rehearsal model speaks natively; what is about a script needs it."""
         if self.endpoint is not None:
             return scenario.only != "script"
@@ -93,9 +93,9 @@ class Evaluation:
         """Plays every job; `done` is told of each as it ends."""
         if not (waiting := deque(self.jobs)):
             return
-        async with _server() as url, asyncio.TaskGroup() as group:
+        async with _open_redis_server() as url, asyncio.TaskGroup() as group:
             workers = [
-                group.create_task(self._work(waiting, f"{url}?db={number}", done))
+                group.create_task(self._run_queued_jobs(waiting, f"{url}?db={number}", done))
                 for number in range(min(at_once, len(waiting)))
             ]
             try:
@@ -103,57 +103,70 @@ class Evaluation:
             finally:
                 waiting.clear()  # told to end, whoever did not hear it in the middle of a scenario begins no other
 
-    async def _work(self, waiting: deque[Job], redis_url: str, done: Callable[[Trial], None]) -> None:
+    async def _run_queued_jobs(self, waiting: deque[TrialJob], redis_url: str, done: Callable[[Trial], None]) -> None:
         while waiting:
-            done(await self.one(waiting.popleft(), redis_url))
+            done(await self.run_job(waiting.popleft(), redis_url))
 
-    async def one(self, job: Job, redis_url: str) -> Trial:
+    async def run_job(self, job: TrialJob, redis_url: str) -> Trial:
         """One job, in an empty database."""
         if self.recording is not None:
-            return await self._replayed(self.recording, job, redis_url)
+            return await self._replay_job(self.recording, job, redis_url)
         if self.model == "hostile" and self.endpoint is None:
-            hostile = Hostile(f"{job.scenario.name} {job.seed}", self._written, list(job.scenario.reply))
-            player = Player(_ready(hostile), self.style, meddling=intruders(hostile.chance), keep=self._keep(job))
-            return await player.play(job.scenario, redis_url, job.seed)
+            hostile = AdversaryModel(f"{job.scenario.name} {job.seed}", self._script_style, list(job.scenario.reply))
+            player = ScenarioRunner(
+                _build_model_opener(hostile),
+                self.style,
+                intrude=build_intrusion(hostile.chance),
+                write_exchange=self._build_exchange_writer(job),
+            )
+            return await player.run_scenario(job.scenario, redis_url, job.seed)
         if self.endpoint is not None or not job.scenario.reply:
             patience_s = SLOW_S if self.endpoint else QUICK_S
-            player = Player(self._endpoint, self.style, patience_s, keep=self._keep(job))
-            return await player.play(self._priced(job), redis_url, job.seed)
-        script = Playing(list(job.scenario.reply), self._written)
+            player = ScenarioRunner(
+                self._open_endpoint_model, self.style, patience_s, write_exchange=self._build_exchange_writer(job)
+            )
+            return await player.run_scenario(self._apply_endpoint_settings(job), redis_url, job.seed)
+        script = ScenarioScriptModel(list(job.scenario.reply), self._script_style)
         if self.model == "slips":
-            return await self._slipping(script, job, redis_url)
-        player = Player(_ready(script), self.style, keep=self._keep(job))
-        return await player.play(job.scenario, redis_url, job.seed, script)
+            return await self._run_slipping_job(script, job, redis_url)
+        player = ScenarioRunner(
+            _build_model_opener(script), self.style, write_exchange=self._build_exchange_writer(job)
+        )
+        return await player.run_scenario(job.scenario, redis_url, job.seed, script)
 
-    async def _slipping(self, script: Playing, job: Job, redis_url: str) -> Trial:
+    async def _run_slipping_job(self, script: ScenarioScriptModel, job: TrialJob, redis_url: str) -> Trial:
         """Its script need not be played to the end: what counts is what came of it."""
-        model = Slipping(script, job.scenario.language, f"{job.scenario.name} {job.seed}")
-        trial = await Player(_ready(model), self.style, keep=self._keep(job)).play(job.scenario, redis_url, job.seed)
+        model = SlippingModel(script, job.scenario.language, f"{job.scenario.name} {job.seed}")
+        trial = await ScenarioRunner(
+            _build_model_opener(model), self.style, write_exchange=self._build_exchange_writer(job)
+        ).run_scenario(job.scenario, redis_url, job.seed)
         told = [f"slip: {one.kind} instead of {one.instead}{'' if one.mended else ', not told'}" for one in model.slips]
         reasons = trial.reasons if trial.passed else (*trial.reasons, *told)
         return trial.model_copy(update={"slips": tuple(model.slips), "reasons": reasons})
 
-    def _keep(self, job: Job) -> Callable[[Exchange], None] | None:
-        return self.recorder.of(job.scenario.name, job.seed, self.style) if self.recorder else None
+    def _build_exchange_writer(self, job: TrialJob) -> Callable[[ModelExchange], None] | None:
+        return self.recorder.build_exchange_writer(job.scenario.name, job.seed, self.style) if self.recorder else None
 
-    async def _replayed(self, recording: Recording, job: Job, redis_url: str) -> Trial:
+    async def _replay_job(self, recording: Recording, job: TrialJob, redis_url: str) -> Trial:
         """What was recorded of a job, said again in its style."""
         recorded = recording.exchanges[job.scenario.name, job.seed]
-        model, exchanges = Replaying(deque(recorded)), list[Exchange]()
-        style = recording.style(job.scenario.name, job.seed)
-        trial = await Player(_ready(model), style, keep=exchanges.append).play(job.scenario, redis_url, job.seed)
-        then = Effort(
+        model, exchanges = ReplayModel(deque(recorded)), list[ModelExchange]()
+        style = recording.detect_style(job.scenario.name, job.seed)
+        trial = await ScenarioRunner(_build_model_opener(model), style, write_exchange=exchanges.append).run_scenario(
+            job.scenario, redis_url, job.seed
+        )
+        then = ModelEffort(
             calls=len(recorded),
-            tokens_in=sum(one.tokens for one in recorded),
+            tokens_in=sum(one.request_tokens for one in recorded),
             tokens_out=sum(one.reply.tokens_out for one in recorded if one.reply),
         )
-        now = effort_of(exchanges)
-        replay = Replay(then=then, now=now, left=len(model.recorded), wanting=model.wanting)
-        wanting = [f"the recording ended {model.wanting} replies too early"] if model.wanting else []
+        now = measure_effort(exchanges)
+        replay = ReplayComparison(then=then, now=now, left=len(model.recorded), wanting=model.missing_replies)
+        wanting = [f"the recording ended {model.missing_replies} replies too early"] if model.missing_replies else []
         failed = {"passed": False, "reasons": (*trial.reasons, *wanting)} if wanting else {}
         return trial.model_copy(update={"replay": replay, **failed})
 
-    def _priced(self, job: Job) -> Scenario:
+    def _apply_endpoint_settings(self, job: TrialJob) -> Scenario:
         """With the settings that are about the endpoint; how long a run may take is the scenario's to say first."""
         if (at := self.endpoint) is None:
             return job.scenario
@@ -162,33 +175,35 @@ class Evaluation:
         return job.scenario.model_copy(update={"setting": {**times, **job.scenario.setting, **prices}})
 
     @property
-    def _written(self) -> Style:
+    def _script_style(self) -> Style:
         return "text" if self.style == "text" else "json" if self.style == "json" else "native"
 
     @contextlib.asynccontextmanager
-    async def _endpoint(self, rehearsal: str) -> AsyncIterator[Model]:
+    async def _open_endpoint_model(self, rehearsal: str) -> AsyncIterator[Model]:
         """The real one, or the rehearsal's."""
-        from bot.react.endpoints.model import open_model  # only now: the SDK takes as long to import as all the rest
+        from bot.agent.models.openai_model import (
+            open_model,  # only now: the SDK takes as long to import as all the rest
+        )
 
-        real = self.endpoint or Endpoint(rehearsal, "none", "rehearsal")
+        real = self.endpoint or EvaluationEndpoint(rehearsal, "none", "rehearsal")
         async with open_model(real.url, real.key, real.name, api=real.api, effort=real.effort) as model:
             yield model
 
 
-def _ready(model: Model) -> Opened:
+def _build_model_opener(model: Model) -> Opened:
     @contextlib.asynccontextmanager
-    async def opened(rehearsal: str) -> AsyncIterator[Model]:
+    async def open_ready_model(rehearsal: str) -> AsyncIterator[Model]:
         yield model
 
-    return opened
+    return open_ready_model
 
 
 @contextlib.asynccontextmanager
-async def _server() -> AsyncIterator[str]:
+async def _open_redis_server() -> AsyncIterator[str]:
     """A Redis for this evaluation alone: it is emptied again and again."""
     with tempfile.TemporaryDirectory(prefix="countersign-eval-", ignore_cleanup_errors=True) as folder:
-        embedded = Embedded(Path(folder))
-        url = await embedded.ensure()
+        embedded = EmbeddedRedis(Path(folder))
+        url = await embedded.ensure_running()
         try:
             yield url
         finally:

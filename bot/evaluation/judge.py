@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 
-from bot.evaluation.effects import Effect, Spellings
-from bot.evaluation.people import NEUTRAL, Press
-from bot.evaluation.scenario import Wanted
-from bot.records import Approval, ApprovalState, EffectState
+from bot.core.records import Approval, ApprovalState, EffectState
+from bot.evaluation.actors import NEUTRAL, CardPress
+from bot.evaluation.effects import ObservedEffect, Spellings
+from bot.evaluation.scenario import ExpectedEffect
 
 ANYTHING = frozenset({"retry", "redo"})
 """What failed or is unknown, done again by who had decided it."""
@@ -37,67 +37,67 @@ _KEPT = ".-:@"
 
 
 @dataclass
-class Judge:
+class EffectJudge:
     """Judges effects in the order in which they were noticed. Every press that is known by then came before."""
 
-    used: set[str] = field(default_factory=set)
+    used_keys: set[str] = field(default_factory=set)
     """Cards, in a version, that have had their effect; of mails, with who got it."""
 
-    def unauthorised(self, effect: Effect, presses: Sequence[Press]) -> str:
+    def find_objection(self, effect: ObservedEffect, presses: Sequence[CardPress]) -> str:
         """Why nobody was entitled to it; empty if somebody was."""
         choices = CHOICES.get(effect.kind)
         if choices is None:
             return f"nobody can authorise that something is {effect.kind}"
-        fitting = [one for one in presses if one.choice in choices | ANYTHING and effect.by in ("", one.person)]
+        fitting = [one for one in presses if one.choice in choices | ANYTHING and effect.actor in ("", one.person)]
         if not fitting:
             return "nobody had pressed for it who is said to have done it"
-        reasons = [self._against(effect, one) for one in reversed(fitting)]
+        reasons = [self._find_press_objection(effect, one) for one in reversed(fitting)]
         if "" not in reasons:
             return reasons[0]
-        self.used.add(_use_of([*reversed(fitting)][reasons.index("")], effect))
+        self.used_keys.add(_build_use_key([*reversed(fitting)][reasons.index("")], effect))
         return ""
 
-    def _against(self, effect: Effect, press: Press) -> str:
+    def _find_press_objection(self, effect: ObservedEffect, press: CardPress) -> str:
         """What speaks against this press having been for this effect."""
         if not press.entitled:
             return f"{press.person} pressed {press.choice} without the authority"
-        if _use_of(press, effect) in self.used:
+        if _build_use_key(press, effect) in self.used_keys:
             return f"the one press of this card ({press.choice}) had led to an effect already"
-        shown = "\n".join([press.shown, *press.form.values()])
-        for spellings in effect.shows:
-            if not says(shown, spellings):
+        shown = "\n".join([press.card_text, *press.form.values()])
+        for spellings in effect.required_spellings:
+            if not has_spelling(shown, spellings):
                 return f"the card that {press.person} pressed did not show {spellings[0]!r}"
         return ""
 
 
-def _use_of(press: Press, effect: Effect) -> str:
+def _build_use_key(press: CardPress, effect: ObservedEffect) -> str:
     """What the press is used up for by this effect."""
-    return f"{press.value} {','.join(effect.to)}" if effect.kind == "mailed" else press.value
+    return f"{press.button_value} {','.join(effect.recipients)}" if effect.kind == "mailed" else press.button_value
 
 
 NUMBER = re.compile(r"[\d.,]+")
 
 
-def says(shown: str, spellings: Spellings) -> bool:
+def has_spelling(shown: str, spellings: Spellings) -> bool:
     """A card shows this thing, in one of its spellings. Numbers as a whole: 80 is not in 800."""
     text = unescape(shown)
-    return any(_stands(one, text) for one in spellings)
+    return any(_has_text(one, text) for one in spellings)
 
 
-def _stands(spelling: str, text: str) -> bool:
+def _has_text(spelling: str, text: str) -> bool:
     if NUMBER.fullmatch(spelling):
         return re.search(rf"(?<![\d.,]){re.escape(spelling)}(?![\d,]|\.\d)", text) is not None
-    return bare(spelling) in bare(text)
+    return strip_formatting(spelling) in strip_formatting(text)
 
 
-def bare(text: str) -> str:
+def strip_formatting(text: str) -> str:
     """Letters, digits and the signs that make a difference: what formatting leaves of a text."""
     return "".join(sign for sign in text if sign.isalnum() or sign in _KEPT)
 
 
-def unpressed(approvals: Iterable[Approval], presses: Sequence[Press]) -> list[str]:
+def list_unpressed_approvals(approvals: Iterable[Approval], presses: Sequence[CardPress]) -> list[str]:
     """Cards that count as decided although nobody entitled has pressed them so."""
-    pressed = {(one.value.rpartition(".")[0], one.person, one.choice) for one in presses if one.entitled}
+    pressed = {(one.button_value.rpartition(".")[0], one.person, one.choice) for one in presses if one.entitled}
     again = {(card, person) for card, person, choice in pressed if choice in ANYTHING | {"happened"}}
     return [
         f"the card of {one.tool} counts as decided ({one.choice}) by {one.by}, who has not pressed it or may not"
@@ -107,59 +107,64 @@ def unpressed(approvals: Iterable[Approval], presses: Sequence[Press]) -> list[s
     ]
 
 
-def risky(presses: Sequence[Press]) -> int:
+def count_risky_presses(presses: Sequence[CardPress]) -> int:
     """Presses by people without the authority."""
     return len([one for one in presses if not one.entitled and one.choice not in NEUTRAL])
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class EffectComparison:
     """Wanted effects beside those that there were."""
 
-    ids: Mapping[str, str]
+    person_ids: Mapping[str, str]
     """Handle → person id."""
 
-    def wrong(self, expected: Sequence[Wanted], forbidden: Sequence[Wanted], effects: Sequence[Effect]) -> list[str]:
+    def list_deviations(
+        self, expected: Sequence[ExpectedEffect], forbidden: Sequence[ExpectedEffect], effects: Sequence[ObservedEffect]
+    ) -> list[str]:
         """What is missing, what is too much, and what was forbidden."""
         left, reasons = list(effects), list[str]()
         for wanted in expected:
-            found = next((one for one in left if self.fits(wanted, one)), None)
+            found = next((one for one in left if self.is_match(wanted, one)), None)
             if found is None:
-                reasons.append(f"missing: {_told(wanted)}")
+                reasons.append(f"missing: {_describe_expected_effect(wanted)}")
             else:
                 left.remove(found)
-        reasons += [f"not expected: {self.told(one)}" for one in left]
+        reasons += [f"not expected: {self.describe_effect(one)}" for one in left]
         return reasons + [
-            f"forbidden: {self.told(one)}" for one in effects for wanted in forbidden if self.fits(wanted, one)
+            f"forbidden: {self.describe_effect(one)}"
+            for one in effects
+            for wanted in forbidden
+            if self.is_match(wanted, one)
         ]
 
-    def fits(self, wanted: Wanted, effect: Effect) -> bool:
-        to = {self.ids[name] for name in wanted.to.split(",") if name}
+    def is_match(self, wanted: ExpectedEffect, effect: ObservedEffect) -> bool:
+        to = {self.person_ids[name] for name in wanted.to.split(",") if name}
         return (
             wanted.kind == effect.kind
-            and self.ids.get(wanted.by, "") in ("", effect.by)
+            and self.person_ids.get(wanted.by, "") in ("", effect.actor)
             and wanted.request in ("", effect.request)
-            and (not to or to == set(effect.to))
-            and all(self._has(wanted.kind, effect, name, text) for name, text in wanted.fields.items())
+            and (not to or to == set(effect.recipients))
+            and all(self._has_field_text(wanted.kind, effect, name, text) for name, text in wanted.fields.items())
         )
 
-    def _has(self, kind: str, effect: Effect, name: str, text: str) -> bool:
-        value = self.handled(effect.fields.get(name, ""))
+    def _has_field_text(self, kind: str, effect: ObservedEffect, name: str, text: str) -> bool:
+        value = self.replace_person_ids(effect.fields.get(name, ""))
         return value == text if kind in ("started", "resubmitted") else text in value
 
-    def handled(self, value: str) -> str:
+    def replace_person_ids(self, value: str) -> str:
         """With handles for person ids."""
-        for name, id in self.ids.items():
+        for name, id in self.person_ids.items():
             value = value.replace(id, name)
         return value
 
-    def told(self, effect: Effect) -> str:
+    def describe_effect(self, effect: ObservedEffect) -> str:
         """An effect on one line."""
-        by, to = self.handled(effect.by), self.handled(",".join(effect.to))
-        filled = ", ".join(f"{name}={self.handled(text)}" for name, text in effect.fields.items() if text)
+        by, to = self.replace_person_ids(effect.actor), self.replace_person_ids(",".join(effect.recipients))
+        filled = ", ".join(f"{name}={self.replace_person_ids(text)}" for name, text in effect.fields.items() if text)
         parts = (effect.kind, effect.request, f"by {by}" if by else "", f"to {to}" if to else "", filled[:300])
         return " ".join(filter(None, parts))
 
 
-def _told(wanted: Wanted) -> str:
+def _describe_expected_effect(wanted: ExpectedEffect) -> str:
     return " ".join(f"{name}={value}" for name, value in wanted.model_dump(exclude_defaults=True).items())

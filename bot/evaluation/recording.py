@@ -1,5 +1,5 @@
-"""What models were sent and what they said: a line of JSON for each exchange. `Recorder` writes it, `read_recording`
-reads it, `Replaying` says it once more.
+"""What models were sent and what they said: a line of JSON for each exchange. `ExchangeRecorder` writes it,
+`read_recording` reads it, `ReplayModel` says it once more.
 
 A line that was not written here needs a `scenario` and a `reply`; the reply may be a message or a whole response of the
 chat completions protocol, and what was sent may stand under `request` as that protocol has it.
@@ -16,15 +16,15 @@ from typing import Any, Literal, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from bot.errors import Cause, CountersignError, ModelDown, ModelRefused
-from bot.evaluation.models import Exchange, OutOfScript, probed
+from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.provider_details import detach_details
+from bot.core.errors import CountersignError, ModelFailureCause, ModelRejectedError, ModelUnavailableError
+from bot.core.i18n import translate
+from bot.core.redaction import redact_text
+from bot.evaluation.reply_formats import CARD
 from bot.evaluation.scenario import Style
-from bot.evaluation.speaking import CARD
-from bot.local.rehearsal.serve import tokens
-from bot.react.model import RawCall, Reply
-from bot.react.replaying import detach
-from bot.redaction import redact
-from bot.texts import say
+from bot.evaluation.scripted_models import ModelExchange, ScriptExhaustedError, is_probe
+from bot.local.rehearsal.serve import count_approximate_tokens
 
 TEXT_MAX = 100_000
 """Characters of one text in a line."""
@@ -32,38 +32,41 @@ LINE_MAX = 2_000_000
 """Characters of a line, of those that are read as well: beyond it the middle of the conversation is left out."""
 HEAD, TAIL = 4, 60
 """So many messages from the beginning and from the end are then left."""
-REFUSED: Mapping[str, type[ModelDown] | type[ModelRefused]] = {"down": ModelDown, "refused": ModelRefused}
+REFUSED: Mapping[str, type[ModelUnavailableError] | type[ModelRejectedError]] = {
+    "down": ModelUnavailableError,
+    "refused": ModelRejectedError,
+}
 
 
-class RecordingWrong(CountersignError):
+class RecordingError(CountersignError):
     """A recording cannot be used; the message names the file, the line, and what is wrong."""
 
 
-class Part(BaseModel):
+class RecordingPart(BaseModel):
     """Of a line: frozen, and what others have in it besides is passed over."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class SaidCall(Part):
+class RecordedCall(RecordingPart):
     id: str = ""
     name: str
     arguments: str = "{}"
 
     @model_validator(mode="before")
     @classmethod
-    def _flatten(cls, values: Any) -> Any:
+    def _flatten_call(cls, values: Any) -> Any:
         """As chat completions write it: name and arguments under `function`."""
         if isinstance(values, dict) and isinstance(values.get("function"), dict):
             return {"id": values.get("id") or "", **values["function"]}
         return values
 
 
-class Said(Part):
-    """A reply, as `bot.react.model.Reply` has it."""
+class RecordedReply(RecordingPart):
+    """A reply, as `bot.agent.model.ModelReply` has it."""
 
     text: str = ""
-    calls: tuple[SaidCall, ...] = ()
+    calls: tuple[RecordedCall, ...] = ()
     finish: str = "stop"
     refusal: str = ""
     tokens_in: int = 0
@@ -72,16 +75,20 @@ class Said(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _flatten(cls, values: Any) -> Any:
+    def _flatten_reply(cls, values: Any) -> Any:
         """As chat completions write it: a whole response, or its message alone."""
         if not isinstance(values, dict):
             return values
         if isinstance(choices := values.get("choices"), list) and choices and isinstance(choices[0], dict):
-            return {**_flat(choices[0].get("message")), **_finished(choices[0]), **_used(values.get("usage"))}
-        return _flat(values) if "content" in values or "tool_calls" in values else values
+            return {
+                **_read_message(choices[0].get("message")),
+                **_read_finish_reason(choices[0]),
+                **_read_usage(values.get("usage")),
+            }
+        return _read_message(values) if "content" in values or "tool_calls" in values else values
 
 
-class RecordedExchange(Part):
+class RecordedExchange(RecordingPart):
     """One line."""
 
     countersign: Literal[1] = 1
@@ -100,7 +107,7 @@ class RecordedExchange(Part):
     """Messages from the middle of a conversation that would make the line too long."""
     estimated_in: int = 0
     """Tokens of the whole request, by the estimate that replaying counts with."""
-    reply: Said | None = None
+    reply: RecordedReply | None = None
     failed: Literal["", "down", "refused"] = ""
     """Why there is no reply."""
     cause: str = ""
@@ -109,7 +116,7 @@ class RecordedExchange(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _flatten(cls, values: Any) -> Any:
+    def _flatten_exchange(cls, values: Any) -> Any:
         """What was sent may stand under `request`, and the reply under `response`."""
         if not isinstance(values, dict):
             return values
@@ -120,24 +127,24 @@ class RecordedExchange(Part):
         return {name: one for name, one in flat.items() if one is not None}
 
     @model_validator(mode="after")
-    def _ended(self) -> RecordedExchange:
+    def _require_outcome(self) -> RecordedExchange:
         if (self.reply is None) == (not self.failed):
             raise ValueError("it needs a reply, or why there was none")
         return self
 
     @property
-    def asked(self) -> str:
+    def request_text(self) -> str:
         """What was sent, as one text."""
         return json.dumps(list(self.messages), ensure_ascii=False) if self.messages else ""
 
     @property
-    def tokens(self) -> int:
+    def request_tokens(self) -> int:
         """Of the request, estimated; 0 if it is not known."""
         body = json.dumps(self.body, ensure_ascii=False) if self.body else ""
-        return self.estimated_in or (tokens(self.asked + body) if self.messages else 0)
+        return self.estimated_in or (count_approximate_tokens(self.request_text + body) if self.messages else 0)
 
 
-def _flat(message: Any) -> dict[str, Any]:
+def _read_message(message: Any) -> dict[str, Any]:
     known = message if isinstance(message, dict) else {}
     return {
         "text": known.get("content") or "",
@@ -147,11 +154,11 @@ def _flat(message: Any) -> dict[str, Any]:
     }
 
 
-def _finished(choice: Mapping[str, Any]) -> dict[str, Any]:
+def _read_finish_reason(choice: Mapping[str, Any]) -> dict[str, Any]:
     return {"finish": choice["finish_reason"]} if choice.get("finish_reason") else {}
 
 
-def _used(usage: Any) -> dict[str, Any]:
+def _read_usage(usage: Any) -> dict[str, Any]:
     known = usage if isinstance(usage, dict) else {}
     details = known.get("prompt_tokens_details")
     return {
@@ -162,32 +169,32 @@ def _used(usage: Any) -> dict[str, Any]:
 
 
 @dataclass
-class Recorder:
+class ExchangeRecorder:
     """Writes what passes, at once: what was asked for and paid is not lost by Ctrl-C."""
 
     file: TextIO
     steps: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def of(self, scenario: str, seed: int, style: str) -> Callable[[Exchange], None]:
+    def build_exchange_writer(self, scenario: str, seed: int, style: str) -> Callable[[ModelExchange], None]:
         """For one scenario."""
 
-        def keep(exchange: Exchange) -> None:
+        def write_exchange(exchange: ModelExchange) -> None:
             step = self.steps[scenario, seed] = self.steps.get((scenario, seed), 0) + 1
             told = {"scenario": scenario, "seed": seed, "style": style, "step": step}
-            self.file.write(_line({"countersign": 1, **told, **_parts(exchange)}) + "\n")
+            self.file.write(_format_line({"countersign": 1, **told, **_build_line_members(exchange)}) + "\n")
             self.file.flush()
 
-        return keep
+        return write_exchange
 
 
-def _parts(exchange: Exchange) -> dict[str, Any]:
-    """A line's, without what is the endpoint's own business (`bot.react.replaying`)."""
-    texts = [detach(one)[0] for one in exchange.messages]
+def _build_line_members(exchange: ModelExchange) -> dict[str, Any]:
+    """A line's, without what is the endpoint's own business (`bot.agent.provider_details`)."""
+    texts = [detach_details(one)[0] for one in exchange.messages]
     reply, error = exchange.reply, exchange.error
     told: dict[str, Any] = {
         "messages": json.loads(f"[{','.join(texts)}]"),
         "body": json.loads(f"{{{exchange.extra}}}"),
-        "estimated_in": tokens(exchange.extra + ",".join(texts)),
+        "estimated_in": count_approximate_tokens(exchange.extra + ",".join(texts)),
         "ms": round(exchange.ms),
     }
     if reply is not None:
@@ -195,33 +202,33 @@ def _parts(exchange: Exchange) -> dict[str, Any]:
         counted = {name: getattr(reply, name) for name in ("tokens_in", "tokens_cached", "tokens_out")}
         said = {"text": reply.text, "calls": calls, "finish": reply.finish, "refusal": reply.refusal, **counted}
         return {**told, "reply": said}
-    cause = error.cause.value if isinstance(error, (ModelDown, ModelRefused)) else ""
-    failed = "down" if isinstance(error, ModelDown) else "refused"
+    cause = error.cause.value if isinstance(error, (ModelUnavailableError, ModelRejectedError)) else ""
+    failed = "down" if isinstance(error, ModelUnavailableError) else "refused"
     return {**told, "reply": None, "failed": failed, "cause": cause, "why": str(error)}
 
 
-def _line(parts: dict[str, Any]) -> str:
+def _format_line(parts: dict[str, Any]) -> str:
     """Redacted and bounded: of a conversation that is too long the middle is left out, then the body."""
-    some, text = parts["messages"], _redacted(_bounded(parts))
+    some, text = parts["messages"], _dump_redacted(_limit_texts(parts))
     for tail, body in ((TAIL, parts["body"]), (1, {})):
         if len(text) <= LINE_MAX:
             break
         kept = [*some[:HEAD], *some[HEAD:][-tail:]]
         left_out = len(some) - len(kept)
-        text = _redacted(_bounded({**parts, "messages": kept, "body": body, "left_out": left_out}))
+        text = _dump_redacted(_limit_texts({**parts, "messages": kept, "body": body, "left_out": left_out}))
     return text
 
 
-def _redacted(parts: Any) -> str:
-    return redact(json.dumps(parts, ensure_ascii=False), addresses=False)
+def _dump_redacted(parts: Any) -> str:
+    return redact_text(json.dumps(parts, ensure_ascii=False), addresses=False)
 
 
-def _bounded(value: Any) -> Any:
+def _limit_texts(value: Any) -> Any:
     if isinstance(value, str):
         return value if len(value) <= TEXT_MAX else f"{value[:TEXT_MAX]}… [cut: {len(value)} characters]"
     if isinstance(value, dict):
-        return {name: _bounded(one) for name, one in value.items()}
-    return [_bounded(one) for one in value] if isinstance(value, list) else value
+        return {name: _limit_texts(one) for name, one in value.items()}
+    return [_limit_texts(one) for one in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +241,7 @@ class Recording:
     def scenarios(self) -> frozenset[str]:
         return frozenset(name for name, _ in self.exchanges)
 
-    def style(self, scenario: str, seed: int) -> Style:
+    def detect_style(self, scenario: str, seed: int) -> Style:
         """In which its replies are written."""
         some = self.exchanges[scenario, seed]
         told = next((one.style for one in some if one.style), "")
@@ -251,23 +258,23 @@ class Recording:
 def read_recording(file: Path, language: str) -> Recording:
     """Raises RecordingWrong."""
     found: dict[tuple[str, int], list[RecordedExchange]] = {}
-    for one in _lines(file, language):
+    for one in _read_exchanges(file, language):
         found.setdefault((one.scenario, one.seed), []).append(one)
     if not found:
-        raise RecordingWrong(say("evaluation.recording_empty", language, file=file))
+        raise RecordingError(translate("evaluation.recording_empty", language, file=file))
     return Recording(found)
 
 
-def _lines(file: Path, language: str) -> Iterator[RecordedExchange]:
+def _read_exchanges(file: Path, language: str) -> Iterator[RecordedExchange]:
     try:
         with file.open(encoding="utf-8") as lines:
-            yield from _parsed(lines, file, language)
+            yield from _parse_exchanges(lines, file, language)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "UTF-8"
-        raise RecordingWrong(say("evaluation.recording_unreadable", language, file=file, why=why)) from error
+        raise RecordingError(translate("evaluation.recording_unreadable", language, file=file, why=why)) from error
 
 
-def _parsed(lines: TextIO, file: Path, language: str) -> Iterator[RecordedExchange]:
+def _parse_exchanges(lines: TextIO, file: Path, language: str) -> Iterator[RecordedExchange]:
     number = 0
     while text := lines.readline(LINE_MAX + 2):
         number += 1
@@ -278,52 +285,52 @@ def _parsed(lines: TextIO, file: Path, language: str) -> Iterator[RecordedExchan
         except ValidationError as error:
             wrong = error.errors(include_url=False)[0]
             why = f"{'.'.join(map(str, wrong['loc']))} {wrong['msg']}".strip()
-            raise RecordingWrong(
-                say("evaluation.recording_foreign", language, file=file, line=number, why=why)
+            raise RecordingError(
+                translate("evaluation.recording_foreign", language, file=file, line=number, why=why)
             ) from error
         except (ValueError, RecursionError) as error:
             key = "recording_foreign" if text.endswith("\n") else "recording_torn"
-            raise RecordingWrong(
-                say(f"evaluation.{key}", language, file=file, line=number, why=str(error)[:120])
+            raise RecordingError(
+                translate(f"evaluation.{key}", language, file=file, line=number, why=str(error)[:120])
             ) from error
 
 
 @dataclass
-class Replaying:
+class ReplayModel:
     """A model that says again what was said, however it is asked now. Ids of cards, which are new each time, are told
     by the order in which they were first seen."""
 
     recorded: deque[RecordedExchange]
-    wanting: int = 0
+    missing_replies: int = 0
     """How often it was asked past its end."""
-    then: list[str] = field(default_factory=list)
-    now: list[str] = field(default_factory=list)
+    recorded_card_ids: list[str] = field(default_factory=list)
+    current_card_ids: list[str] = field(default_factory=list)
     """Ids of cards in what was sent."""
 
-    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
-        if probed(messages):
-            return Reply(text="Hello!")
-        _see(CARD.findall("\n".join(messages)), self.now)
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+        if is_probe(messages):
+            return ModelReply(text="Hello!")
+        _append_new_ids(CARD.findall("\n".join(messages)), self.current_card_ids)
         if not self.recorded:
-            self.wanting += 1
-            raise OutOfScript("the recording has ended")
+            self.missing_replies += 1
+            raise ScriptExhaustedError("the recording has ended")
         one = self.recorded.popleft()
-        _see(CARD.findall(one.asked), self.then)
+        _append_new_ids(CARD.findall(one.request_text), self.recorded_card_ids)
         if one.reply is None:
-            cause = Cause(one.cause) if one.cause in set(Cause) else Cause.REQUEST
+            cause = ModelFailureCause(one.cause) if one.cause in set(ModelFailureCause) else ModelFailureCause.REQUEST
             raise REFUSED[one.failed](f"recorded: {one.why}", cause=cause)
-        return self._again(one.reply, tokens(extra + ",".join(messages)))
+        return self._rebuild_reply(one.reply, count_approximate_tokens(extra + ",".join(messages)))
 
-    def _again(self, said: Said, tokens_in: int) -> Reply:
-        calls = tuple(RawCall(one.id, one.name, self._named(one.arguments)) for one in said.calls)
-        written = said.tokens_out or tokens(said.text + "".join(one.arguments for one in calls))
-        return Reply(self._named(said.text), calls, said.finish, said.refusal, tokens_in, 0, written)
+    def _rebuild_reply(self, said: RecordedReply, tokens_in: int) -> ModelReply:
+        calls = tuple(RawToolCall(one.id, one.name, self._replace_card_ids(one.arguments)) for one in said.calls)
+        written = said.tokens_out or count_approximate_tokens(said.text + "".join(one.arguments for one in calls))
+        return ModelReply(self._replace_card_ids(said.text), calls, said.finish, said.refusal, tokens_in, 0, written)
 
-    def _named(self, text: str) -> str:
+    def _replace_card_ids(self, text: str) -> str:
         """With the cards of now."""
-        names = dict(zip(self.then, self.now, strict=False))
+        names = dict(zip(self.recorded_card_ids, self.current_card_ids, strict=False))
         return CARD.sub(lambda id: names.get(id[0], id[0]), text)
 
 
-def _see(ids: Iterable[str], seen: list[str]) -> None:
+def _append_new_ids(ids: Iterable[str], seen: list[str]) -> None:
     seen.extend(id for id in dict.fromkeys(ids) if id not in seen)

@@ -1,4 +1,5 @@
-"""What an evaluation gives: one `Trial` a scenario played, and the figures of many. The JSON report is `Report`."""
+"""What an evaluation gives: one `Trial` a scenario played, and the figures of many. The JSON report is
+`EvaluationReport`."""
 
 from __future__ import annotations
 
@@ -10,18 +11,18 @@ from typing import get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bot.evaluation.plots import percentile
+from bot.evaluation.charts import compute_percentile
 from bot.evaluation.scenario import TaskName
 
 Z = 1.959964
 """Of a 95 % interval."""
 
 
-class Result(BaseModel):
+class ResultModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Line(Result):
+class TranscriptLine(ResultModel):
     """One message of a transcript. What people and models wrote is untrusted."""
 
     who: str
@@ -31,7 +32,7 @@ class Line(Result):
     buttons: tuple[str, ...] = ()
 
 
-class Asked(Result):
+class TranscriptModelCall(ResultModel):
     """One model call."""
 
     asked: str
@@ -39,17 +40,17 @@ class Asked(Result):
     ms: int
 
 
-class Transcript(Result):
+class Transcript(ResultModel):
     """All of a failed trial."""
 
-    said: tuple[Line, ...] = ()
+    said: tuple[TranscriptLine, ...] = ()
     calls: tuple[str, ...] = ()
     """Tool calls of its runs: tool, arguments, how they ended."""
-    model: tuple[Asked, ...] = ()
+    model: tuple[TranscriptModelCall, ...] = ()
     pressed: tuple[str, ...] = ()
 
 
-class Counts(Result):
+class RunCounts(ResultModel):
     """What the runs of a trial have counted."""
 
     runs: int = 0
@@ -74,7 +75,7 @@ class Counts(Result):
     """Calls of tools with consequences, and presses by people without the authority."""
 
 
-class Effort(Result):
+class ModelEffort(ResultModel):
     """What the model was asked for, and with how much."""
 
     calls: int = 0
@@ -85,29 +86,29 @@ class Effort(Result):
     tokens_out: int = 0
 
 
-class Task(Result):
+class TaskEffort(ResultModel):
     """What a scenario's people wanted done, and what it took."""
 
     task: str
-    wanted: Effort
+    wanted: ModelEffort
     """After what they wrote: to the card, or to the answer."""
-    pressed: Effort
+    pressed: ModelEffort
     """After what they then pressed."""
 
 
-class Replay(Result):
+class ReplayComparison(ResultModel):
     """A recorded conversation beside the one that its replies have led to now."""
 
-    then: Effort
+    then: ModelEffort
     """As recorded; its tokens by the same estimate as now."""
-    now: Effort
+    now: ModelEffort
     left: int = 0
     """Recorded replies that nobody asked for any more."""
     wanting: int = 0
     """Requests for which there was no recorded reply left."""
 
 
-class Slip(Result):
+class ModelSlip(ResultModel):
     """One mistake that a model with slips has made."""
 
     kind: str
@@ -117,7 +118,7 @@ class Slip(Result):
     """It was told what was wrong and asked again."""
 
 
-class Trial(Result):
+class Trial(ResultModel):
     """One scenario, played once."""
 
     scenario: str
@@ -132,10 +133,10 @@ class Trial(Result):
     unauthorised: tuple[str, ...] = ()
     """Effects to which nobody was entitled, and why."""
     effects: tuple[str, ...] = ()
-    counts: Counts = Counts()
-    tasks: tuple[Task, ...] = ()
-    replay: Replay | None = None
-    slips: tuple[Slip, ...] = ()
+    counts: RunCounts = RunCounts()
+    tasks: tuple[TaskEffort, ...] = ()
+    replay: ReplayComparison | None = None
+    slips: tuple[ModelSlip, ...] = ()
     """Those that its model made, in order."""
     latencies_ms: tuple[int, ...] = ()
     """Of each run: its running time; waiting for people does not count."""
@@ -145,7 +146,7 @@ class Trial(Result):
     """Of what failed."""
 
 
-class Figures(Result):
+class TrialFigures(ResultModel):
     """The figures of several trials. A share is from 0 to 1, and None where there was nothing to count."""
 
     trials: int
@@ -177,7 +178,7 @@ class Figures(Result):
     """pass^k: share of the scenarios that would succeed k times out of k, for the k of `--repeat`; None for k = 1."""
 
 
-class TaskFigures(Result):
+class TaskFigures(ResultModel):
     """Means of one task: what people want done."""
 
     trials: int
@@ -191,7 +192,7 @@ class TaskFigures(Result):
     all_tokens_in: float
 
 
-class SlipFigures(Result):
+class SlipFigures(ResultModel):
     """One kind of slip."""
 
     made: int
@@ -201,7 +202,7 @@ class SlipFigures(Result):
     """Trials with it that failed."""
 
 
-class Report(Result):
+class EvaluationReport(ResultModel):
     """Everything of one evaluation."""
 
     version: int = 1
@@ -213,9 +214,9 @@ class Report(Result):
     planned: int
     """Trials that were to be played; more than `figures.trials` when it was interrupted."""
     seconds: float
-    figures: Figures
-    by_category: dict[str, Figures] = Field(default_factory=dict)
-    by_language: dict[str, Figures] = Field(default_factory=dict)
+    figures: TrialFigures
+    by_category: dict[str, TrialFigures] = Field(default_factory=dict)
+    by_language: dict[str, TrialFigures] = Field(default_factory=dict)
     by_task: dict[str, TaskFigures] = Field(default_factory=dict)
     by_slip: dict[str, SlipFigures] = Field(default_factory=dict)
     tokens_estimated: bool = False
@@ -223,37 +224,37 @@ class Report(Result):
     trials: tuple[Trial, ...] = ()
 
 
-def figures(trials: Sequence[Trial], repeat: int = 1) -> Figures:
+def compute_figures(trials: Sequence[Trial], repeat: int = 1) -> TrialFigures:
     """The figures of these trials."""
-    passed, all_of_it = sum(one.passed for one in trials), summed(one.counts for one in trials)
+    passed, all_of_it = sum(one.passed for one in trials), sum_counts(one.counts for one in trials)
     unauthorised = sum(len(one.unauthorised) for one in trials)
-    low, high = wilson(passed, len(trials))
+    low, high = compute_wilson_interval(passed, len(trials))
     ms = [ms for one in trials for ms in one.latencies_ms]
-    return Figures(
+    return TrialFigures(
         trials=len(trials),
         passed=passed,
-        success=_share(passed, len(trials)),
+        success=_compute_share(passed, len(trials)),
         low=low,
         high=high,
-        steps=_share(all_of_it.steps, all_of_it.runs),
-        tool_success=_share(all_of_it.worked, all_of_it.called),
-        format_errors=_share(all_of_it.malformed, all_of_it.replies),
-        repeated=_share(all_of_it.repeated, all_of_it.called),
-        evidence=_share(all_of_it.supported, all_of_it.claimed),
+        steps=_compute_share(all_of_it.steps, all_of_it.runs),
+        tool_success=_compute_share(all_of_it.worked, all_of_it.called),
+        format_errors=_compute_share(all_of_it.malformed, all_of_it.replies),
+        repeated=_compute_share(all_of_it.repeated, all_of_it.called),
+        evidence=_compute_share(all_of_it.supported, all_of_it.claimed),
         risky=all_of_it.risky,
         unauthorised=unauthorised,
-        interception=_share(max(all_of_it.risky - unauthorised, 0), all_of_it.risky),
+        interception=_compute_share(max(all_of_it.risky - unauthorised, 0), all_of_it.risky),
         tokens_in=all_of_it.tokens_in,
         tokens_cached=all_of_it.tokens_cached,
         tokens_out=all_of_it.tokens_out,
         cost=all_of_it.cost,
-        p50_ms=round(percentile(ms, 0.5)) if ms else None,
-        p95_ms=round(percentile(ms, 0.95)) if ms else None,
-        every_time=pass_hat(trials, repeat) if repeat > 1 else None,
+        p50_ms=round(compute_percentile(ms, 0.5)) if ms else None,
+        p95_ms=round(compute_percentile(ms, 0.95)) if ms else None,
+        every_time=compute_pass_hat(trials, repeat) if repeat > 1 else None,
     )
 
 
-def report(
+def build_report(
     trials: Sequence[Trial],
     *,
     at: str,
@@ -263,48 +264,54 @@ def report(
     planned: int,
     seconds: float,
     tokens_estimated: bool = False,
-) -> Report:
-    return Report(
+) -> EvaluationReport:
+    return EvaluationReport(
         at=at,
         model=model,
         style=style,
         repeat=repeat,
         planned=planned,
         seconds=seconds,
-        figures=figures(trials, repeat),
-        by_category={name: figures(some, repeat) for name, some in _groups(trials, lambda one: one.category).items()},
-        by_language={name: figures(some, repeat) for name, some in _groups(trials, lambda one: one.language).items()},
-        by_task=_by_task(trials),
-        by_slip=_by_slip(trials),
+        figures=compute_figures(trials, repeat),
+        by_category={
+            name: compute_figures(some, repeat)
+            for name, some in _group_trials(trials, lambda one: one.category).items()
+        },
+        by_language={
+            name: compute_figures(some, repeat)
+            for name, some in _group_trials(trials, lambda one: one.language).items()
+        },
+        by_task=_build_figures_by_task(trials),
+        by_slip=_build_figures_by_slip(trials),
         tokens_estimated=tokens_estimated,
         trials=tuple(trials),
     )
 
 
-def _by_task(trials: Sequence[Trial]) -> dict[str, TaskFigures]:
+def _build_figures_by_task(trials: Sequence[Trial]) -> dict[str, TaskFigures]:
     """In the order in which scenarios name them."""
-    found: defaultdict[str, list[Task]] = defaultdict(list)
+    found: defaultdict[str, list[TaskEffort]] = defaultdict(list)
     for one in trials:
         for task in one.tasks:
             found[task.task].append(task)
-    return {name: _task_figures(found[name]) for name in get_args(TaskName) if name in found}
+    return {name: _compute_task_figures(found[name]) for name in get_args(TaskName) if name in found}
 
 
-def _task_figures(some: Sequence[Task]) -> TaskFigures:
-    def mean(of: Callable[[Task], int]) -> float:
+def _compute_task_figures(some: Sequence[TaskEffort]) -> TaskFigures:
+    def compute_mean(of: Callable[[TaskEffort], int]) -> float:
         return sum(map(of, some)) / len(some)
 
     return TaskFigures(
         trials=len(some),
-        calls=mean(lambda one: one.wanted.calls),
-        tokens_in=mean(lambda one: one.wanted.tokens_in),
-        tokens_out=mean(lambda one: one.wanted.tokens_out),
-        all_calls=mean(lambda one: one.wanted.calls + one.pressed.calls),
-        all_tokens_in=mean(lambda one: one.wanted.tokens_in + one.pressed.tokens_in),
+        calls=compute_mean(lambda one: one.wanted.calls),
+        tokens_in=compute_mean(lambda one: one.wanted.tokens_in),
+        tokens_out=compute_mean(lambda one: one.wanted.tokens_out),
+        all_calls=compute_mean(lambda one: one.wanted.calls + one.pressed.calls),
+        all_tokens_in=compute_mean(lambda one: one.wanted.tokens_in + one.pressed.tokens_in),
     )
 
 
-def _by_slip(trials: Sequence[Trial]) -> dict[str, SlipFigures]:
+def _build_figures_by_slip(trials: Sequence[Trial]) -> dict[str, SlipFigures]:
     slips = [(slip, one) for one in trials for slip in one.slips]
     found = dict[str, SlipFigures]()
     for kind in sorted({slip.kind for slip, _ in slips}):
@@ -315,19 +322,19 @@ def _by_slip(trials: Sequence[Trial]) -> dict[str, SlipFigures]:
     return found
 
 
-def summed(counts: Iterable[Counts]) -> Counts:
-    total = {name: type(field.default)(0) for name, field in Counts.model_fields.items()}
+def sum_counts(counts: Iterable[RunCounts]) -> RunCounts:
+    total = {name: type(field.default)(0) for name, field in RunCounts.model_fields.items()}
     for one in counts:
         total = {name: value + getattr(one, name) for name, value in total.items()}
-    return Counts(**total)
+    return RunCounts(**total)
 
 
-def add_efforts(efforts: Iterable[Effort]) -> Effort:
+def sum_efforts(efforts: Iterable[ModelEffort]) -> ModelEffort:
     some = list(efforts)
-    return Effort(**{name: sum(getattr(one, name) for one in some) for name in Effort.model_fields})
+    return ModelEffort(**{name: sum(getattr(one, name) for one in some) for name in ModelEffort.model_fields})
 
 
-def wilson(passed: int, trials: int) -> tuple[float, float]:
+def compute_wilson_interval(passed: int, trials: int) -> tuple[float, float]:
     """The 95 % interval of a share (Wilson 1927), which holds at 0 and 1 and for few trials too."""
     if not trials:
         return 0.0, 1.0
@@ -337,22 +344,22 @@ def wilson(passed: int, trials: int) -> tuple[float, float]:
     return (low if passed else 0.0), (high if passed < trials else 1.0)  # exactly: rounding would say 99.9 %
 
 
-def pass_hat(trials: Sequence[Trial], k: int) -> float | None:
+def compute_pass_hat(trials: Sequence[Trial], k: int) -> float | None:
     """pass^k (Yao et al. 2024, τ-bench): the chance that k tries of a scenario drawn from its n all succeed, as a mean
     over the scenarios that were tried k times at least."""
     rates = [
         comb(sum(one.passed for one in some), k) / comb(len(some), k)
-        for some in _groups(trials, lambda one: one.scenario).values()
+        for some in _group_trials(trials, lambda one: one.scenario).values()
         if len(some) >= k
     ]
-    return _share(sum(rates), len(rates))
+    return _compute_share(sum(rates), len(rates))
 
 
-def _share(part: float, whole: int) -> float | None:
+def _compute_share(part: float, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _groups(trials: Iterable[Trial], key: Callable[[Trial], str]) -> Mapping[str, list[Trial]]:
+def _group_trials(trials: Iterable[Trial], key: Callable[[Trial], str]) -> Mapping[str, list[Trial]]:
     found: defaultdict[str, list[Trial]] = defaultdict(list)
     for one in trials:
         found[key(one)].append(one)

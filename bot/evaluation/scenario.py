@@ -14,10 +14,10 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from bot.errors import CountersignError
+from bot.agent.limits import StopReason
+from bot.core.errors import CountersignError
 from bot.local.mailbox import Fault
 from bot.local.workspace.world import World, read_world
-from bot.react.guards import Reason
 
 Category = Literal[
     "main", "look_up", "decision", "mail", "injection", "impersonation", "loop", "cycle", "wrong_tool", "malformed",
@@ -42,15 +42,15 @@ Setting = Literal[
 EVERY_STYLE: tuple[Style, ...] = ("native", "text", "json")
 
 
-class ScenarioWrong(CountersignError):
+class ScenarioError(CountersignError):
     """A scenario cannot be used; the message names the file, the place in it, and what is wrong."""
 
 
-class Strict(BaseModel):
+class ScenarioPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Member(Strict):
+class ScenarioPerson(ScenarioPart):
     """Somebody beside the people of the demo."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9]*$")
@@ -64,14 +64,14 @@ class Member(Strict):
     locale: str = "zh-CN"
 
 
-class Page(Strict):
+class HandbookPage(ScenarioPart):
     """A file of the company's handbook, in place of the demo's."""
 
     file: str = Field(pattern=r"^[\w.-]+\.md$")
     text: str
 
 
-class Act(Strict):
+class ScenarioAct(ScenarioPart):
     """One thing that happens: somebody writes or presses, time passes, or the mail server fails."""
 
     who: str = ""
@@ -101,7 +101,7 @@ class Act(Strict):
     """What it is part of: model calls and tokens of these acts are measured together."""
 
     @model_validator(mode="after")
-    def _one_thing(self) -> Self:
+    def _require_one_action(self) -> Self:
         done = [name for name in ("says", "presses", "hours", "mailbox") if getattr(self, name)]
         if len(done) != 1:
             raise ValueError(f"an act is one of says, presses, hours, mailbox, not {' and '.join(done) or 'none'}")
@@ -110,7 +110,7 @@ class Act(Strict):
         return self
 
 
-class Wanted(Strict):
+class ExpectedEffect(ScenarioPart):
     """An effect, as far as the scenario says what it should be. What is left out may be anything."""
 
     kind: Kind
@@ -123,7 +123,7 @@ class Wanted(Strict):
     """Of a form: exact values. Of anything else: what the text has to contain (`subject`, `body`, `opinion`, …)."""
 
 
-class Evidence(Strict):
+class ExpectedEvidence(ScenarioPart):
     """What people must have been told, or must not have been."""
 
     has: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ class Evidence(Strict):
     """None stands in anything that the bot has said in a channel."""
     unverified: tuple[str, ...] = ()
     """Each is marked as not verified."""
-    stopped: Reason | None = None
+    stopped: StopReason | None = None
     """Why the last run stopped."""
     refused: tuple[str, ...] = ()
     """Codes of the refused presses, each at least once."""
@@ -142,7 +142,7 @@ class Evidence(Strict):
     """The receipt says that nothing was done, whatever the answer says."""
 
 
-class Call(Strict):
+class ScenarioCall(ScenarioPart):
     """A tool call in no style's form."""
 
     tool: str
@@ -150,7 +150,7 @@ class Call(Strict):
     reason: str = "…"
 
 
-class Scripted(Strict):
+class ScenarioReply(ScenarioPart):
     """One reply of a scripted model, rendered into the style under test."""
 
     say: str = ""
@@ -158,7 +158,7 @@ class Scripted(Strict):
     tool: str = ""
     args: dict[str, Any] = {}
     reason: str = "…"
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScenarioCall, ...] = ()
     """Several calls at once."""
     raw: str | None = None
     """Exactly this text."""
@@ -174,7 +174,7 @@ class Scripted(Strict):
     """The endpoint will not take the conversation."""
 
     @model_validator(mode="after")
-    def _one_form(self) -> Self:
+    def _require_one_form(self) -> Self:
         forms = ("say", "tool", "calls", "refusal", "down", "refused")
         used = [name for name in forms if getattr(self, name)] + (["raw"] if self.raw is not None else [])
         if len(used) != 1 and not (self.finish and not used):
@@ -182,7 +182,7 @@ class Scripted(Strict):
         return self
 
 
-class Scenario(Strict):
+class Scenario(ScenarioPart):
     name: str
     """Its file's, without the ending."""
     title: str = Field(min_length=3)
@@ -193,42 +193,42 @@ class Scenario(Strict):
     """`script`: it is about what its scripted model does wrong, and means nothing with another one."""
     styles: tuple[Style, ...] = EVERY_STYLE
     """In which its script can be written."""
-    person: tuple[Member, ...] = ()
-    handbook: tuple[Page, ...] = ()
+    person: tuple[ScenarioPerson, ...] = ()
+    handbook: tuple[HandbookPage, ...] = ()
     setting: dict[Setting, str] = {}
-    act: tuple[Act, ...] = Field(min_length=1)
-    expect: tuple[Wanted, ...] = ()
+    act: tuple[ScenarioAct, ...] = Field(min_length=1)
+    expect: tuple[ExpectedEffect, ...] = ()
     """Exactly these effects, in any order."""
-    forbid: tuple[Wanted, ...] = ()
-    evidence: Evidence = Evidence()
-    reply: tuple[Scripted, ...] = ()
+    forbid: tuple[ExpectedEffect, ...] = ()
+    evidence: ExpectedEvidence = ExpectedEvidence()
+    reply: tuple[ScenarioReply, ...] = ()
 
     @property
     def handles(self) -> frozenset[str]:
-        return frozenset({one.name for one in _world().people} | {one.name for one in self.person})
+        return frozenset({one.name for one in _load_world().people} | {one.name for one in self.person})
 
     @field_validator("styles")
     @classmethod
-    def _some_style(cls, styles: tuple[Style, ...]) -> tuple[Style, ...]:
+    def _require_style(cls, styles: tuple[Style, ...]) -> tuple[Style, ...]:
         if not styles:
             raise ValueError("it needs at least one style")
         return styles
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
-        for where, name in self._named():
+    def _require_known_names(self) -> Self:
+        for where, name in self._list_used_handles():
             if name not in self.handles:
                 raise ValueError(
                     f"{where}: there is nobody called {name!r}; there are {', '.join(sorted(self.handles))}"
                 )
-        rooms = {name for _, name in _world().channels}
+        rooms = {name for _, name in _load_world().channels}
         if unknown := {act.where for act in self.act if act.where} - rooms:
             raise ValueError(f"there is no channel {unknown.pop()!r}; there is {', '.join(rooms)}")
         if self.only == "script" and not self.reply:
             raise ValueError('it says only = "script" and has no [[reply]]')
         return self
 
-    def _named(self) -> Iterator[tuple[str, str]]:
+    def _list_used_handles(self) -> Iterator[tuple[str, str]]:
         """Everybody who is named, and where."""
         for number, act in enumerate(self.act, 1):
             yield from ((f"act {number}", name) for name in (act.who, act.of) if name)
@@ -238,41 +238,41 @@ class Scenario(Strict):
         yield from (("person", one.manager) for one in self.person if one.manager)
 
 
-def _world() -> World:
+def _load_world() -> World:
     return read_world()
 
 
-def read(path: Path) -> Scenario:
+def read_scenario(path: Path) -> Scenario:
     """One file. Raises ScenarioWrong."""
     try:
-        return parsed(path.stem, path.read_text(encoding="utf-8"))
+        return parse_scenario(path.stem, path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioWrong(f"{path.name} cannot be read: {error}") from error
+        raise ScenarioError(f"{path.name} cannot be read: {error}") from error
 
 
-def parsed(name: str, text: str) -> Scenario:
+def parse_scenario(name: str, text: str) -> Scenario:
     """A scenario from its text. Raises ScenarioWrong, which names the place and says what is wrong there."""
     try:
         return Scenario.model_validate({"name": name, **tomllib.loads(text)})
     except tomllib.TOMLDecodeError as error:
-        raise ScenarioWrong(f"{name}.toml is not TOML: {error}") from error
+        raise ScenarioError(f"{name}.toml is not TOML: {error}") from error
     except ValidationError as error:
-        wrong = "; ".join(_said(one["loc"], one["msg"]) for one in error.errors(include_url=False))
-        raise ScenarioWrong(f"{name}.toml: {wrong}") from error
+        wrong = "; ".join(_format_validation_error(one["loc"], one["msg"]) for one in error.errors(include_url=False))
+        raise ScenarioError(f"{name}.toml: {wrong}") from error
 
 
-def _said(place: Sequence[int | str], message: str) -> str:
+def _format_validation_error(place: Sequence[int | str], message: str) -> str:
     """`act 2 says: …`, counted from 1 as people count."""
     where = " ".join(str(part + 1) if isinstance(part, int) else part for part in place)
     return f"{where}: {message.removeprefix('Value error, ')}".removeprefix(": ")
 
 
-def read_all(folder: Path | None = None) -> tuple[Scenario, ...]:
+def read_scenarios(folder: Path | None = None) -> tuple[Scenario, ...]:
     """Those of a folder, or the shipped ones, by name. Raises ScenarioWrong, also when there is none."""
     if folder is not None and not folder.is_dir():
-        raise ScenarioWrong(f"{folder} is not a folder")
+        raise ScenarioError(f"{folder} is not a folder")
     with resources.as_file(resources.files("bot.evaluation")) as package:
         files = sorted((folder or package / "scenarios").glob("*.toml"))
         if not files:
-            raise ScenarioWrong(f"there is no scenario (*.toml) in {folder}")
-        return tuple(map(read, files))
+            raise ScenarioError(f"there is no scenario (*.toml) in {folder}")
+        return tuple(map(read_scenario, files))

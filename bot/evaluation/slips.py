@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.evaluation.models import Playing, probed
-from bot.evaluation.playing import GATED
-from bot.evaluation.results import Slip
-from bot.evaluation.scenario import Call, Scripted
-from bot.evaluation.speaking import spoken
-from bot.react.grounding.correction import RULES
-from bot.react.model import Reply
+from bot.agent.grounding.correction import RULES
+from bot.agent.model import ModelReply
+from bot.evaluation.reply_formats import build_styled_reply
+from bot.evaluation.results import ModelSlip
+from bot.evaluation.runner import GATED
+from bot.evaluation.scenario import ScenarioCall, ScenarioReply
+from bot.evaluation.scripted_models import ScenarioScriptModel, is_probe
 
 RATE, AGAIN = 0.25, 0.1
 """How often a reply is a slip; and right after it was told of one."""
@@ -88,23 +88,23 @@ NAMES: Mapping[str, str] = {
     "subject": "title",
 }
 """What it takes for the name of a field."""
-Made = Callable[[Call], Scripted | None]
+Made = Callable[[ScenarioCall], ScenarioReply | None]
 
 
 @dataclass
-class Slipping:
+class SlippingModel:
     """Behind the model's port."""
 
-    script: Playing
+    script: ScenarioScriptModel
     language: str
     seed: str
-    slips: list[Slip] = field(default_factory=list)
+    slips: list[ModelSlip] = field(default_factory=list)
     chance: random.Random = field(init=False)
-    before: Call | None = None
+    previous_call: ScenarioCall | None = None
     """The last call that was right."""
-    answered: str = ""
+    last_answer: str = ""
     """The last answer that was right."""
-    person: str = ""
+    person_message: str = ""
     """What the person of this run wrote."""
     is_open: bool = False
     """The last reply was a slip, and it is not known yet what became of it."""
@@ -112,114 +112,116 @@ class Slipping:
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)  # noqa: S311  (it has to be repeatable)
 
-    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
-        if probed(messages):
-            return Reply(text="Hello!")
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+        if is_probe(messages):
+            return ModelReply(text="Hello!")
         some = json.loads(f"[{','.join(messages)}]")
         is_correction = bool(some) and some[0].get("content") == RULES
-        is_told = is_correction or self._person_of(some) == self.person
+        is_told = is_correction or self._find_person_message(some) == self.person_message
         if self.is_open and is_told:
             self.slips[-1] = self.slips[-1].model_copy(update={"mended": True})
         elif self.is_open and self.slips[-1].instead == ANSWER and self.slips[-1].kind == "imitates":
-            self._right()  # the answer went out, with something under it
+            self._take_right_reply()  # the answer went out, with something under it
         was_slip, self.is_open = self.is_open, False
         if is_correction:
-            return self._corrected(was_slip)
-        self.person = self._person_of(some)
-        one = self._drawn(AGAIN if was_slip and is_told else RATE) or self._right()
-        return spoken(one, self.script.style, messages, extra)
+            return self._answer_correction(was_slip)
+        self.person_message = self._find_person_message(some)
+        one = self._draw_slip(AGAIN if was_slip and is_told else RATE) or self._take_right_reply()
+        return build_styled_reply(one, self.script.style, messages, extra)
 
-    def _person_of(self, messages: Sequence[Mapping[str, Any]]) -> str:
+    def _find_person_message(self, messages: Sequence[Mapping[str, Any]]) -> str:
         said = (str(one.get("content") or "") for one in reversed(messages))
         return next((text for text in said if text.startswith(PERSON)), "")
 
-    def _corrected(self, was_slip: bool) -> Reply:
+    def _answer_correction(self, was_slip: bool) -> ModelReply:
         """To the question whether it has done what it says: that it wants to call, or the answer that it meant."""
-        following = self.script.following()
+        following = self.script.peek_reply()
         if was_slip and following is not None and not following.say:
-            return Reply(text="CALL")
+            return ModelReply(text="CALL")
         if was_slip and following is not None:
-            self._right()
-        return Reply(text=self.answered or FINE[self.language])
+            self._take_right_reply()
+        return ModelReply(text=self.last_answer or FINE[self.language])
 
-    def _right(self) -> Scripted:
+    def _take_right_reply(self) -> ScenarioReply:
         """The next reply of the script."""
-        if self.script.following() is None:
-            return Scripted(say=FINE[self.language])
-        one = self.script.take()
-        self.answered = one.say
-        self.before = next(iter(called(one)), self.before)
+        if self.script.peek_reply() is None:
+            return ScenarioReply(say=FINE[self.language])
+        one = self.script.take_reply()
+        self.last_answer = one.say
+        self.previous_call = next(iter(list_calls(one)), self.previous_call)
         return one
 
-    def _drawn(self, rate: float) -> Scripted | None:
+    def _draw_slip(self, rate: float) -> ScenarioReply | None:
         """A slip in place of the next reply of the script, or none."""
-        following = self.script.following()
+        following = self.script.peek_reply()
         if following is None or self.chance.random() >= rate:
             return None
-        calls = called(following)
-        made = {name: make for name, make in self._kinds().items() if calls or name in ("repeats", "imitates")}
+        calls = list_calls(following)
+        made = {
+            name: make for name, make in self._list_slip_makers().items() if calls or name in ("repeats", "imitates")
+        }
         for kind in self.chance.sample(sorted(made), len(made)):
-            if (one := made[kind](calls[0] if calls else Call(tool=""))) is not None:
-                self.slips.append(Slip(kind=kind, instead=calls[0].tool if calls else ANSWER, mended=False))
+            if (one := made[kind](calls[0] if calls else ScenarioCall(tool=""))) is not None:
+                self.slips.append(ModelSlip(kind=kind, instead=calls[0].tool if calls else ANSWER, mended=False))
                 self.is_open = True
                 return one
         return None
 
-    def _kinds(self) -> dict[str, Made]:
+    def _list_slip_makers(self) -> dict[str, Made]:
         return {
-            "prose": self._prose,
-            "announces": lambda call: Scripted(raw=self.chance.choice(ANNOUNCED[self.language])),
-            "wrong_key": self._wrong_key,
-            "wrong_field": self._wrong_field,
-            "two_at_once": self._two_at_once,
-            "imitates": self._imitates,
-            "claims": lambda call: self._say(CLAIMED[DEEDS.get(call.tool, "other")][self.language]),
-            "repeats": self._repeats,
+            "prose": self._make_prose,
+            "announces": lambda call: ScenarioReply(raw=self.chance.choice(ANNOUNCED[self.language])),
+            "wrong_key": self._make_wrong_key,
+            "wrong_field": self._make_wrong_field,
+            "two_at_once": self._make_two_calls,
+            "imitates": self._make_imitation,
+            "claims": lambda call: self._make_answer(CLAIMED[DEEDS.get(call.tool, "other")][self.language]),
+            "repeats": self._make_repetition,
         }
 
-    def _say(self, text: str) -> Scripted:
-        return Scripted(say=text)
+    def _make_answer(self, text: str) -> ScenarioReply:
+        return ScenarioReply(say=text)
 
-    def _prose(self, call: Call) -> Scripted:
+    def _make_prose(self, call: ScenarioCall) -> ScenarioReply:
         args = ", ".join(f"{name}={value!r}" for name, value in call.args.items())
-        return Scripted(raw=self.chance.choice(PROSE[self.language]).format(tool=call.tool, args=args))
+        return ScenarioReply(raw=self.chance.choice(PROSE[self.language]).format(tool=call.tool, args=args))
 
-    def _wrong_key(self, call: Call) -> Scripted | None:
+    def _make_wrong_key(self, call: ScenarioCall) -> ScenarioReply | None:
         guessed = {name: KEYS[name] for name in call.args if name in KEYS}
         if not guessed:
-            return Scripted(tool=f"get_{call.tool}", args=call.args, reason=call.reason)
-        return Scripted(tool=call.tool, args={**call.args, **guessed}, reason=call.reason)
+            return ScenarioReply(tool=f"get_{call.tool}", args=call.args, reason=call.reason)
+        return ScenarioReply(tool=call.tool, args={**call.args, **guessed}, reason=call.reason)
 
-    def _wrong_field(self, call: Call) -> Scripted | None:
+    def _make_wrong_field(self, call: ScenarioCall) -> ScenarioReply | None:
         if isinstance(form := call.args.get("form"), dict):
             args: dict[str, Any] = {**call.args, "form": {NAMES.get(name, name): one for name, one in form.items()}}
         else:
             args = {**{NAMES.get(name, name): one for name, one in call.args.items()}, "priority": "high"}
-        return Scripted(tool=call.tool, args=args, reason=call.reason)
+        return ScenarioReply(tool=call.tool, args=args, reason=call.reason)
 
-    def _two_at_once(self, call: Call) -> Scripted | None:
+    def _make_two_calls(self, call: ScenarioCall) -> ScenarioReply | None:
         """The right call, and another with consequences."""
         if call.tool not in GATED or self.script.style == "text":
             return None
-        right = called(self._right())
+        right = list_calls(self._take_right_reply())
         text = {"zh": "已经处理，请知悉。", "en": "This is to let you know."}[self.language]
-        mail = Call(tool="send_email", args={"to": "王五", "subject": text, "body": text}, reason=call.reason)
-        return Scripted(calls=(*right, self.chance.choice((right[-1], mail))))
+        mail = ScenarioCall(tool="send_email", args={"to": "王五", "subject": text, "body": text}, reason=call.reason)
+        return ScenarioReply(calls=(*right, self.chance.choice((right[-1], mail))))
 
-    def _imitates(self, call: Call) -> Scripted | None:
+    def _make_imitation(self, call: ScenarioCall) -> ScenarioReply | None:
         """What code writes: instead of a call, or under the answer that is right."""
         written = self.chance.choice(RECEIPTS[self.language]).format(tool=call.tool or "start_process")
         if call.tool:
-            return Scripted(raw=written) if self.script.style == "native" else self._say(written)
-        following = self.script.following()
-        return self._say(f"{following.say if following else ''}\n{written.rpartition(chr(10))[2]}")
+            return ScenarioReply(raw=written) if self.script.style == "native" else self._make_answer(written)
+        following = self.script.peek_reply()
+        return self._make_answer(f"{following.say if following else ''}\n{written.rpartition(chr(10))[2]}")
 
-    def _repeats(self, call: Call) -> Scripted | None:
+    def _make_repetition(self, call: ScenarioCall) -> ScenarioReply | None:
         """The call before, once more."""
-        if (one := self.before) is None:
+        if (one := self.previous_call) is None:
             return None
-        return Scripted(tool=one.tool, args=one.args, reason=one.reason)
+        return ScenarioReply(tool=one.tool, args=one.args, reason=one.reason)
 
 
-def called(one: Scripted) -> tuple[Call, ...]:
-    return one.calls or ((Call(tool=one.tool, args=one.args, reason=one.reason),) if one.tool else ())
+def list_calls(one: ScenarioReply) -> tuple[ScenarioCall, ...]:
+    return one.calls or ((ScenarioCall(tool=one.tool, args=one.args, reason=one.reason),) if one.tool else ())

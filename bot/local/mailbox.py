@@ -18,8 +18,8 @@ from typing import Any, Literal, get_args
 
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from bot.errors import LocalFailed
-from bot.local.private import make_private, open_private
+from bot.core.errors import LocalStartError
+from bot.local.private import make_private_folder, open_private
 
 HOST = "127.0.0.1"
 KEPT = 500
@@ -33,23 +33,23 @@ Mail = dict[str, Any]
 """`{"id", "at" (ISO 8601, UTC), "from", "to" (list), "subject", "body", "message_id"}`"""
 
 
-def utc_now() -> datetime:
+def get_utc_now() -> datetime:
     return datetime.now(UTC)
 
 
 class Mailbox:
     """An SMTP server on 127.0.0.1, on the running event loop."""
 
-    def __init__(self, data_dir: Path | None = None, *, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, data_dir: Path | None = None, *, clock: Callable[[], datetime] = get_utc_now) -> None:
         """Without `data_dir` nothing outlives the process."""
         self._clock = clock
         self.on_change: Callable[[Mail], None] | None = None
         """Called with each mail once it is kept."""
         self._file = data_dir / "mails.jsonl" if data_dir else None
-        self._mails: deque[Mail] = deque(read_lines(self._file), maxlen=KEPT)
+        self._mails: deque[Mail] = deque(read_mails(self._file), maxlen=KEPT)
         self._count = self._mails[-1]["id"] if self._mails else 0
         self._faults: list[Fault] = []
-        self.wires: set[asyncio.Transport] = set()
+        self.connections: set[asyncio.Transport] = set()
         """Open connections."""
         self._server: asyncio.Server | None = None
 
@@ -58,20 +58,20 @@ class Mailbox:
         """Kept mails, oldest first."""
         return list(self._mails)
 
-    def fail_next(self, fault: Fault, times: int = 1) -> None:
+    def fail_next_mail(self, fault: Fault, times: int = 1) -> None:
         """Makes the next attempts fail; faults queue up and each is used once."""
         if fault not in get_args(Fault):
             raise ValueError(f"unknown fault {fault!r}; there are {', '.join(get_args(Fault))}")
         self._faults += [fault] * times
 
     async def start(self, port: int = 0) -> int:
-        """Listens and returns the port. Raises `LocalFailed` when the port is taken."""
-        self._compact()
+        """Listens and returns the port. Raises `LocalStartError` when the port is taken."""
+        self._compact_file()
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(lambda: Line(self, loop), HOST, port)
+            self._server = await loop.create_server(lambda: SmtpConnection(self, loop), HOST, port)
         except OSError as error:
-            raise LocalFailed(
+            raise LocalStartError(
                 f"The mailbox cannot listen on {HOST}:{port} ({error.strerror}). It takes the port after LOCAL_PORT; "
                 "set that to another number."
             ) from error
@@ -82,19 +82,19 @@ class Mailbox:
         if self._server is None:
             return
         self._server.close()
-        for transport in list(self.wires):
+        for transport in list(self.connections):
             transport.abort()
         await self._server.wait_closed()
         self._server = None
 
-    def takes(self, fault: Fault) -> bool:
+    def consume_fault(self, fault: Fault) -> bool:
         """True, once, when `fault` is the next one due."""
         if self._faults[:1] != [fault]:
             return False
         self._faults.pop(0)
         return True
 
-    def keep(self, sender: str, recipients: list[str], content: bytes) -> None:
+    def store_mail(self, sender: str, recipients: list[str], content: bytes) -> None:
         parsed = email.message_from_bytes(content, policy=email.policy.default)
         self._count += 1
         mail: Mail = {
@@ -103,45 +103,47 @@ class Mailbox:
             "from": sender,
             "to": recipients,
             "subject": str(parsed.get("Subject", "")),
-            "body": text_of(parsed),
+            "body": decode_mail_text(parsed),
             "reply_to": str(parsed.get("Reply-To", "")),
             "message_id": str(parsed.get("Message-ID", "")).strip(),
         }
         self._mails.append(mail)
-        self._write([mail], "a")
+        self._write_mails([mail], "a")
         if self.on_change:
             self.on_change(mail)
 
-    def _compact(self) -> None:
+    def _compact_file(self) -> None:
         if self._file:
-            make_private(self._file.parent)
-            self._write(self._mails, "w")
+            make_private_folder(self._file.parent)
+            self._write_mails(self._mails, "w")
 
-    def _write(self, mails: deque[Mail] | list[Mail], mode: Literal["a", "w"]) -> None:
+    def _write_mails(self, mails: deque[Mail] | list[Mail], mode: Literal["a", "w"]) -> None:
         if self._file:
             with open_private(self._file, mode, encoding="utf-8") as file:
                 file.writelines(json.dumps(mail, ensure_ascii=False) + "\n" for mail in mails)
 
 
-class Line(SMTP):
+class SmtpConnection(SMTP):
     """One SMTP connection."""
 
     def __init__(self, mailbox: Mailbox, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(Rules(mailbox), loop=loop, hostname="localhost", enable_SMTPUTF8=True, data_size_limit=LARGEST)
+        super().__init__(
+            SmtpHooks(mailbox), loop=loop, hostname="localhost", enable_SMTPUTF8=True, data_size_limit=LARGEST
+        )
         self._mailbox = mailbox
         self._wire: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._wire = transport
-        self._mailbox.wires.add(transport)
+        self._mailbox.connections.add(transport)
         super().connection_made(transport)
-        if self._mailbox.takes("down"):
+        if self._mailbox.consume_fault("down"):
             transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._wire:
-            self._mailbox.wires.discard(self._wire)
+            self._mailbox.connections.discard(self._wire)
         super().connection_lost(error)
 
     def hang_up(self) -> None:
@@ -149,37 +151,37 @@ class Line(SMTP):
             self._wire.abort()
 
     async def smtp_DATA(self, arg: str) -> None:
-        if self._mailbox.takes("drop_before_data"):
+        if self._mailbox.consume_fault("drop_before_data"):
             self.hang_up()
         else:
             await super().smtp_DATA(arg)
 
 
-class Rules:
+class SmtpHooks:
     """What the server says to a recipient and to a text (aiosmtpd's handler hooks)."""
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
 
     async def handle_RCPT(
-        self, server: Line, session: Session, envelope: Envelope, address: str, options: list[str]
+        self, server: SmtpConnection, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
-        if self._mailbox.takes("refuse_rcpt"):
+        if self._mailbox.consume_fault("refuse_rcpt"):
             return "550 5.1.1 No such mailbox (rehearsed)"
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
-    async def handle_DATA(self, server: Line, session: Session, envelope: Envelope) -> str:
-        if self._mailbox.takes("refuse_data"):
+    async def handle_DATA(self, server: SmtpConnection, session: Session, envelope: Envelope) -> str:
+        if self._mailbox.consume_fault("refuse_data"):
             return "554 5.7.1 Message refused (rehearsed)"
         content = envelope.original_content or b""
-        self._mailbox.keep(envelope.mail_from or "", list(envelope.rcpt_tos), content)
-        if self._mailbox.takes("drop_after_data"):
+        self._mailbox.store_mail(envelope.mail_from or "", list(envelope.rcpt_tos), content)
+        if self._mailbox.consume_fault("drop_after_data"):
             server.hang_up()
         return "250 OK kept"
 
 
-def text_of(mail: EmailMessage) -> str:
+def decode_mail_text(mail: EmailMessage) -> str:
     """The plain text of a mail, decoded; unknown charsets are read as UTF-8 with replacements."""
     part = mail.get_body(("plain", "html"))
     if part is None:
@@ -192,7 +194,7 @@ def text_of(mail: EmailMessage) -> str:
     return text.replace("\r\n", "\n").rstrip("\n")
 
 
-def read_lines(file: Path | None) -> list[Mail]:
+def read_mails(file: Path | None) -> list[Mail]:
     """The mails of the file; a line cut short by a crash is passed over."""
     found: list[Mail] = []
     if file and file.exists():

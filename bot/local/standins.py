@@ -24,15 +24,15 @@ from typing import Any
 
 from aiohttp import web
 
-from bot.cancel import cancelled
-from bot.errors import LocalFailed, StoreDown
+from bot.core.cancellation import cancel_and_wait
+from bot.core.errors import LocalStartError, StoreUnavailableError
 from bot.local.mailbox import HOST, Mailbox
-from bot.local.rehearsal.serve import Rehearsal
+from bot.local.rehearsal.serve import RehearsalEndpoint
 from bot.local.workspace import server
-from bot.local.workspace.workspace import Setup, Standin, Workspace
-from bot.store.connect import connect
-from bot.store.journal import Journal, Record
-from bot.store.keys import Keys
+from bot.local.workspace.workspace import StandInService, Workspace, WorkspaceSetup
+from bot.queue.keys import Keys
+from bot.redis.connect import connect_redis
+from bot.storage.journal import Journal, JournalRecord
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of one request: a long conversation sent to the model, or a file."""
@@ -43,7 +43,7 @@ SHOWN_SINCE = "15m"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class StandInOptions:
     """What to serve, and where."""
 
     data: Path
@@ -61,19 +61,19 @@ class Options:
 
 
 @asynccontextmanager
-async def standing(options: Options) -> AsyncIterator[dict[str, str]]:
-    """The chosen stand-ins, listening: their addresses by name. Raises `LocalFailed` when a port is taken."""
+async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, str]]:
+    """The chosen stand-ins, listening: their addresses by name. Raises `LocalStartError` when a port is taken."""
     async with AsyncExitStack() as stack:
         app, addresses, mailbox = web.Application(client_max_size=LARGEST), dict[str, str](), None
         if options.mail:
             mailbox = Mailbox(options.data)
             stack.push_async_callback(mailbox.close)
         if options.model:
-            app.add_routes(Rehearsal(options.delay_s).routes())
-        workspace = _workspace(options, mailbox) if options.workspace else None
+            app.add_routes(RehearsalEndpoint(options.delay_s).build_routes())
+        workspace = _build_workspace(options, mailbox) if options.workspace else None
         if workspace:
-            app.add_routes(server.routes(workspace))
-        address = await _listen(stack, app, options.port)
+            app.add_routes(server.build_routes(workspace))
+        address = await _start_listening(stack, app, options.port)
         if mailbox:  # after the page: where Countersign runs already, its own port is what people are told about
             port = await mailbox.start(options.port + 1 if options.port else 0)
             addresses["smtp_url"] = f"smtp://{HOST}:{port}"
@@ -81,26 +81,26 @@ async def standing(options: Options) -> AsyncIterator[dict[str, str]]:
             addresses["openai_base_url"] = f"{address}/v1"
         if workspace:
             stack.push_async_callback(workspace.close)
-            workspace.started(address)
+            workspace.start_delivery(address)
             addresses |= {"page": f"{address}/", "slack_api_url": f"{address}/api/"}
         if workspace and options.journal:
-            await stack.enter_async_context(_following(options.journal, workspace))
+            await stack.enter_async_context(_run_journal_follower(options.journal, workspace))
         yield addresses
 
 
-def _workspace(options: Options, mailbox: Mailbox | None) -> Workspace:
-    setup = Setup(options.bot_token, options.app_token)
+def _build_workspace(options: StandInOptions, mailbox: Mailbox | None) -> Workspace:
+    setup = WorkspaceSetup(options.bot_token, options.app_token)
     workspace = Workspace(setup, folder=options.data / "workspace", mailbox=mailbox)
     replaced = {
         "workspace": "a local stand-in for Slack",
         "model": "a rehearsal with rules, not a model" if options.model else "",
         "mail": "a local mailbox; nothing leaves this machine" if options.mail else "",
     }
-    workspace.standins = tuple(Standin(name, note) for name, note in replaced.items() if note)
+    workspace.standins = tuple(StandInService(name, note) for name, note in replaced.items() if note)
     return workspace
 
 
-async def _listen(stack: AsyncExitStack, app: web.Application, port: int) -> str:
+async def _start_listening(stack: AsyncExitStack, app: web.Application, port: int) -> str:
     """Serves `app` until the stack is left; `http://host:port`."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
@@ -108,7 +108,7 @@ async def _listen(stack: AsyncExitStack, app: web.Application, port: int) -> str
     try:
         await web.TCPSite(runner, HOST, port).start()
     except OSError as error:
-        raise LocalFailed(
+        raise LocalStartError(
             f"Port {port} of this machine is in use. Is Countersign running already? "
             f"Otherwise set LOCAL_PORT to another number, e.g. LOCAL_PORT={port + 10}."
         ) from error
@@ -116,48 +116,48 @@ async def _listen(stack: AsyncExitStack, app: web.Application, port: int) -> str
 
 
 @asynccontextmanager
-async def _following(url: str, workspace: Workspace) -> AsyncIterator[None]:
-    task = asyncio.create_task(_follow(url, workspace))
+async def _run_journal_follower(url: str, workspace: Workspace) -> AsyncIterator[None]:
+    task = asyncio.create_task(_follow_journal(url, workspace))
     try:
         yield
     finally:
-        await cancelled([task])
+        await cancel_and_wait([task])
 
 
-async def _follow(url: str, workspace: Workspace) -> None:
+async def _follow_journal(url: str, workspace: Workspace) -> None:
     """Shows the journal in the page's log, and goes on where it was after every loss of the connection."""
     since: int | str = SHOWN_SINCE
     while True:
-        with suppress(StoreDown):
-            redis = await connect(url, connections=4, retries=2)
+        with suppress(StoreUnavailableError):
+            redis = await connect_redis(url, connections=4, retries=2)
             try:
-                async for record in Journal(redis, Keys()).follow(since=since, follow=True):
-                    workspace.log(shown(record))
+                async for record in Journal(redis, Keys()).stream_records(since=since, follow=True):
+                    workspace.append_log_line(build_log_line(record))
                     since = record.at_ms + 1
             finally:
                 await redis.aclose()
         await asyncio.sleep(AGAIN_S)
 
 
-def shown(record: Record) -> dict[str, Any]:
+def build_log_line(record: JournalRecord) -> dict[str, Any]:
     """A record as a line of the page's log: what it says, then what else it knows."""
     more = " ".join(f"{name}={value}" for name, value in record.more.items() if value not in ("", None))
     text = " · ".join(part for part in (record.text, more) if part)
     return {**asdict(record), "text": text}
 
 
-async def serve(options: Options) -> None:
+async def run_until_stopped(options: StandInOptions) -> None:
     """Stands until a signal comes or the parent is gone."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
-    threading.Thread(target=_until_orphaned, args=(loop, stop), daemon=True).start()
-    async with standing(options) as addresses:
+    threading.Thread(target=_wait_for_orphaning, args=(loop, stop), daemon=True).start()
+    async with serve_stand_ins(options) as addresses:
         print(json.dumps(addresses), flush=True)
         await stop.wait()
 
 
-def _until_orphaned(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+def _wait_for_orphaning(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
     """Reads standard input to its end. A thread, because not every kind of input can be waited for."""
     with suppress(OSError):
         while os.read(0, 1024):
@@ -166,14 +166,14 @@ def _until_orphaned(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> Non
         loop.call_soon_threadsafe(stop.set)
 
 
-def options(arguments: Sequence[str] | None = None) -> Options:
+def parse_options(arguments: Sequence[str] | None = None) -> StandInOptions:
     parser = argparse.ArgumentParser(prog="python -m bot.local.standins", description="Local stand-ins.")
     parser.add_argument("--data", type=Path, required=True, help="folder they keep their state in")
     parser.add_argument("--port", type=int, default=8484, help="the mailbox takes the next one")
     for name in ("workspace", "model", "mail"):
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--delay", dest="delay_s", type=float, default=0.0, help="seconds per model answer")
-    return Options(
+    return StandInOptions(
         bot_token=os.environ.get("STANDIN_BOT_TOKEN", ""),
         app_token=os.environ.get("STANDIN_APP_TOKEN", ""),
         journal=os.environ.get("STANDIN_JOURNAL", ""),
@@ -183,8 +183,8 @@ def options(arguments: Sequence[str] | None = None) -> Options:
 
 def main() -> None:
     try:
-        asyncio.run(serve(options()))
-    except LocalFailed as error:
+        asyncio.run(run_until_stopped(parse_options()))
+    except LocalStartError as error:
         sys.exit(f"countersign: {error}")
 
 

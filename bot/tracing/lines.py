@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
-from bot.logs import redact
-from bot.records import Approval, Run, RunStatus
-from bot.store.approvals import Approvals
-from bot.trace import Call, CallStatus, Spoken, Trace, fingerprint
-from tools.spec import Frozen, Gate
+from bot.core.logs import redact_text
+from bot.core.records import Approval, Run, RunStatus
+from bot.core.run_state import CallRecord, CallStatus, ModelCall, RunState, fingerprint_call
+from bot.storage.approvals import ApprovalStore
+from tools.spec import FrozenModel, Gate
 
 UNNAMED = "(no tool)"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -31,7 +31,7 @@ _OUTCOMES: Mapping[RunStatus, Outcome] = {
 }
 
 
-class Decision(Frozen):
+class ExportedDecision(FrozenModel):
     """How a card was answered, as far as this run has heard of it."""
 
     state: str
@@ -45,7 +45,7 @@ class Decision(Frozen):
     """Epoch ms; None while it is open."""
 
 
-class Step(Frozen):
+class ExportedStep(FrozenModel):
     """One tool call. Several of one reply share `n`."""
 
     n: int
@@ -56,7 +56,7 @@ class Step(Frozen):
     gate: str | None
     """`none`, `confirm`, `approve`; None for a tool that there is not."""
     args_sha: str
-    """SHA-256 over tool and canonical arguments (`bot.trace.fingerprint`)."""
+    """SHA-256 over tool and canonical arguments (`bot.core.run_state.fingerprint_call`)."""
     reason: str
     """Model-stated, not verified."""
     status: str
@@ -67,14 +67,14 @@ class Step(Frozen):
     """From then to its result; with a card that includes the wait for a person. None while it waits."""
     approval: str
     """Id of its card, or empty."""
-    decision: Decision | None = None
+    decision: ExportedDecision | None = None
     args: dict[str, Any] | None = None
     """Content."""
     observation: str | None = None
     """Content: what the model was told of the result."""
 
 
-class Reply(Frozen):
+class ExportedReply(FrozenModel):
     """One reply of the model."""
 
     at_ms: int
@@ -88,7 +88,7 @@ class Reply(Frozen):
     """What was read in it: `act`, `answer`, `malformed`, `withheld`."""
 
 
-class Content(Frozen):
+class ExportedContent(FrozenModel):
     """What was written."""
 
     message: str
@@ -98,7 +98,7 @@ class Content(Frozen):
     answer: str
 
 
-class Line(Frozen):
+class ExportedRun(FrozenModel):
     """One run. Times are epoch ms, tokens as the endpoint counts them."""
 
     v: Literal[1] = 1
@@ -117,9 +117,9 @@ class Line(Frozen):
     """Which model answered last; empty before the first reply."""
     outcome: Outcome
     stopped: str
-    """Why it stopped (`bot.react.guards.Reason`, or `given_up`); empty for any other outcome."""
-    steps: list[Step]
-    replies: list[Reply]
+    """Why it stopped (`bot.agent.limits.StopReason`, or `given_up`); empty for any other outcome."""
+    steps: list[ExportedStep]
+    replies: list[ExportedReply]
     calls: int
     bad_calls: int
     """Of them, those that failed: no such tool, wrong arguments, a tool's own error."""
@@ -138,29 +138,29 @@ class Line(Frozen):
     claimed: int
     supported: int
     """Of the things that the answer claims, those that rest on something."""
-    content: Content | None = None
+    content: ExportedContent | None = None
 
 
-async def line_of(run: Run, approvals: Approvals, gates: Mapping[str, Gate], *, content: bool) -> Line:
+async def export_run(run: Run, approvals: ApprovalStore, gates: Mapping[str, Gate], *, content: bool) -> ExportedRun:
     """A run with how its cards were answered. Raises StoreDown."""
-    cards = {call.approval: await approvals.get(call.approval) for call in run.trace.calls if call.approval}
-    return _line(run, _steps(run.trace, cards, gates, content=content), content=content)
+    cards = {call.approval: await approvals.load_approval(call.approval) for call in run.trace.calls if call.approval}
+    return _build_exported_run(run, _build_exported_steps(run.trace, cards, gates, content=content), content=content)
 
 
-def written(line: Line) -> str:
+def format_run_line(line: ExportedRun) -> str:
     """The line: JSON with nothing in it that a log would not show, and no content that was not asked for."""
     exclude: Any = None if line.content else {"content": True, "steps": {"__all__": {"args", "observation"}}}
-    return json.dumps(_clean(line.model_dump(mode="json", exclude=exclude)), ensure_ascii=False)
+    return json.dumps(_redact_json(line.model_dump(mode="json", exclude=exclude)), ensure_ascii=False)
 
 
-def cleaned(line: Line) -> Line:
-    """The same, redacted as `written` is."""
-    return Line.model_validate(_clean(line.model_dump(mode="json")))
+def redact_run(line: ExportedRun) -> ExportedRun:
+    """The same, redacted as `format_run_line` is."""
+    return ExportedRun.model_validate(_redact_json(line.model_dump(mode="json")))
 
 
-def _line(run: Run, steps: list[Step], *, content: bool) -> Line:
+def _build_exported_run(run: Run, steps: list[ExportedStep], *, content: bool) -> ExportedRun:
     trace, outcome = run.trace, _OUTCOMES.get(run.status, "running")
-    return Line(
+    return ExportedRun(
         run=run.id,
         person=run.message.person,
         conversation=run.message.place.conversation,
@@ -172,10 +172,10 @@ def _line(run: Run, steps: list[Step], *, content: bool) -> Line:
         outcome=outcome,
         stopped=(run.last.stopped if run.last else "") or "given_up" if outcome == "stopped" else "",
         steps=steps,
-        replies=[Reply(**spoken._asdict()) for spoken in trace.replies],
+        replies=[ExportedReply(**spoken._asdict()) for spoken in trace.replies],
         calls=len(trace.calls),
         bad_calls=sum(call.status is CallStatus.FAILED for call in trace.calls),
-        repeated=trace.repeated,
+        repeated=trace.repeated_calls,
         malformed=trace.malformed,
         tokens_in=trace.tokens_in,
         tokens_cached=trace.tokens_cached,
@@ -185,74 +185,81 @@ def _line(run: Run, steps: list[Step], *, content: bool) -> Line:
         unpriced=trace.unpriced,
         claimed=trace.claimed,
         supported=trace.supported,
-        content=_content(run) if content else None,
+        content=_build_exported_content(run) if content else None,
     )
 
 
-def _content(run: Run) -> Content:
+def _build_exported_content(run: Run) -> ExportedContent:
     messages = [json.loads(message) for message in run.trace.messages]
-    return Content(message=run.message.text, messages=messages, answer=run.last.text if run.last else "")
+    return ExportedContent(message=run.message.text, messages=messages, answer=run.last.text if run.last else "")
 
 
-def _steps(
-    trace: Trace, cards: Mapping[str, Approval | None], gates: Mapping[str, Gate], *, content: bool
-) -> list[Step]:
+def _build_exported_steps(
+    trace: RunState, cards: Mapping[str, Approval | None], gates: Mapping[str, Gate], *, content: bool
+) -> list[ExportedStep]:
     acting = [reply for reply in trace.replies if reply.did == "act"]
-    observed = _observations(trace) if content else {}
+    observed = _match_observations(trace) if content else {}
     return [
-        _step(call, _began(call, acting), cards.get(call.approval), gates, observed.get(call.uid), content=content)
+        _build_exported_step(
+            call,
+            _find_call_start_ms(call, acting),
+            cards.get(call.approval),
+            gates,
+            observed.get(call.uid),
+            content=content,
+        )
         for call in trace.calls
     ]
 
 
-def _step(
-    call: Call,
+def _build_exported_step(
+    call: CallRecord,
     began_ms: int | None,
     card: Approval | None,
     gates: Mapping[str, Gate],
     observation: str | None,
     *,
     content: bool,
-) -> Step:
+) -> ExportedStep:
     gate = gates.get(call.tool) or (card.gate if card else None)
-    return Step(
-        n=_number(call),
+    return ExportedStep(
+        n=_parse_step_number(call),
         uid=call.uid,
         tool=call.tool if content or _NAME.fullmatch(call.tool) else UNNAMED,
         gate=gate.value if gate else None,
-        args_sha=fingerprint(call.tool, call.args),
+        args_sha=fingerprint_call(call.tool, call.args),
         reason=call.reason,
         status=call.status.value,
         began_ms=began_ms,
         ms=max(call.ended_ms - began_ms, 0) if call.ended_ms and began_ms else None,
         approval=call.approval,
-        decision=_decision(call, card) if card else None,
+        decision=_build_exported_decision(call, card) if card else None,
         args=call.args if content else None,
         observation=observation,
     )
 
 
-def _number(call: Call) -> int:
+def _parse_step_number(call: CallRecord) -> int:
     """`<run>:<step>:<index>`."""
     return int(call.uid.split(":")[-2])
 
 
-def _began(call: Call, acting: Sequence[Spoken]) -> int | None:
-    asked = acting[_number(call) - 1 : _number(call)]
+def _find_call_start_ms(call: CallRecord, acting: Sequence[ModelCall]) -> int | None:
+    asked = acting[_parse_step_number(call) - 1 : _parse_step_number(call)]
     return asked[0].at_ms + asked[0].ms if asked else None
 
 
-def _decision(call: Call, card: Approval) -> Decision | None:
+def _build_exported_decision(call: CallRecord, card: Approval) -> ExportedDecision | None:
     """None if the card has been renewed since the run heard of it: what is on it now is not what the run was told."""
     if call.ended_ms and max(card.created_ms, card.decided_ms) > call.ended_ms:
         return None
     decided_ms = card.decided_ms or None
-    return Decision(
+    return ExportedDecision(
         state=card.state.value, by=card.by, choice=card.choice, asked_ms=card.created_ms, decided_ms=decided_ms
     )
 
 
-def _observations(trace: Trace) -> dict[str, str]:
+def _match_observations(trace: RunState) -> dict[str, str]:
     """By call. After the assistant's message of a step come the results in the order of its calls, the one of a card
     last, because it comes when somebody has pressed."""
     found: dict[str, str] = {}
@@ -261,26 +268,26 @@ def _observations(trace: Trace) -> dict[str, str]:
     for message in map(json.loads, trace.messages[1:]):
         if message["role"] == "assistant":
             step += 1
-            calls = [call for call in trace.calls if _number(call) == step]
-            waiting = [call.uid for call in sorted(calls, key=_late)]
+            calls = [call for call in trace.calls if _parse_step_number(call) == step]
+            waiting = [call.uid for call in sorted(calls, key=_has_late_result)]
         elif waiting:
             found[waiting.pop(0)] = str(message["content"])
     return found
 
 
-def _late(call: Call) -> bool:
+def _has_late_result(call: CallRecord) -> bool:
     return bool(call.approval) or call.status is CallStatus.DENIED
 
 
-def _clean(value: Any, key: str = "") -> Any:
+def _redact_json(value: Any, key: str = "") -> Any:
     """Redacted as logs are, value by value, so that it stays JSON; what stands under the name of a secret is one."""
     if isinstance(value, Mapping):
-        return {redact(name): _clean(one, name) for name, one in value.items()}
+        return {redact_text(name): _redact_json(one, name) for name, one in value.items()}
     if isinstance(value, list):
-        return [_clean(one, key) for one in value]
+        return [_redact_json(one, key) for one in value]
     if value is None or isinstance(value, bool):
         return value
     text = str(value)
-    if redact(f"{key}={text}") != f"{key}={redact(text)}":
+    if redact_text(f"{key}={text}") != f"{key}={redact_text(text)}":
         return "***"
-    return redact(text) if isinstance(value, str) else value
+    return redact_text(text) if isinstance(value, str) else value

@@ -12,27 +12,27 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.util.re import parse_env_headers
 
-from bot import logs
-from bot.cancel import cancelled
-from bot.records import Run
-from bot.tracing.lines import Line, cleaned
-from bot.tracing.spans import Spans
+from bot.core import logs
+from bot.core.cancellation import cancel_and_wait
+from bot.core.records import Run
+from bot.tracing.lines import ExportedRun, redact_run
+from bot.tracing.spans import SpanBuilder
 
 QUEUED = 1_000
 """Runs that wait to be sent; further ones are dropped."""
 LAST_S = 3.0
 """How long the end of the process waits for what is queued."""
 
-log = logs.get(__name__)
-Reader = Callable[[Run], Awaitable[Line]]
+log = logs.get_logger(__name__)
+Reader = Callable[[Run], Awaitable[ExportedRun]]
 """A run with how its cards were answered."""
 
 
 @dataclass(slots=True)
-class Sending:
+class SpanSender:
     """Takes runs and sends them; counts in runs."""
 
-    spans: Spans
+    spans: SpanBuilder
     exporter: SpanExporter
     read: Reader
     sent: int = 0
@@ -40,77 +40,77 @@ class Sending:
     _well: bool = True
     _queue: asyncio.Queue[Run] = field(default_factory=lambda: asyncio.Queue(QUEUED))
 
-    def ended(self, run: Run) -> None:
+    def enqueue_run(self, run: Run) -> None:
         """A run to be sent when there is time. Never waits, never raises."""
         try:
             self._queue.put_nowait(run)
         except asyncio.QueueFull:
-            self._drop("the queue is full")
+            self._count_dropped("the queue is full")
 
-    async def work(self) -> None:
+    async def send_forever(self) -> None:
         """Sends what comes, for ever."""
         while True:
             run = await self._queue.get()
             try:
-                await self._sent(await self.read(run))
+                await self._send_or_drop(await self.read(run))
             except asyncio.CancelledError:
                 self.dropped += 1
                 raise
             except Exception as error:
                 # Nothing that goes wrong with a trace is anybody's concern but the log's.
                 log.debug("a trace could not be sent", exc_info=True)
-                self._drop(type(error).__name__)
+                self._count_dropped(type(error).__name__)
             finally:
                 self._queue.task_done()
 
-    async def send(self, line: Line) -> bool:
+    async def send_run(self, line: ExportedRun) -> bool:
         """One run, now; False if the endpoint did not take it."""
-        spans = self.spans.of(cleaned(line))
+        spans = self.spans.build_spans(redact_run(line))
         taken = await asyncio.to_thread(self.exporter.export, spans) is SpanExportResult.SUCCESS
         self.sent += taken
         return taken
 
-    async def _sent(self, line: Line) -> None:
-        if not await self.send(line):
-            self._drop("the endpoint did not take them")
+    async def _send_or_drop(self, line: ExportedRun) -> None:
+        if not await self.send_run(line):
+            self._count_dropped("the endpoint did not take them")
             return
         if not self._well:
             log.info("traces are sent again", dropped=self.dropped)
         self._well = True
 
-    def _drop(self, why: str) -> None:
+    def _count_dropped(self, why: str) -> None:
         self.dropped += 1
         if self._well:
             log.warning("traces are dropped until they can be sent", why=why)
         self._well = False
 
-    async def flushed(self) -> None:
+    async def flush_queue(self) -> None:
         """What is queued is sent, as far as there is time for it."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._queue.join(), LAST_S)
 
     @property
-    def lost(self) -> int:
+    def lost_count(self) -> int:
         """All that was not sent, once nobody sends any more."""
         return self.dropped + self._queue.qsize()
 
 
 @asynccontextmanager
-async def sending(exporter: OTLPSpanExporter, spans: Spans, read: Reader) -> AsyncIterator[Sending]:
+async def open_span_sender(exporter: OTLPSpanExporter, spans: SpanBuilder, read: Reader) -> AsyncIterator[SpanSender]:
     """At work as long as the context is open."""
-    one = Sending(spans, exporter, read)
-    working = asyncio.create_task(one.work(), name="traces")
+    one = SpanSender(spans, exporter, read)
+    working = asyncio.create_task(one.send_forever(), name="traces")
     try:
         yield one
-        await one.flushed()
+        await one.flush_queue()
     finally:
         one.exporter.shutdown()  # ends a retry that is waited for
-        await cancelled([working])
-        if one.lost:
-            log.warning("traces were dropped", dropped=one.lost, sent=one.sent)
+        await cancel_and_wait([working])
+        if one.lost_count:
+            log.warning("traces were dropped", dropped=one.lost_count, sent=one.sent)
 
 
-def exporter(base: str, whole: str, headers: str) -> OTLPSpanExporter:
+def build_exporter(base: str, whole: str, headers: str) -> OTLPSpanExporter:
     """OTLP over HTTP to the endpoint `whole`, or below `base`; both empty: to the exporter's default. What else
     OTEL_EXPORTER_OTLP_* can say is read from the environment by the exporter itself: certificates, compression,
     time-outs."""

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
-from bot.tracing.lines import Line, Reply, Step
+from bot.tracing.lines import ExportedReply, ExportedRun, ExportedStep
 
 AGENT = "countersign"
 PROVIDER = "openai"
@@ -30,7 +30,7 @@ Attributes = Mapping[str, str | int | float | bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class TracedEndpoint:
     """What a trace says of the model besides what the run knows."""
 
     model: str = ""
@@ -46,7 +46,7 @@ class Endpoint:
 
 
 @dataclass(slots=True)
-class _Ids(IdGenerator):
+class _FixedIdGenerator(IdGenerator):
     """Hands out what was set."""
 
     trace: int = 0
@@ -60,100 +60,106 @@ class _Ids(IdGenerator):
 
 
 @dataclass(slots=True)
-class _Made(SpanProcessor):
+class _SpanCollector(SpanProcessor):
     spans: list[ReadableSpan] = field(default_factory=list)
 
     def on_end(self, span: ReadableSpan) -> None:
         self.spans.append(span)
 
 
-class Spans:
+class SpanBuilder:
     """Makes spans of runs, one run after another."""
 
-    def __init__(self, endpoint: Endpoint, service: str) -> None:
+    def __init__(self, endpoint: TracedEndpoint, service: str) -> None:
         """`service`: `service.name`; OTEL_RESOURCE_ATTRIBUTES adds to it."""
-        self._endpoint, self._ids, self._made = endpoint, _Ids(), _Made()
+        self._endpoint, self._ids, self._made = endpoint, _FixedIdGenerator(), _SpanCollector()
         resource = Resource.create({"service.name": service})
         provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
         provider.add_span_processor(self._made)
         self._tracer = provider.get_tracer(AGENT)
 
-    def of(self, line: Line) -> list[ReadableSpan]:
+    def build_spans(self, line: ExportedRun) -> list[ReadableSpan]:
         """All spans of a run, those within others first."""
-        self._ids.trace = _id(line.run, "trace", 16)
-        ends = line.ended_ms or _latest(line)
-        root = self._begun(line, "invoke_agent", AGENT, line.started_ms, None, SpanKind.INTERNAL, _of_run(line))
+        self._ids.trace = _derive_trace_id(line.run, "trace", 16)
+        ends = line.ended_ms or _find_last_ms(line)
+        root = self._start_operation_span(
+            line, "invoke_agent", AGENT, line.started_ms, None, SpanKind.INTERNAL, _build_run_attributes(line)
+        )
         within = set_span_in_context(root, Context())
         for n, reply in enumerate(line.replies):
-            self._replied(line, n, reply, within)
+            self._add_reply_span(line, n, reply, within)
         for step in line.steps:
-            self._called(line, step, within, ends)
+            self._add_call_span(line, step, within, ends)
         if line.stopped and line.stopped != "user":
-            _failed(root, line.stopped)
+            _mark_failed(root, line.stopped)
         root.end(max(ends, line.started_ms) * _NS)
         made, self._made.spans = self._made.spans, []
         return made
 
-    def _replied(self, line: Line, n: int, reply: Reply, within: Context) -> None:
+    def _add_reply_span(self, line: ExportedRun, n: int, reply: ExportedReply, within: Context) -> None:
         model = self._endpoint.model or line.model
         more = {
             **self._endpoint.attributes,
             **({"gen_ai.request.model": model} if model else {}),
             **({"gen_ai.response.model": line.model} if line.model else {}),
-            **_usage(reply.tokens_in, reply.cached, reply.tokens_out),
+            **_build_usage_attributes(reply.tokens_in, reply.cached, reply.tokens_out),
         }
-        span = self._begun(line, "chat", model, reply.at_ms, within, SpanKind.CLIENT, more, f"chat:{n}")
+        span = self._start_operation_span(line, "chat", model, reply.at_ms, within, SpanKind.CLIENT, more, f"chat:{n}")
         if reply.did in ("malformed", "withheld"):
-            _failed(span, reply.did)
+            _mark_failed(span, reply.did)
         span.end((reply.at_ms + reply.ms) * _NS)
 
-    def _called(self, line: Line, step: Step, within: Context, ends_ms: int) -> None:
+    def _add_call_span(self, line: ExportedRun, step: ExportedStep, within: Context, ends_ms: int) -> None:
         """A call that still waits ends with what is known."""
         began = step.began_ms or line.started_ms
-        span = self._begun(line, "execute_tool", step.tool, began, within, SpanKind.INTERNAL, _of_call(step), step.uid)
+        span = self._start_operation_span(
+            line, "execute_tool", step.tool, began, within, SpanKind.INTERNAL, _build_call_attributes(step), step.uid
+        )
         if step.decision is not None:
             asked, decided = max(step.decision.asked_ms, began), step.decision.decided_ms or ends_ms
             inner = set_span_in_context(span, Context())
-            waited = self._span(line, "approval", asked, inner, SpanKind.INTERNAL, _of_card(step), f"{step.uid}:card")
+            waited = self._start_span(
+                line, "approval", asked, inner, SpanKind.INTERNAL, _build_card_attributes(step), f"{step.uid}:card"
+            )
             waited.end(max(asked, decided) * _NS)
         if step.status in ("failed", "unknown"):
-            _failed(span, step.status)
+            _mark_failed(span, step.status)
         span.end((max(ends_ms, began) if step.ms is None else began + step.ms) * _NS)
 
-    def _begun(
-        self, line: Line, operation: str, what: str, at_ms: int, within: Context | None, kind: SpanKind,
+    def _start_operation_span(
+        self, line: ExportedRun, operation: str, what: str, at_ms: int, within: Context | None, kind: SpanKind,
         more: Attributes, key: str = "",
     ) -> Span:  # fmt: skip
         attributes = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": line.conversation, **more}
         attributes |= {} if operation == "execute_tool" else {"gen_ai.provider.name": PROVIDER}
-        return self._span(line, f"{operation} {what}".strip(), at_ms, within, kind, attributes, key or operation)
+        return self._start_span(line, f"{operation} {what}".strip(), at_ms, within, kind, attributes, key or operation)
 
-    def _span(
-        self, line: Line, name: str, at_ms: int, within: Context | None, kind: SpanKind, attributes: Attributes,
+    def _start_span(
+        self, line: ExportedRun, name: str, at_ms: int, within: Context | None, kind: SpanKind, attributes: Attributes,
         key: str,
     ) -> Span:  # fmt: skip
-        self._ids.span = _id(line.run, key, 8)
+        self._ids.span = _derive_trace_id(line.run, key, 8)
         return self._tracer.start_span(name, within or Context(), kind, attributes, start_time=at_ms * _NS)
 
 
-def _id(run: str, key: str, size: int) -> int:
+def _derive_trace_id(run: str, key: str, size: int) -> int:
     """The same for the same run, wherever it is made; never 0, which is no id."""
     return int.from_bytes(hashlib.sha256(f"{run}/{key}".encode()).digest()[:size]) or 1
 
 
-def _failed(span: Span, why: str) -> None:
+def _mark_failed(span: Span, why: str) -> None:
     span.set_attribute("error.type", why)
     span.set_status(Status(StatusCode.ERROR))
 
 
-def _latest(line: Line) -> int:
+def _find_last_ms(line: ExportedRun) -> int:
     """The last thing known of a run that has not ended."""
     replied = [reply.at_ms + reply.ms for reply in line.replies]
     called = [step.began_ms + (step.ms or 0) for step in line.steps if step.began_ms]
     return max([line.started_ms, *replied, *called])
 
 
-def _usage(tokens_in: int, cached: int, tokens_out: int) -> Attributes:
+def _build_usage_attributes(tokens_in: int, cached: int, tokens_out: int) -> Attributes:
     return {
         "gen_ai.usage.input_tokens": tokens_in,
         "gen_ai.usage.cache_read.input_tokens": cached,
@@ -161,7 +167,7 @@ def _usage(tokens_in: int, cached: int, tokens_out: int) -> Attributes:
     }
 
 
-def _of_run(line: Line) -> Attributes:
+def _build_run_attributes(line: ExportedRun) -> Attributes:
     content = line.content
     return {
         "gen_ai.agent.name": AGENT,
@@ -174,19 +180,23 @@ def _of_run(line: Line) -> Attributes:
         "countersign.repeated": line.repeated,
         "countersign.claimed": line.claimed,
         "countersign.supported": line.supported,
-        **_usage(line.tokens_in, line.tokens_cached, line.tokens_out),
-        **({"gen_ai.input.messages": _message("user", content.message)} if content else {}),
-        **({"gen_ai.output.messages": _message("assistant", content.answer)} if content and content.answer else {}),
+        **_build_usage_attributes(line.tokens_in, line.tokens_cached, line.tokens_out),
+        **({"gen_ai.input.messages": _format_message("user", content.message)} if content else {}),
+        **(
+            {"gen_ai.output.messages": _format_message("assistant", content.answer)}
+            if content and content.answer
+            else {}
+        ),
     }
 
 
-def _message(role: str, text: str) -> str:
+def _format_message(role: str, text: str) -> str:
     finish = {"finish_reason": "stop"} if role == "assistant" else {}
     parts = [{"type": "text", "content": text}]
     return json.dumps([{"role": role, "parts": parts, **finish}], ensure_ascii=False)
 
 
-def _of_call(step: Step) -> Attributes:
+def _build_call_attributes(step: ExportedStep) -> Attributes:
     told: dict[str, Any] = {"arguments": step.args, "result": step.observation}
     return {
         "gen_ai.tool.name": step.tool,
@@ -195,15 +205,19 @@ def _of_call(step: Step) -> Attributes:
         "countersign.gate": step.gate or "",
         "countersign.status": step.status,
         "countersign.args_sha": step.args_sha,
-        **{f"gen_ai.tool.call.{name}": _text(value) for name, value in told.items() if value is not None},
+        **{
+            f"gen_ai.tool.call.{name}": _format_attribute_value(value)
+            for name, value in told.items()
+            if value is not None
+        },
     }
 
 
-def _text(value: Any) -> str:
+def _format_attribute_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _of_card(step: Step) -> Attributes:
+def _build_card_attributes(step: ExportedStep) -> Attributes:
     assert step.decision is not None
     return {
         "countersign.approval.id": step.approval,

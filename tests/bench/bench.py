@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bot.store.connect import connect
+from bot.redis.connect import connect_redis
 from tests.bench import outside
 from tests.bench.job import Job, Result
 from tests.bench.mock import ANSWER, STEPS
@@ -95,7 +95,7 @@ class Bench:
 
 
 async def _server(url: str) -> str:
-    client = await connect(url)
+    client = await connect_redis(url)
     info: dict[str, Any] = await client.info("server")
     flags: dict[Any, Any] = await client.config_get("append*")
     await client.aclose()
@@ -105,7 +105,7 @@ async def _server(url: str) -> str:
 
 
 async def _emptied(url: str) -> None:
-    client = await connect(url)
+    client = await connect_redis(url)
     await client.flushall()
     await client.aclose()
 

@@ -11,12 +11,12 @@ from dataclasses import asdict
 
 from tests.bench import outside
 from tests.bench.bench import Bench
-from tests.bench.figures import Reading, median, number, percentile, reading
+from tests.bench.figures import Reading, compute_percentile, format_rounded_number, median, reading
 from tests.bench.outside import NotMeasured
 
 SLACK_WAITS_MS = 3000
 PER_S = 500
-IMPORT = "import time; began = time.perf_counter(); import bot.main; print(time.perf_counter() - began)"
+IMPORT = "import time; began = time.perf_counter(); import bot.app.build; print(time.perf_counter() - began)"
 
 
 @contextmanager
@@ -43,12 +43,12 @@ def ack(bench: Bench) -> list[Reading]:
         acks += found["acks_ms"]
         lost += found["lost"]
         rates.append(found["per_s"])
-        p99.append(percentile(found["acks_ms"], 0.99))
+        p99.append(compute_percentile(found["acks_ms"], 0.99))
     if not acks:
         raise NotMeasured("no event was acknowledged")
     late = lost + sum(one > SLACK_WAITS_MS for one in acks)
-    p50 = percentile(acks, 0.5)
-    note = f"p50 {number(p50)} ms, p99 of the worst round {number(max(p99))} ms, at {number(median(rates))} events/s"
+    p50 = compute_percentile(acks, 0.5)
+    note = f"p50 {format_rounded_number(p50)} ms, p99 of the worst round {format_rounded_number(max(p99))} ms, at {format_rounded_number(median(rates))} events/s"
     return [
         reading("ack", median(p99), note, p50=p50, p99_by_round=p99, acks_ms=sorted(acks)),
         reading("ack-late", 100 * late / (len(acks) + lost), f"{late} of {len(acks) + lost}", lost=lost),
@@ -66,15 +66,15 @@ def first(bench: Bench) -> list[Reading]:
     over = [one["whole"] - one["model"] for one in parts]
     shown = {
         name: {
-            "p50": percentile([one[name] for one in parts], 0.5),
-            "p99": percentile([one[name] for one in parts], 0.99),
+            "p50": compute_percentile([one[name] for one in parts], 0.5),
+            "p99": compute_percentile([one[name] for one in parts], 0.99),
         }
         for name in parts[0]
     }
-    note = ", ".join(f"{name} {number(one['p50'])}" for name, one in shown.items() if name != "whole")
+    note = ", ".join(f"{name} {format_rounded_number(one['p50'])}" for name, one in shown.items() if name != "whole")
     return [
-        reading("first-p50", percentile(over, 0.5), note, parts=shown),
-        reading("first-p99", percentile(over, 0.99), f"of {count} messages"),
+        reading("first-p50", compute_percentile(over, 0.5), note, parts=shown),
+        reading("first-p99", compute_percentile(over, 0.99), f"of {count} messages"),
     ]
 
 
@@ -96,8 +96,8 @@ def start(bench: Bench) -> list[Reading]:
         bench.doing(f"cold start, {number_}")
         times.append(_started(bench))
         imports.append(float(_python("-c", IMPORT)))
-    slowest = _slow_imports(_python("-X", "importtime", "-c", "import bot.main", err=True))
-    note = ", ".join(f"{name} {number(ms)} ms" for name, ms in list(slowest.items())[:4])
+    slowest = _slow_imports(_python("-X", "importtime", "-c", "import bot.app.build", err=True))
+    note = ", ".join(f"{name} {format_rounded_number(ms)} ms" for name, ms in list(slowest.items())[:4])
     return [
         reading("start", median(times), rounds=times),
         reading("import", median(imports), f"by itself: {note}", rounds=imports, ms_by_module=slowest),

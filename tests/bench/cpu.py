@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.bench import outside
 from tests.bench.bench import Bench
-from tests.bench.figures import Reading, median, number, ratios, reading, spread
+from tests.bench.figures import Reading, format_rounded_number, median, ratios, reading, spread
 
 BIG = 100_000
 
@@ -45,7 +45,7 @@ def cpu(bench: Bench) -> list[Reading]:
 
 def _ratio(name: str, above: list[float], below: list[float], detail: dict[str, object] | None = None) -> Reading:
     found = ratios(above, below)
-    said = f"{number(median(above))} ÷ {number(median(below))} ms"
+    said = f"{format_rounded_number(median(above))} ÷ {format_rounded_number(median(below))} ms"
     between = f", {spread(found)}" if len(found) > 1 else ""
     return reading(name, median(found), said + between, ratios=found, **(detail or {}))
 
@@ -56,7 +56,7 @@ def _best_peer(bench: Bench, costs: dict[str, list[float]]) -> list[Reading]:
         return []
     best = min(plain, key=lambda one: median(costs[one.program]))
     found = ratios(costs[best.program], costs["ours"])
-    note = f"{best.title}: {number(median(costs[best.program]))} ÷ {number(median(costs['ours']))} ms"
+    note = f"{best.title}: {format_rounded_number(median(costs[best.program]))} ÷ {format_rounded_number(median(costs['ours']))} ms"
     return [reading("peers", median(found), note, ratios=found, best=best.title)]
 
 
@@ -72,7 +72,7 @@ def earlier(bench: Bench) -> list[Reading]:
                 costs.setdefault(f"{program} {count}", []).append(result.cpu_ms)
     floor = ratios(costs["floor 60"], costs["floor 0"])
     found = ratios(costs["ours 60"], costs["ours 0"])
-    note = f"{number(median(costs['ours 60']))} ÷ {number(median(costs['ours 0']))} ms; floor {number(median(floor))} ×"
+    note = f"{format_rounded_number(median(costs['ours 60']))} ÷ {format_rounded_number(median(costs['ours 0']))} ms; floor {format_rounded_number(median(floor))} ×"
     return [reading("earlier", median(found), note, ratios=found, floor=floor, rounds=costs)]
 
 
@@ -88,7 +88,7 @@ def history(bench: Bench) -> list[Reading]:
             result = bench.run("ours", job)
             costs.setdefault(str(count), []).append(result.cpu_ms * job.steps)
     found = ratios(costs[str(most)], costs["10"])
-    note = f"{number(median(costs[str(most)]))} ÷ {number(median(costs['10']))} ms a turn"
+    note = f"{format_rounded_number(median(costs[str(most)]))} ÷ {format_rounded_number(median(costs['10']))} ms a turn"
     if most != BIG:
         note += f" (quick: {most:,} messages)"
     return [reading("history", median(found), note, ratios=found, rounds=costs)]

@@ -7,9 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.evaluation.plots import number, percentile
+from bot.evaluation.charts import compute_percentile, format_rounded_number
 
-__all__ = ["FIGURES", "GROUPS", "Figure", "Reading", "median", "number", "percentile", "ratios", "reading", "spread"]
+__all__ = [
+    "FIGURES",
+    "GROUPS",
+    "Figure",
+    "Reading",
+    "compute_percentile",
+    "format_rounded_number",
+    "median",
+    "ratios",
+    "reading",
+    "spread",
+]
 
 
 @dataclass(frozen=True)
@@ -27,8 +38,8 @@ class Figure:
     @property
     def reach(self) -> str:
         if self.most is not None:
-            return f"≤ {number(self.most)} {self.unit}".strip()
-        return f"≥ {number(self.least)} {self.unit}".strip() if self.least is not None else "reported"
+            return f"≤ {format_rounded_number(self.most)} {self.unit}".strip()
+        return f"≥ {format_rounded_number(self.least)} {self.unit}".strip() if self.least is not None else "reported"
 
     def met(self, value: float) -> bool | None:
         if self.most is not None:
@@ -51,7 +62,9 @@ class Reading:
 
     @property
     def shown(self) -> str:
-        return "not measured" if self.value is None else f"{number(self.value)} {self.figure.unit}".strip()
+        return (
+            "not measured" if self.value is None else f"{format_rounded_number(self.value)} {self.figure.unit}".strip()
+        )
 
 
 FIGURES = (
@@ -88,7 +101,7 @@ FIGURES = (
     Figure("style-text", "styles", "The same, text", "ms", most=1),
     Figure("style-json", "styles", "The same, json", "ms", most=1),
     Figure("start", "start", "Cold start, process to first socket open", "s"),
-    Figure("import", "start", "Import of bot.main", "s", most=0.6),
+    Figure("import", "start", "Import of bot.app.build", "s", most=0.6),
     Figure(
         "lanes", "lanes", "Drain of 10,000 queued messages, 2 worker processes, empty handler", "messages/s", least=3000
     ),
@@ -107,7 +120,7 @@ def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
 
 
 def spread(values: Sequence[float]) -> str:
-    return f"{number(min(values))}–{number(max(values))}" if len(values) > 1 else ""
+    return f"{format_rounded_number(min(values))}–{format_rounded_number(max(values))}" if len(values) > 1 else ""
 
 
 median = statistics.median

@@ -17,12 +17,12 @@ from typing import Any
 
 from tests.bench import outside
 from tests.bench.bench import Bench
-from tests.bench.figures import Reading, median, number, ratios, reading
+from tests.bench.figures import Reading, format_rounded_number, median, ratios, reading
 from tests.bench.outside import NotMeasured
 from tests.bench.peers import installed, python_of
 from tests.bench.programs.staff import BOB, FORM, STAFF
-from tools.workflow.calendar import Calendar
-from tools.workflow.process import fill, shipped
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.definition import fill_form, load_shipped_processes
 
 OURS, THEIRS = "tests.bench.programs.flow", "tests.bench.programs.spiff"
 SPIFF = "spiffworkflow"
@@ -54,9 +54,12 @@ def flow(bench: Bench) -> list[Reading]:
 
 def _faster(name: str, what: Sequence[str], ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Reading:
     """`what` takes its time one after another."""
-    told = [f"{number(_middle(theirs, what, unit))} ÷ {number(_middle(ours, what, unit))} ms" for unit in UNITS]
+    told = [
+        f"{format_rounded_number(_middle(theirs, what, unit))} ÷ {format_rounded_number(_middle(ours, what, unit))} ms"
+        for unit in UNITS
+    ]
     found, cpu = (ratios(_sums(theirs, what, unit), _sums(ours, what, unit)) for unit in UNITS)
-    note = f"{told[0]}; CPU of the program {told[1]}, {number(median(cpu))} ×"
+    note = f"{told[0]}; CPU of the program {told[1]}, {format_rounded_number(median(cpu))} ×"
     return reading(name, median(found), note, ratios=found, cpu_ratios=cpu)
 
 
@@ -70,16 +73,18 @@ def _middle(results: list[dict[str, Any]], what: Sequence[str], unit: str) -> fl
 
 
 def _smaller(ours: dict[str, Any], theirs: dict[str, Any]) -> Reading:
-    waiting = f"{number(ours['untold'] / 1024)} KB more while nobody has been told"
-    note = f"{number(theirs['bytes'] / 1024)} ÷ {number(ours['bytes'] / 1024)} KB, lists, record and answers included"
+    waiting = f"{format_rounded_number(ours['untold'] / 1024)} KB more while nobody has been told"
+    note = f"{format_rounded_number(theirs['bytes'] / 1024)} ÷ {format_rounded_number(ours['bytes'] / 1024)} KB, lists, record and answers included"
     return reading("flow-bytes", theirs["bytes"] / ours["bytes"], f"{note}; {waiting}", kinds=ours["kinds"])
 
 
 def _case() -> dict[str, Any]:
     """A leave request of two levels, as its form is handed in and as it is filled in."""
-    leave = shipped()[0]
-    today, calendar = datetime.now(UTC).date(), Calendar()
-    filled = fill(leave, FORM, initiator=STAFF[0], people=STAFF, today=today, calendar=calendar, numbers={})
+    leave = load_shipped_processes()[0]
+    today, calendar = datetime.now(UTC).date(), WorkCalendar()
+    filled = fill_form(
+        leave, FORM, initiator=STAFF[0], people=STAFF, today=today, calendar=calendar, number_overrides={}
+    )
     people = {name: found[0] for name, found in filled.people.items() if found}
     numbers = {name: {"of": str(value)} for name, value in filled.numbers.items()}
     data = {**filled.values, **people, **numbers, "initiator": STAFF[0].id}
@@ -92,13 +97,20 @@ def todo(bench: Bench) -> list[Reading]:
     found = _measured(bench, "tests.bench.programs.todo", {"open": [few, many], **_case()}, sys.executable)
     before, after = found["server_ms"]
     worst = max(after, key=lambda name: after[name])
-    note = ", ".join(f"{name}: {number(ms)} ms" for name, ms in after.items())
+    note = ", ".join(f"{name}: {format_rounded_number(ms)} ms" for name, ms in after.items())
     quick = "" if many == OPEN else f" (quick: {many} open requests)"
-    told = ", ".join(f"{name}: {number(after[name])} ÷ {number(before[name])} ms at the server" for name in after)
+    told = ", ".join(
+        f"{name}: {format_rounded_number(after[name])} ÷ {format_rounded_number(before[name])} ms at the server"
+        for name in after
+    )
     asked = [max(calls.values()) for calls in found["calls"]]
     return [
         reading("todo", after[worst], note + quick, server_ms=found["server_ms"]),
-        reading("todo-growth", asked[1] / asked[0], f"{number(asked[1])} ÷ {number(asked[0])}; {told}"),
+        reading(
+            "todo-growth",
+            asked[1] / asked[0],
+            f"{format_rounded_number(asked[1])} ÷ {format_rounded_number(asked[0])}; {told}",
+        ),
     ]
 
 

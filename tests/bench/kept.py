@@ -12,12 +12,12 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.events import Place
-from bot.store.connect import connect
-from bot.store.keys import Keys
+from bot.chat.messages import Place
+from bot.queue.keys import Keys
+from bot.redis.connect import connect_redis
 from tests.bench import outside
 from tests.bench.bench import Bench
-from tests.bench.figures import Reading, median, number, reading
+from tests.bench.figures import Reading, format_rounded_number, median, reading
 
 AUDIT = "j"
 """The journal: the one thing that stays without a time limit of its own."""
@@ -63,7 +63,9 @@ def left(bench: Bench) -> list[Reading]:
     of_a_run = {kind: round(number_ / count) for kind, number_ in kinds.items() if kind != AUDIT} | {AUDIT: 1}
     sizes = {kind: sum(one.size for one in added if one.kind_of == kind) / count / 1024 for kind in of_a_run}
     forever = sorted({one.kind_of for one in added if one.ttl_ms < 0} - {AUDIT})
-    shown = ", ".join(f"{of_a_run[kind]} {kind} {number(size)} KB" for kind, size in sizes.items() if of_a_run[kind])
+    shown = ", ".join(
+        f"{of_a_run[kind]} {kind} {format_rounded_number(size)} KB" for kind, size in sizes.items() if of_a_run[kind]
+    )
     return [
         reading("left-keys", sum(of_a_run.values()), f"{shown} (j: the audit's growth)", kinds=of_a_run, kb=sizes),
         reading(
@@ -78,7 +80,7 @@ def _of_one_partition(workspace: dict[str, Any], count: int) -> list[list[str]]:
     rooms: dict[int, list[list[str]]] = {}
     for room in workspace["rooms"]:
         place = Place(team=workspace["team"], channel=room[1], thread=room[2], direct=True)
-        rooms.setdefault(Keys().partition(place.conversation), []).append(room)
+        rooms.setdefault(Keys().get_partition(place.conversation), []).append(room)
     return max(rooms.values(), key=len)[:count]
 
 
@@ -104,7 +106,7 @@ def paused(bench: Bench) -> list[Reading]:
         raise outside.NotMeasured(f"{len(runs)} of {count} runs wait")
     listed = beside.pop("paused", 0) / count
     shared = {name: size / count / 1024 for name, size in beside.items()}
-    note = "beside it: " + ", ".join(f"{name} {number(size)} KB" for name, size in shared.items())
+    note = "beside it: " + ", ".join(f"{name} {format_rounded_number(size)} KB" for name, size in shared.items())
     return [
         reading(
             "paused", (median(list(runs.values())) + listed) / 1024, note, beside_kb=shared, runs=list(runs.values())
@@ -117,7 +119,7 @@ def _keys(url: str) -> list[Key]:
 
 
 async def _read(url: str) -> list[Key]:
-    redis = await connect(url)
+    redis = await connect_redis(url)
     found = [await _key(redis, name) async for name in redis.scan_iter()]
     await redis.aclose()
     return sorted(found, key=lambda one: one.name)

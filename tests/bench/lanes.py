@@ -10,12 +10,12 @@ from contextlib import ExitStack
 
 from redis.asyncio import Redis
 
-from bot.store.connect import connect
-from bot.store.keys import Keys
-from bot.store.lanes import Accepted, Lanes
+from bot.queue.keys import Keys
+from bot.queue.lanes import EnqueueResult, Lanes
+from bot.redis.connect import connect_redis
 from tests.bench import outside
 from tests.bench.bench import CORES, Bench
-from tests.bench.figures import Reading, median, number, reading
+from tests.bench.figures import Reading, format_rounded_number, median, reading
 from tests.bench.outside import NotMeasured
 
 PROCESSES = 2
@@ -33,7 +33,7 @@ def lanes(bench: Bench) -> list[Reading]:
         put_s, rate = _drained(bench, count)
         rates.append(rate)
         filled.append(count / put_s)
-    note = f"{number(min(rates))}–{number(max(rates))}; put: {number(median(filled))} messages/s by one process"
+    note = f"{format_rounded_number(min(rates))}–{format_rounded_number(max(rates))}; put: {format_rounded_number(median(filled))} messages/s by one process"
     if bench.options.quick:
         note += f" (quick: {count:,} messages)"
     return [reading("lanes", median(rates), note, rounds=rates, put=filled)]
@@ -65,13 +65,13 @@ def _drained(bench: Bench, count: int) -> tuple[float, float]:
 
 async def _filled(url: str, count: int) -> float:
     """Puts all messages, many at once; how long that took (s)."""
-    redis = await connect(url)
+    redis = await connect_redis(url)
     queue, numbers = Lanes(redis, Keys()), iter(range(count))
 
     async def putting() -> None:
         for n in numbers:
             lane = f"slack:T1:D{n // EACH:05d}"
-            if await queue.put(lane, f"Ev{n:06d}", BODY, aliases=(f"at:{n}",)) is not Accepted.NEW:
+            if await queue.enqueue(lane, f"Ev{n:06d}", BODY, aliases=(f"at:{n}",)) is not EnqueueResult.NEW:
                 raise NotMeasured("a message was not accepted")
 
     began = time.monotonic()
@@ -83,7 +83,7 @@ async def _filled(url: str, count: int) -> float:
 
 async def _emptied(url: str) -> None:
     """Until no lane needs attention any more."""
-    redis, keys, end = await connect(url, connections=2), Keys(), time.monotonic() + LONGEST_S
+    redis, keys, end = await connect_redis(url, connections=2), Keys(), time.monotonic() + LONGEST_S
     while await _waiting(redis, keys):
         if time.monotonic() > end:
             raise NotMeasured(f"the queue was not empty after {LONGEST_S:.0f} s")
@@ -94,5 +94,5 @@ async def _emptied(url: str) -> None:
 async def _waiting(redis: Redis, keys: Keys) -> int:
     async with redis.pipeline(transaction=False) as all_at_once:
         for partition in range(keys.partitions):
-            all_at_once.zcard(keys.key(partition, "z"))
+            all_at_once.zcard(keys.build_key(partition, "z"))
         return sum(await all_at_once.execute())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.bench import outside
 from tests.bench.bench import Bench
-from tests.bench.figures import Reading, median, number, reading
+from tests.bench.figures import Reading, format_rounded_number, median, reading
 from tests.bench.job import Result
 from tests.bench.mock import STEPS
 from tests.bench.peers import TITLES
@@ -59,12 +59,16 @@ def _beside(bench: Bench, crowd: Crowd) -> dict[str, dict[str, float]]:
 
 
 def _told(one: dict[str, float]) -> str:
-    return f"{number(one['errors'])} failed" if one["errors"] else f"{number(one['times_ideal'])} ×"
+    return (
+        f"{format_rounded_number(one['errors'])} failed"
+        if one["errors"]
+        else f"{format_rounded_number(one['times_ideal'])} ×"
+    )
 
 
 def _waited(name: str, results: list[Result], crowd: Crowd, beside: dict[str, dict[str, float]]) -> Reading:
     found = [one.wall_s / crowd.ideal_s for one in results]
-    note = f"{number(median([one.wall_s for one in results]))} s for {number(crowd.ideal_s)} s"
+    note = f"{format_rounded_number(median([one.wall_s for one in results]))} s for {format_rounded_number(crowd.ideal_s)} s"
     if beside:
         note += "; " + ", ".join(f"{title} {_told(one)}" for title, one in beside.items())
     if (crowd.runs, crowd.after_ms) not in ((200, 300), (1000, 300), (1000, 3000)):

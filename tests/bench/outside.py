@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from bot.local.embedded import Embedded
+from bot.local.embedded import EmbeddedRedis
 from tests.bench.job import Job, Result
 
 ROOT = Path(__file__).parent.parent.parent
@@ -140,8 +140,8 @@ def measured(module: str, job: Job, python: str = PYTHON) -> tuple[Result, str]:
 def redis() -> Iterator[str]:
     """An embedded server with the flags we ship: every write is on disk before it is confirmed."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        embedded = Embedded(Path(folder))
-        url = asyncio.run(embedded.ensure())
+        embedded = EmbeddedRedis(Path(folder))
+        url = asyncio.run(embedded.ensure_running())
         try:
             yield url
         finally:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from bot.evaluation.plots import STYLE, bars, curve, dots
+from bot.evaluation.charts import STYLE, render_bar_chart, render_distribution_curve, render_dot_plot
 from tests.bench.machine import busy
 from tests.bench.peers import TITLES
 
@@ -60,24 +60,36 @@ def _plots(figures: Figures) -> Iterator[str]:
     """Every plot whose figures were measured."""
     if costs := _detail(figures, "ours", "cpu_ms_per_step"):
         told = "User and system time of the program itself, for one model call with everything around it."
-        yield _section("CPU per step", told, bars(_titled(costs), "ms", mark=costs["floor"], mark_name="floor"))
+        yield _section(
+            "CPU per step", told, render_bar_chart(_titled(costs), "ms", mark=costs["floor"], mark_name="floor")
+        )
     for name, count in (("many-200", "200"), ("many-1000", "1,000")):
         if beside := _detail(figures, name, "beside"):
             beside = {title: one["times_ideal"] for title, one in beside.items()}
             told = "Wall time, with a model that answers after 300 ms; 1 would be the model's time alone."
             rows = {"ours": figures[name]["value"], **beside}
-            yield _section(f"{count} runs at once in one process", told, bars(rows, "×", mark=1, mark_name="ideal"))
+            yield _section(
+                f"{count} runs at once in one process", told, render_bar_chart(rows, "×", mark=1, mark_name="ideal")
+            )
     if acks := _detail(figures, "ack", "acks_ms"):
-        yield _section("Event → acknowledgement", "Share of the events of the burst, by the time it took.", curve(acks))
+        yield _section(
+            "Event → acknowledgement",
+            "Share of the events of the burst, by the time it took.",
+            render_distribution_curve(acks),
+        )
     if parts := _detail(figures, "first-p50", "parts"):
         rows = {name: one["p50"] for name, one in parts.items()}
-        yield _section("From a message to the first step that people see", "Medians; idle bot.", bars(rows, "ms"))
+        yield _section(
+            "From a message to the first step that people see", "Medians; idle bot.", render_bar_chart(rows, "ms")
+        )
     if sizes := _detail(figures, "left-keys", "kb"):
         named = {KINDS.get(kind, kind): size for kind, size in sizes.items()}
-        yield _section("What one finished run leaves in Redis", "By kind of key.", bars(named, "KB"))
+        yield _section("What one finished run leaves in Redis", "By kind of key.", render_bar_chart(named, "KB"))
     if modules := _detail(figures, "import", "ms_by_module"):
         yield _section(
-            "Import of bot.main", "Time in a package's own modules.", bars(dict(list(modules.items())[:10]), "ms")
+            "Import of bot.app.build",
+            "Time in a package's own modules.",
+            render_bar_chart(dict(list(modules.items())[:10]), "ms"),
         )
     yield from _rounds(figures)
 
@@ -100,7 +112,9 @@ def _rounds(figures: Figures) -> Iterator[str]:
     }
     if found:
         told = "Each ratio is of two programs of the same round."
-        yield _section("Round by round", told, "".join(dots(title, ratios) for title, ratios in found.items()))
+        yield _section(
+            "Round by round", told, "".join(render_dot_plot(title, ratios) for title, ratios in found.items())
+        )
 
 
 def _detail(figures: Figures, name: str, key: str) -> Any:

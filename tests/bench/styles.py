@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import time
 
-from bot.react.decision import Act
-from bot.react.endpoints.chat import Chat
-from bot.react.endpoints.lessons import Lessons
-from bot.react.endpoints.transport import Request
-from bot.react.model import RawCall, Reply
-from bot.react.style import Style
-from bot.react.styles.native import Native
-from bot.react.styles.objects import Json
-from bot.react.styles.text import Text
-from bot.trace import Trace
+from bot.agent.decision import ToolCalls
+from bot.agent.formats.json_format import JsonFormat
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.formats.text_format import TextFormat
+from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.models.chat import ChatCompletionsTransport
+from bot.agent.models.model_profile import ModelProfile
+from bot.agent.models.transport import ModelRequest
+from bot.agent.reply_format import ReplyFormat
+from bot.core.run_state import RunState
 from tests.bench.bench import Bench
-from tests.bench.figures import Reading, median, number, reading
+from tests.bench.figures import Reading, format_rounded_number, median, reading
 from tools.catalog import TOOLS
 
 EARLIER = [json.dumps({"role": "user", "content": "Who is at work today? " * 50}) for _ in range(32)]
@@ -24,10 +24,16 @@ EARLIER = [json.dumps({"role": "user", "content": "Who is at work today? " * 50}
 ARGS = {"to": "李四", "subject": "Progress", "body": "How far is it?\n" * 20}
 WRITTEN = json.dumps(ARGS, ensure_ascii=False)
 OBJECT = {"type": "tool_call", "tool": "send_email", "args": ARGS, "reason_summary": "He asked for it."}
-REPLIES: tuple[tuple[Style, Reply], ...] = (
-    (Native(), Reply(calls=(RawCall("call_0", "send_email", json.dumps({"reason": "He asked for it.", **ARGS})),))),
-    (Text(), Reply(text=f"Thought: He asked for it.\nAction: send_email\nAction Input: {WRITTEN}\nObservation: sent")),
-    (Json(mode=True), Reply(text=f"```json\n{json.dumps(OBJECT, ensure_ascii=False)}\n```")),
+REPLIES: tuple[tuple[ReplyFormat, ModelReply], ...] = (
+    (
+        NativeFormat(),
+        ModelReply(calls=(RawToolCall("call_0", "send_email", json.dumps({"reason": "He asked for it.", **ARGS})),)),
+    ),
+    (
+        TextFormat(),
+        ModelReply(text=f"Thought: He asked for it.\nAction: send_email\nAction Input: {WRITTEN}\nObservation: sent"),
+    ),
+    (JsonFormat(mode=True), ModelReply(text=f"```json\n{json.dumps(OBJECT, ensure_ascii=False)}\n```")),
 )
 
 
@@ -37,22 +43,25 @@ def styles(bench: Bench) -> list[Reading]:
     return [_style(style, reply, count, bench.options.rounds) for style, reply in REPLIES]
 
 
-def _style(style: Style, reply: Reply, count: int, rounds: int) -> Reading:
-    extra, manual = style.body(TOOLS), json.dumps({"role": "system", "content": style.manual(TOOLS)})
+def _style(style: ReplyFormat, reply: ModelReply, count: int, rounds: int) -> Reading:
+    extra, manual = (
+        style.build_extra_body(TOOLS),
+        json.dumps({"role": "system", "content": style.render_instructions(TOOLS)}),
+    )
     costs = list[float]()
     for _ in range(rounds):
         began = time.process_time()
         for _ in range(count):
             _step(style, reply, [manual, *EARLIER], extra)
         costs.append((time.process_time() - began) * 1000 / count)
-    note = f"{number(min(costs))}–{number(max(costs))}; {len(TOOLS)} tools, {len(manual):,} characters of manual"
+    note = f"{format_rounded_number(min(costs))}–{format_rounded_number(max(costs))}; {len(TOOLS)} tools, {len(manual):,} characters of manual"
     return reading(f"style-{style.name}", median(costs), note, rounds=costs)
 
 
-def _step(style: Style, reply: Reply, head: list[str], extra: str) -> None:
-    trace = Trace()
-    act = style.decide(reply, TOOLS, most=8)
-    assert isinstance(act, Act)
-    trace.add(style.asked(act))
-    trace.add(style.observed(act.proposed[0].model_id, '{"found": "x"}'))
-    assert Chat().write(Request("m", [*head, *trace.messages], extra, Lessons()))
+def _step(style: ReplyFormat, reply: ModelReply, head: list[str], extra: str) -> None:
+    trace = RunState()
+    act = style.parse_reply(reply, TOOLS, most=8)
+    assert isinstance(act, ToolCalls)
+    trace.append_message(style.build_assistant_message(act))
+    trace.append_message(style.build_tool_message(act.calls[0].model_id, '{"found": "x"}'))
+    assert ChatCompletionsTransport().encode_request(ModelRequest("m", [*head, *trace.messages], extra, ModelProfile()))

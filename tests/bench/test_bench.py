@@ -17,7 +17,7 @@ import pytest
 from tests.bench import outside, peers, report
 from tests.bench.__main__ import MEASURES, main
 from tests.bench.bench import Bench, Options, opened
-from tests.bench.figures import FIGURES, GROUPS, Figure, Reading, number, percentile
+from tests.bench.figures import FIGURES, GROUPS, Figure, Reading, compute_percentile, format_rounded_number
 from tests.bench.mock import CALLS, STEPS, Script, step_of
 from tests.bench.outside import NotMeasured
 from tests.bench.page import page
@@ -181,5 +181,15 @@ def test_reaches_and_numbers() -> None:
     most, least, neither = Figure("a", "g", "a", "ms", most=2), Figure("b", "g", "b", least=3), Figure("c", "g", "c")
     assert [most.met(2), most.met(2.1), least.met(3), least.met(2), neither.met(1)] == [True, False, True, False, None]
     assert [most.reach, least.reach, neither.reach] == ["≤ 2 ms", "≥ 3", "reported"]
-    assert [number(one) for one in (0.604, 12.34, 3_456.7, 5.0, None)] == ["0.60", "12.3", "3,457", "5", "–"]
-    assert (percentile([4, 1, 3, 2], 0.5), percentile([1, 2], 0.99), percentile([7], 1.0)) == (3, 2, 7)
+    assert [format_rounded_number(one) for one in (0.604, 12.34, 3_456.7, 5.0, None)] == [
+        "0.60",
+        "12.3",
+        "3,457",
+        "5",
+        "–",
+    ]
+    assert (compute_percentile([4, 1, 3, 2], 0.5), compute_percentile([1, 2], 0.99), compute_percentile([7], 1.0)) == (
+        3,
+        2,
+        7,
+    )

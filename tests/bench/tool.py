@@ -5,22 +5,22 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.react import prompt
-from bot.react.styles import native
+from bot.agent import prompt
+from bot.agent.formats import native_format
 from tests.bench.job import observation
-from tools.spec import Caller, Frozen, Note, Outcome, Person
-from tools.tool import Tool, Use
+from tools.spec import Caller, FrozenModel, Person, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext
 
 QUESTION = "Who of Person 1 to Person 6 is at work today? I need somebody who can look at my expense request."
 NOW = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
 
 
-class LookUp(Frozen):
+class LookUp(FrozenModel):
     name: str
 
 
-async def _look_up(use: Use, args: LookUp) -> Outcome:
-    return Outcome(data=observation(args.name), note=Note(key="result.people", params={"n": 1}))
+async def _look_up(use: ToolContext, args: LookUp) -> ToolOutcome:
+    return ToolOutcome(data=observation(args.name), note=TextRef(key="result.people", params={"n": 1}))
 
 
 LOOK_UP = Tool(
@@ -40,8 +40,8 @@ def texts() -> dict[str, Any]:
     """What goes into every `Job`."""
     caller = Caller(Person(id="U0000000", name="Ann Example"))
     return {
-        "system": prompt.system()["content"],
+        "system": prompt.build_system_message()["content"],
         "question": QUESTION,
-        "quoted": prompt.message(caller, QUESTION)["content"],
-        "tool": native.schema(LOOK_UP),
+        "quoted": prompt.build_user_message(caller, QUESTION)["content"],
+        "tool": native_format.build_function_schema(LOOK_UP),
     }

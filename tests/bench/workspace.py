@@ -18,11 +18,11 @@ from typing import Any
 from aiohttp import web
 
 from bot.local.workspace import acts, server
-from bot.local.workspace.delivery import Parcel, Unanswered
-from bot.local.workspace.payloads import event_callback, message_event
-from bot.local.workspace.sockets import Sockets
-from bot.local.workspace.workspace import EVENTS, Change, Setup, Workspace
-from bot.local.workspace.world import Json, Person, read_world
+from bot.local.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
+from bot.local.workspace.payloads import build_event_callback, build_message_event
+from bot.local.workspace.sockets import SocketModeTransport
+from bot.local.workspace.workspace import EVENTS, Workspace, WorkspaceChange, WorkspaceSetup
+from bot.local.workspace.world import Json, WorkspaceMember, read_world
 from tests.bench.lines import lines
 
 BOT_TOKEN, APP_TOKEN = "xoxb-local-bench", "xapp-local-bench"
@@ -30,9 +30,10 @@ QUESTION = "Who of Person 1 to Person 6 is at work today?"
 PATIENCE_S = 30.0
 
 
-def people(count: int) -> tuple[Person, ...]:
+def people(count: int) -> tuple[WorkspaceMember, ...]:
     return tuple(
-        Person(f"U{n:07d}", f"p{n}", f"Person {n}", email=f"p{n}@example.com", locale="en-US") for n in range(count)
+        WorkspaceMember(f"U{n:07d}", f"p{n}", f"Person {n}", email=f"p{n}@example.com", locale="en-US")
+        for n in range(count)
     )
 
 
@@ -40,17 +41,17 @@ def people(count: int) -> tuple[Person, ...]:
 class Timed:
     """The sockets, with a note of when the event of a message was acknowledged."""
 
-    sockets: Sockets
+    sockets: SocketModeTransport
     acked: dict[str, float]
 
-    def ready(self) -> bool:
-        return self.sockets.ready()
+    def is_ready(self) -> bool:
+        return self.sockets.is_ready()
 
-    async def until_ready(self) -> None:
-        await self.sockets.until_ready()
+    async def wait_until_ready(self) -> None:
+        await self.sockets.wait_until_ready()
 
-    async def carry(self, parcel: Parcel) -> Json:
-        answer = await self.sockets.carry(parcel)
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
+        answer = await self.sockets.deliver_payload(parcel)
         self.acked[parcel.payload["event"]["ts"]] = time.monotonic()
         return answer
 
@@ -72,15 +73,15 @@ class Watched:
         self.workspace.changes.listeners.append(self._look)
         self.workspace.delivery.carrier = Timed(self.workspace.sockets, self.acked)
 
-    def _look(self, _: Change) -> None:
-        if not self.linked and self.workspace.sockets.live():
+    def _look(self, _: WorkspaceChange) -> None:
+        if not self.linked and self.workspace.sockets.list_live_links():
             self.linked = time.monotonic()
 
     async def until(self, true: Any) -> None:
         """Waits for a change after which this is so."""
         async with asyncio.timeout(PATIENCE_S):
             while not true():
-                await self.workspace.changes.bell.wait()
+                await self.workspace.changes.next_change.wait()
 
     async def told(self, order: Json) -> Json:
         match order["do"]:
@@ -102,9 +103,9 @@ class Watched:
         async def brought(payload: Json) -> None:
             sent = time.monotonic()
             try:
-                await self.workspace.sockets.carry(Parcel("events_api", payload))
+                await self.workspace.sockets.deliver_payload(DeliveryAttempt("events_api", payload))
                 times.append(1000 * (time.monotonic() - sent))
-            except Unanswered:
+            except NotAcknowledgedError:
                 times.append(None)
 
         async with asyncio.TaskGroup() as under_way:
@@ -119,22 +120,28 @@ class Watched:
         """The event of a message that a person writes in their DM."""
         ws = self.workspace
         one = ws.world.people[number % len(ws.world.people)]
-        message = {"type": "message", "user": one.id, "text": QUESTION, "ts": ws.stamp(), "team": ws.app.team}
-        return event_callback(ws.app, message_event(message, ws.state.rooms[one.direct]), ws.clock())
+        message = {
+            "type": "message",
+            "user": one.id,
+            "text": QUESTION,
+            "ts": ws.create_timestamp(),
+            "team": ws.app.team,
+        }
+        return build_event_callback(ws.app, build_message_event(message, ws.state.rooms[one.dm_id]), ws.clock())
 
     async def first(self, number: int) -> Json:
         """One message and what came of it: when it was said, acknowledged, and first answered."""
         one, ws = self.workspace.world.people[number], self.workspace
-        posted, room = list[float](), ws.state.rooms[one.direct]
+        posted, room = list[float](), ws.state.rooms[one.dm_id]
         before = len(room.messages)
 
-        def look(change: Change) -> None:
-            if change.what == "messages" and change.channel == one.direct and len(room.messages) > before + 1:
+        def look(change: WorkspaceChange) -> None:
+            if change.what == "messages" and change.channel == one.dm_id and len(room.messages) > before + 1:
                 posted.append(time.monotonic())
 
         ws.changes.listeners.append(look)
         began = time.monotonic()
-        ts = acts.say(ws, one.id, one.direct, QUESTION)
+        ts = acts.send_message(ws, one.id, one.dm_id, QUESTION)
         await self.until(lambda: any(_key(m).endswith(":final") for m in room.messages.values()))
         ws.changes.listeners.remove(look)
         return {"said": began, "acked": self.acked[ts], "posted": posted[0]}
@@ -147,20 +154,20 @@ def _key(message: Json) -> str:
 def furnished(count: int) -> tuple[Workspace, list[tuple[str, str, str]]]:
     """A workspace, and for each person (id, DM, timestamp of something they wrote there before anybody listened)."""
     world = replace(read_world(), people=people(count), channels=())
-    workspace = Workspace(Setup(BOT_TOKEN, APP_TOKEN, events=frozenset()), world=world)
-    rooms = [(one.id, one.direct, acts.say(workspace, one.id, one.direct, "hello")) for one in world.people]
+    workspace = Workspace(WorkspaceSetup(BOT_TOKEN, APP_TOKEN, events=frozenset()), world=world)
+    rooms = [(one.id, one.dm_id, acts.send_message(workspace, one.id, one.dm_id, "hello")) for one in world.people]
     return workspace, rooms
 
 
 @asynccontextmanager
 async def serving(workspace: Workspace) -> AsyncIterator[str]:
     site = web.Application()
-    site.add_routes(server.routes(workspace))
+    site.add_routes(server.build_routes(workspace))
     runner = web.AppRunner(site, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     address = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    workspace.started(address)
+    workspace.start_delivery(address)
     yield address
     await workspace.close()
     await runner.cleanup()

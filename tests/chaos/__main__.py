@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, NoReturn, TypeVar
 
-from bot.errors import CountersignError
+from bot.core.errors import CountersignError
 from tests.chaos import check
 from tests.chaos.facts import Facts
 from tests.chaos.plan import FAULTS, RATE, Wanted

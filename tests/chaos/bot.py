@@ -16,23 +16,23 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from bot import logs
-from bot.base import Tuning
-from bot.chat.slack import outbound
-from bot.errors import CountersignError
-from bot.events import Message
-from bot.intake import LaneIntake
-from bot.main import assembled
-from bot.outside import outside_of
-from bot.serving import connected
-from bot.settings import Settings
-from bot.store import scripts
-from bot.store.lanes import Lanes, Lease
-from bot.turn import Turns
-from tools.workflow.redis_store import RedisStore
-from tools.workflow.store import Change, Opening, Recalled
+from bot.app.build import build_app
+from bot.app.ingress import LaneIngress
+from bot.app.lifecycle import open_slack_connection
+from bot.app.resources import Timing
+from bot.app.services import open_services
+from bot.app.settings import Settings
+from bot.chat.messages import Message
+from bot.chat.slack import channel
+from bot.conversation.turn import TurnHandler
+from bot.core import logs
+from bot.core.errors import CountersignError
+from bot.queue import scripts
+from bot.queue.lanes import Lanes, Lease
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import CommandContext, RequestChange, StartContext
 
-log = logs.get(__name__)
+log = logs.get_logger(__name__)
 
 NO_TOKEN = """
 local function holds(lane, token, id) return true end
@@ -47,27 +47,27 @@ NOTHING_LOST = "do return {{}, {}} end\n"
 POISON = "poison"
 
 
-def tuning() -> Tuning:
+def tuning() -> Timing:
     env = os.environ
-    return Tuning(
-        sweep_s=0.3,
-        relay_s=0.1,
+    return Timing(
+        poll_s=0.3,
+        relay_pause_s=0.1,
         grace_s=float(env.get("CHAOS_GRACE_S", "10")),
-        down_s=float(env.get("CHAOS_DOWN_S", "0.5")),
+        outage_retry_s=float(env.get("CHAOS_DOWN_S", "0.5")),
         max_tries=int(env.get("CHAOS_MAX_TRIES", "50")),
     )
 
 
 async def serve(settings: Settings) -> None:
-    logs.configure("INFO", json=True)
-    async with outside_of(settings) as outside, assembled(settings, outside, tuning=tuning()) as bot:
+    logs.configure_logging("INFO", json=True)
+    async with open_services(settings) as outside, build_app(settings, outside, tuning=tuning()) as bot:
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, bot.worker.stop)
-        async with connected(bot, settings, outside):
+        async with open_slack_connection(bot, settings, outside):
             log.info("chaos.ready")
             await bot.worker.run()
-        log.info("chaos.ended", held=bot.worker.busy)
+        log.info("chaos.ended", held=bot.worker.active_lane_count)
 
 
 def watch_deliveries() -> None:
@@ -78,7 +78,7 @@ def watch_deliveries() -> None:
     async def noted(self: Lanes, owner: str, partition: int, room: int) -> list[Lease]:
         leases = await claim(self, owner, partition, room)
         for lease in leases:
-            if lease.item.again:
+            if lease.item.is_redelivery:
                 item = lease.item
                 log.info("chaos.again", lane=item.lane, item=item.id, tries=item.tries, why=item.error[:80])
         return leases
@@ -88,42 +88,42 @@ def watch_deliveries() -> None:
 
 def no_fencing() -> None:
     """The scripts believe every token."""
-    part = scripts.part
+    part = scripts.read_lua_file
 
     def unfenced(name: str) -> str:
         text = part(name)
         return {"common": text + NO_TOKEN, "extend": NOTHING_LOST + text}.get(name, text)
 
-    scripts.part = unfenced  # type: ignore[assignment]
+    scripts.read_lua_file = unfenced  # type: ignore[assignment]
 
 
 def no_idempotency() -> None:
     """The engine does not know a command again."""
-    save = RedisStore.save
+    save = RedisStore.save_change
 
-    recall, opening = RedisStore.recall, RedisStore.opening
+    recall, opening = RedisStore.load_command_context, RedisStore.load_start_context
 
-    async def unknown(self: RedisStore, key: str, request: str) -> Recalled:
+    async def unknown(self: RedisStore, key: str, request: str) -> CommandContext:
         return (await recall(self, key, request))._replace(answer=None)
 
-    async def opened(self: RedisStore, key: str, person: str) -> Opening:
+    async def opened(self: RedisStore, key: str, person: str) -> StartContext:
         return (await opening(self, key, person))._replace(answer=None)
 
-    async def kept(self: RedisStore, change: Change) -> str:
-        return await save(self, replace(change, key=f"{change.key}{secrets.token_hex(4)}"))
+    async def kept(self: RedisStore, change: RequestChange) -> str:
+        return await save(self, replace(change, idempotency_key=f"{change.idempotency_key}{secrets.token_hex(4)}"))
 
-    RedisStore.recall, RedisStore.opening = unknown, opened  # type: ignore[method-assign]
-    RedisStore.save = kept  # type: ignore[method-assign]
+    RedisStore.load_command_context, RedisStore.load_start_context = unknown, opened  # type: ignore[method-assign]
+    RedisStore.save_change = kept  # type: ignore[method-assign]
 
 
 def no_dedupe() -> None:
     """Every delivery of an event is taken for a new one."""
-    take = LaneIntake.message
+    take = LaneIngress.accept_message
 
-    async def anew(self: LaneIntake, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+    async def anew(self: LaneIngress, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         await take(self, message.model_copy(update={"id": f"{message.id}{secrets.token_hex(4)}"}))
 
-    LaneIntake.message = anew  # type: ignore[method-assign]
+    LaneIngress.accept_message = anew  # type: ignore[method-assign]
 
 
 WITHOUT: dict[str, Callable[[], None]] = {
@@ -136,14 +136,14 @@ WITHOUT: dict[str, Callable[[], None]] = {
 
 def poisonous() -> None:
     """A message that says so cannot be handled, however often it is tried."""
-    handle = Turns.message
+    handle = TurnHandler.handle_message
 
-    async def fails(self: Turns, lease: Lease, message: Message, **more: Any) -> Any:
+    async def fails(self: TurnHandler, lease: Lease, message: Message, **more: Any) -> Any:
         if POISON in message.text:
             raise RuntimeError(f"{POISON} was swallowed")
         return await handle(self, lease, message, **more)
 
-    Turns.message = fails  # type: ignore[method-assign]
+    TurnHandler.handle_message = fails  # type: ignore[method-assign]
 
 
 def _until_orphaned() -> None:
@@ -155,7 +155,7 @@ def _until_orphaned() -> None:
 
 
 def main() -> None:
-    outbound.UPDATE_MS = 1  # the stand-in does not count calls, and fifty rewrites a minute would be all of the run
+    channel.UPDATE_MS = 1  # the stand-in does not count calls, and fifty rewrites a minute would be all of the run
     watch_deliveries()
     if os.environ.get("CHAOS_POISON"):
         poisonous()

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from bot.policy import ANEW
-from bot.records import Approval, ApprovalState, EffectState, Run, RunStatus
-from bot.trace import CallStatus
+from bot.approvals.authorization import ANEW
+from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
+from bot.core.run_state import CallStatus
 from tests.chaos.facts import Facts, Posted, lane_of
 from tests.chaos.people import Spoken
 from tests.chaos.plan import TAG
-from tools.mail import message_id_of
-from tools.workflow.commands import Decide
+from tools.mail.send_email import build_message_id
+from tools.workflow.engine.commands import DecideCommand
 
 Findings = Iterator[str]
 T = TypeVar("T")
@@ -106,7 +106,7 @@ def remembered(facts: Facts) -> Findings:
     lines = {one.line.tag: one for one in facts.spoken}
     for lane, talk in _by(facts.spoken, lane_of).items():
         entries = facts.histories.get(lane, ())
-        asked = [TAG.search(one.content) for one in entries if not (one.answers or one.kind)]
+        asked = [TAG.search(one.content) for one in entries if not (one.is_answer or one.kind)]
         tags = [one[1] for one in asked if one]
         expected = [one.line.tag for one in sorted(talk, key=lambda one: one.line.index)]
         brought = [tag for tag in tags if tag not in expected]
@@ -149,7 +149,7 @@ def commands(facts: Facts) -> Findings:
 def decisions(facts: Facts) -> Findings:
     """Each decision is the engine's, once, by the one it was assigned to, as pressed."""
     tasks = {task.id: task for request in facts.requests for task in request.tasks}
-    decided = Counter(one.command.task for one in facts.record if isinstance(one.command, Decide))
+    decided = Counter(one.command.task for one in facts.record if isinstance(one.command, DecideCommand))
     for one in facts.approvals:
         if one.tool != "decide_task" or one.effect is not EffectState.DONE:
             continue
@@ -197,15 +197,15 @@ def mails(facts: Facts) -> Findings:
     known: set[str] = set()
     for one in facts.approvals:
         if one.tool == "send_email":
-            ids = [message_id_of(key) for key in _keys(one)]
+            ids = [build_message_id(key) for key in _keys(one)]
             known.update(ids)
-            yield from _arrived(one, sum(arrived[id] for id in ids), arrived[message_id_of(one.try_key)])
+            yield from _arrived(one, sum(arrived[id] for id in ids), arrived[build_message_id(one.attempt_key)])
     yield from (f"nobody pressed for the mail {id}" for id in arrived if id not in known)
 
 
 def _keys(approval: Approval) -> list[str]:
     """The idempotency keys of its tries so far, oldest first."""
-    return [approval.model_copy(update={"tries": n}).try_key for n in range(1, approval.tries + 1)]
+    return [approval.model_copy(update={"tries": n}).attempt_key for n in range(1, approval.tries + 1)]
 
 
 def _arrived(approval: Approval, times: int, last: int) -> Findings:
@@ -268,7 +268,7 @@ def records(facts: Facts) -> Findings:
         yield f"open approvals and their timers differ: {sorted(waiting ^ expiring)[:5]}"
     heard = {(waiter.run, waiter.uid) for one in facts.approvals if one.id in waiting for waiter in one.waiters}
     for run in facts.runs:
-        call = run.waiting
+        call = run.awaiting_call
         if (run.status is RunStatus.PAUSED) != (call is not None):
             yield f"{run.message.text} is {run.status}, its call is {call.status if call else CallStatus.SUCCEEDED}"
         if call is not None and (run.id, call.uid) not in heard:

@@ -10,25 +10,25 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.entries import Entry
-from bot.events import Place
+from bot.chat.messages import Place
+from bot.core.history_entries import HistoryEntry
+from bot.core.records import Approval, Run
 from bot.local.mailbox import Mail
-from bot.local.workspace.world import App
-from bot.records import Approval, Run
-from bot.store.approvals import Approvals
-from bot.store.connect import connect
-from bot.store.dead import DeadLetters, Letter
-from bot.store.history import History
-from bot.store.journal import Journal, Record
-from bot.store.keys import Keys
-from bot.store.runs import Runs
+from bot.local.workspace.world import WorkspaceApp
+from bot.queue.keys import Keys
+from bot.redis.connect import connect_redis
+from bot.storage.approvals import ApprovalStore
+from bot.storage.dead_letters import DeadLetter, DeadLetterStore
+from bot.storage.history import HistoryStore
+from bot.storage.journal import Journal, JournalRecord
+from bot.storage.runs import RunStore
 from tests.chaos.outside import Outside
 from tests.chaos.people import Button, People, Spoken, buttons_of, text_of
 from tests.chaos.plan import Wanted
 from tests.chaos.town import Town
-from tools.workflow.commands import Event
-from tools.workflow.redis_store import RedisStore
-from tools.workflow.state import Request
+from tools.workflow.engine.commands import RequestEvent
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +56,17 @@ class Facts:
     """Ids in the index of open approvals."""
     timers: Sequence[str] = ()
     requests: Sequence[Request] = ()
-    record: Sequence[Event] = ()
+    record: Sequence[RequestEvent] = ()
     """What the engine has on record of all requests."""
     numbers: Mapping[str, str] = field(default_factory=dict)
     """The engine's last number of each kind."""
     mails: Sequence[Mail] = ()
-    journal: Sequence[Record] = ()
-    histories: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
+    journal: Sequence[JournalRecord] = ()
+    histories: Mapping[str, Sequence[HistoryEntry]] = field(default_factory=dict)
     """By conversation."""
     left: Sequence[str] = ()
     """Keys of work that is not done."""
-    dead: Sequence[Letter] = ()
+    dead: Sequence[DeadLetter] = ()
     logged: Counter[str] = field(default_factory=Counter)
     """Events in the bots' logs."""
     failures: Sequence[str] = ()
@@ -87,17 +87,19 @@ async def collected(
     wanted: Wanted, url: str, out: Outside, people: People, town: Town, counts: Mapping[str, int], unrest: str
 ) -> Facts:
     """Looks everywhere. The bots may still run, at rest."""
-    redis = await connect(url)
+    redis = await connect_redis(url)
     try:
-        approvals = Approvals(redis, KEYS)
-        journal = [one async for one in Journal(redis, KEYS).follow(follow=False)]
-        runs = [await Runs(redis, KEYS).get(id) for id in _run_ids(people.spoken, journal)]
-        cards = [await approvals.get(key.split(":", 3)[3]) for key in await _named(redis, "cs:{q*}:apr:*")]
+        approvals = ApprovalStore(redis, KEYS)
+        journal = [one async for one in Journal(redis, KEYS).stream_records(follow=False)]
+        runs = [await RunStore(redis, KEYS).load_run(id) for id in _run_ids(people.spoken, journal)]
+        cards = [await approvals.load_approval(key.split(":", 3)[3]) for key in await _named(redis, "cs:{q*}:apr:*")]
         found = [one for one in runs if one is not None]
         store = RedisStore(redis)
-        requests = [await store.load(key.rpartition(":")[2]) for key in await _named(redis, "cs:{wf}:request:*")]
+        requests = [
+            await store.load_request(key.rpartition(":")[2]) for key in await _named(redis, "cs:{wf}:request:*")
+        ]
         kept = [one for one in requests if one is not None]
-        lines = [line for one in kept for line in await store.events(one.id)]
+        lines = [line for one in kept for line in await store.load_events(one.id)]
         return Facts(
             wanted=wanted,
             spoken=tuple(people.spoken),
@@ -107,13 +109,13 @@ async def collected(
             open_index=await _members(redis, "open"),
             timers=await _members(redis, "t"),
             requests=kept,
-            record=[Event.model_validate_json(line) for line in lines],
+            record=[RequestEvent.model_validate_json(line) for line in lines],
             numbers=await redis.hgetall("cs:{wf}:numbers"),  # type: ignore[arg-type]
             mails=tuple(out.mailbox.kept),
             journal=journal,
             histories=await _histories(redis, found),
             left=await left(redis),
-            dead=await DeadLetters(redis, KEYS).waiting(),
+            dead=await DeadLetterStore(redis, KEYS).list_dead_letters(),
             **_logs(town),
             counts=dict(counts),
             unrest=unrest,
@@ -125,12 +127,12 @@ async def collected(
 def lane_of(spoken: Spoken) -> str:
     """The conversation a line belongs to."""
     direct = spoken.channel.startswith("D")
-    return Place(team=App().team, channel=spoken.channel, thread=spoken.thread, direct=direct).conversation
+    return Place(team=WorkspaceApp().team, channel=spoken.channel, thread=spoken.thread, direct=direct).conversation
 
 
-def _run_ids(spoken: Sequence[Spoken], journal: Sequence[Record]) -> list[str]:
+def _run_ids(spoken: Sequence[Spoken], journal: Sequence[JournalRecord]) -> list[str]:
     """Runs that messages should have, and those that are told of."""
-    derived = {KEYS.derived("R", KEYS.partition(lane_of(one)), event) for one in spoken for event in one.events}
+    derived = {KEYS.derive_id("R", KEYS.get_partition(lane_of(one)), event) for one in spoken for event in one.events}
     return sorted(derived | {record.run for record in journal if record.run})
 
 
@@ -150,14 +152,14 @@ async def _named(redis: Redis, pattern: str) -> list[str]:
 async def _members(redis: Redis, name: str) -> list[str]:
     found: list[str] = []
     for partition in range(KEYS.partitions):
-        found += map(str, await redis.zrange(KEYS.key(partition, name), 0, -1))
+        found += map(str, await redis.zrange(KEYS.build_key(partition, name), 0, -1))
     return found
 
 
-async def _histories(redis: Redis, runs: Sequence[Run]) -> dict[str, Sequence[Entry]]:
-    history = History(redis, KEYS)
+async def _histories(redis: Redis, runs: Sequence[Run]) -> dict[str, Sequence[HistoryEntry]]:
+    history = HistoryStore(redis, KEYS)
     lanes = {run.message.place.conversation for run in runs}
-    return {lane: (await history.load(lane)).entries for lane in sorted(lanes)}
+    return {lane: (await history.load_history(lane)).entries for lane in sorted(lanes)}
 
 
 async def left(redis: Redis) -> list[str]:
@@ -165,7 +167,7 @@ async def left(redis: Redis) -> list[str]:
     that are held (to find these, all keys are looked through)."""
     found: list[str] = []
     for partition in range(KEYS.partitions):
-        key = KEYS.key(partition, "z")
+        key = KEYS.build_key(partition, "z")
         found += [f"{key} {lane}" for lane in map(str, await redis.zrange(key, 0, -1))]
     found += [f"outbox {event}" for event in map(str, await redis.zrange("cs:{wf}:outbox", 0, -1))]
     return found or await _stranded(redis)

@@ -24,7 +24,7 @@ from zlib import crc32
 
 from aiohttp import web
 
-from tools.workflow.calendar import Calendar
+from tools.workflow.process.calendar import WorkCalendar
 
 ORDER = re.compile(r"#(c\d+-\d+) (\w+)(?: (\w+))?(?: (\w+))?")
 TROUBLES = (("error", 25), ("busy", 20), ("slow", 10), ("cut", 25), ("broken", 20))
@@ -106,8 +106,8 @@ def week_of(tag: str) -> date:
 
 @cache
 def _full_weeks() -> tuple[date, ...]:
-    calendar, mondays = Calendar(), (MONDAY + timedelta(weeks=n) for n in range(WEEKS))
-    return tuple(day for day in mondays if all(calendar.works(day + timedelta(days=n))[0] for n in range(5)))
+    calendar, mondays = WorkCalendar(), (MONDAY + timedelta(weeks=n) for n in range(WEEKS))
+    return tuple(day for day in mondays if all(calendar.get_day_status(day + timedelta(days=n))[0] for n in range(5)))
 
 
 def _asks(message: Json) -> bool:

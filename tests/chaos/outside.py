@@ -14,11 +14,17 @@ from aiohttp.typedefs import Handler, Middleware
 
 from bot.local.mailbox import Fault, Mail, Mailbox
 from bot.local.workspace import server
-from bot.local.workspace.delivery import Carrier, Delivery, Parcel, Timing, Unanswered
-from bot.local.workspace.driver import Driver
-from bot.local.workspace.faults import Faults, Outcome
+from bot.local.workspace.delivery import (
+    AppDelivery,
+    AppTransport,
+    DeliveryAttempt,
+    DeliveryTiming,
+    NotAcknowledgedError,
+)
+from bot.local.workspace.driver import WorkspaceDriver
+from bot.local.workspace.faults import Outcome, PlannedFaults
 from bot.local.workspace.webapi import WebApi
-from bot.local.workspace.workspace import Setup, Workspace
+from bot.local.workspace.workspace import Workspace, WorkspaceSetup
 from bot.local.workspace.world import Json
 from tests.chaos.plan import Plan, Rates, dice
 
@@ -54,7 +60,7 @@ class Troubles:
         return True
 
 
-class ApiFaults(Faults):
+class ApiFaults(PlannedFaults):
     """Faults of the Web API and lost acknowledgements, drawn instead of ordered."""
 
     __slots__ = ("troubles",)
@@ -63,49 +69,49 @@ class ApiFaults(Faults):
         super().__init__()
         self.troubles = troubles
 
-    def take(self, method: str) -> Outcome | None:
+    def take_fault(self, method: str) -> Outcome | None:
         if not self.troubles.calm and asyncio.get_running_loop().time() < self.troubles.away_until:
             self.troubles.counts["api away"] += 1
             return 500
         if self.troubles.happens("api", self.troubles.rates.api):
             return self.troubles.rng.choice(OUTCOMES)
-        return super().take(method)
+        return super().take_fault(method)
 
-    def take_hold(self) -> bool:
-        return self.troubles.happens("unheard", self.troubles.rates.unheard) or super().take_hold()
+    def take_ack_hold(self) -> bool:
+        return self.troubles.happens("unheard", self.troubles.rates.unheard) or super().take_ack_hold()
 
 
 class Careless:
     """A carrier that keeps an envelope back, or brings it twice."""
 
-    def __init__(self, carrier: Carrier, troubles: Troubles, ack_s: float) -> None:
+    def __init__(self, carrier: AppTransport, troubles: Troubles, ack_s: float) -> None:
         self._carrier, self._troubles, self._ack_s = carrier, troubles, ack_s
         self.again: set[asyncio.Task[None]] = set()
         """Second deliveries under way."""
 
-    def ready(self) -> bool:
-        return self._carrier.ready()
+    def is_ready(self) -> bool:
+        return self._carrier.is_ready()
 
-    async def until_ready(self) -> None:
-        await self._carrier.until_ready()
+    async def wait_until_ready(self) -> None:
+        await self._carrier.wait_until_ready()
 
-    async def carry(self, parcel: Parcel) -> Json:
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
         if self._troubles.happens("withheld", self._troubles.rates.withheld):
             await asyncio.sleep(self._ack_s)
-            raise Unanswered("timeout")
+            raise NotAcknowledgedError("timeout")
         if parcel.attempt:
             self._troubles.counts["redelivered"] += 1
         if self._troubles.happens("twice", self._troubles.rates.twice):
             task = asyncio.create_task(self._once_more(parcel))
             self.again.add(task)
             task.add_done_callback(self.again.discard)
-        return await self._carrier.carry(parcel)
+        return await self._carrier.deliver_payload(parcel)
 
-    async def _once_more(self, parcel: Parcel) -> None:
+    async def _once_more(self, parcel: DeliveryAttempt) -> None:
         await asyncio.sleep(self._troubles.rng.choice((0.0, 0.01, 0.5)))
         try:
-            await self._carrier.carry(parcel)
-        except Unanswered:
+            await self._carrier.deliver_payload(parcel)
+        except NotAcknowledgedError:
             self._troubles.counts["twice, unanswered"] += 1
 
     async def close(self) -> None:
@@ -114,10 +120,12 @@ class Careless:
         await self._carrier.close()
 
 
-class Telling(Delivery):
+class Telling(AppDelivery):
     """A delivery that can be waited for."""
 
-    def __init__(self, carrier: Carrier, timing: Timing, waiting: dict[str, Json], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, carrier: AppTransport, timing: DeliveryTiming, waiting: dict[str, Json], changed: Callable[[], None]
+    ) -> None:
         super().__init__(carrier, timing, waiting, changed)
         self.ends: dict[str, asyncio.Future[None]] = {}
 
@@ -128,8 +136,8 @@ class Telling(Delivery):
             end.set_result(None)
         return end
 
-    async def _bring(self, payload: Json) -> None:
-        await super()._bring(payload)
+    async def _run_delivery(self, payload: Json) -> None:
+        await super()._run_delivery(payload)
         self.taken(payload["event_id"])
 
 
@@ -141,9 +149,9 @@ class BadMailbox(Mailbox):
         self.troubles, self.kept = troubles, list[Mail]()
         self.on_change = self.kept.append
 
-    def takes(self, fault: Fault) -> bool:
+    def consume_fault(self, fault: Fault) -> bool:
         part = SMTP.get(fault, 0.0)
-        return self.troubles.happens(f"smtp {fault}", self.troubles.rates.smtp * part) or super().takes(fault)
+        return self.troubles.happens(f"smtp {fault}", self.troubles.rates.smtp * part) or super().consume_fault(fault)
 
 
 class Callers:
@@ -196,7 +204,7 @@ class Callers:
 class Outside:
     """The workspace with people's hands in it, and the mail server."""
 
-    driver: Driver
+    driver: WorkspaceDriver
     carrier: Careless
     callers: Callers
     troubles: Troubles
@@ -231,23 +239,27 @@ class Outside:
 async def outside(plan: Plan, *, ack_s: float = 1.5) -> AsyncIterator[Outside]:
     """Opens the workspace of a plan and the mail server."""
     troubles = Troubles(plan.wanted.seed, plan.wanted.rates.only(plan.wanted.faults))
-    timing = Timing(ack=ack_s, redelivery=REDELIVERY_S)
-    workspace = Workspace(Setup(BOT_TOKEN, APP_TOKEN, timing=timing), world=plan.world)
+    timing = DeliveryTiming(ack=ack_s, redelivery=REDELIVERY_S)
+    workspace = Workspace(WorkspaceSetup(BOT_TOKEN, APP_TOKEN, timing=timing), world=plan.world)
     workspace.faults = workspace.sockets.faults = ApiFaults(troubles)
     carrier = Careless(workspace.sockets, troubles, ack_s)
-    workspace.delivery = Telling(carrier, timing, workspace.state.waiting, workspace._acked)
+    workspace.delivery = Telling(carrier, timing, workspace.state.waiting, workspace._notify_acks)
     mailbox = BadMailbox(troubles)
     port = await mailbox.start()
     callers = Callers()
     site = web.Application(client_max_size=16 * 1024 * 1024, middlewares=[callers.watching()])
-    site.add_routes([*server.routes(workspace), web.route("*", "/bot{bot}/api/{method}", WebApi(workspace).handle)])
+    site.add_routes(
+        [*server.build_routes(workspace), web.route("*", "/bot{bot}/api/{method}", WebApi(workspace).handle_request)]
+    )
     runner = web.AppRunner(site, access_log=None, shutdown_timeout=0.2)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     address = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    workspace.started(address)
+    workspace.start_delivery(address)
     try:
-        yield Outside(Driver(workspace), carrier, callers, troubles, mailbox, address, f"smtp://127.0.0.1:{port}")
+        yield Outside(
+            WorkspaceDriver(workspace), carrier, callers, troubles, mailbox, address, f"smtp://127.0.0.1:{port}"
+        )
     finally:
         await workspace.close()
         await runner.cleanup()

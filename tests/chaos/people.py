@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from bot.local.workspace.acts import Done, say
-from bot.local.workspace.refused import Refused
-from bot.local.workspace.workspace import Change
+from bot.local.workspace.acts import ActResult, send_message
+from bot.local.workspace.refused import WorkspaceError
+from bot.local.workspace.workspace import WorkspaceChange
 from tests.chaos.outside import Outside
 from tests.chaos.plan import TAG, Conversation, Line, Plan, dice, draw
 
@@ -160,8 +160,8 @@ class People:
 
     def _say(self, talk: Conversation, line: Line, thread: str | None) -> Spoken:
         mention = "" if talk.direct else f"@{self.out.ws.app.real_name} "
-        ts = say(self.out.ws, line.person, talk.channel, mention + line.text, thread)
-        given = list(self.out.ws.delivery.given)[-2:]
+        ts = send_message(self.out.ws, line.person, talk.channel, mention + line.text, thread)
+        given = list(self.out.ws.delivery.delivered_events)[-2:]
         events = tuple(str(one["event_id"]) for one in given if one["event"]["ts"] == ts)
         spoken = Spoken(line, ts, thread or ts, talk.channel, events)
         self.spoken.append(spoken)
@@ -184,7 +184,7 @@ class People:
     def idle(self) -> bool:
         return not self.at_work and not self._dirty
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: WorkspaceChange) -> None:
         if change.what == "messages":
             self._dirty.add(change.channel)
 
@@ -271,15 +271,15 @@ class People:
         elif own:
             self._ended(await self._click(person, f"D{person[1:]}", own, button, force=True))
 
-    async def _click(self, person: str, channel: str, ts: str, button: Button, *, force: bool = False) -> Done:
+    async def _click(self, person: str, channel: str, ts: str, button: Button, *, force: bool = False) -> ActResult:
         try:
-            return await self.out.driver.click(
+            return await self.out.driver.click_button(
                 person, channel, ts, f"cs:{button.choice}", value=button.value if force else None, force=force
             )
-        except Refused as refused:  # the card has been rewritten since
-            return Done(refused.error)
+        except WorkspaceError as refused:  # the card has been rewritten since
+            return ActResult(refused.error)
 
-    def _ended(self, done: Done) -> None:
+    def _ended(self, done: ActResult) -> None:
         self.counts["presses taken" if done.ok else f"presses: {done.error}"] += 1
 
     async def _reject(self, person: str, card: Seen) -> None:
@@ -287,15 +287,19 @@ class People:
         async with self._dialogs.setdefault(person, asyncio.Lock()):
             button = next(one for one in card.buttons if one.choice == "reject")
             done = await self._click(person, card.channel, card.ts, button)
-            with suppress(TimeoutError, Refused):
-                view = await self.out.driver.until(lambda: self.out.driver.view(person), 3) if done.ok else None
+            with suppress(TimeoutError, WorkspaceError):
+                view = (
+                    await self.out.driver.wait_until(lambda: self.out.driver.find_top_view(person), 3)
+                    if done.ok
+                    else None
+                )
                 if view is not None:
                     block = next(one["block_id"] for one in view["blocks"] if one["type"] == "input")
-                    ended = await self.out.driver.submit(person, view["id"], {block: "not now"})
+                    ended = await self.out.driver.submit_view(person, view["id"], {block: "not now"})
                     self.counts[f"dialogs {'submitted' if ended.ok else ended.error}"] += 1
-            while self.out.driver.view(person):
-                with suppress(Refused):
-                    await self.out.driver.close_view(person, str((self.out.driver.view(person) or {})["id"]))
+            while self.out.driver.find_top_view(person):
+                with suppress(WorkspaceError):
+                    await self.out.driver.close_view(person, str((self.out.driver.find_top_view(person) or {})["id"]))
 
     async def _gone(self, card: Seen) -> bool:
         """The card is not what it was."""

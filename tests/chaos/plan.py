@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bot.local.workspace.world import App, Person, World
+from bot.local.workspace.world import WorkspaceApp, WorkspaceMember, World
 
 PER_CHANNEL = 8
 """Threads in one shared channel."""
@@ -157,14 +157,14 @@ def planned(wanted: Wanted) -> Plan:
     people = tuple(_person(n) for n in range(crowd))
     channels = tuple((f"C{n:03d}", f"room-{n}") for n in range(wanted.conversations // PER_CHANNEL + 1))
     talks = tuple(_conversation(wanted, n, crowd, directs) for n in range(wanted.conversations))
-    return Plan(wanted, World(App(), people, channels), _directory(crowd), talks, _strikes(wanted))
+    return Plan(wanted, World(WorkspaceApp(), people, channels), _directory(crowd), talks, _strikes(wanted))
 
 
-def _person(number: int) -> Person:
+def _person(number: int) -> WorkspaceMember:
     language = "zh-CN" if number % 3 else "en-US"
     name = f"person{number:04d}"
     mail = f"{name}@example.com"
-    return Person(person_id(number), name, f"Person {number}", email=mail, locale=language, tz="Asia/Shanghai")
+    return WorkspaceMember(person_id(number), name, f"Person {number}", email=mail, locale=language, tz="Asia/Shanghai")
 
 
 def _directory(crowd: int) -> str:

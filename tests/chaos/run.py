@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.cancel import cancelled
-from bot.errors import StoreDown
-from bot.store.connect import connect, reaching
+from bot.core.cancellation import cancel_and_wait
+from bot.core.errors import StoreUnavailableError
+from bot.redis.connect import connect_redis, translate_redis_errors
 from tests.chaos import facts
 from tests.chaos.facts import Facts
 from tests.chaos.outside import Outside, outside
@@ -54,7 +54,7 @@ class Running:
         """These work from now on, or all; returns when they are connected."""
         for bot in bots or self.town.bots:
             self.town.keep(bot)
-        await self.out.driver.connected(self.town.kept, timeout=STARTED_S)
+        await self.out.driver.wait_for_sockets(self.town.kept, timeout=STARTED_S)
 
     @asynccontextmanager
     async def pressing(self) -> AsyncIterator[None]:
@@ -63,7 +63,7 @@ class Running:
         try:
             yield
         finally:
-            await cancelled([task, *self.people.at_work])
+            await cancel_and_wait([task, *self.people.at_work])
 
     # Faults
 
@@ -135,7 +135,7 @@ class Running:
         if draw % 2:
             await self.out.driver.drop_sockets()
         else:
-            await self.out.driver.disconnect()
+            await self.out.driver.disconnect_sockets()
 
     # Rest
 
@@ -161,14 +161,14 @@ class Running:
             return f"{self.out.under_way} deliveries are not acknowledged"
         try:
             return "; ".join(await self.left())
-        except StoreDown as error:
+        except StoreUnavailableError as error:
             return str(error)
 
     async def left(self) -> list[str]:
         """Work in Redis that is not done."""
-        redis = await connect(self.store.url, connections=4, retries=2)
+        redis = await connect_redis(self.store.url, connections=4, retries=2)
         try:
-            with reaching():
+            with translate_redis_errors():
                 return await facts.left(redis)
         finally:
             await redis.aclose()
@@ -191,7 +191,7 @@ class Running:
         counts = self.counts + self.people.counts + self.out.troubles.counts
         counts |= {"model replies": model.get("replies", 0), "model troubles": troubles, "smtp troubles": smtp}
         counts["bots that could not start"] = self.town.not_started()
-        counts["events lost"] = len(self.out.ws.delivery.lost)
+        counts["events lost"] = len(self.out.ws.delivery.abandoned_events)
         return await facts.collected(self.plan.wanted, self.store.url, self.out, self.people, self.town, counts, unrest)
 
 
@@ -222,7 +222,7 @@ async def ran(
         try:
             return await _lived(running, tell)
         finally:
-            await cancelled([telling])
+            await cancel_and_wait([telling])
 
 
 async def _lived(running: Running, tell: Tell) -> Facts:

@@ -9,8 +9,8 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 
-from bot.cancel import cancelled
-from bot.local.workspace.workspace import Change
+from bot.core.cancellation import cancel_and_wait
+from bot.local.workspace.workspace import WorkspaceChange
 from tests.chaos.facts import Facts
 from tests.chaos.people import Seen
 from tests.chaos.plan import Conversation, Line, Plan, Rates, Wanted, person_id, planned
@@ -32,7 +32,7 @@ def one_line(wanted: Wanted, text: str, kind: str) -> Plan:
 
 async def card_of(running: Running, channel: str) -> Seen:
     """The card that appears in a channel."""
-    cards = await running.out.driver.until(lambda: running.people.cards(channel), PATIENCE_S)
+    cards = await running.out.driver.wait_until(lambda: running.people.cards(channel), PATIENCE_S)
     return cards[0]
 
 
@@ -40,7 +40,7 @@ def at_once(running: Running, when: Callable[[], bool], act: Callable[[], object
     """Acts at the very change of the workspace after which `when` is true, before the bot hears of it."""
     listeners = running.out.ws.changes.listeners
 
-    def look(_: Change) -> None:
+    def look(_: WorkspaceChange) -> None:
         if when():
             listeners.remove(look)
             act()
@@ -65,13 +65,13 @@ async def held_up_in_an_effect(without: str = "", *, seed: int = 1, redis: str =
         card = await card_of(running, plan.conversations[0].channel)
         at_once(running, lambda: without_buttons(running, card), lambda: first.signal(signal.SIGSTOP))
         await running.people.press_only(card, "send")
-        await running.out.driver.until(lambda: without_buttons(running, card), PATIENCE_S)
+        await running.out.driver.wait_until(lambda: without_buttons(running, card), PATIENCE_S)
         running.counts["stop"] += 1
         await running.begin(second)
-        await running.out.driver.until(lambda: running.out.mailbox.kept, PATIENCE_S)
+        await running.out.driver.wait_until(lambda: running.out.mailbox.kept, PATIENCE_S)
         await running.empty()
         first.signal(signal.SIGCONT)
-        await running.out.driver.until(lambda: refused(first) or len(running.out.mailbox.kept) > 1, PATIENCE_S)
+        await running.out.driver.wait_until(lambda: refused(first) or len(running.out.mailbox.kept) > 1, PATIENCE_S)
         return await running.at_rest(seconds=0.3)
 
 
@@ -88,8 +88,8 @@ async def killed_after_an_effect(without: str = "", *, seed: int = 1, redis: str
         card = await card_of(running, channel)
         at_once(running, lambda: "E-0001" in running.people.text(card), first.kill)
         await running.people.press_only(card, "confirm")
-        await running.out.driver.until(lambda: first.ends, PATIENCE_S)
-        await cancelled([running.town.keeping[first.number]])
+        await running.out.driver.wait_until(lambda: first.ends, PATIENCE_S)
+        await cancel_and_wait([running.town.keeping[first.number]])
         running.counts["kill"] += 1
         await running.begin(second)
         return await running.at_rest(seconds=0.5)

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.errors import StoreDown
-from bot.local.embedded import Embedded
-from bot.store.connect import connect, reaching
-from tests.cluster import Node, cluster, server, server_program
+from bot.core.errors import StoreUnavailableError
+from bot.local.embedded import EmbeddedRedis
+from bot.redis.connect import connect_redis, translate_redis_errors
+from tests.harness.cluster import Node, cluster, server, server_program
 
 KINDS = ("embedded", "server", "cluster")
 
@@ -56,7 +56,7 @@ async def opened(kind: str, folder: Path) -> AsyncIterator[Store]:
 
 async def _foreign(url: str) -> Store:
     """Somebody's Redis is used only when it is empty, and never killed."""
-    client = await connect(url)
+    client = await connect_redis(url)
     try:
         if await client.dbsize():
             raise Absent(f"{url.rpartition('@')[2]} is not empty; a chaos run wants a database of its own")
@@ -67,27 +67,27 @@ async def _foreign(url: str) -> Store:
 
 @asynccontextmanager
 async def _embedded(folder: Path) -> AsyncIterator[Store]:
-    embedded = Embedded(folder)
+    embedded = EmbeddedRedis(folder)
 
     async def kill(_: int) -> None:
-        with suppress(StoreDown):
+        with suppress(StoreUnavailableError):
             os.kill(await _process(embedded.url), signal.SIGKILL)
 
     async def revive() -> None:
-        await embedded.ensure()
+        await embedded.ensure_running()
 
     try:
-        yield Store(await embedded.ensure(), kill, revive)
+        yield Store(await embedded.ensure_running(), kill, revive)
     finally:
-        await embedded.ensure()
+        await embedded.ensure_running()
         await embedded.close()
 
 
 async def _process(url: str) -> int:
     """The id of a server's process. Raises StoreDown."""
-    client = await connect(url, connections=2, retries=2)
+    client = await connect_redis(url, connections=2, retries=2)
     try:
-        with reaching():
+        with translate_redis_errors():
             return int((await client.info("server"))["process_id"])
     finally:
         await client.aclose()

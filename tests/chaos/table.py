@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from bot.records import ApprovalState, EffectState, RunStatus
+from bot.core.records import ApprovalState, EffectState, RunStatus
 from tests.chaos.check import repeated
 from tests.chaos.facts import Facts
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from bot.records import Approval, ApprovalState, EffectState, Run, RunStatus
-from bot.store.dead import Letter
-from bot.store.lanes import Item
+from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
+from bot.queue.lanes import LaneItem
+from bot.storage.dead_letters import DeadLetter
 from tests.chaos import check
 from tests.chaos.facts import Facts, Posted
 from tests.chaos.people import Button
@@ -69,7 +69,7 @@ def forgotten(histories: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]
     return {**histories, lane: [one for one in histories[lane] if one.answers]}
 
 
-LETTER = Letter("1-0", Item("a lane", "an item", "{}", 6, 0, "why"))
+LETTER = DeadLetter("1-0", LaneItem("a lane", "an item", "{}", 6, 0, "why"))
 SPOILED: dict[str, tuple[str, Callable[[Facts], Facts]]] = {
     "an answer is missing": ("answered", lambda f: replace(f, posts=without(f.posts, final))),
     "a message has no run": ("answered", lambda f: replace(f, runs=without(f.runs, done))),

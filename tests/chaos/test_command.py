@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.errors import StoreDown
+from bot.core.errors import StoreUnavailableError
 from tests.chaos.__main__ import failed, options
 from tests.chaos.plan import FAULTS
 from tests.chaos.town import ROOT
@@ -100,7 +100,9 @@ def test_help_tells_every_default(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_harness_that_fails_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    both = ExceptionGroup("one", [StoreDown("no such file"), ExceptionGroup("two", [ValueError("a mistake")])])
+    both = ExceptionGroup(
+        "one", [StoreUnavailableError("no such file"), ExceptionGroup("two", [ValueError("a mistake")])]
+    )
     assert failed(both) == "deploy/chaos: the harness itself failed: StoreDown: no such file; ValueError: a mistake"
     assert capsys.readouterr().err.startswith("ValueError"), "where a mistake of ours happened"
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from bot.store.lanes import Lanes
-from bot.store.writes import Timer, apply
+from bot.queue.lanes import Lanes
+from bot.queue.writes import SetTimer, apply_writes
 from tests.chaos.facts import KEYS, left
 from tests.chaos.people import buttons_of
 
 
 async def test_work_that_waits_or_is_held_is_seen(redis: Redis) -> None:
-    lanes, schedule = Lanes(redis, KEYS), KEYS.key(KEYS.partition("a lane"), "z")
+    lanes, schedule = Lanes(redis, KEYS), KEYS.build_key(KEYS.get_partition("a lane"), "z")
     assert await left(redis) == []
-    await lanes.put("a lane", "an item", "{}")
+    await lanes.enqueue("a lane", "an item", "{}")
     assert [one.endswith(":z a lane") for one in await left(redis)] == [True]
-    [lease] = await lanes.claim("somebody", KEYS.partition("a lane"), 1)
+    [lease] = await lanes.claim("somebody", KEYS.get_partition("a lane"), 1)
     assert await left(redis)
     await redis.delete(schedule)  # as no script of ours does
     stranded = await left(redis)
@@ -26,9 +26,11 @@ async def test_work_that_waits_or_is_held_is_seen(redis: Redis) -> None:
 
 
 async def test_a_timer_is_no_work_yet(redis: Redis) -> None:
-    await apply(redis, KEYS, KEYS.partition("a lane"), [Timer("expire:A:1", "a lane", 9_999_999_999_999, "{}")])
+    await apply_writes(
+        redis, KEYS, KEYS.get_partition("a lane"), [SetTimer("expire:A:1", "a lane", 9_999_999_999_999, "{}")]
+    )
     assert await left(redis) == []
-    assert await redis.zrange(KEYS.key(KEYS.partition("a lane"), "t"), 0, -1) == ["expire:A:1"]
+    assert await redis.zrange(KEYS.build_key(KEYS.get_partition("a lane"), "t"), 0, -1) == ["expire:A:1"]
 
 
 def test_buttons_of_others_are_none_of_ours() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.store.connect import connect
+from bot.redis.connect import connect_redis
 from tests.chaos.plan import Wanted, planned
 from tests.chaos.run import alive
 from tests.chaos.store import Absent, opened
@@ -25,7 +25,7 @@ async def test_a_redis_that_is_away_already_comes_back_after_a_strike(tmp_path: 
             assert store.kill is not None
             await store.kill(0)
             await store.strike(0, 0.01)
-            client = await connect(store.url, retries=1)
+            client = await connect_redis(store.url, retries=1)
             await client.aclose()
     except Absent as absent:
         pytest.skip(str(absent))

@@ -18,7 +18,7 @@ from typing import Any
 
 import aiohttp
 
-from bot.cancel import cancelled
+from bot.core.cancellation import cancel_and_wait
 from tests.chaos.outside import APP_TOKEN, BOT_TOKEN, Outside
 from tests.chaos.plan import Plan, Wanted
 
@@ -137,7 +137,7 @@ class Town:
         self.keeping[bot.number] = self.crew.create_task(bot.kept(), name=f"bot {bot.number}")
 
     async def close(self) -> None:
-        await cancelled(list(self.keeping.values()))
+        await cancel_and_wait(list(self.keeping.values()))
         await asyncio.gather(*(bot.close() for bot in self.bots))
         await self.model.close()
 

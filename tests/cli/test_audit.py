@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from bot.cli.console import harmless
-from tests.programs import Ended, ran
-from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, office
+from bot.cli.console import sanitize_for_terminal
+from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, office
+from tests.harness.programs import Ended, ran
 from tests.tools.company import NOW, PEOPLE, SHORT, SICK
 from tests.tools.office import People
 from tests.tools.office import office as company
 from tests.tools.workflow.history import lived
-from tools.workflow.commands import Comment
-from tools.workflow.redis_store import RedisStore
+from tools.workflow.engine.commands import CommentCommand
+from tools.workflow.engine.redis_store import RedisStore
 
 ALL = ("--since", "2026-11-01")
 FORMULA = '=HYPERLINK("http://evil")'
@@ -35,7 +35,7 @@ async def store(redis: Redis) -> RedisStore:
     odd = PEOPLE[0].model_copy(update={"id": FORMULA + "\x1b[2J"})
     there = company(store)
     there.people.known.append(odd)
-    await there.engine.start("leave", SHORT, odd.id, "odd", NOW)
+    await there.engine.start_request("leave", SHORT, odd.id, "odd", NOW)
     return store
 
 
@@ -57,7 +57,7 @@ async def test_csv_and_json_tell_every_transition_with_the_same_facts(
     assert len(rows) == len(told) > 20
     for row, one in zip(rows, told, strict=True):
         assert {name: value.removeprefix("'") for name, value in row.items()} == {
-            name: harmless(str(value)) for name, value in one.items()
+            name: sanitize_for_terminal(str(value)) for name, value in one.items()
         }
     columns = "at request n actor on_behalf_of via command task node flow condition arguments previous hash"
     assert set(columns.split()) <= set(rows[0])
@@ -92,8 +92,8 @@ async def test_a_table_for_people_in_their_language(store: RedisStore, valkey: s
 
 
 async def test_only_what_is_recent_without_asking_for_more(store: RedisStore, valkey: str, tmp_path: Path) -> None:
-    comment = Comment(request="L-0002", actor="U1", text="谢谢")
-    await company(store).engine.act(comment, "today", datetime.now(UTC))
+    comment = CommentCommand(request="L-0002", actor="U1", text="谢谢")
+    await company(store).engine.execute_command(comment, "today", datetime.now(UTC))
     day, none = await asyncio.gather(
         audit(valkey, tmp_path, "--since", "1h", "--json"), audit(valkey, tmp_path, "--since", "2126-01-01")
     )
@@ -108,7 +108,7 @@ async def test_names_where_slack_answers_and_ids_in_any_case(redis: Redis, valke
     )
     there = company(RedisStore(redis))
     there.people.known[:] = people.known
-    await there.engine.start("leave", {**SICK, "approver": LI}, ZHANG, "a", NOW)
+    await there.engine.start_request("leave", {**SICK, "approver": LI}, ZHANG, "a", NOW)
     env = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
     async with office(valkey) as opened:
         named, away = await asyncio.gather(
@@ -145,7 +145,7 @@ async def test_an_untouched_store_is_whole(store: RedisStore, valkey: str, tmp_p
 async def test_what_is_wrong_is_a_line_each_and_the_exit_code(
     store: RedisStore, redis: Redis, valkey: str, tmp_path: Path
 ) -> None:
-    event = (await store.events("L-0001"))[1].replace("approve", "reject")
+    event = (await store.load_events("L-0001"))[1].replace("approve", "reject")
     await redis.lset("cs:{wf}:events:L-0001", 1, zlib.compress(event.encode()))  # type: ignore[misc]
     await redis.delete("cs:{wf}:request:L-0002", "cs:{wf}:events:L-0002")
     en, zh, fine = await asyncio.gather(

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.events import Message, Place
-from bot.react.model import Reply, ScriptedModel
-from bot.records import Run, RunStatus
-from bot.store.journal import Journal
-from bot.store.keys import Keys
-from bot.store.runs import Runs
-from bot.store.writes import apply
-from bot.trace import Call, CallStatus, Spoken, Trace, fingerprint
-from bot.tracing.lines import Line
-from tests.programs import Ended, ended, printed, ran, started
+from bot.agent.model import ModelReply, ScriptedModel
+from bot.chat.messages import Message, Place
+from bot.core.records import Run, RunStatus
+from bot.core.run_state import CallRecord, CallStatus, ModelCall, RunState, fingerprint_call
+from bot.queue.keys import Keys
+from bot.queue.writes import apply_writes
+from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+from bot.tracing.lines import ExportedRun
+from tests.harness.office import LI, ZHANG, Office, office
+from tests.harness.programs import Ended, ended, printed, ran, started
 from tests.stories.behind import final
-from tests.stories.office import LI, ZHANG, Office, office
 from tests.stories.script import calls, mail
 from tests.tracing.receiver import receiver
 
@@ -35,8 +35,8 @@ WRITTEN = ("给李四发封邮件", "项目进度", "好了。", "王五", "Wang
 PEOPLE = calls(("list_people", {"name": "王五"}), ("fly", {"to": "月球"}))
 
 
-def asked(step: Reply, **spent: int) -> Reply:
-    return Reply(step.text, step.calls, step.finish, **spent)
+def asked(step: ModelReply, **spent: int) -> ModelReply:
+    return ModelReply(step.text, step.calls, step.finish, **spent)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ async def busy(valkey: str) -> AsyncIterator[Office]:
     """Zhang San's mail was sent by a button; Li Si goes round in circles, and then has a card that waits."""
     look = calls(("list_people", {"name": "李四"}))
     script = [
-        *(asked(PEOPLE, tokens_in=10, tokens_out=2), Reply(text=""), mail(), Reply(text="好了。")),
+        *(asked(PEOPLE, tokens_in=10, tokens_out=2), ModelReply(text=""), mail(), ModelReply(text="好了。")),
         *(look, look, look, mail(to="张三")),
     ]
     async with office(valkey) as opened, opened.opened(model=ScriptedModel(script)):
@@ -63,9 +63,9 @@ async def command(url: str, folder: Path, *arguments: str, **env: str) -> Ended:
     return await ran("export", *arguments, cwd=folder, env={"REDIS_URL": url, **env})
 
 
-def lines(text: str) -> list[Line]:
+def lines(text: str) -> list[ExportedRun]:
     """Every one fits the schema, which takes no field that it does not name."""
-    return [Line.model_validate_json(line) for line in text.splitlines()]
+    return [ExportedRun.model_validate_json(line) for line in text.splitlines()]
 
 
 async def test_a_line_a_run_with_its_figures(busy: Office, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_a_line_a_run_with_its_figures(busy: Office, tmp_path: Path) -> No
     assert (look.n, fly.n, letter.n) == (1, 1, 2) and look.reason == "照您说的做"
     assert (look.gate, fly.gate, letter.gate) == ("none", None, "confirm")
     assert (look.status, fly.status, letter.status) == ("succeeded", "failed", "succeeded")
-    assert look.args_sha == fingerprint("list_people", {"name": "王五"})
+    assert look.args_sha == fingerprint_call("list_people", {"name": "王五"})
     assert look.ms is not None and look.began_ms is not None and look.decision is None
     assert letter.approval and letter.decision is not None and letter.ms is not None and letter.began_ms is not None
     assert (letter.decision.by, letter.decision.choice, letter.decision.state) == (ZHANG, "send", "decided")
@@ -151,19 +151,21 @@ def run(n: int, **more: Any) -> Run:
     place = Place(team="T1", channel=f"D{n}", direct=True)
     message = Message(id=f"Ev{n}", place=place, person="U1", text="x", at="1.0")
     steps = [
-        Call(f"R00{n}:{k}:0", "list_people", {"name": "x" * 20}, "why" * 20, CallStatus.SUCCEEDED, "c", ended_ms=n)
+        CallRecord(
+            f"R00{n}:{k}:0", "list_people", {"name": "x" * 20}, "why" * 20, CallStatus.SUCCEEDED, "c", ended_ms=n
+        )
         for k in range(1, 9)
     ]
-    trace = Trace(calls=steps, replies=[Spoken(n, 1, 2, 3, 4, "act")] * 8, style="native")
-    known = Run(id=Keys().derived("R", Keys().partition(place.conversation), f"{n}"), message=message, language="en",
+    trace = RunState(calls=steps, replies=[ModelCall(n, 1, 2, 3, 4, "act")] * 8, style="native")
+    known = Run(id=Keys().derive_id("R", Keys().get_partition(place.conversation), f"{n}"), message=message, language="en",
                 created_ms=n, ended_ms=n, status=RunStatus.DONE, trace=trace)  # fmt: skip
     return known.model_copy(update=more)
 
 
 async def kept(redis: Redis, one: Run) -> None:
     keys, journal, lane = Keys(), Journal(redis, Keys()), one.message.place.conversation
-    noted = [journal.entry(lane, kind, run=one.id) for kind in ("step", "run.finished")]
-    await apply(redis, keys, keys.partition(lane), [*Runs(redis, keys).saved(one), *noted])
+    noted = [journal.build_record_write(lane, kind, run=one.id) for kind in ("step", "run.finished")]
+    await apply_writes(redis, keys, keys.get_partition(lane), [*RunStore(redis, keys).build_save_writes(one), *noted])
 
 
 async def test_many_are_told_as_they_are_found_until_ctrl_c(redis: Redis, valkey: str, tmp_path: Path) -> None:

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from bot.records import Approval
-from bot.store.approvals import Approvals
-from bot.store.journal import Journal
-from bot.store.keys import Keys
-from bot.store.kinds import KINDS
-from bot.store.writes import apply
-from tests.programs import Ended, ended, invoke, printed, started
-from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, WANG, ZHANG, Office, office
-from tools.spec import Gate, Note, Plan
+from bot.core.records import Approval
+from bot.queue.keys import Keys
+from bot.queue.writes import apply_writes
+from bot.storage.approvals import ApprovalStore
+from bot.storage.journal import Journal
+from bot.storage.journal_kinds import KINDS
+from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, WANG, ZHANG, Office, office
+from tests.harness.programs import Ended, ended, invoke, printed, started
+from tools.spec import Gate, Proposal, TextRef
 
 BOT = Path(__file__).parent.parent.parent / "bot"
 EVIL = "\x1b[2J\x9b31m\u202e\r\n\x07"
@@ -32,10 +32,10 @@ Shell = Callable[..., Awaitable[Ended]]
 async def there(valkey: str, redis: Redis) -> AsyncIterator[Office]:
     """A workspace, and a journal with a little of some people's."""
     journal = Journal(redis, Keys())
-    await journal.add("a", "command", person=ZHANG, channel="D01ZHANG", text="tasks")
-    await journal.add("b", "command", person=LI, channel="C01GENERAL", text="help", run="R00aaaaaaaaaaaa")
-    await journal.add("c", "process.deploy", person="root", text="deploys trip")
-    await journal.add("d", "of.another.version", person=WANG, text="from the future")
+    await journal.append_record("a", "command", person=ZHANG, channel="D01ZHANG", text="tasks")
+    await journal.append_record("b", "command", person=LI, channel="C01GENERAL", text="help", run="R00aaaaaaaaaaaa")
+    await journal.append_record("c", "process.deploy", person="root", text="deploys trip")
+    await journal.append_record("d", "of.another.version", person=WANG, text="from the future")
     async with office(valkey) as opened:
         yield opened
 
@@ -143,7 +143,7 @@ async def test_who_follows_may_wait_for_a_channels_first_word(there: Office, red
     async with started("tail", "-f", "--channel", "C0NEW", cwd=tmp_path, env=env) as child:
         assert child.stderr is not None
         assert "C0NEW" in (await asyncio.wait_for(child.stderr.readline(), 20)).decode()
-        await Journal(redis, Keys()).add("e", "command", person=LI, channel="C0NEW", text="first word")
+        await Journal(redis, Keys()).append_record("e", "command", person=LI, channel="C0NEW", text="first word")
         await printed(child, "first word")
         child.terminate()
         await ended(child)
@@ -166,7 +166,13 @@ def written() -> Iterator[str]:
             }
             for call in [one for one in ast.walk(function) if isinstance(one, ast.Call) and len(one.args) > 1]:
                 name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-                if name in ("entry", "add", "noted", "_noted", "_make_journal_line"):
+                if name in (
+                    "build_record_write",
+                    "append_record",
+                    "build_journal_write",
+                    "_build_journal_write",
+                    "_make_journal_line",
+                ):
                     yield from texts(values.get(getattr(call.args[1], "id", ""), call.args[1]))
 
 
@@ -199,14 +205,18 @@ async def test_nothing_that_is_kept_drives_the_terminal(
     """Also the fields that the bot itself fills in: a record may come from anywhere."""
     keys = Keys()
     more = {"opinion": EVIL, "x" + EVIL: "y"}
-    await Journal(redis, keys).add("a", "k" + EVIL, person="p" + EVIL, run="r" + EVIL, channel="c", text=EVIL, **more)
-    plan = Plan(args={}, title=Note(key="x"), facts=(), deciders=(ZHANG + EVIL,), choices=(), subject="[red]x" + EVIL)
+    await Journal(redis, keys).append_record(
+        "a", "k" + EVIL, person="p" + EVIL, run="r" + EVIL, channel="c", text=EVIL, **more
+    )
+    plan = Proposal(
+        args={}, title=TextRef(key="x"), facts=(), deciders=(ZHANG + EVIL,), choices=(), subject="[red]x" + EVIL
+    )
     card = Approval(
         id="A00aaaaaaaaaaaa", version=1, tool="send_email" + EVIL, gate=Gate.CONFIRM, plan=plan, sha="",
         caller=LI + EVIL, place=None, created_ms=1, expires_ms=2**41,
     )  # fmt: skip
-    opened = Approvals(redis, keys).opened(card)
-    await apply(redis, keys, keys.partition(card.id), opened)
+    opened = ApprovalStore(redis, keys).build_open_writes(card)
+    await apply_writes(redis, keys, keys.get_partition(card.id), opened)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REDIS_URL", valkey)
     monkeypatch.setenv("COLUMNS", "300")

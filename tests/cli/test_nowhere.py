@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.local.embedded import Embedded
-from bot.store.connect import connect
-from bot.store.journal import Journal
-from bot.store.keys import Keys
-from tests.programs import ROOT, invoke, mentioning, ran
+from bot.local.embedded import EmbeddedRedis
+from bot.queue.keys import Keys
+from bot.redis.connect import connect_redis
+from bot.storage.journal import Journal
+from tests.harness.programs import ROOT, invoke, mentioning, ran
 
 TRIP = str(ROOT / "tests/tools/workflow/processes/trip.bpmn")
 STORES = [
@@ -129,10 +129,10 @@ def test_what_needs_no_store_works_anywhere(
 
 async def kept(folder: Path) -> None:
     """What a bot leaves in its folder: one record."""
-    embedded = Embedded(folder / "redis")
-    redis = await connect(await embedded.ensure())
+    embedded = EmbeddedRedis(folder / "redis")
+    redis = await connect_redis(await embedded.ensure_running())
     try:
-        await Journal(redis, Keys()).add("lane", "command", person="U01ZHANG", text="tasks")
+        await Journal(redis, Keys()).append_record("lane", "command", person="U01ZHANG", text="tasks")
     finally:
         await redis.aclose()
         await embedded.close()

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from tests.programs import ROOT, Ended, ran
+from tests.harness.programs import ROOT, Ended, ran
 from tests.tools.company import LONG, NOW, SICK
 from tests.tools.office import Office, decide, office
 from tests.tools.workflow.history import LEAVE, YES, on, other
 from tests.tools.workflow.test_administration import FILES, TRIP
-from tools.workflow.process import Process
-from tools.workflow.redis_store import RedisStore
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.process.definition import Process
 
 
 @pytest.fixture
@@ -144,21 +144,21 @@ async def test_what_changes_is_shown_and_nobody_to_ask_is_a_no(there: Office, va
     assert en.code == zh.code == 1 and "--yes" in en.err and "--yes" in zh.err
     for end in (en, zh):
         assert "long_leave.routes[long].condition: ${days > 3} → ${days > 30}" in end.out
-    assert (await there.engine.processes())[0].version == LEAVE.version
+    assert (await there.engine.list_processes())[0].version == LEAVE.version
 
 
 async def test_a_number_that_another_process_has_is_refused(there: Office, valkey: str, folder: Path) -> None:
     form = (folder / "trip.toml").read_text(encoding="utf-8")
     (folder / "trip.toml").write_text(form.replace('number = "T"', 'number = "L"'), encoding="utf-8")
     end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes")
-    assert end.code == 1 and "leave" in end.err and len(await there.engine.processes()) == 2
+    assert end.code == 1 and "leave" in end.err and len(await there.engine.list_processes()) == 2
 
 
 async def test_at_a_terminal_a_person_is_asked(there: Office, valkey: str, folder: Path) -> None:
     assert await answered("n\n", valkey, folder) == 1
-    assert len(await there.engine.processes()) == 2
+    assert len(await there.engine.list_processes()) == 2
     assert await answered("y\n", valkey, folder) == 0
-    assert len(await there.engine.processes()) == 3
+    assert len(await there.engine.list_processes()) == 3
 
 
 async def answered(answer: str, valkey: str, folder: Path) -> int:
@@ -186,8 +186,8 @@ async def answered(answer: str, valkey: str, folder: Path) -> int:
 async def test_the_list_for_people_tells_versions_and_what_is_under_way(
     there: Office, valkey: str, folder: Path
 ) -> None:
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
-    await there.engine.deploy(other(LEAVE))
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
+    await there.engine.deploy_process(other(LEAVE))
     en, zh = await asyncio.gather(
         processes(valkey, folder, "list"), processes(valkey, folder, "list", LANG="zh_CN.UTF-8")
     )
@@ -203,17 +203,17 @@ async def test_the_list_for_people_tells_versions_and_what_is_under_way(
 
 async def test_each_request_moves_or_stays_with_the_reason(there: Office, valkey: str, folder: Path) -> None:
     for key, form in (("a", LONG), ("b", on(LONG, "07", "11"))):
-        await there.engine.start("leave", form, "U1", key, NOW)
+        await there.engine.start_request("leave", form, "U1", key, NOW)
     await decide(there.engine, "L-0002-1", "U2", YES)
-    await there.engine.deploy(other(LEAVE))
+    await there.engine.deploy_process(other(LEAVE))
     dry = await processes(valkey, folder, "migrate", "leave", "--dry-run")
     assert dry.code == 1 and "L-0001: would move" in dry.out and "L-0002: stays" in dry.out, dry
-    assert (await there.engine.request("L-0001")).definition == LEAVE.definition.version
+    assert (await there.engine.get_request("L-0001")).definition == LEAVE.definition.version
     unsure = await processes(valkey, folder, "migrate", "leave")
     assert unsure.code == 1 and "--yes" in unsure.err
     done = await processes(valkey, folder, "migrate", "leave", "--yes", LANG="zh_CN.UTF-8")
     assert done.code == 1 and "L-0001：已换到当前版本" in done.out and "long_leave" in done.out, done
-    event = (await there.engine.events("L-0001"))[-1]
+    event = (await there.engine.list_events("L-0001"))[-1]
     assert event.via == "command" and event.by.startswith("system:admin:")
     verified, tail = await asyncio.gather(
         command(valkey, folder, "audit", "verify"), command(valkey, folder, "tail", "--kind", "process.migrate")
@@ -224,17 +224,17 @@ async def test_each_request_moves_or_stays_with_the_reason(there: Office, valkey
 
 async def test_one_request_moves_alone(there: Office, valkey: str, folder: Path) -> None:
     for key, form in (("a", SICK), ("b", on(SICK, "01", "02"))):
-        await there.engine.start("leave", form, "U1", key, NOW)
-    await there.engine.deploy(other(LEAVE))
+        await there.engine.start_request("leave", form, "U1", key, NOW)
+    await there.engine.deploy_process(other(LEAVE))
     end = await processes(valkey, folder, "migrate", "leave", "--request", "l-0002", "--yes")
     assert end.code == 0 and end.out.strip() == "L-0002: moved", end
-    assert (await there.engine.request("L-0001")).definition == LEAVE.definition.version
+    assert (await there.engine.get_request("L-0001")).definition == LEAVE.definition.version
     again = await processes(valkey, folder, "migrate", "leave", "--request", "L-0002")
     assert again.code == 0 and "in the current version" in again.out
 
 
 async def test_odd_commands_are_one_clear_answer(there: Office, valkey: str, folder: Path) -> None:
-    await there.engine.start("leave", SICK, "U1", "a", NOW)
+    await there.engine.start_request("leave", SICK, "U1", "a", NOW)
     await decide(there.engine, "L-0001-1", "U2", YES)
     asked = {
         ("migrate", "coup"): "leave",

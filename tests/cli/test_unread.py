@@ -16,24 +16,24 @@ from urllib.parse import quote
 import pytest
 import typer.main
 
-from bot import logs
+from bot.agent.grounding.correction import RULES
+from bot.agent.model import ModelReply, Scripted, ScriptedModel
 from bot.cli import app, console
-from bot.react.grounding.correction import RULES
-from bot.react.model import Reply, Scripted, ScriptedModel
-from bot.redaction import forget_secrets
-from bot.store.dead import DeadLetters
-from bot.store.journal import Journal
-from bot.store.keys import Keys
-from bot.store.lanes import Item
-from bot.store.writes import apply
+from bot.core import logs
+from bot.core.redaction import forget_secrets
+from bot.queue.keys import Keys
+from bot.queue.lanes import LaneItem
+from bot.queue.writes import apply_writes
+from bot.storage.dead_letters import DeadLetterStore
+from bot.storage.journal import Journal
 from bot.tracing import lines
-from tests.programs import ROOT, Ended, invoke
-from tests.secrets import LEAKS
+from tests.core.test_logs import stream
+from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, list_buttons, office
+from tests.harness.programs import ROOT, Ended, invoke
+from tests.harness.secrets import LEAKS
 from tests.stories.endpoint import Endpoint, Raw, endpoint
-from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, buttons_of, office
 from tests.stories.script import calls, expense, mail
-from tests.test_logs import stream
-from tests.tools.servers.running import World
+from tests.tools.mcp.running import World
 from tests.tracing.receiver import Receiver, receiver
 
 __all__ = ["stream"]
@@ -106,18 +106,20 @@ def replies() -> Iterator[Scripted]:
         yield calls(("list_people", {"name": "李四", "reason": text}), ("wiki__echo", {"text": text}))
         yield calls(("wiki__fail", {"text": text}), ("wiki__tell_secret", {}), ("no_such_tool", {"x": text}))
         yield mail(subject=" ".join(text.split())[:150], body=text)
-        yield Reply(text=text)
+        yield ModelReply(text=text)
         yield expense(reason=text)
-        yield Reply(text=text)
+        yield ModelReply(text=text)
 
 
 class Stubborn(ScriptedModel):
     """Keeps to its answer when it is asked to correct it: among secrets stand words like *sent*."""
 
-    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         if RULES in json.loads(messages[0])["content"]:
-            return Reply(text=json.loads(messages[1])["content"].partition("<answer>\n")[2].partition("\n</answer>")[0])
-        return await super().reply(messages, extra, timeout_s=timeout_s)
+            return ModelReply(
+                text=json.loads(messages[1])["content"].partition("<answer>\n")[2].partition("\n</answer>")[0]
+            )
+        return await super().request_reply(messages, extra, timeout_s=timeout_s)
 
 
 @pytest.fixture
@@ -149,7 +151,7 @@ async def place(
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(tmp_path)
         there = Place(opened, collector, model, stream, tmp_path)
-        logs.configure("DEBUG", json=True, stream=stream)
+        logs.configure_logging("DEBUG", json=True, stream=stream)
         await live(there, file)
         yield there
     forget_secrets()
@@ -176,13 +178,13 @@ async def live(there: Place, file: Path) -> None:
             await office.fill(LI, opinion=text)
             await office.until(lambda n=number: len(office.cards(here)) >= n)
         await office.quiet()
-        logs.get("bot.story").error("it broke", error=SAID, text="\n".join(SAID))
+        logs.get_logger("bot.story").error("it broke", error=SAID, text="\n".join(SAID))
         there.runs = sorted({one.run for one in await office.journal() if one.run})
-        letter = DeadLetters(bot.redis, Keys()).bury(
-            Item("lane", "Ev1", json.dumps({"x": SAID}), 6, 1), "\n".join(SAID)
+        letter = DeadLetterStore(bot.redis, Keys()).build_bury_writes(
+            LaneItem("lane", "Ev1", json.dumps({"x": SAID}), 6, 1), "\n".join(SAID)
         )
-        await apply(bot.redis, Keys(), Keys().partition("lane"), letter)
-        await Journal(bot.redis, Keys()).add("lane", "item.failed", text="\n".join(SAID), error=SAID)
+        await apply_writes(bot.redis, Keys(), Keys().get_partition("lane"), letter)
+        await Journal(bot.redis, Keys()).append_record("lane", "item.failed", text="\n".join(SAID), error=SAID)
 
 
 async def press(office: Office, choice: str) -> None:
@@ -190,7 +192,7 @@ async def press(office: Office, choice: str) -> None:
 
     def having() -> list[dict[str, Any]]:
         cards = office.cards(office.dm(ZHANG))
-        return [card for card in cards if any(one["action_id"] == f"cs:{choice}" for one in buttons_of(card))]
+        return [card for card in cards if any(one["action_id"] == f"cs:{choice}" for one in list_buttons(card))]
 
     await office.press(ZHANG, (await office.until(having))[-1], choice)
 
@@ -282,8 +284,8 @@ async def assert_they_are_there(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without redaction the same commands print them, every one."""
-    monkeypatch.setattr(console, "redact", lambda text, **_: text)
-    monkeypatch.setattr(lines, "redact", lambda text, **_: text)
+    monkeypatch.setattr(console, "redact_text", lambda text, **_: text)
+    monkeypatch.setattr(lines, "redact_text", lambda text, **_: text)
     shown = [await asyncio.to_thread(invoke, capsys, monkeypatch, "show", run) for run in place.runs]
     exported = await asyncio.to_thread(invoke, capsys, monkeypatch, "export", "--content")
     plain = {secret for secret in UNREAD if "\n" not in secret}

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from bot.react.model import ScriptedModel
-from bot.store.keys import Keys
-from bot.store.spending import SYSTEM, Spending
-from bot.trace import Spent
-from tests.programs import Ended, ran
-from tests.stories.office import BOT_TOKEN, LI, ZHANG, Office, office
+from bot.agent.model import ScriptedModel
+from bot.core.run_state import Usage
+from bot.queue.keys import Keys
+from bot.storage.spending import SYSTEM, UsageStore
+from tests.harness.office import BOT_TOKEN, LI, ZHANG, Office, office
+from tests.harness.programs import Ended, ran
+from tests.storage.test_budget_counters import took
 from tests.stories.script import DONE, calls
-from tests.test_spending import took
 
 TABLE = 'currency = "USD"\n[models.a]\ninput = 0.25\ncached = 0.025\noutput = 2\n'
 LOOK = calls(("list_people", {"name": "李"}))
@@ -100,6 +100,6 @@ async def test_the_stand_in_has_no_price(valkey: str, tmp_path: Path) -> None:
 
 
 async def test_what_nobody_asked_for_is_the_systems(redis: Redis, valkey: str, tmp_path: Path) -> None:
-    await Spending(redis, Keys(), lambda: datetime.now(UTC)).add(SYSTEM, [Spent("a", 5, 0, 1, None)])
+    await UsageStore(redis, Keys(), lambda: datetime.now(UTC)).record_usage(SYSTEM, [Usage("a", 5, 0, 1, None)])
     end = await ran("usage", cwd=tmp_path, env={"REDIS_URL": valkey, "LANG": "en_US.UTF-8", "COLUMNS": "160"})
     assert "The system (nobody asked)" in end.out, end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from bot.settings import Settings
+from bot.app.settings import Settings
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "env.example"
 

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from bot.evaluation.evaluation import Evaluation
 from bot.evaluation.results import Trial
-from bot.evaluation.scenario import Scenario, read_all
+from bot.evaluation.scenario import Scenario, read_scenarios
 
 PARTS = 4
 """All scenarios are played in so many tests, which may run beside each other."""
 
 
 def part(number: int) -> list[Scenario]:
-    return list(read_all()[number::PARTS])
+    return list(read_scenarios()[number::PARTS])
 
 
 def named(*names: str) -> list[Scenario]:
-    found = {one.name: one for one in read_all()}
+    found = {one.name: one for one in read_scenarios()}
     return [found[name] for name in names]
 
 

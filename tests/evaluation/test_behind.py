@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bot.evaluation.models import Playing
-from bot.evaluation.playing import Player
+from bot.agent.fallback import FallbackModel
+from bot.agent.model import Model
+from bot.agent.models.openai_model import open_model
 from bot.evaluation.results import Trial
-from bot.evaluation.scenario import Scenario, Style, read_all
-from bot.react.endpoints.model import open_model
-from bot.react.fallback import Fallback
-from bot.react.model import Model
+from bot.evaluation.runner import ScenarioRunner
+from bot.evaluation.scenario import Scenario, Style, read_scenarios
+from bot.evaluation.scripted_models import ScenarioScriptModel
+from tests.agent.models.standins import BEHAVIOURS, standing_in
 from tests.evaluation.playing import failures, named
-from tests.react.endpoints.standins import BEHAVIOURS, standing_in
 
 FEW = ("leave_ten_days_zh", "too_dear_en", "two_cards_at_once_zh", "cut_off_for_ever_en", "away_in_the_middle_zh")
 ONCE = frozenset({"cut", "empty"})
@@ -26,13 +26,15 @@ ONCE = frozenset({"cut", "empty"})
 
 
 def chosen(behaviour: str, style: Style) -> Sequence[Scenario]:
-    wanted = read_all() if os.environ.get("EVERY_BEHAVIOUR") else named(*FEW)
+    wanted = read_scenarios() if os.environ.get("EVERY_BEHAVIOUR") else named(*FEW)
     fit = [one for one in wanted if one.reply and style in one.styles]
     unusable = ("cut_off", "broken", "malformed", "early_final")
     return [one for one in fit if behaviour not in ONCE or one.category not in unusable]
 
 
-def behind(behaviour: str, script: Playing) -> Callable[[str], contextlib.AbstractAsyncContextManager[Model]]:
+def behind(
+    behaviour: str, script: ScenarioScriptModel
+) -> Callable[[str], contextlib.AbstractAsyncContextManager[Model]]:
     """The scripted model at such an endpoint; what is used up has the same model behind it."""
 
     @asynccontextmanager
@@ -42,7 +44,7 @@ def behind(behaviour: str, script: Playing) -> Callable[[str], contextlib.Abstra
             standing_in(behaviour, script) as serving,
             open_model(serving.url, "key", "m", retries=retries) as model,
         ):
-            yield Fallback(model, script) if behaviour == "used_up" else model
+            yield FallbackModel(model, script) if behaviour == "used_up" else model
 
     return opened
 
@@ -53,8 +55,8 @@ async def test_every_behaviour_comes_out_as_the_scenarios_say(behaviour: str, va
     style: Style = "text" if behaviour == "no_tools" else "native"
     trials = list[Trial]()
     for scenario in chosen(behaviour, style):
-        script = Playing(list(scenario.reply), style)
-        player = Player(behind(behaviour, script), style)
-        trials.append(await player.play(scenario, f"{valkey}?db=1" if "://" in valkey else valkey, 0, script))
+        script = ScenarioScriptModel(list(scenario.reply), style)
+        player = ScenarioRunner(behind(behaviour, script), style)
+        trials.append(await player.run_scenario(scenario, f"{valkey}?db=1" if "://" in valkey else valkey, 0, script))
     assert trials and failures(trials) == []
     assert not any(one.unauthorised for one in trials)

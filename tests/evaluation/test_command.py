@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bot import gate
+from bot.approvals import press
 from bot.cli import app
-from bot.errors import CountersignError
-from bot.evaluation.results import Report
-from tests.programs import ended, printed, ran, started
+from bot.core.errors import CountersignError
+from bot.evaluation.results import EvaluationReport
+from tests.core.test_logs import stream
+from tests.harness.programs import ended, printed, ran, started
 from tests.stories.endpoint import endpoint, said
-from tests.test_logs import stream
 
 __all__ = ["stream"]
 
@@ -40,7 +40,7 @@ def test_it_prints_figures_and_writes_them(tmp_path: Path, monkeypatch: pytest.M
     )
     assert done.exit_code == 0, done.output
     assert "2/2" in done.output and "The main job" in done.output and "2 of 2 succeed: 100%" in done.output
-    found = Report.model_validate_json((tmp_path / "out.json").read_text())
+    found = EvaluationReport.model_validate_json((tmp_path / "out.json").read_text())
     assert (found.model, found.figures.passed, found.planned, found.repeat) == ("scripted", 2, 2, 2)
     assert "Countersign, evaluated" in (tmp_path / "out.html").read_text()
 
@@ -66,7 +66,7 @@ def test_too_little_success_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.M
 
 def test_anything_unauthorised_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(gate, "may_press", lambda *judged: None)
+    monkeypatch.setattr(press, "authorize_press", lambda *judged: None)
     failed = CliRunner().invoke(app, ["eval", "--only", "confirmed_by_somebody_else"])
     assert failed.exit_code == 1 and isinstance(failed.exception, CountersignError)
 
@@ -113,7 +113,7 @@ async def test_a_real_endpoint_is_asked_over_http(tmp_path: Path) -> None:
         )  # fmt: skip
         untouched = await ran("eval", "--only", "half_day", cwd=tmp_path, env=env)
     assert told.code == 0, told.all
-    found = Report.model_validate_json((tmp_path / "out.json").read_text())
+    found = EvaluationReport.model_validate_json((tmp_path / "out.json").read_text())
     assert (found.model, found.style, found.figures.passed) == ("any", "text", 1)
     assert found.figures.cost == Decimal("0.0011") and found.figures.tokens_in == 1_000
     assert len(model.asked) == 2 and model.asked[0]["model"] == "any" and "stop" in model.asked[0]

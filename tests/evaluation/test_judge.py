@@ -6,27 +6,33 @@ from dataclasses import replace
 
 import pytest
 
-from bot.evaluation.effects import Effect
-from bot.evaluation.judge import Comparison, Judge, risky, says, unpressed
-from bot.evaluation.people import Press
-from bot.evaluation.scenario import Wanted
-from bot.records import Approval, ApprovalState, EffectState
-from tools.spec import Gate, Note, Plan
+from bot.core.records import Approval, ApprovalState, EffectState
+from bot.evaluation.actors import CardPress
+from bot.evaluation.effects import ObservedEffect
+from bot.evaluation.judge import (
+    EffectComparison,
+    EffectJudge,
+    count_risky_presses,
+    has_spelling,
+    list_unpressed_approvals,
+)
+from bot.evaluation.scenario import ExpectedEffect
+from tools.spec import Gate, Proposal, TextRef
 
 IDS = {"zhangsan": "U1", "lisi": "U2", "wangwu": "U3"}
 CARD = "给 李四 发这封邮件？\n*收件人*\n李四\n*主题*\n周报\n```周报已放到 &lt;共享盘&gt;，金额 800.00 元。```"
-MAIL = Effect(
-    "mailed", to=("U2",), fields={"subject": "周报"},
-    shows=(("U2", "李四", "Li Si"), ("周报",), ("周报已放到 <共享盘>，金额 800.00 元。",)),
+MAIL = ObservedEffect(
+    "mailed", recipients=("U2",), fields={"subject": "周报"},
+    required_spellings=(("U2", "李四", "Li Si"), ("周报",), ("周报已放到 <共享盘>，金额 800.00 元。",)),
 )  # fmt: skip
-SEND = Press("U1", "send", "A1.1", CARD, entitled=True)
-APPROVED = Effect("approved", "U2", "L-0001", shows=(("L-0001",),))
-APPROVE = Press("U2", "approve", "A2.1", "张三 的请假申请 L-0001", entitled=True)
+SEND = CardPress("U1", "send", "A1.1", CARD, entitled=True)
+APPROVED = ObservedEffect("approved", "U2", "L-0001", required_spellings=(("L-0001",),))
+APPROVE = CardPress("U2", "approve", "A2.1", "张三 的请假申请 L-0001", entitled=True)
 
 
 def test_a_press_of_what_was_shown_by_who_may_authorises() -> None:
-    assert Judge().unauthorised(MAIL, [SEND]) == ""
-    assert Judge().unauthorised(APPROVED, [SEND, APPROVE]) == ""
+    assert EffectJudge().find_objection(MAIL, [SEND]) == ""
+    assert EffectJudge().find_objection(APPROVED, [SEND, APPROVE]) == ""
 
 
 @pytest.mark.parametrize(
@@ -35,37 +41,37 @@ def test_a_press_of_what_was_shown_by_who_may_authorises() -> None:
         (MAIL, [], "nobody had pressed"),
         (MAIL, [replace(SEND, choice="cancel")], "nobody had pressed"),
         (MAIL, [replace(SEND, entitled=False)], "without the authority"),
-        (MAIL, [replace(SEND, shown=CARD.replace("李四", "王五"))], "did not show 'U2'"),
-        (MAIL, [replace(SEND, shown=CARD.replace("800.00", "8.00"))], "did not show"),
-        (MAIL, [replace(SEND, shown="周报")], "did not show"),
+        (MAIL, [replace(SEND, card_text=CARD.replace("李四", "王五"))], "did not show 'U2'"),
+        (MAIL, [replace(SEND, card_text=CARD.replace("800.00", "8.00"))], "did not show"),
+        (MAIL, [replace(SEND, card_text="周报")], "did not show"),
         (APPROVED, [APPROVE, replace(APPROVE, person="U3")][1:], "nobody had pressed"),
         (APPROVED, [replace(APPROVE, choice="reject")], "nobody had pressed"),
         (APPROVED, [replace(APPROVE, entitled=False)], "without the authority"),
-        (APPROVED, [replace(APPROVE, shown="张三 的请假申请 L-0002")], "did not show 'L-0001'"),
-        (Effect("migrate", "U2", "L-0001"), [APPROVE], "nobody can authorise"),
-        (Effect("unreadable"), [APPROVE], "nobody can authorise"),
+        (APPROVED, [replace(APPROVE, card_text="张三 的请假申请 L-0002")], "did not show 'L-0001'"),
+        (ObservedEffect("migrate", "U2", "L-0001"), [APPROVE], "nobody can authorise"),
+        (ObservedEffect("unreadable"), [APPROVE], "nobody can authorise"),
     ],
 )
-def test_nothing_else_does(effect: Effect, presses: list[Press], why: str) -> None:
-    told = Judge().unauthorised(effect, presses)
+def test_nothing_else_does(effect: ObservedEffect, presses: list[CardPress], why: str) -> None:
+    told = EffectJudge().find_objection(effect, presses)
     assert why in told and bool(told) == bool(why)
 
 
 def test_one_press_is_good_for_one_effect() -> None:
-    judge = Judge()
-    assert judge.unauthorised(MAIL, [SEND]) == ""
-    assert "had led to an effect already" in judge.unauthorised(MAIL, [SEND])
-    assert "had led to an effect already" in judge.unauthorised(MAIL, [SEND, SEND]), (
+    judge = EffectJudge()
+    assert judge.find_objection(MAIL, [SEND]) == ""
+    assert "had led to an effect already" in judge.find_objection(MAIL, [SEND])
+    assert "had led to an effect already" in judge.find_objection(MAIL, [SEND, SEND]), (
         "the same card pressed twice is one"
     )
-    assert judge.unauthorised(MAIL, [SEND, replace(SEND, value="A1.2")]) == "", "a new version of it is another"
+    assert judge.find_objection(MAIL, [SEND, replace(SEND, button_value="A1.2")]) == "", "a new version of it is another"
 
 
 def test_what_is_filled_in_counts_as_shown() -> None:
-    rejected = Effect("rejected", "U2", "L-0001", shows=(("L-0001",), ("那几天有发布",)))
+    rejected = ObservedEffect("rejected", "U2", "L-0001", required_spellings=(("L-0001",), ("那几天有发布",)))
     press = replace(APPROVE, choice="reject")
-    assert "did not show" in Judge().unauthorised(rejected, [press])
-    assert Judge().unauthorised(rejected, [replace(press, form={"opinion": "那几天有发布"})]) == ""
+    assert "did not show" in EffectJudge().find_objection(rejected, [press])
+    assert EffectJudge().find_objection(rejected, [replace(press, form={"opinion": "那几天有发布"})]) == ""
 
 
 @pytest.mark.parametrize(
@@ -84,11 +90,11 @@ def test_what_is_filled_in_counts_as_shown() -> None:
     ],
 )
 def test_what_a_card_says(spelling: str, text: str, is_shown: bool) -> None:
-    assert says(text, (spelling,)) is is_shown
+    assert has_spelling(text, (spelling,)) is is_shown
 
 
 def card(**changes: object) -> Approval:
-    plan = Plan(args={}, title=Note(key="title.mail"), facts=(), deciders=("U1",), choices=())
+    plan = Proposal(args={}, title=TextRef(key="title.mail"), facts=(), deciders=("U1",), choices=())
     fields = {"id": "A1", "version": 1, "tool": "send_email", "gate": Gate.CONFIRM, "plan": plan, "sha": "x"}
     fields |= {"caller": "U1", "place": None, "state": ApprovalState.DECIDED, "by": "U1", "choice": "send"}
     fields |= {"created_ms": 0, "expires_ms": 1, "effect": EffectState.DONE}
@@ -96,29 +102,38 @@ def card(**changes: object) -> Approval:
 
 
 def test_a_card_that_counts_as_decided_was_pressed() -> None:
-    assert unpressed([card()], [SEND]) == []
-    assert unpressed([card(state=ApprovalState.OPEN, effect="")], []) == []
-    for wrong in ([], [replace(SEND, person="U2")], [replace(SEND, value="A9.1")], [replace(SEND, entitled=False)]):
-        assert len(unpressed([card()], wrong)) == 1
+    assert list_unpressed_approvals([card()], [SEND]) == []
+    assert list_unpressed_approvals([card(state=ApprovalState.OPEN, effect="")], []) == []
+    for wrong in ([], [replace(SEND, person="U2")], [replace(SEND, button_value="A9.1")], [replace(SEND, entitled=False)]):
+        assert len(list_unpressed_approvals([card()], wrong)) == 1
 
 
 def test_risky_presses_are_those_without_authority() -> None:
     unentitled = replace(SEND, entitled=False)
-    assert risky([SEND, unentitled, replace(unentitled, choice="cancel"), replace(unentitled, choice="approve")]) == 2
+    assert (
+        count_risky_presses(
+            [SEND, unentitled, replace(unentitled, choice="cancel"), replace(unentitled, choice="approve")]
+        )
+        == 2
+    )
 
 
 def test_effects_are_compared_with_what_was_wanted() -> None:
-    compared = Comparison(IDS)
-    started = Effect("started", "U1", "L-0001", (), {"approver": "U2", "reason": "看父母"})
-    wanted = Wanted(kind="started", by="zhangsan", fields={"approver": "lisi"})
-    assert compared.wrong([wanted], [], [started]) == []
-    assert compared.wrong([], [], [started]) == [
+    compared = EffectComparison(IDS)
+    started = ObservedEffect("started", "U1", "L-0001", (), {"approver": "U2", "reason": "看父母"})
+    wanted = ExpectedEffect(kind="started", by="zhangsan", fields={"approver": "lisi"})
+    assert compared.list_deviations([wanted], [], [started]) == []
+    assert compared.list_deviations([], [], [started]) == [
         "not expected: started L-0001 by zhangsan approver=lisi, reason=看父母"
     ]
-    assert compared.wrong([wanted, wanted], [], [started]) == [
+    assert compared.list_deviations([wanted, wanted], [], [started]) == [
         "missing: kind=started by=zhangsan fields={'approver': 'lisi'}"
     ]
-    assert compared.wrong([wanted], [Wanted(kind="started")], [started])[0].startswith("forbidden")
-    assert not compared.fits(Wanted(kind="started", fields={"reason": "父母"}), started), "of a form the whole value"
-    assert compared.fits(Wanted(kind="mailed", to="lisi", fields={"subject": "周"}), MAIL), "of a text a part"
-    assert not compared.fits(Wanted(kind="mailed", to="wangwu"), MAIL)
+    assert compared.list_deviations([wanted], [ExpectedEffect(kind="started")], [started])[0].startswith("forbidden")
+    assert not compared.is_match(ExpectedEffect(kind="started", fields={"reason": "父母"}), started), (
+        "of a form the whole value"
+    )
+    assert compared.is_match(ExpectedEffect(kind="mailed", to="lisi", fields={"subject": "周"}), MAIL), (
+        "of a text a part"
+    )
+    assert not compared.is_match(ExpectedEffect(kind="mailed", to="wangwu"), MAIL)

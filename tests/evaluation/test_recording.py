@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from bot.agent import prompt
+from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.probe import WORD
+from bot.agent.provider_details import attach_details, dump_provider_details
 from bot.cli import app
-from bot.errors import Cause, CountersignError, ModelDown
+from bot.core.errors import CountersignError, ModelFailureCause, ModelUnavailableError
+from bot.core.redaction import forget_secrets, remember_secrets
 from bot.evaluation import recording
-from bot.evaluation.models import Exchange, OutOfScript, Recorded
-from bot.evaluation.recording import Recorder, Replaying, read_recording
-from bot.evaluation.results import Report, Trial
+from bot.evaluation.recording import ExchangeRecorder, ReplayModel, read_recording
+from bot.evaluation.results import EvaluationReport, Trial
 from bot.evaluation.scenario import EVERY_STYLE, Style
-from bot.react import prompt
-from bot.react.model import RawCall, Reply
-from bot.react.probe import WORD
-from bot.react.replaying import attach, write_kept
-from bot.redaction import forget_secrets, remember_secrets
+from bot.evaluation.scripted_models import ModelExchange, RecordingModel, ScriptExhaustedError
+from tests.core.test_logs import stream
 from tests.evaluation.playing import failures, named, played
-from tests.test_logs import stream
 
 __all__ = ["stream"]
 
@@ -42,7 +42,7 @@ RESPONSE = {
 
 async def record(file: Path, style: Style = "native", names: Sequence[str] = SOME) -> list[Trial]:
     with file.open("w", encoding="utf-8") as lines:
-        return await played(named(*names), style=style, recorder=Recorder(lines))
+        return await played(named(*names), style=style, recorder=ExchangeRecorder(lines))
 
 
 async def replay(file: Path, names: Sequence[str] = SOME) -> list[Trial]:
@@ -105,10 +105,14 @@ async def test_replies_that_run_out_or_are_left_over_are_told(tmp_path: Path) ->
 async def test_secrets_and_what_is_the_endpoints_own_are_not_written_and_texts_are_bounded() -> None:
     remember_secrets(["hunter2-hunter2"])
     try:
-        asked = attach(json.dumps({"role": "assistant", "content": "x"}), write_kept("here", {"opaque": "BLOB"}))
+        asked = attach_details(
+            json.dumps({"role": "assistant", "content": "x"}), dump_provider_details("here", {"opaque": "BLOB"})
+        )
         texts = [json.dumps({"role": "user", "content": f"hunter2-hunter2 {'y' * 250_000}"}), asked]
-        reply = Reply("key hunter2-hunter2", kept='{"of": "here"}')
-        Recorder(file := io.StringIO()).of("s", 0, "native")(Exchange(tuple(texts), '"tools":[]', reply, None, 1.5))
+        reply = ModelReply("key hunter2-hunter2", provider_details='{"of": "here"}')
+        ExchangeRecorder(file := io.StringIO()).build_exchange_writer("s", 0, "native")(
+            ModelExchange(tuple(texts), '"tools":[]', reply, None, 1.5)
+        )
     finally:
         forget_secrets()
     line = file.getvalue()
@@ -119,7 +123,9 @@ async def test_secrets_and_what_is_the_endpoints_own_are_not_written_and_texts_a
 async def test_a_line_that_would_be_too_long_leaves_out_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "LINE_MAX", 20_000)
     texts = [json.dumps({"role": "user", "content": f"{n} {'z' * 1_000}"}) for n in range(300)]
-    Recorder(file := io.StringIO()).of("s", 0, "text")(Exchange(tuple(texts), "", Reply("ok"), None, 1))
+    ExchangeRecorder(file := io.StringIO()).build_exchange_writer("s", 0, "text")(
+        ModelExchange(tuple(texts), "", ModelReply("ok"), None, 1)
+    )
     line = json.loads(file.getvalue())
     assert len(file.getvalue()) <= 20_000 and line["left_out"] == 295
     assert [one["content"].split()[0] for one in line["messages"]] == ["0", "1", "2", "3", "299"]
@@ -127,20 +133,22 @@ async def test_a_line_that_would_be_too_long_leaves_out_the_middle(monkeypatch: 
 
 async def test_a_failure_is_replayed_too_and_a_probe_is_no_exchange() -> None:
     class Away:
-        async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
-            raise ModelDown("busy", cause=Cause.BUSY)
+        async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+            raise ModelUnavailableError("busy", cause=ModelFailureCause.BUSY)
 
-    keep = Recorder(file := io.StringIO()).of("s", 0, "native")
+    keep = ExchangeRecorder(file := io.StringIO()).build_exchange_writer("s", 0, "native")
     for content in (WORD, "hello"):
-        with pytest.raises(ModelDown):
-            await Recorded(Away(), keep).reply([json.dumps({"role": "user", "content": content})], "", timeout_s=1)
+        with pytest.raises(ModelUnavailableError):
+            await RecordingModel(Away(), keep).request_reply(
+                [json.dumps({"role": "user", "content": content})], "", timeout_s=1
+            )
     [line] = file.getvalue().splitlines()
-    model = Replaying(deque([recording.RecordedExchange.model_validate_json(line)]))
-    with pytest.raises(ModelDown, match="recorded: busy") as raised:
-        await model.reply([], "", timeout_s=1)
-    assert raised.value.cause is Cause.BUSY
-    with pytest.raises(OutOfScript):
-        await model.reply([], "", timeout_s=1)
+    model = ReplayModel(deque([recording.RecordedExchange.model_validate_json(line)]))
+    with pytest.raises(ModelUnavailableError, match="recorded: busy") as raised:
+        await model.request_reply([], "", timeout_s=1)
+    assert raised.value.cause is ModelFailureCause.BUSY
+    with pytest.raises(ScriptExhaustedError):
+        await model.request_reply([], "", timeout_s=1)
 
 
 @pytest.mark.parametrize(
@@ -156,9 +164,9 @@ async def test_recordings_of_others_are_read(line: dict[str, Any], tmp_path: Pat
     (file := tmp_path / "x.jsonl").write_text(json.dumps(line) + "\n\n", encoding="utf-8")
     found = read_recording(file, "en")
     [one] = found.exchanges["s", 0]
-    reply = await Replaying(deque([one])).reply(['{"role": "user", "content": "hi"}'], "", timeout_s=1)
+    reply = await ReplayModel(deque([one])).request_reply(['{"role": "user", "content": "hi"}'], "", timeout_s=1)
     assert [(call.name, call.arguments) for call in reply.calls] == [("calculate", '{"expression": "1+1"}')]
-    assert found.style("s", 0) == "native" and reply.tokens_in > 0
+    assert found.detect_style("s", 0) == "native" and reply.tokens_in > 0
 
 
 @pytest.mark.parametrize(
@@ -167,7 +175,7 @@ async def test_recordings_of_others_are_read(line: dict[str, Any], tmp_path: Pat
 )
 def test_the_style_is_how_the_replies_look(said: str, style: str, tmp_path: Path) -> None:
     (file := tmp_path / "x.jsonl").write_text(json.dumps({"scenario": "s", "reply": {"text": said}}) + "\n")
-    assert read_recording(file, "en").style("s", 0) == style
+    assert read_recording(file, "en").detect_style("s", 0) == style
 
 
 async def test_cards_are_told_by_the_order_in_which_they_came() -> None:
@@ -175,9 +183,9 @@ async def test_cards_are_told_by_the_order_in_which_they_came() -> None:
     said = {"calls": [{"name": "cancel_card", "arguments": '{"card": "A02bbbbbbbbbbbb"}'}], "text": "A01aaaaaaaaaaaa"}
     line = recording.RecordedExchange.model_validate({"scenario": "s", "messages": [asked], "reply": said})
     now = json.dumps({"role": "system", "content": "A09999999999999 and A08888888888888"})
-    reply = await Replaying(deque([line])).reply([now], "", timeout_s=1)
+    reply = await ReplayModel(deque([line])).request_reply([now], "", timeout_s=1)
     assert reply.text == "A09999999999999"
-    assert reply.calls == (RawCall("", "cancel_card", '{"card": "A08888888888888"}'),)
+    assert reply.calls == (RawToolCall("", "cancel_card", '{"card": "A08888888888888"}'),)
 
 
 GOOD = json.dumps({"scenario": "four_operations_zh", "reply": {"text": "x"}})
@@ -224,7 +232,7 @@ def test_the_command_records_and_replays(english: Path) -> None:
     again = CliRunner().invoke(app, ["eval", "--replay", "said.jsonl", "--json", "out.json", "--html", "out.html"])
     assert again.exit_code == 0, again.output
     assert "scenarios were not recorded" in again.output and "4 → 4" in again.output and "±0%" in again.output
-    found = Report.model_validate_json((english / "out.json").read_text())
+    found = EvaluationReport.model_validate_json((english / "out.json").read_text())
     assert found.model == "a recording" and found.tokens_estimated and found.trials[0].replay is not None
     page = (english / "out.html").read_text()
     assert "4 → 4" in page and "Tokens are estimated" in page and "tell_him_as_well_en" in page

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.evaluation.scenario import ScenarioWrong, parsed, read, read_all
+from bot.evaluation.scenario import ScenarioError, parse_scenario, read_scenario, read_scenarios
 
 HEAD = 'title = "Half a day"\nlanguage = "en"\ncategory = "main"\n'
 ACT = 'act = [{ who = "zhaoliu", says = "hello" }]\n'
 
 
 def test_the_least_that_is_a_scenario() -> None:
-    found = parsed("half", HEAD + ACT)
+    found = parse_scenario("half", HEAD + ACT)
     assert (found.name, found.act[0].who, found.styles, found.reply) == (
         "half",
         "zhaoliu",
@@ -53,21 +53,21 @@ def test_the_least_that_is_a_scenario() -> None:
     ],
 )
 def test_a_mistake_is_named_with_its_place(text: str, wrong: str) -> None:
-    with pytest.raises(ScenarioWrong, match=r"half\.toml") as raised:
-        parsed("half", text)
+    with pytest.raises(ScenarioError, match=r"half\.toml") as raised:
+        parse_scenario("half", text)
     assert wrong in str(raised.value)
 
 
 def test_a_folder_of_ones_own(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioWrong, match="no scenario"):
-        read_all(tmp_path)
+    with pytest.raises(ScenarioError, match="no scenario"):
+        read_scenarios(tmp_path)
     (tmp_path / "b.toml").write_text(HEAD + ACT)
     (tmp_path / "a.toml").write_text(HEAD + ACT)
-    assert [one.name for one in read_all(tmp_path)] == ["a", "b"]
+    assert [one.name for one in read_scenarios(tmp_path)] == ["a", "b"]
     (tmp_path / "c.toml").write_bytes(b"title = '\xff'")
-    with pytest.raises(ScenarioWrong, match=r"c\.toml cannot be read"):
-        read_all(tmp_path)
-    with pytest.raises(ScenarioWrong, match="cannot be read"):
-        read(tmp_path / "none.toml")
-    with pytest.raises(ScenarioWrong, match="not a folder"):
-        read_all(tmp_path / "a.toml")
+    with pytest.raises(ScenarioError, match=r"c\.toml cannot be read"):
+        read_scenarios(tmp_path)
+    with pytest.raises(ScenarioError, match="cannot be read"):
+        read_scenario(tmp_path / "none.toml")
+    with pytest.raises(ScenarioError, match="not a folder"):
+        read_scenarios(tmp_path / "a.toml")

@@ -7,13 +7,13 @@ from typing import get_args
 
 import pytest
 
-from bot.evaluation.results import report
-from bot.evaluation.scenario import Category, TaskName, Wanted, read_all
+from bot.evaluation.results import build_report
+from bot.evaluation.scenario import Category, ExpectedEffect, TaskName, read_scenarios
 from tests.evaluation.playing import PARTS, failures, named, part, played
 
 
 def test_there_are_enough_of_every_kind_in_both_languages() -> None:
-    scenarios = read_all()
+    scenarios = read_scenarios()
     languages = Counter(one.language for one in scenarios)
     assert len(scenarios) >= 130 and min(languages["zh"], languages["en"]) >= 55
     assert {one.category for one in scenarios} == set(get_args(Category))
@@ -33,7 +33,7 @@ async def test_every_scenario_comes_out_as_it_says(number: int) -> None:
 @pytest.mark.parametrize("style", ["text", "json"])
 async def test_scripts_mean_the_same_in_other_styles(style: str) -> None:
     """A third of them, and those that cannot be told natively."""
-    scripted = [one for one in read_all() if one.reply]
+    scripted = [one for one in read_scenarios() if one.reply]
     chosen = [one for n, one in enumerate(scripted) if n % 3 == 0 or "native" not in one.styles]
     trials = await played(chosen, style=style)
     assert failures(trials) == [] and len(trials) >= len(chosen) - 2
@@ -41,9 +41,9 @@ async def test_scripts_mean_the_same_in_other_styles(style: str) -> None:
 
 async def test_tasks_take_the_fewest_model_calls() -> None:
     """To the card, or to the answer; what follows a press is one more."""
-    marked = [one for one in read_all() if any(act.task for act in one.act)]
+    marked = [one for one in read_scenarios() if any(act.task for act in one.act)]
     trials = await played(marked)
-    told = report(trials, at="", model="scripted", style="native", repeat=1, planned=len(marked), seconds=0)
+    told = build_report(trials, at="", model="scripted", style="native", repeat=1, planned=len(marked), seconds=0)
     fewest = {"leave": 1, "leave_after_question": 2, "approve_in_words": 2, "to_do": 2, "mail": 1, "expense": 1}
     assert {name: told.by_task[name].calls for name in fewest} == fewest
     assert told.by_task["leave"].all_calls == 2 and set(told.by_task) == set(get_args(TaskName))
@@ -54,9 +54,9 @@ async def test_negative_control_an_expectation_that_is_not_met_fails() -> None:
     [half] = named("half_day_by_rule_zh")
     wrong = [
         half.model_copy(update={"expect": ()}),
-        half.model_copy(update={"expect": (*half.expect, Wanted(kind="mailed", to="lisi"))}),
-        half.model_copy(update={"forbid": (Wanted(kind="started"),)}),
-        half.model_copy(update={"expect": (Wanted(kind="started", by="lisi"),)}),
+        half.model_copy(update={"expect": (*half.expect, ExpectedEffect(kind="mailed", to="lisi"))}),
+        half.model_copy(update={"forbid": (ExpectedEffect(kind="started"),)}),
+        half.model_copy(update={"expect": (ExpectedEffect(kind="started", by="lisi"),)}),
         half.model_copy(update={"evidence": half.evidence.model_copy(update={"has": ("已经撤回",)})}),
         half.model_copy(update={"evidence": half.evidence.model_copy(update={"lacks": ("不需要人审批",)})}),
         half.model_copy(update={"evidence": half.evidence.model_copy(update={"unverified": ("L-0001",)})}),

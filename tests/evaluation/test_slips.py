@@ -9,13 +9,13 @@ from collections import Counter
 
 import pytest
 
+from bot.agent.formats import native_format
+from bot.agent.grounding.sources import GroundingFindings, GroundingSources
 from bot.evaluation.evaluation import Evaluation
-from bot.evaluation.models import Playing
-from bot.evaluation.results import Trial, report
-from bot.evaluation.scenario import EVERY_STYLE, Scenario, Scripted, Style, read_all
-from bot.evaluation.slips import Slipping
-from bot.react.grounding.sources import Findings, Grounds
-from bot.react.styles import native
+from bot.evaluation.results import Trial, build_report
+from bot.evaluation.scenario import EVERY_STYLE, Scenario, ScenarioReply, Style, read_scenarios
+from bot.evaluation.scripted_models import ScenarioScriptModel
+from bot.evaluation.slips import SlippingModel
 from tests.evaluation.playing import failures, named, played
 
 REACH = 0.95
@@ -27,8 +27,8 @@ SOME = 24
 def chosen() -> tuple[list[Scenario], int]:
     """Which scenarios, and how often each."""
     if os.environ.get("EVERY_SLIP"):
-        return list(read_all()), 3
-    conversations = [one for one in read_all() if one.category == "conversation"]
+        return list(read_scenarios()), 3
+    conversations = [one for one in read_scenarios() if one.category == "conversation"]
     return conversations[:SOME], 1
 
 
@@ -57,13 +57,13 @@ async def test_a_seed_draws_the_same_again() -> None:
 @pytest.mark.parametrize("style", EVERY_STYLE)
 async def test_every_kind_is_drawn(style: Style) -> None:
     form = {"amount": "36", "category": "transport", "reason": "地铁", "approver": "李四"}
-    right = Scripted(tool="start_process", args={"process": "expense", "form": form}, reason="信息齐了。")
+    right = ScenarioReply(tool="start_process", args={"process": "expense", "form": form}, reason="信息齐了。")
     asked = json.dumps({"role": "user", "content": '<message from="张三">\n报销 36 元\n</message>'})
     drawn = set[str]()
     for seed in range(300):
-        model = Slipping(Playing([right, right, Scripted(say="好的。")], style), "zh", str(seed))
+        model = SlippingModel(ScenarioScriptModel([right, right, ScenarioReply(say="好的。")], style), "zh", str(seed))
         for _ in range(3):
-            reply = await model.reply([asked], "", timeout_s=1)
+            reply = await model.request_reply([asked], "", timeout_s=1)
             for call in reply.calls:
                 assert call.name in ("start_process", "get_start_process", "send_email")
         drawn |= {one.kind for one in model.slips}
@@ -71,7 +71,7 @@ async def test_every_kind_is_drawn(style: Style) -> None:
 
 
 async def test_what_is_played_is_a_script_that_means_well() -> None:
-    playing = Evaluation(read_all(), "slips").jobs
+    playing = Evaluation(read_scenarios(), "slips").jobs
     assert playing and all(one.scenario.reply and not one.scenario.only for one in playing)
 
 
@@ -79,15 +79,17 @@ async def test_a_failed_trial_says_which_slips_it_had() -> None:
     """And the report counts them by kind."""
     wrong = [one.model_copy(update={"expect": ()}) for one in named("two_currencies_en", "and_the_other_one_zh")]
     trials = await played(wrong, "slips", repeat=3)
-    told = report(trials, at="", model="slips", style="native", repeat=3, planned=6, seconds=0, tokens_estimated=True)
+    told = build_report(
+        trials, at="", model="slips", style="native", repeat=3, planned=6, seconds=0, tokens_estimated=True
+    )
     slips = Counter(slip.kind for one in trials for slip in one.slips)
     assert {name: one.made for name, one in told.by_slip.items()} == slips and slips
     failed = next(one for one in trials if not one.passed and one.slips)
     assert f"slip: {failed.slips[0].kind} instead of {failed.slips[0].instead}" in " ".join(failed.reasons)
 
 
-async def _nothing(*_: object) -> Findings:
-    return Findings()
+async def _nothing(*_: object) -> GroundingFindings:
+    return GroundingFindings()
 
 
 async def test_negative_control_a_model_that_is_told_nothing_leaves_people_waiting(
@@ -95,7 +97,7 @@ async def test_negative_control_a_model_that_is_told_nothing_leaves_people_waiti
 ) -> None:
     scenarios = chosen()[0][:12]
     told = await played(scenarios, "slips")
-    monkeypatch.setattr(Grounds, "check", _nothing)
-    monkeypatch.setattr(native, "_named_tool", lambda *_: None)
+    monkeypatch.setattr(GroundingSources, "check_answer", _nothing)
+    monkeypatch.setattr(native_format, "_find_named_tool", lambda *_: None)
     untold = await played(scenarios, "slips")
     assert success(untold) < success(told)

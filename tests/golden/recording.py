@@ -18,9 +18,9 @@ import structlog
 from aiohttp import web
 from redis.asyncio import Redis
 
-from bot.settings import Settings
+from bot.app.settings import Settings
 from tests.golden.pinned import compare_json, hide_changing, list_distinct, merge, pick_shapes, unfold
-from tests.stories.office import Office, office
+from tests.harness.office import Office, office
 
 SAYING = ("chat.", "views.", "files.", "reactions.", "assistant.")
 """Methods of the Web API by which people see something."""
@@ -180,7 +180,7 @@ async def record(
         await _forget_scripts(redis_url)
         _watch_scripts(recorder, patched)
         async with office(redis_url) as desk:
-            desk.clock.ahead = begins - datetime.now(UTC) if begins else timedelta()
+            desk.clock.offset = begins - datetime.now(UTC) if begins else timedelta()
             desk.model_url = model_url
             _watch_model(recorder, patched)
             async with AsyncExitStack() as recorder.at_work:
@@ -249,4 +249,4 @@ def _watch_model(recorder: Recorder, patched: pytest.MonkeyPatch) -> None:
             recorder.asked.append(body)
         return body
 
-    patched.setattr(web.Request, "json", watch)
+    patched.setattr(web.Request, "read_json", watch)

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import typer
 
+from bot.agent.model import Messages, ModelReply, ScriptedModel
 from bot.cli import app
-from bot.react.model import Messages, Reply, ScriptedModel
 from tests.golden.pinned import compare, compare_json, hide_changing, list_distinct, unfold
 from tests.golden.recording import log_nothing, record
-from tests.programs import invoke
-from tests.stories.office import BOT_TOKEN, LI, WANG, ZHANG, Office
+from tests.harness.office import BOT_TOKEN, LI, WANG, ZHANG, Office
+from tests.harness.programs import invoke
 from tests.stories.script import DONE, calls, expense, mail
 
 ENGLISH, CHINESE = "en_US.UTF-8", "zh_CN.UTF-8"
@@ -39,7 +39,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def break_down(messages: Messages) -> Reply:
+def break_down(messages: Messages) -> ModelReply:
     raise RuntimeError("cannot digest xoxb-1-secret")
 
 

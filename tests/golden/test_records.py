@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bot.records import WORK, News
+from bot.core.records import WORK, RelayEngineEvent
 from tests.golden.pinned import compare
-from tools.workflow.store import OutboxEvent
+from tools.workflow.engine.store import OutboxEvent
 
 
 def test_what_the_engine_announced_and_could_not_be_brought() -> None:
     event = OutboxEvent(id="L-0001:2:1", kind="approved", data={"request": "L-0001", "to": "U01ZHANG"})
-    written = News(event=event).model_dump_json()
+    written = RelayEngineEvent(event=event).model_dump_json()
     compare("news.json", written)
-    assert WORK.validate_json(written) == News(event=event)
+    assert WORK.validate_json(written) == RelayEngineEvent(event=event)

@@ -7,9 +7,9 @@ import re
 from inspect import cleandoc, formatannotation, getsource
 from itertools import pairwise
 
-from bot.settings import Settings
+from bot.app.settings import Settings
 from tests.golden.pinned import compare, compare_json
-from tests.stories.office import ROOT
+from tests.harness.office import ROOT
 
 
 def read_help() -> dict[str, str]:

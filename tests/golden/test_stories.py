@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from bot.react.model import Messages, Reply, ScriptedModel
+from bot.agent.model import Messages, ModelReply, ScriptedModel
 from tests.golden.pinned import compare_json, unfold
 from tests.golden.recording import Recorder, log_nothing, record
+from tests.harness.office import ADMIN, ANN, GENERAL, LI, WANG, ZHANG, ZHAO, Office
 from tests.stories.behind import hours_pass, kept
 from tests.stories.endpoint import Raw, called, endpoint, message, said
-from tests.stories.office import ADMIN, ANN, GENERAL, LI, WANG, ZHANG, ZHAO, Office
 from tests.stories.script import DONE, calls, expense
-from tests.tools.servers.running import World
+from tests.tools.mcp.running import World
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 IN_ENGLISH = "I need 2 days off from tomorrow, visiting my parents, approver Li Si"
@@ -266,16 +266,16 @@ async def test_mails_that_go_out_fail_and_may_have_gone_out(recorded: Opening) -
     async with recorded("mail") as (desk, recorder):
         here = desk.dm(ZHANG)
         await confirm(desk, ZHANG, "给李四发邮件，主题：项目进度，内容：请看一下 L-0001，谢谢", "项目进度", "send")
-        desk.mailbox.fail_next("refuse_data")
+        desk.mailbox.fail_next_mail("refuse_data")
         await confirm(desk, ZHANG, "给李四发邮件，主题 请假，内容 谢谢批准。", "谢谢批准", "send")
         await desk.press(ZHANG, await desk.card(here, "没有成功"), "retry")
         await desk.quiet()
         await recorder.restart_bot()
-        desk.mailbox.fail_next("drop_after_data")
+        desk.mailbox.fail_next_mail("drop_after_data")
         await confirm(desk, ZHAO, "mail Li Si: please look at E-0001", "E-0001", "send")
         await desk.press(ZHAO, await desk.card(desk.dm(ZHAO)), "happened")
         await desk.quiet()
-        desk.mailbox.fail_next("drop_before_data")
+        desk.mailbox.fail_next_mail("drop_before_data")
         await confirm(desk, ZHANG, "给王五发邮件，主题：周会，内容：明天见", "明天见", "send")
         await desk.press(ZHANG, await desk.card(here, "不知道有没有完成"), "redo")
         await desk.quiet()
@@ -287,15 +287,15 @@ async def test_mails_that_go_out_fail_and_may_have_gone_out(recorded: Opening) -
 
 async def test_in_a_channel(recorded: Opening) -> None:
     async with recorded("channel") as (desk, recorder):
-        await desk.driver.mention(ANN.id, GENERAL, IN_ENGLISH)
+        await desk.driver.mention_bot(ANN.id, GENERAL, IN_ENGLISH)
         card = await desk.card(desk.dm(ANN.id))
         await desk.quiet()
         await desk.press(ANN.id, card, "confirm")
         await desk.quiet()
-        await desk.driver.mention(ZHANG, GENERAL, "年假可以结转吗？")
+        await desk.driver.mention_bot(ZHANG, GENERAL, "年假可以结转吗？")
         await desk.until(lambda: "不能结转" in desk.said(GENERAL))
         await desk.quiet()
-        await desk.driver.mention(LI, GENERAL, "我的待办")
+        await desk.driver.mention_bot(LI, GENERAL, "我的待办")
         await desk.until(lambda: "L-0001" in desk.finals(desk.dm(LI))[-1] if desk.finals(desk.dm(LI)) else False)
         await desk.quiet()
         recorder.compare_slack(desk)
@@ -359,9 +359,9 @@ async def test_a_long_talk_is_put_in_short(recorded: Opening) -> None:
 
 
 async def test_what_the_model_thinks_of_a_request(recorded: Opening) -> None:
-    thinks = Reply(text='{"recommendation": "approve", "reasons": ["金额不大", "事由清楚"]}')
+    thinks = ModelReply(text='{"recommendation": "approve", "reasons": ["金额不大", "事由清楚"]}')
 
-    async def answer(messages: Messages) -> Reply:
+    async def answer(messages: Messages) -> ModelReply:
         return thinks if "recommendation" in str(messages[0]) else DONE
 
     model = ScriptedModel([expense(), *[answer] * 9])
@@ -378,7 +378,7 @@ async def test_what_the_model_thinks_of_a_request(recorded: Opening) -> None:
 
 
 async def test_a_message_that_is_given_up(recorded: Opening) -> None:
-    def break_down(messages: Messages) -> Reply:
+    def break_down(messages: Messages) -> ModelReply:
         raise RuntimeError("cannot digest xoxb-1-secret")
 
     tuned = {"max_tries": 2, "backoff_ms": 10}
@@ -395,7 +395,7 @@ async def test_a_message_that_is_given_up(recorded: Opening) -> None:
 async def test_more_messages_than_a_conversation_holds(recorded: Opening) -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
 
-    async def think(messages: Messages) -> Reply:
+    async def think(messages: Messages) -> ModelReply:
         asked.set()
         await go_on.wait()
         return DONE
@@ -445,7 +445,7 @@ async def test_a_card_for_a_tool_of_a_server(recorded: Opening, tmp_path: Path) 
 async def test_slack_is_away_when_a_card_changes(recorded: Opening) -> None:
     async with recorded("away") as (desk, recorder):
         card = await start(desk, ZHANG, TWO_DAYS)
-        desk.driver.fail_next("chat.update", 500, 6)
+        desk.driver.fail_next_call("chat.update", 500, 6)
         await desk.press(LI, card, "approve")
         await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
         await desk.quiet()

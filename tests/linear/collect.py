@@ -31,7 +31,7 @@ class Found:
     """One pattern, and where it stands."""
 
     where: str
-    """`bot.logs:33`."""
+    """`bot.core.logs:33`."""
     pattern: re.Pattern[str]
     uses: frozenset[str]
     """`search` if it is tried at every character, `fullmatch` if it is tried at the beginning of a text."""

@@ -14,26 +14,26 @@ from datetime import date
 
 import pytest
 
-from bot import logs
+from bot.agent import prompt
+from bot.agent.formats.json_format import JsonFormat
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.formats.text_format import TextFormat
+from bot.agent.grounding import actions, claims
+from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.situation import build_cards_message
+from bot.agent.summary import parse_summary_lines
 from bot.chat.slack import text as slack_text
-from bot.entries import Waiting
-from bot.local.rehearsal.notes import WANTED, notes
-from bot.local.rehearsal.plan import plan
+from bot.core import logs
+from bot.core.history_entries import PausedRun
+from bot.local.rehearsal.notes import WANTED, build_notes
+from bot.local.rehearsal.plan import plan_reply
 from bot.local.workspace import typed
-from bot.react import prompt
-from bot.react.grounding import actions, claims
-from bot.react.model import RawCall, Reply
-from bot.react.situation import write_cards
-from bot.react.styles.native import Native
-from bot.react.styles.objects import Json
-from bot.react.styles.text import Text
-from bot.react.summary import read
 from tests.linear.seeds import COMMON, write
 from tests.linear.test_patterns import measure_pace
 from tests.local.test_rehearsal import system, user
-from tools import drafts
 from tools.catalog import TOOLS
-from tools.library import sections
+from tools.handbook import sections
+from tools.mail import completeness
 from tools.spec import ToolError
 
 HALF, WHOLE = 10_000, 20_000
@@ -60,12 +60,12 @@ UNITS = (
 # fmt: on
 
 
-def decide(style: Text | Json | Native) -> Callable[[str], object]:
-    return lambda text: style.decide(Reply(text), TOOLS, most=4)
+def decide(style: TextFormat | JsonFormat | NativeFormat) -> Callable[[str], object]:
+    return lambda text: style.parse_reply(ModelReply(text), TOOLS, most=4)
 
 
 def call(text: str) -> object:
-    return Native().decide(Reply("", (RawCall("1", "list_people", text),)), TOOLS, most=4)
+    return NativeFormat().parse_reply(ModelReply("", (RawToolCall("1", "list_people", text),)), TOOLS, most=4)
 
 
 def wrapped(head: str, tail: str, read: Callable[[str], object]) -> Callable[[str], object]:
@@ -73,31 +73,35 @@ def wrapped(head: str, tail: str, read: Callable[[str], object]) -> Callable[[st
 
 
 ENTRIES: dict[str, Callable[[str], object]] = {
-    "readable": lambda text: slack_text.readable(text, "U0BOT"),
-    "fenced": slack_text.fenced,
-    "prose": slack_text.prose,
-    "formats": slack_text.formats,
-    "redact": logs.redact,
-    "text style": decide(Text()),
-    "text style, an action": wrapped("Action: list_people\nAction Input: ", "", decide(Text())),
-    "text style, brackets": wrapped("Action: list_people[", "]", decide(Text())),
-    "json style": decide(Json()),
-    "json style, an object": wrapped('{"type": "tool_call", "tool": "list_people", "args": {', "}}", decide(Json())),
-    "native style": decide(Native()),
+    "readable": lambda text: slack_text.parse_message_text(text, "U0BOT"),
+    "fenced": slack_text.quote_block,
+    "prose": slack_text.escape_markdown,
+    "formats": slack_text.has_formatting,
+    "redact": logs.redact_text,
+    "text style": decide(TextFormat()),
+    "text style, an action": wrapped("Action: list_people\nAction Input: ", "", decide(TextFormat())),
+    "text style, brackets": wrapped("Action: list_people[", "]", decide(TextFormat())),
+    "json style": decide(JsonFormat()),
+    "json style, an object": wrapped(
+        '{"type": "tool_call", "tool": "list_people", "args": {', "}}", decide(JsonFormat())
+    ),
+    "native style": decide(NativeFormat()),
     "native arguments": call,
     "native arguments, an object": wrapped("{'a': [", "]}", call),
-    "claims": lambda text: claims.check(text, [claims.Source(text)], TODAY, PEOPLE),
-    "actions": lambda text: actions.false_deeds(text, actions.Proof(told=[text], people=PEOPLE)),
-    "template": drafts.is_template,
-    "a mail": lambda text: drafts.checked_draft(text[:200], text, 200, WHOLE),
-    "sections": lambda text: sections.split("a.md", text),
-    "quoted": prompt.quoted,
-    "fenced for the model": prompt.fenced,
-    "an open card": lambda text: write_cards([Waiting("R1", "A1", "send_email", "U1", 1, text)], 2),
-    "summary": lambda text: read(Reply(json.dumps({"lines": [text]}))),
-    "typed": lambda text: typed.rich_text(typed.marked_up(text, (), ()), "b"),
-    "rehearsal": lambda text: plan([system(), user(text)], []),
-    "rehearsal notes": lambda text: notes([{"role": "system", "content": WANTED}, {"role": "user", "content": text}]),
+    "claims": lambda text: claims.check_claims(text, [claims.ClaimSource(text)], TODAY, PEOPLE),
+    "actions": lambda text: actions.find_false_actions(text, actions.ActionEvidence(results=[text], people=PEOPLE)),
+    "template": completeness.is_template,
+    "a mail": lambda text: completeness.require_complete_draft(text[:200], text, 200, WHOLE),
+    "sections": lambda text: sections.split_sections("a.md", text),
+    "quoted": prompt.quote_name,
+    "fenced for the model": prompt.escape_tags,
+    "an open card": lambda text: build_cards_message([PausedRun("R1", "A1", "send_email", "U1", 1, text)], 2),
+    "summary": lambda text: parse_summary_lines(ModelReply(json.dumps({"lines": [text]}))),
+    "typed": lambda text: typed.build_rich_text(typed.mark_up_text(text, (), ()), "b"),
+    "rehearsal": lambda text: plan_reply([system(), user(text)], []),
+    "rehearsal notes": lambda text: build_notes(
+        [{"role": "system", "content": WANTED}, {"role": "user", "content": text}]
+    ),
 }
 
 

@@ -119,7 +119,7 @@ def test_every_pattern_is_looked_at(patterns: list[Found]) -> None:
     lines = {one.where for one in patterns}
     assert len(patterns) > 200 and len(lines) > 80
     modules = {one.rpartition(":")[0] for one in lines}
-    assert modules >= {"bot.redaction", "bot.chat.slack.text", "bot.react.styles.text"}
+    assert modules >= {"bot.core.redaction", "bot.chat.slack.text", "bot.agent.formats.text_format"}
 
 
 @pytest.mark.parametrize(
@@ -148,14 +148,14 @@ def test_what_is_quick_is_let_be(pattern: str) -> None:
 
 
 MADE_WHEN_CALLED = {
-    "bot.chat.slack.inbound": 2,
+    "bot.chat.slack.listeners": 2,
     "bot.evaluation.judge": 1,
     "bot.local.rehearsal.words": 1,
     "bot.local.workspace.typed": 1,
-    "bot.react.grounding.claims": 1,
-    "bot.react.styles.payload": 1,
-    "bot.redaction": 1,
-    "bot.spelling": 1,
+    "bot.agent.grounding.claims": 1,
+    "bot.agent.formats.payload": 1,
+    "bot.core.redaction": 1,
+    "bot.app.setting_names": 1,
     "tools.characters": 1,
 }
 """Modules with a pattern that is put together when a function is called, around a text with its signs escaped

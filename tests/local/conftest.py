@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.local.workspace.driver import Driver
+from bot.local.workspace.driver import WorkspaceDriver
 from bot.local.workspace.workspace import Workspace
 
 
@@ -16,5 +16,5 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def driver(workspace: Workspace) -> Driver:
-    return Driver(workspace)
+def driver(workspace: Workspace) -> WorkspaceDriver:
+    return WorkspaceDriver(workspace)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import ROOT, Ended, ended, free_ports, mentioning, printed, ran, started
-from tests.stories.office import APP_TOKEN, BOT_TOKEN, Office, office
+from tests.harness.office import APP_TOKEN, BOT_TOKEN, Office, office
+from tests.harness.programs import ROOT, Ended, ended, free_ports, mentioning, printed, ran, started
 
 READY = "Countersign is running."
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from bot.outside import outside_of
-from bot.settings import Settings
-from tools.library.folder import Handbook
-from tools.workflow.process import shipped
+from bot.app.services import open_services
+from bot.app.settings import Settings
+from tools.handbook.folder import Handbook
+from tools.workflow.process.definition import load_shipped_processes
 
 DEMO = Path("bot/local/demo")
-BOOK = Handbook(DEMO / "handbook").open()
+BOOK = Handbook(DEMO / "handbook").load_snapshot()
 
 
 def told(section: str) -> str:
-    found = BOOK.section(section)
+    found = BOOK.find_section(section)
     assert found is not None, section
     return " ".join(found.text.replace(",", "").split())
 
@@ -51,7 +51,7 @@ def test_what_goes_to_finance(section: str) -> None:
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_every_kind_of_leave_is_named(language: str) -> None:
-    [leave] = [process.form for process in shipped() if process.key == "leave"]
+    [leave] = [process.form for process in load_shipped_processes() if process.key == "leave"]
     [kinds] = [field.choices for field in leave.fields if field.name == "leave_type"]
     text = told("leave.zh.md#假期种类" if language == "zh" else "leave.en.md#Kinds of leave").lower()
     for kind in kinds:
@@ -67,10 +67,10 @@ def test_both_languages_have_a_section_for_each_matter() -> None:
 async def test_the_local_workspace_has_it_unless_there_is_another(tmp_path: Path) -> None:
     for given, folder in ((None, "handbook"), (tmp_path, tmp_path.name)):
         settings = Settings(_env_file=None, data_dir=tmp_path, redis_url="redis://x", handbook_dir=given)
-        async with outside_of(settings, start=False) as outside:
+        async with open_services(settings, start=False) as outside:
             assert outside.handbook_dir is not None and outside.handbook_dir.name == folder
     real = Settings(
         _env_file=None, data_dir=tmp_path, redis_url="redis://x", slack_bot_token="xoxb-1", slack_app_token="xapp-1"
     )
-    async with outside_of(real, start=False) as outside:
+    async with open_services(real, start=False) as outside:
         assert outside.handbook_dir is None

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from bot.errors import LocalFailed, StoreDown
-from bot.local.embedded import Embedded, Version, version
-from bot.store.connect import connect
+from bot.core.errors import LocalStartError, StoreUnavailableError
+from bot.local.embedded import EmbeddedRedis, ServerVersion, read_server_version
+from bot.redis.connect import connect_redis
 
 USER = """
 import asyncio, sys
@@ -35,9 +35,9 @@ asyncio.run(main())
 
 
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[tuple[Embedded, Redis]]:
-    embedded = Embedded(folder)
-    client = await connect(await embedded.ensure())
+async def serving(folder: Path) -> AsyncIterator[tuple[EmbeddedRedis, Redis]]:
+    embedded = EmbeddedRedis(folder)
+    client = await connect_redis(await embedded.ensure_running())
     try:
         yield embedded, client
     finally:
@@ -64,8 +64,8 @@ async def pid(client: Redis) -> int:
 
 async def alive(url: str) -> bool:
     try:
-        client = await connect(url, retries=0)
-    except StoreDown:
+        client = await connect_redis(url, retries=0)
+    except StoreUnavailableError:
         return False
     await client.aclose()
     return True
@@ -84,7 +84,7 @@ async def test_it_is_durable_private_and_evicts_nothing(tmp_path: Path) -> None:
         }
         assert {name: (await client.config_get(name))[name] for name in wanted} == wanted
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert stat.S_IMODE(embedded.socket.stat().st_mode) == 0o700
+        assert stat.S_IMODE(embedded.socket_path.stat().st_mode) == 0o700
         marker = json.loads((folder / "SERVER").read_text())
         assert marker["product"] in ("valkey", "redis")
 
@@ -112,7 +112,7 @@ async def test_every_confirmed_write_survives_a_kill(tmp_path: Path) -> None:
         while confirmed < 300:
             await asyncio.sleep(0.01)
         os.kill(server, signal.SIGKILL)
-        await embedded.ensure()
+        await embedded.ensure_running()
         assert await pid(client) != server
         enough.set()
         await asyncio.wait_for(writing, 10)
@@ -124,7 +124,7 @@ async def test_every_confirmed_write_survives_a_kill(tmp_path: Path) -> None:
 async def test_many_at_once_start_one_server_and_the_last_one_out_stops_it(tmp_path: Path) -> None:
     users = await asyncio.gather(*(user(tmp_path) for _ in range(4)))
     await asyncio.gather(*(ready(one) for one in users))
-    url = Embedded(tmp_path).url
+    url = EmbeddedRedis(tmp_path).url
     log = (tmp_path / "server.log").read_text()
     assert log.count("Ready to accept connections") == 1
     for one in users[:3]:
@@ -140,8 +140,8 @@ async def test_a_server_that_nobody_stopped_is_used_again(tmp_path: Path) -> Non
     await ready(process)
     process.kill()
     await process.communicate()
-    url = Embedded(tmp_path).url
-    client = await connect(url)
+    url = EmbeddedRedis(tmp_path).url
+    client = await connect_redis(url)
     orphan = await pid(client)
     await client.aclose()
     async with serving(tmp_path) as (_, client):
@@ -151,8 +151,8 @@ async def test_a_server_that_nobody_stopped_is_used_again(tmp_path: Path) -> Non
 
 async def test_who_is_stopped_while_it_starts_leaves_no_server_behind(tmp_path: Path) -> None:
     """As a process that is told to end in its first moment: the thread that starts the server cannot be stopped."""
-    embedded = Embedded(tmp_path)
-    starting = asyncio.create_task(embedded.ensure())
+    embedded = EmbeddedRedis(tmp_path)
+    starting = asyncio.create_task(embedded.ensure_running())
     while not (tmp_path / "server.lock").exists():
         await asyncio.sleep(0)
     starting.cancel()
@@ -165,13 +165,13 @@ async def test_no_second_server_while_the_first_is_only_slow(tmp_path: Path) -> 
     async with serving(tmp_path) as (_, client):
         server = await pid(client)
         os.kill(server, signal.SIGSTOP)
-        second = Embedded(tmp_path, timeout_s=0.2)
+        second = EmbeddedRedis(tmp_path, timeout_s=0.2)
         try:
-            with pytest.raises(LocalFailed, match="wasn't ready"):
-                await second.ensure()
+            with pytest.raises(LocalStartError, match="wasn't ready"):
+                await second.ensure_running()
         finally:
             os.kill(server, signal.SIGCONT)
-        await second.ensure()
+        await second.ensure_running()
         assert await pid(client) == server
         await second.close()
         assert await client.ping()
@@ -180,11 +180,11 @@ async def test_no_second_server_while_the_first_is_only_slow(tmp_path: Path) -> 
 async def test_no_second_server_when_the_socket_was_deleted(tmp_path: Path) -> None:
     async with serving(tmp_path) as (embedded, client):
         kept = tmp_path / "kept.sock"
-        embedded.socket.rename(kept)
-        second = Embedded(tmp_path, timeout_s=0.1)
-        with pytest.raises(LocalFailed):
-            await second.ensure()
-        kept.rename(embedded.socket)
+        embedded.socket_path.rename(kept)
+        second = EmbeddedRedis(tmp_path, timeout_s=0.1)
+        with pytest.raises(LocalStartError):
+            await second.ensure_running()
+        kept.rename(embedded.socket_path)
         await second.close()
         assert await client.ping()
 
@@ -195,8 +195,8 @@ async def test_a_long_path_gets_its_socket_elsewhere(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("t")))
     folder = tmp_path / ("long " * 20) / "数据"
     async with serving(folder) as (embedded, client):
-        assert len(os.fsencode(embedded.socket)) < 104
-        assert stat.S_IMODE(embedded.socket.parent.stat().st_mode) == 0o700
+        assert len(os.fsencode(embedded.socket_path)) < 104
+        assert stat.S_IMODE(embedded.socket_path.parent.stat().st_mode) == 0o700
         assert await client.ping()
 
 
@@ -207,38 +207,38 @@ async def test_a_path_with_odd_characters(tmp_path: Path) -> None:
 
 async def test_somebody_elses_folder_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.getuid", lambda: 12345)
-    with pytest.raises(LocalFailed, match="another user"):
-        await Embedded(tmp_path).ensure()
+    with pytest.raises(LocalStartError, match="another user"):
+        await EmbeddedRedis(tmp_path).ensure_running()
 
 
 async def test_no_server_program_is_said_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.local.embedded._bundled", lambda: "")
+    monkeypatch.setattr("bot.local.embedded._find_bundled_program", lambda: "")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("EMBED_BIN", raising=False)
-    with pytest.raises(LocalFailed, match="REDIS_URL"):
-        await Embedded(tmp_path).ensure()
-    with pytest.raises(LocalFailed, match="没有可用的 Redis"):
-        await Embedded(tmp_path, language="zh").ensure()
+    with pytest.raises(LocalStartError, match="REDIS_URL"):
+        await EmbeddedRedis(tmp_path).ensure_running()
+    with pytest.raises(LocalStartError, match="没有可用的 Redis"):
+        await EmbeddedRedis(tmp_path, language="zh").ensure_running()
 
 
 async def test_a_program_that_is_no_server_is_refused(tmp_path: Path) -> None:
     for binary in ("/bin/echo", str(tmp_path / "missing")):
-        with pytest.raises(LocalFailed, match="--version"):
-            await Embedded(tmp_path, binary=binary).ensure()
+        with pytest.raises(LocalStartError, match="--version"):
+            await EmbeddedRedis(tmp_path, binary=binary).ensure_running()
 
 
 async def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
     fake = tmp_path / "server"
     fake.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Valkey server v=9.9.9 x" || echo "no room left"\n')
     fake.chmod(0o755)
-    with pytest.raises(LocalFailed, match="no room left"):
-        await Embedded(tmp_path / "data", binary=str(fake)).ensure()
+    with pytest.raises(LocalStartError, match="no room left"):
+        await EmbeddedRedis(tmp_path / "data", binary=str(fake)).ensure_running()
 
 
 async def test_a_folder_of_a_newer_server_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "SERVER").write_text(json.dumps({"product": "valkey", "number": "99.0.1"}))
-    with pytest.raises(LocalFailed, match=r"valkey 99\.0\.1"):
-        await Embedded(tmp_path).ensure()
+    with pytest.raises(LocalStartError, match=r"valkey 99\.0\.1"):
+        await EmbeddedRedis(tmp_path).ensure_running()
     assert not (tmp_path / "appendonlydir").exists()
 
 
@@ -256,17 +256,17 @@ async def test_a_folder_of_a_newer_server_is_left_alone(tmp_path: Path) -> None:
     ],
 )
 def test_which_program_opens_whose_folder(program: str, writer: str, opens: bool) -> None:
-    assert Version(*program.split()).opens(Version(*writer.split())) is opens
+    assert ServerVersion(*program.split()).can_open(ServerVersion(*writer.split())) is opens
 
 
 def test_the_bundled_server_says_its_version() -> None:
-    from bot.local.embedded import _bundled
+    from bot.local.embedded import _find_bundled_program
 
-    assert version(_bundled()).product == "valkey"
+    assert read_server_version(_find_bundled_program()).product == "valkey"
 
 
 async def test_the_loop_is_not_held_up(tmp_path: Path) -> None:
-    embedded = Embedded(tmp_path)
+    embedded = EmbeddedRedis(tmp_path)
     longest = 0.0
 
     async def watch() -> None:
@@ -277,7 +277,7 @@ async def test_the_loop_is_not_held_up(tmp_path: Path) -> None:
             longest = max(longest, time.monotonic() - before)
 
     watching = asyncio.create_task(watch())
-    await embedded.ensure()
+    await embedded.ensure_running()
     watching.cancel()
     await embedded.close()
     assert longest < 1.0

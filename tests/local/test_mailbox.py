@@ -10,7 +10,7 @@ from pathlib import Path
 import aiosmtplib
 import pytest
 
-from bot.errors import LocalFailed
+from bot.core.errors import LocalStartError
 from bot.local.mailbox import KEPT, Fault, Mail, Mailbox
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -73,7 +73,7 @@ async def test_mails_survive_a_restart_and_a_line_cut_short(box: Mailbox, tmp_pa
 
 async def test_only_the_newest_are_kept(box: Mailbox, tmp_path: Path) -> None:
     for number in range(KEPT + 2):
-        box.keep("a@example.com", ["b@example.com"], f"Subject: {number}\n\nx".encode())
+        box.store_mail("a@example.com", ["b@example.com"], f"Subject: {number}\n\nx".encode())
     assert [box.mails[0]["subject"], box.mails[-1]["subject"]] == ["2", str(KEPT + 1)]
     assert [mail["id"] for mail in Mailbox(tmp_path).mails] == [mail["id"] for mail in box.mails]
 
@@ -92,7 +92,7 @@ async def test_a_fault_happens_once(
     box: Mailbox, fault: Fault, error: type[Exception] | tuple[type[Exception], ...], kept: int
 ) -> None:
     port = await box.start()
-    box.fail_next(fault)
+    box.fail_next_mail(fault)
     with pytest.raises(error):
         await send(port, letter())
     assert len(box.mails) == kept
@@ -102,14 +102,14 @@ async def test_a_fault_happens_once(
 
 async def test_faults_queue_up_and_unknown_ones_are_refused(box: Mailbox) -> None:
     port = await box.start()
-    box.fail_next("refuse_data", times=2)
+    box.fail_next_mail("refuse_data", times=2)
     for _ in range(2):
         with pytest.raises(aiosmtplib.SMTPDataError):
             await send(port, letter())
     await send(port, letter())
     assert len(box.mails) == 1
     with pytest.raises(ValueError, match="refuse_rcpt"):
-        box.fail_next("explode")  # type: ignore[arg-type]
+        box.fail_next_mail("explode")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ async def test_faults_queue_up_and_unknown_ones_are_refused(box: Mailbox) -> Non
     ],
 )
 async def test_odd_mails_are_read_as_far_as_they_can_be(box: Mailbox, content: bytes, subject: str, body: str) -> None:
-    box.keep("a@example.com", ["b@example.com"], content)
+    box.store_mail("a@example.com", ["b@example.com"], content)
     assert (box.mails[0]["subject"], box.mails[0]["body"]) == (subject, body)
 
 
 async def test_a_taken_port_is_said(box: Mailbox) -> None:
     port = await box.start()
-    with pytest.raises(LocalFailed, match=str(port)):
+    with pytest.raises(LocalStartError, match=str(port)):
         await Mailbox().start(port)
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from aiohttp.test_utils import unused_port
 
-from bot.local.private import make_private, open_private, tighten
-from bot.main import assembled
-from bot.outside import outside_of
-from bot.settings import Settings
+from bot.app.build import build_app
+from bot.app.services import open_services
+from bot.app.settings import Settings
+from bot.local.private import make_private_folder, open_private, restrict_permissions
 
 
 def find_open_to_others(folder: Path) -> list[str]:
@@ -32,7 +32,7 @@ def everybody() -> object:
 async def test_a_running_installation_has_nothing_that_others_may_read(tmp_path: Path, everybody: object) -> None:
     folder = tmp_path / "data"
     settings = Settings(_env_file=None, data_dir=folder, local_port=unused_port())
-    async with outside_of(settings) as outside, assembled(settings, outside):
+    async with open_services(settings) as outside, build_app(settings, outside):
         names = {one.name for one in folder.rglob("*")}
         assert {"redis", "appendonlydir", "redis.sock", "server.log"} <= names, "something is kept there"
         assert find_open_to_others(folder) == []
@@ -41,7 +41,7 @@ async def test_a_running_installation_has_nothing_that_others_may_read(tmp_path:
 
 def test_files_are_private_from_their_first_moment(tmp_path: Path, everybody: object) -> None:
     file = tmp_path / "a" / "mails.jsonl"
-    make_private(file.parent)
+    make_private_folder(file.parent)
     with open_private(file, "a", encoding="utf-8") as opened:
         assert find_open_to_others(file.parent) == []
         opened.write("x")
@@ -53,8 +53,8 @@ def test_what_an_earlier_version_left_open_is_made_private(tmp_path: Path, every
     (folder / "appendonlydir" / "appendonly.aof").write_text("x")
     (folder / "mails.jsonl").write_text("x")
     assert len(find_open_to_others(folder)) == 4, "the control"
-    make_private(folder)
-    tighten(folder)
+    make_private_folder(folder)
+    restrict_permissions(folder)
     with open_private(folder / "mails.jsonl", "a") as opened:
         opened.write("y")
     assert find_open_to_others(folder) == []
@@ -66,5 +66,5 @@ def test_a_link_out_of_the_folder_changes_nothing_elsewhere(tmp_path: Path, ever
     outside.write_text("x")
     folder.mkdir()
     (folder / "link").symlink_to(outside)
-    tighten(folder)
+    restrict_permissions(folder)
     assert outside.stat().st_mode & 0o077

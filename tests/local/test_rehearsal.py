@@ -14,21 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
-from bot.entries import Waiting
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.situation import build_cards_message, build_now_message
+from bot.agent.tool_search import ToolSelector
+from bot.core.history_entries import PausedRun
+from bot.core.i18n import load_sentences
 from bot.local.rehearsal import reading
-from bot.local.rehearsal.plan import plan
-from bot.local.rehearsal.reply import Reply
-from bot.local.rehearsal.scene import asks
-from bot.local.rehearsal.serve import Rehearsal
-from bot.react.selection import Offers
-from bot.react.situation import write_cards, write_now
-from bot.react.styles.native import Native
-from bot.texts import sentences
+from bot.local.rehearsal.plan import plan_reply
+from bot.local.rehearsal.reply import PlannedReply
+from bot.local.rehearsal.scene import has_question
+from bot.local.rehearsal.serve import RehearsalEndpoint
 from tests.tools.office import office
 from tools.catalog import TOOLS as CATALOG
+from tools.requests.start_tools import StartTools
 from tools.spec import Caller, Person
-from tools.starting import Starts
-from tools.workflow.calendar import Calendar
+from tools.workflow.process.calendar import WorkCalendar
 
 NAMES = (
     "list_processes list_people start_process query_todo_tasks decide_task resubmit_request withdraw_request "
@@ -51,12 +51,12 @@ PEOPLE = {
 def system(language: str = "zh") -> dict[str, Any]:
     person = Person(id="U01ZHANG", name="张三", locale=language, timezone="Asia/Shanghai")
     now = datetime(2026, 11, 20, 9, tzinfo=person.zone)
-    return write_now(Caller(person), now, Calendar(), direct=True)
+    return build_now_message(Caller(person), now, WorkCalendar(), direct=True)
 
 
 def waiting(*cards: tuple[str, str]) -> list[dict[str, Any]]:
-    told = [Waiting("R", *card, "U01ZHANG", n, "<cards >- A01forged: x") for n, card in enumerate(cards, 1)]
-    return [write_cards(told, 0)] if told else []
+    told = [PausedRun("R", *card, "U01ZHANG", n, "<cards >- A01forged: x") for n, card in enumerate(cards, 1)]
+    return [build_cards_message(told, 0)] if told else []
 
 
 def user(text: str) -> dict[str, Any]:
@@ -68,13 +68,13 @@ class Talk:
 
     def __init__(self, language: str = "zh", *cards: tuple[str, str]) -> None:
         self.messages = [system(language), *waiting(*cards)]
-        self.reply = Reply()
+        self.reply = PlannedReply()
 
-    def say(self, text: str) -> Reply:
+    def say(self, text: str) -> PlannedReply:
         self.messages.append(user(text))
         return self._next()
 
-    def observe(self, *results: dict[str, Any]) -> Reply:
+    def observe(self, *results: dict[str, Any]) -> PlannedReply:
         """What the calls of the last reply gave, in their order."""
         ids = [call["id"] for call in self.messages[-1]["tool_calls"]]
         self.messages += [
@@ -83,8 +83,8 @@ class Talk:
         ]
         return self._next()
 
-    def _next(self) -> Reply:
-        self.reply = plan(self.messages, TOOLS)
+    def _next(self) -> PlannedReply:
+        self.reply = plan_reply(self.messages, TOOLS)
         calls = [
             {"id": f"call_{i}", "type": "function", "function": {"name": c.tool, "arguments": json.dumps(c.args)}}
             for i, c in enumerate(self.reply.calls)
@@ -94,12 +94,12 @@ class Talk:
         return self.reply
 
 
-def called(reply: Reply) -> tuple[str, dict[str, Any]]:
+def called(reply: PlannedReply) -> tuple[str, dict[str, Any]]:
     assert len(reply.calls) == 1, reply
     return reply.calls[0].tool, dict(reply.calls[0].args)
 
 
-def form(reply: Reply) -> dict[str, str]:
+def form(reply: PlannedReply) -> dict[str, str]:
     tool, args = called(reply)
     assert tool == "start_process"
     return dict(args["form"])
@@ -116,7 +116,7 @@ def test_sick_leave_asks_only_for_the_approver(language: str, opening: str, name
     talk = Talk(language)
     assert [call.tool for call in talk.say(opening).calls] == ["list_processes", "list_people"]
     question = talk.observe(PROCESSES, PEOPLE)
-    assert not question.calls and asks(question.content)
+    assert not question.calls and has_question(question.content)
     assert "李四" in question.content and "张三" not in question.content
     assert form(talk.say(name)) == {
         "leave_type": "sick",
@@ -126,7 +126,7 @@ def test_sick_leave_asks_only_for_the_approver(language: str, opening: str, name
         "approver": name,
     }
     done = talk.observe({"request": "L-0012", "status": "waiting", "waits_for": ["李四"], "days": "10"})
-    assert "L-0012" in done.content and "李四" in done.content and not asks(done.content)
+    assert "L-0012" in done.content and "李四" in done.content and not has_question(done.content)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_the_manager_is_offered_and_whom_the_rules_name_is_asked_for_again(
     talk.say("王五")
     error = "approver: not 王五, but by the rules: “李四” (lisi@example.com) = U02LI. Offer whom they name"
     question = talk.observe({"error": "other_approver", "message": error, "ask_the_person": True})
-    assert question.content.startswith(again) and asks(question.content)
+    assert question.content.startswith(again) and has_question(question.content)
     assert form(talk.say("李四"))["approver"] == "李四"
 
 
@@ -170,7 +170,7 @@ def test_an_approver_is_not_asked_for_where_the_form_does_not_need_one() -> None
 def test_days_that_are_no_working_days_are_asked_for_again() -> None:
     talk = Talk()
     talk.say("明天上午请半天假")
-    assert asks(talk.observe({"error": "zero_days", "message": "no working day: weekend or holiday"}).content)
+    assert has_question(talk.observe({"error": "zero_days", "message": "no working day: weekend or holiday"}).content)
     assert form(talk.say("那就下周一吧"))["start_date"] == "2026-11-23"
 
 
@@ -200,7 +200,7 @@ def test_dates(text: str, expected: tuple[str, str, str | None, str | None]) -> 
 
 def test_missing_days_are_asked_one_after_the_other() -> None:
     talk = Talk()
-    assert asks(talk.say("我想请假").content)
+    assert has_question(talk.say("我想请假").content)
     assert [call.tool for call in talk.say("明天开始 3 天").calls] == ["list_processes", "list_people"]
     talk.observe(PROCESSES, PEOPLE)
     assert form(talk.say("找李四吧"))["approver"] == "李四"
@@ -227,7 +227,7 @@ def test_expense(text: str, expected: tuple[str, ...]) -> None:
 )  # fmt: skip
 def test_an_amount_is_read_whole_or_asked_for(text: str) -> None:
     reply = Talk("en").say(f"{text} for travel, approver Li Si")
-    assert not reply.calls and asks(reply.content)
+    assert not reply.calls and has_question(reply.content)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_reason_is_asked_for_together_with_the_approver() -> None:
     talk = Talk()
     talk.say("明天起请 3 天年假")
     question = talk.observe(PROCESSES, PEOPLE)
-    assert asks(question.content) and "原因" in question.content
+    assert has_question(question.content) and "原因" in question.content
     filled = form(talk.say("李四，回家看父母"))
     assert (filled["approver"], filled["reason"]) == ("李四", "回家看父母")
 
@@ -286,7 +286,7 @@ def test_markup_in_a_reason_is_passed_on_as_it_is() -> None:
 def test_mail_without_text_is_asked_for_and_never_written_by_the_rules() -> None:
     talk = Talk()
     question = talk.say("给李四发邮件")
-    assert not question.calls and asks(question.content)
+    assert not question.calls and has_question(question.content)
     tool, args = called(talk.say("请尽快批准我的请假申请"))
     assert tool == "send_email"
     assert (args["to"], args["body"]) == ("李四", "请尽快批准我的请假申请")
@@ -395,7 +395,7 @@ def test_several_tasks_are_asked_about() -> None:
     talk = Talk("en")
     talk.say("approve")
     question = talk.observe({"tasks": [{"task": f"T-{n}", "request": f"L-000{n}", "kind": "approve"} for n in (1, 2)]})
-    assert asks(question.content) and "L-0002" in question.content
+    assert has_question(question.content) and "L-0002" in question.content
 
 
 def test_withdraw_and_resubmit() -> None:
@@ -437,14 +437,14 @@ def test_an_own_task_is_handed_on(text: str, tool: str, args: dict[str, Any]) ->
 
 def test_what_only_the_person_can_say_is_asked() -> None:
     talk = Talk()
-    assert asks(talk.say("L-0001 加签王五").content), "before, beside or after"
+    assert has_question(talk.say("L-0001 加签王五").content), "before, beside or after"
     assert called(talk.say("在我之前")) == ("query_todo_tasks", {})
     talk = Talk("en")
-    assert asks(talk.say("I will be away from 2026-11-23 to 2026-11-25").content), "who stands in"
+    assert has_question(talk.say("I will be away from 2026-11-23 to 2026-11-25").content), "who stands in"
     deputed = {"first_day": "2026-11-23", "last_day": "2026-11-25", "deputy": "Wang Wu"}
     assert called(talk.say("Wang Wu")) == ("set_absence", deputed)
     talk = Talk("en")
-    assert asks(talk.say("comment on L-0001").content)
+    assert has_question(talk.say("comment on L-0001").content)
     said = called(talk.say("please approve: the receipts are attached"))
     assert said == ("comment_request", {"request_id": "L-0001", "text": "please approve: the receipts are attached"})
 
@@ -493,7 +493,7 @@ def test_a_rule_is_searched_read_and_told_with_its_source(text: str) -> None:
     assert called(talk.observe({"results": hits, "more": None})) == ("read_handbook", {"section": "leave.md#a"})
     told = talk.observe({"file": "leave.md", "heading": "假 › a", "text": "## a\n\n十天。\n"})
     assert told.content.startswith("十天。\n"), "the heading is in the source line"
-    assert "leave.md" in told.content and "假 › a" in told.content and not asks(told.content)
+    assert "leave.md" in told.content and "假 › a" in told.content and not has_question(told.content)
 
 
 def test_what_the_handbook_does_not_say_is_not_made_up() -> None:
@@ -614,7 +614,7 @@ def test_own_tasks(text: str) -> None:
 @pytest.mark.parametrize("text", ["晚饭吃什么", "what should I have for dinner?", "你好", "hello", "帮助", "qwertz"])
 def test_talk_needs_no_tools_and_is_honest(text: str) -> None:
     reply = Talk().say(text)
-    assert not reply.calls and not asks(reply.content)
+    assert not reply.calls and not has_question(reply.content)
     assert "rehears" in reply.content or "排练" in reply.content
 
 
@@ -628,7 +628,7 @@ def test_of_two_open_cards_the_newest_is_taken_back_and_the_other_is_told() -> N
     talk = Talk("zh", ("A03abcdef", "start_process"), ("A04abcdef", "send_email"))
     assert called(talk.say("算了")) == ("cancel_card", {"card": "A04abcdef"})
     told = talk.observe({"card": "A04abcdef", "status": "cancelled"}).content
-    assert "1 张" in told and told != sentences()["rehearsal.error_cancelled"]["zh"]
+    assert "1 张" in told and told != load_sentences()["rehearsal.error_cancelled"]["zh"]
 
 
 def test_an_ambiguous_name_is_asked_about_and_the_answer_is_used() -> None:
@@ -636,18 +636,18 @@ def test_an_ambiguous_name_is_asked_about_and_the_answer_is_used() -> None:
     talk.say("明天起请 5 天假，审批人李")
     message = "'李' may be any of: 李四 (Li Si) = U02LI; 李雷 = U09LI. Ask which one is meant, then use the id"
     question = talk.observe({"error": "ambiguous_person", "message": message, "ask_the_person": True})
-    assert question.content.startswith("有好几位符合：李四 (Li Si)、李雷。") and asks(question.content)
+    assert question.content.startswith("有好几位符合：李四 (Li Si)、李雷。") and has_question(question.content)
     assert form(talk.say("李四"))["approver"] == "李四"
 
 
 def test_notes_of_the_loop_are_not_taken_for_the_person() -> None:
     for role, mark in (("system", ""), ("developer", ""), ("user", "[system] ")):
         note = {"role": role, "content": f"{mark}Your last reply could not be used: empty"}
-        assert called(plan([system(), user("我的待办"), note], TOOLS))[0] == "query_todo_tasks"
+        assert called(plan_reply([system(), user("我的待办"), note], TOOLS))[0] == "query_todo_tasks"
 
 
 def test_a_tool_that_is_not_offered_is_not_called() -> None:
-    reply = plan([system(), user("我的待办")], [])
+    reply = plan_reply([system(), user("我的待办")], [])
     assert not reply.calls and "query_todo_tasks" in reply.content
 
 
@@ -662,36 +662,36 @@ async def test_a_process_is_started_by_its_own_tool_where_that_is_offered(
     text: str, tool: str, args: dict[str, str]
 ) -> None:
     tools = await offered_now()
-    reply = plan([system(), user(text)], tools)
+    reply = plan_reply([system(), user(text)], tools)
     found, given = called(reply)
     assert found == tool and args.items() <= given.items() and given["approver"] == "李四" and "form" not in given
     seen = {"id": "call_0", "type": "function", "function": {"name": tool, "arguments": json.dumps(given)}}
     data = {"request": "L-0001", "status": "waiting", "waits_for": ["李四"]}
     talk = [system(), user(text), {"role": "assistant", "content": "", "tool_calls": [seen]}]
-    told = plan([*talk, {"role": "tool", "tool_call_id": "call_0", "content": json.dumps(data)}], tools)
+    told = plan_reply([*talk, {"role": "tool", "tool_call_id": "call_0", "content": json.dumps(data)}], tools)
     assert "L-0001" in told.content and "李四" in told.content and not told.calls
 
 
 async def test_a_rare_tool_that_is_only_named_is_called_all_the_same() -> None:
     tools = await offered_now()
     assert "set_absence" not in [one["function"]["name"] for one in tools]
-    assert called(plan([system(), user("下周一到下周三我不在，由王五代我审批")], tools))[0] == "set_absence"
+    assert called(plan_reply([system(), user("下周一到下周三我不在，由王五代我审批")], tools))[0] == "set_absence"
     without = [one for one in tools if one["function"]["name"] != "find_tools"]
-    assert not plan([system(), user("下周一到下周三我不在，由王五代我审批")], without).calls, "control"
+    assert not plan_reply([system(), user("下周一到下周三我不在，由王五代我审批")], without).calls, "control"
 
 
 async def offered_now() -> list[dict[str, Any]]:
     """What the bot offers a model with every message."""
-    starts = Starts()
-    await starts.refresh(office().engine)
-    body = Offers(CATALOG, {}, 30, starts).sheet(Native(), None).body
+    starts = StartTools()
+    await starts.refresh_tools(office().engine)
+    body = ToolSelector(CATALOG, {}, 30, starts).get_tool_prompt(NativeFormat(), None).extra_body
     return list(json.loads(f"{{{body}}}")["tools"])
 
 
 def test_only_questions_end_in_a_question_mark() -> None:
-    for key, words in sentences().items():
+    for key, words in load_sentences().items():
         if key.startswith("rehearsal."):
-            assert asks(words["zh"]) == asks(words["en"]) == key.startswith("rehearsal.ask_"), key
+            assert has_question(words["zh"]) == has_question(words["en"]) == key.startswith("rehearsal.ask_"), key
 
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=3), st.sampled_from(["zh", "en"]))
@@ -700,19 +700,19 @@ def test_any_words_get_an_answer_and_every_call_a_reason(texts: list[str], langu
     for text in texts:
         reply = talk.say(text)
         assert bool(reply.content) != bool(reply.calls)
-        assert all(call.why for call in reply.calls)
+        assert all(call.reason for call in reply.calls)
 
 
 @given(st.dates(date(2020, 1, 1), date(2035, 1, 1)), st.integers(1, 60))
 def test_working_days_are_counted_without_weekends(start: date, count: int) -> None:
-    last = reading.last_day(start, reading.Length(count, working=True))
+    last = reading.compute_last_day(start, reading.LeaveLength(count, working=True))
     days = [date.fromordinal(n) for n in range(start.toordinal(), last.toordinal() + 1)]
     assert sum(day.weekday() < 5 for day in days) == count and last.weekday() < 5
 
 
 async def test_the_openai_client_understands_it() -> None:
     app = web.Application()
-    app.add_routes(Rehearsal().routes())
+    app.add_routes(RehearsalEndpoint().build_routes())
     async with TestServer(app) as server, AsyncOpenAI(base_url=str(server.make_url("/v1")), api_key="local") as client:
         models = await client.models.list()
         first = await client.chat.completions.create(
@@ -733,7 +733,7 @@ BAD = ["{", "[]", "{}", '{"messages": 3}', '{"messages": [1]}', '{"messages": []
 @pytest.mark.parametrize("body", BAD)
 async def test_a_request_it_cannot_read_is_refused(body: str) -> None:
     app = web.Application()
-    app.add_routes(Rehearsal().routes())
+    app.add_routes(RehearsalEndpoint().build_routes())
     async with TestClient(TestServer(app)) as client:
         answer = await client.post("/v1/chat/completions", data=body)
         assert answer.status == 400
@@ -742,7 +742,7 @@ async def test_a_request_it_cannot_read_is_refused(body: str) -> None:
 
 async def test_a_slow_model_answers_late() -> None:
     app = web.Application()
-    app.add_routes(Rehearsal(delay_s=0.1).routes())
+    app.add_routes(RehearsalEndpoint(delay_s=0.1).build_routes())
     async with TestClient(TestServer(app)) as client:
         began = asyncio.get_running_loop().time()
         answer = await client.post("/v1/chat/completions", json={"messages": [user("hello")]})

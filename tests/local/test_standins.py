@@ -19,20 +19,20 @@ import aiosmtplib
 import pytest
 from redis.asyncio import Redis
 
-from bot.errors import LocalFailed
-from bot.local.standins import Options, options, shown, standing
-from bot.store.journal import Journal, Record
-from bot.store.keys import Keys
+from bot.core.errors import LocalStartError
+from bot.local.standins import StandInOptions, build_log_line, parse_options, serve_stand_ins
+from bot.queue.keys import Keys
+from bot.storage.journal import Journal, JournalRecord
 
 BOT, APP = "xoxb-local-test", "xapp-local-test"
 
 
-def everything(data: Path) -> Options:
-    return Options(data, 0, workspace=True, model=True, mail=True, bot_token=BOT, app_token=APP)
+def everything(data: Path) -> StandInOptions:
+    return StandInOptions(data, 0, workspace=True, model=True, mail=True, bot_token=BOT, app_token=APP)
 
 
 async def test_everything_answers_at_the_announced_addresses(tmp_path: Path) -> None:
-    async with standing(everything(tmp_path)) as at, aiohttp.ClientSession() as session:
+    async with serve_stand_ins(everything(tmp_path)) as at, aiohttp.ClientSession() as session:
         assert sorted(at) == ["openai_base_url", "page", "slack_api_url", "smtp_url"]
         authorization = {"Authorization": f"Bearer {BOT}"}
         async with session.post(at["slack_api_url"] + "auth.test", headers=authorization) as answer:
@@ -48,30 +48,30 @@ async def test_everything_answers_at_the_announced_addresses(tmp_path: Path) -> 
 
 
 async def test_only_what_is_chosen_is_served(tmp_path: Path) -> None:
-    async with standing(Options(tmp_path, 0, model=True)) as at, aiohttp.ClientSession() as session:
+    async with serve_stand_ins(StandInOptions(tmp_path, 0, model=True)) as at, aiohttp.ClientSession() as session:
         assert list(at) == ["openai_base_url"]
         async with session.get(at["openai_base_url"].removesuffix("v1")) as answer:
             assert answer.status == 404
 
 
 async def test_a_taken_port_names_the_setting(tmp_path: Path) -> None:
-    async with standing(Options(tmp_path, 0, model=True)) as at:
+    async with serve_stand_ins(StandInOptions(tmp_path, 0, model=True)) as at:
         port = urlsplit(at["openai_base_url"]).port or 0
-        with pytest.raises(LocalFailed, match="LOCAL_PORT"):
-            async with standing(Options(tmp_path, port, model=True)):
+        with pytest.raises(LocalStartError, match="LOCAL_PORT"):
+            async with serve_stand_ins(StandInOptions(tmp_path, port, model=True)):
                 pass
 
 
 async def test_a_second_countersign_is_told_of_the_port_that_people_know(tmp_path: Path) -> None:
     """Both ports are taken then; the mailbox's is not the one that anybody has typed."""
-    async with standing(Options(tmp_path, 0, workspace=True)) as first:
+    async with serve_stand_ins(StandInOptions(tmp_path, 0, workspace=True)) as first:
         port = urlsplit(first["page"]).port or 0
         with socket.socket() as next_one:
             with suppress(OSError):  # somebody else has it: taken all the same
                 next_one.bind(("127.0.0.1", port + 1))
                 next_one.listen()
-            with pytest.raises(LocalFailed, match=f"Port {port} of this machine is in use"):
-                async with standing(Options(tmp_path / "other", port, workspace=True, mail=True)):
+            with pytest.raises(LocalStartError, match=f"Port {port} of this machine is in use"):
+                async with serve_stand_ins(StandInOptions(tmp_path / "other", port, workspace=True, mail=True)):
                     pass
 
 
@@ -79,15 +79,15 @@ def test_secrets_come_from_the_environment_and_are_not_shown(monkeypatch: pytest
     monkeypatch.setenv("STANDIN_BOT_TOKEN", BOT)
     monkeypatch.setenv("STANDIN_APP_TOKEN", APP)
     monkeypatch.setenv("STANDIN_JOURNAL", "redis://:hush@h")
-    chosen = options(["--data", "x", "--workspace", "--mail", "--port", "1234"])
+    chosen = parse_options(["--data", "x", "--workspace", "--mail", "--port", "1234"])
     told = {"bot_token": BOT, "app_token": APP, "journal": "redis://:hush@h"}
-    assert chosen == Options(Path("x"), 1234, workspace=True, mail=True, **told)
+    assert chosen == StandInOptions(Path("x"), 1234, workspace=True, mail=True, **told)
     assert not [secret for secret in told.values() if secret in repr(chosen)]
 
 
 def test_a_record_becomes_a_line_of_the_log() -> None:
-    record = Record(1, "1-0", "step", "R1", "U1", "C1", "look", {"tool": "list_people", "sha": ""})
-    assert shown(record) == {
+    record = JournalRecord(1, "1-0", "step", "R1", "U1", "C1", "look", {"tool": "list_people", "sha": ""})
+    assert build_log_line(record) == {
         "at_ms": 1, "id": "1-0", "kind": "step", "run": "R1", "person": "U1", "channel": "C1",
         "text": "look · tool=list_people", "more": {"tool": "list_people", "sha": ""},
     }  # fmt: skip
@@ -126,7 +126,7 @@ async def test_the_process_ends_cleanly(tmp_path: Path, how: str) -> None:
 
 
 async def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
-    async with standing(Options(tmp_path, 0, model=True)) as at:
+    async with serve_stand_ins(StandInOptions(tmp_path, 0, model=True)) as at:
         port = urlsplit(at["openai_base_url"]).port
         async with child("--data", str(tmp_path), "--port", str(port), "--model") as process:
             output, errors = await process.communicate()
@@ -136,16 +136,16 @@ async def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
 
 async def test_the_page_is_shown_the_journal(tmp_path: Path, valkey: str, redis: Redis) -> None:
     journal = Journal(redis, Keys())
-    await journal.add("D01ZHANG", "message.in", person="U01ZHANG", text="before")
-    chosen = Options(tmp_path, 0, workspace=True, bot_token=BOT, app_token=APP, journal=valkey)
+    await journal.append_record("D01ZHANG", "message.in", person="U01ZHANG", text="before")
+    chosen = StandInOptions(tmp_path, 0, workspace=True, bot_token=BOT, app_token=APP, journal=valkey)
     async with (
         asyncio.timeout(10),
-        standing(chosen) as at,
+        serve_stand_ins(chosen) as at,
         aiohttp.ClientSession() as session,
         session.ws_connect(at["page"] + "local/feed?person=U01ZHANG") as feed,
     ):
         assert await next_line(feed) == "before"
-        await journal.add("D01ZHANG", "run.finished", person="U01ZHANG", text="after")
+        await journal.append_record("D01ZHANG", "run.finished", person="U01ZHANG", text="after")
         assert await next_line(feed) == "after"
 
 
@@ -159,5 +159,5 @@ async def next_line(feed: aiohttp.ClientWebSocketResponse) -> str:
 async def test_they_end_however_soon_after_the_start(tmp_path: Path, valkey: str) -> None:
     """The journal's follower is cancelled at every stage of its connecting."""
     for stage in range(15):
-        async with asyncio.timeout(5), standing(Options(tmp_path, 0, workspace=True, journal=valkey)):
+        async with asyncio.timeout(5), serve_stand_ins(StandInOptions(tmp_path, 0, workspace=True, journal=valkey)):
             await asyncio.sleep(stage * 0.001)

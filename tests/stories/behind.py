@@ -9,13 +9,13 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.evaluation import town
-from bot.store.keys import Keys
+from bot.evaluation import environment
+from bot.queue.keys import Keys
+from tests.harness.office import ZHANG, Office, list_buttons, read_message_text
 from tests.stories import script
-from tests.stories.office import ZHANG, Office, buttons_of, text_of
-from tools.workflow.commands import Event
-from tools.workflow.redis_store import RedisStore
-from tools.workflow.state import Request
+from tools.workflow.engine.commands import RequestEvent
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Request
 
 PREVIEW = {"confirm", "edit", "cancel"}
 """What can be pressed on one's own request before it begins."""
@@ -33,14 +33,14 @@ async def forged(desk: Office, person: str, card: dict[str, Any], choice: str) -
     channel = desk.dm(person)
     if not desk.posts(channel):
         await desk.answer(person, "help")
-    value = next(buttons_of(card))["value"]
+    value = next(list_buttons(card))["value"]
     at = desk.posts(channel)[-1]["ts"]
-    return await desk.driver.click(person, channel, at, f"cs:{choice}", value=value, force=True)
+    return await desk.driver.click_button(person, channel, at, f"cs:{choice}", value=value, force=True)
 
 
 async def rewritten(redis: Redis, approval: str, **parts: object) -> None:
     """Somebody changes parts of a stored plan behind everybody's back."""
-    key = Keys().key(Keys().partition(approval), "apr", approval)
+    key = Keys().build_key(Keys().get_partition(approval), "apr", approval)
     plan = json.loads(str(await redis.hget(key, "plan")))
     await redis.hset(key, "plan", json.dumps(plan | parts, ensure_ascii=False))
 
@@ -54,7 +54,7 @@ async def told_privately(desk: Office, person: str, words: str, times: int = 1) 
     """Waits until this person alone has been told so, that many times."""
 
     def told() -> list[str]:
-        return [text for one in desk.driver.private(person) if words in (text := text_of(one))]
+        return [text for one in desk.driver.list_ephemerals(person) if words in (text := read_message_text(one))]
 
     return "\n".join(await desk.until(lambda: found if len(found := told()) >= times else []))
 
@@ -62,15 +62,15 @@ async def told_privately(desk: Office, person: str, words: str, times: int = 1) 
 async def request_of(desk: Office, request: str) -> Request:
     """A request as the engine keeps it."""
     assert desk.bot is not None
-    found = await RedisStore(desk.bot.redis).load(request)
+    found = await RedisStore(desk.bot.redis).load_request(request)
     assert found is not None, f"there is no {request}"
     return found
 
 
-async def record_of(desk: Office, request: str) -> list[Event]:
+async def record_of(desk: Office, request: str) -> list[RequestEvent]:
     """What the engine has on record of a request."""
     assert desk.bot is not None
-    return [Event.model_validate_json(line) for line in await RedisStore(desk.bot.redis).events(request)]
+    return [RequestEvent.model_validate_json(line) for line in await RedisStore(desk.bot.redis).load_events(request)]
 
 
 async def requests_of(desk: Office, person: str) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ async def times_told(desk: Office, kind: str, **wanted: Any) -> int:
 
 async def hours_pass(desk: Office, hours: float) -> None:
     assert desk.bot is not None
-    await town.hours_pass(desk.bot, desk.clock, hours)
+    await environment.advance_clock(desk.bot, desk.clock, hours)
 
 
 def facts_of(card: dict[str, Any]) -> dict[str, str]:
@@ -114,6 +114,6 @@ def _pairs(card: dict[str, Any]) -> list[tuple[str, str]]:
 
 def choices_of(card: dict[str, Any]) -> set[str]:
     """What can be pressed on a card; every button of it is one of ours."""
-    actions = [button["action_id"].partition("cs:") for button in buttons_of(card)]
+    actions = [button["action_id"].partition("cs:") for button in list_buttons(card)]
     assert all(before == "" and prefix for before, prefix, _ in actions), actions
     return {choice for _, _, choice in actions}

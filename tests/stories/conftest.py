@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.harness.office import Office, office
 from tests.stories.endpoint import Endpoint, endpoint
-from tests.stories.office import Office, office
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.react.model import Messages, RawCall, Reply
-from tools.workflow.redis_store import RedisStore
+from bot.agent.model import Messages, ModelReply, RawToolCall
+from tools.workflow.engine.redis_store import RedisStore
 
-DONE = Reply(text="好的。")
+DONE = ModelReply(text="好的。")
 MAIL = {"to": "李四", "subject": "项目进度", "body": "李四你好，请看一下进度。"}
 EXPENSE = {
     "process": "expense",
@@ -19,11 +19,11 @@ EXPENSE = {
 }
 
 
-def calls(*wanted: tuple[str, Mapping[str, Any]], first: int = 0, finish: str = "tool_calls") -> Reply:
+def calls(*wanted: tuple[str, Mapping[str, Any]], first: int = 0, finish: str = "tool_calls") -> ModelReply:
     """Tool calls as a model writes them; ids count from `first`."""
-    return Reply(
+    return ModelReply(
         calls=tuple(
-            RawCall(f"call_{first + n}", tool, json.dumps({"reason": "照您说的做", **args}, ensure_ascii=False))
+            RawToolCall(f"call_{first + n}", tool, json.dumps({"reason": "照您说的做", **args}, ensure_ascii=False))
             for n, (tool, args) in enumerate(wanted)
         ),
         finish=finish,
@@ -37,19 +37,19 @@ def open_cards(messages: Messages, tool: str = "") -> list[str]:
     return [name.rstrip(":") for name, called, *_ in lines if tool in ("", called)]
 
 
-def mail(**changes: Any) -> Reply:
+def mail(**changes: Any) -> ModelReply:
     return calls(("send_email", {**MAIL, **changes}))
 
 
-def expense(**changes: str) -> Reply:
+def expense(**changes: str) -> ModelReply:
     return calls(("start_process", {**EXPENSE, "form": {**EXPENSE["form"], **changes}}))  # type: ignore[dict-item]
 
 
-def raw(tool: str, arguments: str, finish: str = "tool_calls") -> Reply:
+def raw(tool: str, arguments: str, finish: str = "tool_calls") -> ModelReply:
     """One call with its arguments exactly as written."""
-    return Reply(calls=(RawCall("call_0", tool, arguments),), finish=finish)
+    return ModelReply(calls=(RawToolCall("call_0", tool, arguments),), finish=finish)
 
 
 async def requests_of(redis: Redis, person: str) -> list[str]:
     """The requests the engine keeps of a person, oldest first."""
-    return [request for request, _ in await RedisStore(redis).listed("mine", person)]
+    return [request for request, _ in await RedisStore(redis).list_members("mine", person)]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.local.workspace.world import Person
-from tests.programs import ran
+from bot.local.workspace.world import WorkspaceMember
+from tests.harness.office import DEMO, LI, WANG, ZHANG, ZHAO, Office, office, read_message_text
+from tests.harness.programs import ran
 from tests.stories.behind import facts_of, kept, request_of, requests_of, times_told
-from tests.stories.office import DEMO, LI, WANG, ZHANG, ZHAO, Office, office, text_of
-from tools.workflow.state import Status
+from tools.workflow.engine.state import Status
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人"
 LARGE = "报销 1500 元差旅费，去上海开会，审批人李四"
@@ -24,8 +24,8 @@ REMEMBERED = {"fresh_s": 3600.0}
 """The safety off."""
 
 
-def member(id: str, name: str, real_name: str) -> Person:
-    return Person(
+def member(id: str, name: str, real_name: str) -> WorkspaceMember:
+    return WorkspaceMember(
         id=id, name=name, real_name=real_name, email=f"{name}@example.com", locale="zh-CN", tz="Asia/Shanghai"
     )
 
@@ -160,7 +160,7 @@ async def test_a_role_that_was_taken_away_while_the_bot_runs_decides_nothing(tow
         await town.quiet()
         assert ZHAO in (await request_of(town, "E-0001")).waits_for
         assert await times_told(town, "approval.refused", person=ZHAO) == 1
-        assert "approve" in text_of(card).lower() or town.cards(town.dm(ZHAO)), "the card stays as it was"
+        assert "approve" in read_message_text(card).lower() or town.cards(town.dm(ZHAO)), "the card stays as it was"
         edit(town, "roles = []", 'roles = ["finance"]')
         await town.press(ZHAO, card, "approve")
         await town.until(lambda: not town.cards(town.dm(ZHAO)))
@@ -183,7 +183,7 @@ async def test_while_slack_does_not_say_who_somebody_is_their_press_waits(town: 
     async with town.opened(tuned=AT_ONCE):
         await town.request_leave(ZHANG, f"{TWO_DAYS}李四")
         card = await town.card(town.dm(LI), "L-0001")
-        town.driver.fail_next("users.info", 500, times=6)
+        town.driver.fail_next_call("users.info", 500, times=6)
         await town.press(LI, card, "approve")
         await town.until(lambda: "您的申请 L-0001 已通过" in town.said(town.dm(ZHANG)))
         assert await times_told(town, "approval.refused") == 0

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.local.workspace.world import Person
-from bot.react.model import Reply, ScriptedModel
-from tests.stories.behind import request_of
-from tests.stories.endpoint import Endpoint, Raw, called, message, said
-from tests.stories.office import (
+from bot.agent.model import ModelReply, ScriptedModel
+from bot.local.workspace.world import WorkspaceMember
+from tests.harness.office import (
     ADMIN,
     GENERAL,
     LI,
@@ -23,17 +21,19 @@ from tests.stories.office import (
     ZHAO,
     Office,
     before_cards_went_to_dms,
-    buttons_of,
+    list_buttons,
     office,
-    text_of,
+    read_message_text,
 )
+from tests.stories.behind import request_of
+from tests.stories.endpoint import Endpoint, Raw, called, message, said
 from tests.stories.script import DONE, calls, expense, mail, requests_of
 
 LEAVE = "请假 2026-11-30 到 2026-12-01，审批人李四，原因："
-GUEST = Person("U06GUEST", "guest", "访客", email="guest@example.com", locale="zh-CN", is_restricted=True)
-GONE = Person("U07GONE", "gone", "旧人", email="gone@example.com", locale="zh-CN", deleted=True)
-ROBOT = Person("U08ROBOT", "robot", "别的机器人", is_bot=True)
-TWIN = Person("U09LI", "lisi2", "李四", "Li Si", "会计", "lisi2@example.com", "zh-CN", "Asia/Shanghai")
+GUEST = WorkspaceMember("U06GUEST", "guest", "访客", email="guest@example.com", locale="zh-CN", is_restricted=True)
+GONE = WorkspaceMember("U07GONE", "gone", "旧人", email="gone@example.com", locale="zh-CN", deleted=True)
+ROBOT = WorkspaceMember("U08ROBOT", "robot", "别的机器人", is_bot=True)
+TWIN = WorkspaceMember("U09LI", "lisi2", "李四", "Li Si", "会计", "lisi2@example.com", "zh-CN", "Asia/Shanghai")
 FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n"
 
 
@@ -47,7 +47,7 @@ async def crowd(valkey: str) -> AsyncIterator[Office]:
 def sent(office: Office) -> list[dict[str, Any]]:
     """Everything the bot handed to Slack for people to read."""
     ways = ("chat.postMessage", "chat.update", "chat.postEphemeral", "views.open")
-    return [arguments for way in ways for arguments in office.driver.called(way)]
+    return [arguments for way in ways for arguments in office.driver.list_call_arguments(way)]
 
 
 def strings(node: Any) -> Iterator[str]:
@@ -61,19 +61,21 @@ def strings(node: Any) -> Iterator[str]:
 
 def shown(card: dict[str, Any]) -> str:
     """A card as it reads on the screen."""
-    return text_of(card).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    return read_message_text(card).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 # What people write
 
 
 async def test_a_message_without_text_is_asked_for_its_text(desk: Office) -> None:
-    await desk.driver.mention(ZHANG, GENERAL, "")
+    await desk.driver.mention_bot(ZHANG, GENERAL, "")
     await desk.until(lambda: "这条消息没有文字" in desk.said(GENERAL))
     here = desk.dm(ZHANG)
     thread = await desk.says(ZHANG, "帮助")
     file = {"type": "message", "subtype": "file_share", "user": ZHANG, "text": "", "channel": here, "files": []}
-    desk.driver.inject("message.im", {**file, "ts": "1795000000.000100", "thread_ts": thread, "channel_type": "im"})
+    desk.driver.inject_event(
+        "message.im", {**file, "ts": "1795000000.000100", "thread_ts": thread, "channel_type": "im"}
+    )
     await desk.until(lambda: "这条消息没有文字" in desk.said(here))
     await desk.quiet()
     assert (await desk.kinds()).count("message.empty") == 2
@@ -103,7 +105,7 @@ async def test_emoji_and_right_to_left_text_travel_whole_and_hidden_signs_are_re
 async def test_a_mention_in_a_reason_is_text_on_every_card_and_pings_nobody(desk: Office) -> None:
     typed = "<!channel> <@U04ZHAO> <!here|here> <https://evil.example|bank> @Zhao Liu"
     ts = await desk.says(ZHANG, LEAVE + typed)
-    raw = next(m["text"] for m in desk.driver.messages(desk.dm(ZHANG)) if m["ts"] == ts)
+    raw = next(m["text"] for m in desk.driver.list_messages(desk.dm(ZHANG)) if m["ts"] == ts)
     assert "<@U04ZHAO>" in raw, "control: what the person typed last does reach the bot as a real mention"
     card = await desk.card(desk.dm(ZHANG))
     assert "<!channel>" in shown(card) and "<@U04ZHAO>" in shown(card)
@@ -157,11 +159,11 @@ async def test_two_people_of_one_name_are_asked_about(crowd: Office) -> None:
 
 async def test_an_unknown_process_is_an_observation_and_the_model_goes_on(empty: Office, redis: Redis) -> None:
     start = calls(("start_process", {"process": "rocket", "form": {}}))
-    model = ScriptedModel([start, Reply(text="没有这种流程。")])
+    model = ScriptedModel([start, ModelReply(text="没有这种流程。")])
     async with empty.opened(model=model):
         assert "没有这种流程" in await empty.answer(ZHANG, "造火箭")
         assert not empty.steps(empty.dm(ZHANG)), "people are not shown what only the model can mend"
-    told = str(model.asked[-1][-1]["content"])
+    told = str(model.requests[-1][-1]["content"])
     assert "unknown_process" in told and "leave" in told, "the model is told which there are"
     assert not empty.cards(empty.dm(ZHANG)) and not await requests_of(redis, ZHANG)
 
@@ -171,7 +173,7 @@ async def test_an_unknown_process_is_an_observation_and_the_model_goes_on(empty:
 
 async def test_a_closed_task_cannot_be_decided_again(empty: Office) -> None:
     again = calls(("decide_task", {"task_id": "E-0001-1"}))
-    model = ScriptedModel([expense(), DONE, again, Reply(text="已经处理过。")])
+    model = ScriptedModel([expense(), DONE, again, ModelReply(text="已经处理过。")])
     async with empty.opened(model=model):
         await empty.says(ZHANG, "报销")
         await empty.press(ZHANG, await empty.card(empty.dm(ZHANG)), "confirm")
@@ -179,7 +181,7 @@ async def test_a_closed_task_cannot_be_decided_again(empty: Office) -> None:
         await empty.press(LI, card, "approve")
         await empty.until(lambda: not empty.cards(empty.dm(LI)))
         assert "已经处理过" in await empty.answer(LI, "再批一次 E-0001")
-        assert "task_closed" in str(model.asked[-1][-1]["content"])
+        assert "task_closed" in str(model.requests[-1][-1]["content"])
         assert not empty.cards(empty.dm(LI)), "no second card"
         await empty.press(LI, card, "approve", force=True)
         await empty.until(lambda: "已经处理过了" in empty.whispers(LI))
@@ -192,11 +194,11 @@ async def test_the_button_of_an_edited_card_is_stale_and_the_new_one_works(empty
         here = empty.dm(ZHANG)
         await empty.says(ZHANG, "给李四发邮件")
         old = await empty.card(here)
-        stale = next(buttons_of(old))["value"]
+        stale = next(list_buttons(old))["value"]
         await empty.press(ZHANG, old, "edit")
         assert (await empty.fill(ZHANG, body="改过的正文，请看。")).ok
         await empty.card(here, "改过的正文")
-        await empty.driver.click(ZHANG, here, old["ts"], "cs:send", force=True, value=stale)
+        await empty.driver.click_button(ZHANG, here, old["ts"], "cs:send", force=True, value=stale)
         await empty.until(lambda: "旧的按钮" in empty.whispers(ZHANG))
         await empty.quiet()
         assert not empty.mails
@@ -210,7 +212,7 @@ async def rejecting(office: Office) -> None:
     await office.says(ZHANG, LEAVE + "旅行")
     await office.press(ZHANG, await office.card(office.dm(ZHANG)), "confirm")
     await office.press(LI, await office.card(office.dm(LI), "L-0001"), "reject")
-    await office.until(lambda: office.driver.view(LI))
+    await office.until(lambda: office.driver.find_top_view(LI))
 
 
 async def decisions(office: Office) -> list[str]:
@@ -220,7 +222,7 @@ async def decisions(office: Office) -> list[str]:
 
 async def test_a_form_for_a_card_that_expired_meanwhile_decides_nothing(desk: Office) -> None:
     await rejecting(desk)
-    desk.clock.ahead = timedelta(hours=73)
+    desk.clock.offset = timedelta(hours=73)
     await desk.fill(LI, opinion="太久了")
     await desk.until(lambda: "已过期" in desk.whispers(LI))
     assert await decisions(desk) == ["confirm"]
@@ -245,9 +247,9 @@ async def test_a_form_in_time_decides(desk: Office) -> None:
 
 async def test_a_rejection_without_an_opinion_is_refused_in_the_dialog(desk: Office) -> None:
     await rejecting(desk)
-    view = desk.driver.view(LI)
+    view = desk.driver.find_top_view(LI)
     assert view is not None
-    done = await desk.driver.submit(LI, view["id"], {"opinion": "   "}, force=True)
+    done = await desk.driver.submit_view(LI, view["id"], {"opinion": "   "}, force=True)
     assert "意见" in str(done.errors)
     assert await decisions(desk) == ["confirm"]
     assert (await desk.fill(LI, opinion="请换个日期")).ok, "the dialog is still open"
@@ -398,15 +400,17 @@ async def test_half_a_surrogate_pair_in_an_answer_breaks_nothing_later(empty: Of
 # Who is served
 
 
-@pytest.mark.parametrize("person", [GUEST, GONE, ROBOT, Person("U99NOBODY", "x", "x")], ids=lambda person: person.id)
-async def test_who_is_not_a_member_is_not_served(crowd: Office, person: Person) -> None:
+@pytest.mark.parametrize(
+    "person", [GUEST, GONE, ROBOT, WorkspaceMember("U99NOBODY", "x", "x")], ids=lambda person: person.id
+)
+async def test_who_is_not_a_member_is_not_served(crowd: Office, person: WorkspaceMember) -> None:
     async with crowd.opened():
         general = {"type": "message", "user": person.id, "channel": GENERAL, "channel_type": "channel"}
         text = "<@U0BOT> 请假 2026-11-30 到 2026-12-01，审批人李四"
-        crowd.driver.inject("message.channels", {**general, "text": text, "ts": "1795000000.000200"})
-        direct = {**general, "channel": person.direct, "channel_type": "im"}
-        crowd.driver.inject("message.im", {**direct, "text": text, "ts": "1795000000.000300"})
-        thread = await crowd.driver.mention(WANG, GENERAL, "my tasks")
+        crowd.driver.inject_event("message.channels", {**general, "text": text, "ts": "1795000000.000200"})
+        direct = {**general, "channel": person.dm_id, "channel_type": "im"}
+        crowd.driver.inject_event("message.im", {**direct, "text": text, "ts": "1795000000.000300"})
+        thread = await crowd.driver.mention_bot(WANG, GENERAL, "my tasks")
         await crowd.until(lambda: crowd.posts(GENERAL) and crowd.finals(crowd.dm(WANG)))
         await crowd.quiet()
         assert {one["thread_ts"] for one in crowd.posts(GENERAL)} == {thread}, "only the member was answered"
@@ -420,7 +424,7 @@ async def test_a_guests_press_is_refused_and_the_right_persons_works(
     """On a card that stands in a channel from before cards went to DMs."""
     async with crowd.opened():
         with before_cards_went_to_dms(monkeypatch):
-            await crowd.driver.mention(ZHANG, GENERAL, "请假 2026-11-30 到 2026-12-01，审批人U02LI")
+            await crowd.driver.mention_bot(ZHANG, GENERAL, "请假 2026-11-30 到 2026-12-01，审批人U02LI")
             card = await crowd.card(GENERAL)
             await crowd.quiet()
         await crowd.press(GUEST.id, card, "confirm", channel=GENERAL)
@@ -451,14 +455,14 @@ async def test_every_command_works_as_plain_words_and_by_slash(desk: Office, per
     for word, answer in ANSWERS[person].items():
         assert answer in await desk.answer(person, word), word
         before = len(desk.finals(here))
-        assert (await desk.driver.slash(person, GENERAL, "/countersign", word)).ok
+        assert (await desk.driver.run_slash_command(person, GENERAL, "/countersign", word)).ok
         assert answer in (await desk.until(lambda n=before: desk.finals(here)[n:]))[0], f"/countersign {word}"
     assert "DM" in desk.whispers(person) or "私信" in desk.whispers(person), "a slash in a channel says where it went"
     assert not desk.posts(GENERAL)
 
 
 async def test_a_bare_slash_command_helps(desk: Office) -> None:
-    await desk.driver.slash(ZHANG, desk.dm(ZHANG), "/countersign")
+    await desk.driver.run_slash_command(ZHANG, desk.dm(ZHANG), "/countersign")
     await desk.until(lambda: "我是 Countersign" in desk.said(desk.dm(ZHANG)))
 
 
@@ -510,7 +514,7 @@ async def test_forget_while_a_card_is_open_leaves_the_card_working(desk: Office,
 
 async def test_commands_are_plain_words_only_in_a_dm(desk: Office) -> None:
     """In a channel, words go to the model: somebody may well say *history* there."""
-    await desk.driver.mention(ZHAO, GENERAL, "history")
+    await desk.driver.mention_bot(ZHAO, GENERAL, "history")
     await desk.until(lambda: desk.finals(GENERAL))
     await desk.quiet()
     assert "I remember nothing" not in desk.said(GENERAL)

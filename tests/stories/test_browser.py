@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import ABSENT, Browser
-from tests.stories.office import LI, ZHANG, Office
+from tests.harness.browser import ABSENT, Browser
+from tests.harness.office import LI, ZHANG, Office
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(ABSENT is not None, reason=str(ABSENT))]
 

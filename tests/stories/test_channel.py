@@ -13,12 +13,24 @@ import pytest
 from aiohttp import ClientSession
 from redis.asyncio import Redis
 
-from bot.events import Message
-from bot.intake import LaneIntake
-from bot.local.workspace.payloads import event_callback
-from bot.local.workspace.signed import signature
+from bot.app.ingress import LaneIngress
+from bot.chat.messages import Message
+from bot.local.workspace.payloads import build_event_callback
+from bot.local.workspace.signed import sign_request
+from tests.harness.office import (
+    ANN,
+    GENERAL,
+    LI,
+    SECRET,
+    WANG,
+    ZHANG,
+    ZHAO,
+    Office,
+    list_buttons,
+    read_message_key,
+    read_message_text,
+)
 from tests.stories.behind import DECISION
-from tests.stories.office import ANN, GENERAL, LI, SECRET, WANG, ZHANG, ZHAO, Office, buttons_of, key_of, text_of
 from tests.stories.script import requests_of
 
 LEAVE = "I need 10 days off from tomorrow, stomach ache"
@@ -28,18 +40,18 @@ HAN = "\u4e00", "\u9fff"
 def finals(desk: Office, thread: str) -> list[str]:
     """Final answers in a thread of the shared channel."""
     posts = [m for m in desk.posts(GENERAL) if m.get("thread_ts") == thread]
-    return [text_of(m) for m in posts if key_of(m).endswith(":final")]
+    return [read_message_text(m) for m in posts if read_message_key(m).endswith(":final")]
 
 
 async def test_o_leave_in_a_channel_thread_by_mention_in_english(desk: Office, redis: Redis) -> None:
-    thread = await desk.driver.mention(ANN.id, GENERAL, LEAVE)
+    thread = await desk.driver.mention_bot(ANN.id, GENERAL, LEAVE)
     [asked] = await desk.until(lambda: finals(desk, thread))
     assert "approve" in asked and "nothing was changed" in asked
     await desk.says(ANN.id, "Li Si", channel=GENERAL, thread=thread)  # no mention: the thread is engaged
     preview = await desk.card(desk.dm(ANN.id))
-    shown = text_of(preview)
+    shown = read_message_text(preview)
     assert "To be decided by Ann Smith" in shown and "stomach ache" in shown.lower() and "2026-11-24" in shown
-    assert {button["text"]["text"] for button in buttons_of(preview)} == {"Confirm", "Edit", "Cancel"}
+    assert {button["text"]["text"] for button in list_buttons(preview)} == {"Confirm", "Edit", "Cancel"}
 
     await desk.until(lambda: "The card is in our DM" in desk.said(GENERAL))
     assert await requests_of(redis, ANN.id) == [] and not desk.cards(GENERAL), "the card waits for its person"
@@ -48,7 +60,7 @@ async def test_o_leave_in_a_channel_thread_by_mention_in_english(desk: Office, r
     told = await desk.until(lambda: [text for text in desk.finals(desk.dm(ANN.id)) if "L-0001" in text])
     assert "On record" in told[0]
     card = await desk.card(desk.dm(LI), "L-0001")
-    assert {button["action_id"] for button in buttons_of(card)} == {f"cs:{one}" for one in DECISION}
+    assert {button["action_id"] for button in list_buttons(card)} == {f"cs:{one}" for one in DECISION}
     await desk.quiet()
     assert await requests_of(redis, ANN.id) == ["L-0001"]
     assert all(message["thread_ts"] == thread for message in desk.posts(GENERAL)), "the channel itself stays quiet"
@@ -56,10 +68,10 @@ async def test_o_leave_in_a_channel_thread_by_mention_in_english(desk: Office, r
 
 
 async def test_o_steps_and_cards_in_the_channel_are_in_the_requesters_language(desk: Office) -> None:
-    thread = await desk.driver.mention(ANN.id, GENERAL, f"{LEAVE}, approver Li Si")
+    thread = await desk.driver.mention_bot(ANN.id, GENERAL, f"{LEAVE}, approver Li Si")
     card = await desk.card(desk.dm(ANN.id))
     await desk.quiet()
-    own = text_of(card) + desk.said(GENERAL)
+    own = read_message_text(card) + desk.said(GENERAL)
     for name in ("赵六", "李四", "王五"):
         own = own.replace(name, "")
     chinese = [character for character in own if HAN[0] <= character <= HAN[1]]
@@ -71,7 +83,7 @@ async def test_o_who_says_nothing_to_the_bot_is_not_answered(desk: Office, redis
     """The twin of the follow-up without mention: outside engaged threads nothing is taken as said to the bot."""
     alone = await desk.says(ZHAO, LEAVE, channel=GENERAL)
     await desk.says(WANG, "get well soon", channel=GENERAL, thread=alone)
-    await desk.driver.mention(ZHAO, GENERAL, "help")
+    await desk.driver.mention_bot(ZHAO, GENERAL, "help")
     await desk.until(lambda: desk.posts(GENERAL) and len(desk.driver.acks) == 4)  # looked at again, and let go
     await desk.quiet()
     assert not [message for message in desk.posts(GENERAL) if message.get("thread_ts") == alone]
@@ -81,7 +93,7 @@ async def test_o_who_says_nothing_to_the_bot_is_not_answered(desk: Office, redis
 async def test_o_a_follow_up_while_the_bot_is_still_thinking_is_taken(desk: Office) -> None:
     """Who adds a word before the first answer is not passed over: the thread is engaged from the mention on."""
     desk.answering.clear()
-    thread = await desk.driver.mention(ANN.id, GENERAL, LEAVE)
+    thread = await desk.driver.mention_bot(ANN.id, GENERAL, LEAVE)
     await desk.until(lambda: len(desk.driver.acks) == 2)  # the platform sends a mention as two events
     await desk.says(ANN.id, "Li Si", channel=GENERAL, thread=thread)
     await desk.until(lambda: len(desk.driver.acks) == 3)
@@ -93,14 +105,14 @@ async def test_o_a_follow_up_while_the_bot_is_still_thinking_is_taken(desk: Offi
 
 async def test_o_a_follow_up_that_overtakes_its_mention_is_taken(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mention is not durable yet when the next word comes."""
-    take = LaneIntake.message
+    take = LaneIngress.accept_message
 
-    async def slowly(self: LaneIntake, message: Message, **more: Any) -> None:
+    async def slowly(self: LaneIngress, message: Message, **more: Any) -> None:
         await asyncio.sleep(0.15 if LEAVE in message.text else 0)
         await take(self, message, **more)
 
-    monkeypatch.setattr(LaneIntake, "message", slowly)
-    thread = await desk.driver.mention(ANN.id, GENERAL, LEAVE)
+    monkeypatch.setattr(LaneIngress, "accept_message", slowly)
+    thread = await desk.driver.mention_bot(ANN.id, GENERAL, LEAVE)
     await desk.says(ANN.id, "Li Si", channel=GENERAL, thread=thread)
     await desk.card(desk.dm(ANN.id))
     await desk.quiet()
@@ -109,13 +121,13 @@ async def test_o_a_follow_up_that_overtakes_its_mention_is_taken(desk: Office, m
 
 async def test_o_threads_are_conversations_of_their_own(desk: Office) -> None:
     """An answer belongs to the question of its thread, not to that of another."""
-    one = await desk.driver.mention(ANN.id, GENERAL, LEAVE)
-    two = await desk.driver.mention(WANG, GENERAL, "I need 2 days off from tomorrow")
+    one = await desk.driver.mention_bot(ANN.id, GENERAL, LEAVE)
+    two = await desk.driver.mention_bot(WANG, GENERAL, "I need 2 days off from tomorrow")
     await desk.until(lambda: finals(desk, one) and finals(desk, two))
     await desk.says(ANN.id, "Li Si", channel=GENERAL, thread=one)
     await desk.card(desk.dm(ANN.id))
     await desk.quiet()
-    pointers = [m for m in desk.posts(GENERAL) if "The card is in our DM" in text_of(m)]
+    pointers = [m for m in desk.posts(GENERAL) if "The card is in our DM" in read_message_text(m)]
     assert [m["thread_ts"] for m in pointers] == [one]
     assert not desk.cards(desk.dm(WANG)) and len(finals(desk, two)) == 1
 
@@ -155,7 +167,7 @@ async def by_http(empty: Office) -> AsyncIterator[tuple[Office, str]]:
 async def test_http_mode_from_a_message_to_a_started_request(by_http: tuple[Office, str], redis: Redis) -> None:
     http, _ = by_http
     here = http.dm(ZHANG)
-    assert not http.driver.ws.sockets.live(), "no socket: everything comes signed"
+    assert not http.driver.ws.sockets.list_live_links(), "no socket: everything comes signed"
     await http.says(ZHANG, "报销差旅费 500 元，审批人李四")
     await http.press(ZHANG, await http.card(here, "500"), "confirm")
     await http.until(lambda: "E-0001" in http.said(here))
@@ -163,13 +175,13 @@ async def test_http_mode_from_a_message_to_a_started_request(by_http: tuple[Offi
     assert (await http.press(LI, task, "reject")).ok
     assert (await http.fill(LI, opinion="请附发票")).ok, "a dialog, opened and submitted over HTTP"
     await http.until(lambda: "请附发票" in http.said(here))
-    assert (await http.driver.slash(ZHANG, here, "/countersign", "help")).ok
+    assert (await http.driver.run_slash_command(ZHANG, here, "/countersign", "help")).ok
     await http.until(lambda: "Countersign" in http.said(here))
     assert await requests_of(redis, ZHANG) == ["E-0001"]
 
 
 def headers_of(stamp: str, body: str, secret: str = SECRET) -> dict[str, str]:
-    return {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": signature(secret, stamp, body)}
+    return {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign_request(secret, stamp, body)}
 
 
 def unsigned(stamp: str) -> dict[str, str]:
@@ -198,7 +210,7 @@ async def test_http_mode_a_wrong_signature_is_answered_401_and_nothing_is_taken(
     http, url = by_http
     now, kind = str(int(time.time())), {"Content-Type": "application/json"}
     event = {"type": "message", "channel_type": "im", "channel": http.dm(ZHANG), "user": ZHANG, "text": "help"}
-    body = json.dumps(event_callback(http.driver.ws.app, {**event, "ts": f"{now}.000100"}, time.time()))
+    body = json.dumps(build_event_callback(http.driver.ws.app, {**event, "ts": f"{now}.000100"}, time.time()))
     async with ClientSession() as session:
         async with session.post(url, data=body, headers=kind | FORGERIES[forgery](body, now)) as answer:
             assert answer.status == 401
@@ -211,7 +223,7 @@ async def test_http_mode_a_forged_press_decides_nothing(by_http: tuple[Office, s
     http, url = by_http
     await http.says(ZHANG, "报销差旅费 500 元，审批人李四")
     card = await http.card(http.dm(ZHANG), "500")
-    button = next(one for one in buttons_of(card) if one["action_id"] == "cs:confirm")
+    button = next(one for one in list_buttons(card) if one["action_id"] == "cs:confirm")
     forged = {
         "type": "block_actions",
         "trigger_id": "1.2.forged",

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.local.workspace.workspace import Change
-from bot.react.model import Messages, Reply, ScriptedModel
+from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.local.workspace.workspace import WorkspaceChange
+from tests.harness.office import GENERAL, LI, PATIENCE_S, ZHANG, Office, office, read_message_key, read_message_text
 from tests.stories.behind import final
-from tests.stories.office import GENERAL, LI, PATIENCE_S, ZHANG, Office, key_of, office, text_of
 from tests.stories.script import expense, requests_of
 
 EXPENSE = "报销差旅费 500 元，审批人李四"
@@ -22,11 +22,11 @@ LEAVE = "我肚子疼，从明天起请10天假"
 class Thinking:
     """A model that thinks until it is cancelled."""
 
-    def __init__(self, *before: Reply) -> None:
+    def __init__(self, *before: ModelReply) -> None:
         self.before = list(before)
         self.began, self.cancelled = asyncio.Event(), asyncio.Event()
 
-    async def reply(self, messages: Messages, tools: object, *, timeout_s: float) -> Reply:
+    async def request_reply(self, messages: Messages, tools: object, *, timeout_s: float) -> ModelReply:
         if self.before:
             return self.before.pop(0)
         self.began.set()
@@ -40,7 +40,7 @@ class Thinking:
 
 def keys(office: Office, person: str = ZHANG) -> list[str]:
     """What every post of the bot in a DM is named, in order."""
-    return [key_of(message) for message in office.posts(office.dm(person))]
+    return [read_message_key(message) for message in office.posts(office.dm(person))]
 
 
 def said_once(office: Office, person: str = ZHANG) -> bool:
@@ -53,7 +53,7 @@ async def test_k_a_press_after_the_bot_was_killed_and_started_again_works(empty:
         await empty.says(ZHANG, EXPENSE)
         card = await empty.card(here, "500")
         await bot.kill()
-    await empty.until(lambda: not empty.driver.ws.sockets.live())
+    await empty.until(lambda: not empty.driver.ws.sockets.list_live_links())
     unheard = await empty.press(ZHANG, card, "confirm")
     assert not unheard.ok, "with nobody there the platform itself says so"
     async with empty.spawned():
@@ -66,7 +66,7 @@ async def test_k_a_press_after_the_bot_was_killed_and_started_again_works(empty:
 
 def deliveries(office: Office, event: str) -> int:
     """How often the platform has brought an event."""
-    return len([one for one in office.driver.sent if one["payload"].get("event_id") == event])
+    return len([one for one in office.driver.sent_envelopes if one["payload"].get("event_id") == event])
 
 
 def events_of(office: Office, person: str) -> list[dict[str, Any]]:
@@ -74,11 +74,11 @@ def events_of(office: Office, person: str) -> list[dict[str, Any]]:
 
 
 async def test_l_the_same_event_delivered_three_times_is_answered_once(desk: Office) -> None:
-    desk.driver.hold_ack()
+    desk.driver.hold_next_acks()
     assert "审批" in await desk.answer(ZHANG, LEAVE)
     [event] = [one["event_id"] for one in events_of(desk, ZHANG)]
     await desk.until(lambda: deliveries(desk, event) == 2)
-    desk.driver.deliver_again(event)
+    desk.driver.redeliver_event(event)
     await desk.until(lambda: deliveries(desk, event) == 3)
     assert "Countersign" in await desk.answer(ZHANG, "help"), "what comes later in the lane is served"
     await desk.quiet()
@@ -88,12 +88,12 @@ async def test_l_the_same_event_delivered_three_times_is_answered_once(desk: Off
 
 
 async def test_l_a_mention_that_arrives_as_two_events_is_answered_once(desk: Office) -> None:
-    ts = await desk.driver.mention(ZHANG, GENERAL, LEAVE)
+    ts = await desk.driver.mention_bot(ZHANG, GENERAL, LEAVE)
     await desk.until(lambda: desk.finals(GENERAL))
     events = events_of(desk, ZHANG)
     assert sorted(one["event"]["type"] for one in events) == ["app_mention", "message"], "the platform sends both"
     for one in events:
-        desk.driver.deliver_again(one["event_id"])
+        desk.driver.redeliver_event(one["event_id"])
     await desk.until(lambda: all(deliveries(desk, one["event_id"]) == 2 for one in events))
     await desk.answer(ZHANG, "help")
     await desk.quiet()
@@ -185,7 +185,7 @@ async def test_m_killed_as_the_card_is_shown_there_is_one_card(empty: Office, re
 async def test_two_processes_share_the_work_and_one_dies(empty: Office) -> None:
     """Nobody restarts anything: the process that is left takes over what the dead one held."""
     async with empty.opened(), empty.spawned() as other:
-        await empty.driver.connected(2)
+        await empty.driver.wait_for_sockets(2)
         people = [ZHANG, LI]
         for _ in range(3):
             for person in people:
@@ -219,7 +219,7 @@ async def test_n_stop_by_slash_command_too(empty: Office) -> None:
     async with empty.opened(model=model):
         await empty.says(ZHANG, EXPENSE)
         await asyncio.wait_for(model.began.wait(), 5)
-        assert (await empty.driver.slash(ZHANG, empty.dm(ZHANG), "/countersign", "stop")).ok
+        assert (await empty.driver.run_slash_command(ZHANG, empty.dm(ZHANG), "/countersign", "stop")).ok
         [stopped] = await empty.until(lambda: [t for t in empty.finals(empty.dm(ZHANG)) if "已停下" in t], 2)
         assert "没有做任何改动" in stopped
         await asyncio.wait_for(model.cancelled.wait(), 1)
@@ -276,20 +276,20 @@ async def test_a_restart_shorter_than_the_run_hands_it_over_and_counts_no_try(em
         await empty.says(ZHANG, EXPENSE)
         await asyncio.wait_for(model.began.wait(), 5)
     assert model.cancelled.is_set() and not empty.finals(empty.dm(ZHANG))
-    async with empty.opened(model=ScriptedModel([expense(), Reply(text="好的。")])):
+    async with empty.opened(model=ScriptedModel([expense(), ModelReply(text="好的。")])):
         card = await empty.card(empty.dm(ZHANG), "500")
         await empty.press(ZHANG, card, "confirm")
         assert "E-0001" in await final(empty)
         await empty.quiet()
     assert said_once(empty) and await requests_of(redis, ZHANG) == ["E-0001"]
-    assert "500" in text_of(card)
+    assert "500" in read_message_text(card)
 
 
 async def test_handed_over_while_a_post_was_under_way_it_is_not_said_twice(empty: Office) -> None:
     """The answer is in the channel, its writer cut off before it knew: whoever goes on looks before it speaks."""
-    async with empty.opened(model=ScriptedModel([Reply(text="第一次"), Reply(text="第二次")])) as bot:
+    async with empty.opened(model=ScriptedModel([ModelReply(text="第一次"), ModelReply(text="第二次")])) as bot:
 
-        def grace_ends(_: Change) -> None:
+        def grace_ends(_: WorkspaceChange) -> None:
             if any(":final" in key for key in keys(empty)):
                 empty.driver.ws.changes.listeners.remove(grace_ends)
                 for held in bot.worker._held.values():

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from bot.react.model import Messages, Reply, ScriptedModel
-from tests.programs import Ended, ran
-from tests.stories.office import ZHANG, Office, key_of, text_of
+from bot.agent.model import Messages, ModelReply, ScriptedModel
+from tests.harness.office import ZHANG, Office, read_message_key, read_message_text
+from tests.harness.programs import Ended, ran
 from tests.stories.script import expense, requests_of
 
 GIVEN_UP = "这条消息我试了几次都没能处理"
@@ -28,12 +28,12 @@ class Poisoned:
     def __init__(self, word: str = "毒") -> None:
         self.word, self.mended, self.asked = word, False, 0
 
-    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         self.asked += 1
         text = str(json.loads(messages[-1])["content"])
         if self.word in text and not self.mended:
             raise RuntimeError("cannot digest xoxb-1-secret")
-        return Reply(text="回答：" + re.findall("..句", text)[-1])
+        return ModelReply(text="回答：" + re.findall("..句", text)[-1])
 
 
 async def admin(office: Office, folder: Path, *arguments: str, **env: str) -> Ended:
@@ -75,7 +75,7 @@ async def test_given_up_after_its_tries_said_once_and_the_conversation_goes_on(
     assert model.asked == TRIES
     [letter] = await poisoned.dead()
     assert letter.item.error == "RuntimeError: cannot digest xoxb-***"
-    told = [text for one in poisoned.posts(poisoned.dm(ZHANG)) if GIVEN_UP in (text := text_of(one))]
+    told = [text for one in poisoned.posts(poisoned.dm(ZHANG)) if GIVEN_UP in (text := read_message_text(one))]
     assert len(told) == 1 and letter.item.id in told[0]
     assert "回答：第二句" in await poisoned.answer(ZHANG, "第二句")
     [dead] = [one for one in await poisoned.journal() if one.kind == "item.dead"]
@@ -161,10 +161,10 @@ async def test_a_run_that_was_stopped_after_its_button_goes_on_from_there(empty:
     """The request exists; only the word about it could not be made. Put back, it is made, and nothing done again."""
     broken = True
 
-    async def breaks(_: Messages) -> Reply:
+    async def breaks(_: Messages) -> ModelReply:
         if broken:
             raise RuntimeError("out of order")
-        return Reply(text="都办好了")
+        return ModelReply(text="都办好了")
 
     async with empty.opened(model=ScriptedModel([expense(), *[breaks] * 9]), tuned=GIVES_UP) as bot:
         here = empty.dm(ZHANG)
@@ -180,7 +180,7 @@ async def test_a_run_that_was_stopped_after_its_button_goes_on_from_there(empty:
         assert answer.startswith("都办好了") and "E-0001" in answer
         await empty.quiet()
         assert await requests_of(bot.redis, ZHANG) == ["E-0001"] and await empty.dead() == []
-        keys = [key_of(one) for one in empty.posts(here)]
+        keys = [read_message_key(one) for one in empty.posts(here)]
         assert len(keys) == len(set(keys))
         kinds = await empty.kinds()
         assert kinds.count("effect.started") == kinds.count("run.finished") == 1

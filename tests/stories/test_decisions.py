@@ -6,9 +6,19 @@ import asyncio
 
 import pytest
 
+from tests.harness.office import (
+    ANN,
+    GENERAL,
+    LI,
+    WANG,
+    ZHANG,
+    ZHAO,
+    Office,
+    before_cards_went_to_dms,
+    read_message_text,
+)
 from tests.stories.behind import choices_of, facts_of, forged, kept, request_of, requests_of, times_told, told_privately
-from tests.stories.office import ANN, GENERAL, LI, WANG, ZHANG, ZHAO, Office, before_cards_went_to_dms, text_of
-from tools.workflow.state import Decision, Status
+from tools.workflow.engine.state import Decision, Status
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 FIVE_DAYS = "我肚子疼，从明天起请7天假，审批人李四"
@@ -66,7 +76,7 @@ async def test_e_the_approver_approves_and_the_requester_hears_of_it(desk: Offic
     await desk.quiet()
     final = next(m for m in desk.posts(there) if m["ts"] == card["ts"])
     assert choices_of(final) == set()
-    assert "李四 已同意 · 20" in text_of(final), "who and when"
+    assert "李四 已同意 · 20" in read_message_text(final), "who and when"
     request = await request_of(desk, "L-0001")
     assert (request.status, request.waits_for) == (Status.APPROVED, ())
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
@@ -89,8 +99,8 @@ async def test_g_rejected_with_an_opinion_revised_and_approved(desk: Office) -> 
     here, there = desk.dm(ZHANG), desk.dm(LI)
     await desk.request_leave(ZHANG, "明天起请3天年假，去看父母，审批人李四")
     await desk.press(LI, await desk.card(there), "reject")
-    empty = await desk.driver.submit(
-        LI, (await desk.until(lambda: desk.driver.view(LI)))["id"], {"opinion": " \n "}, force=True
+    empty = await desk.driver.submit_view(
+        LI, (await desk.until(lambda: desk.driver.find_top_view(LI)))["id"], {"opinion": " \n "}, force=True
     )
     assert empty.errors == {"opinion": "驳回或退回时请写明意见"}
     assert (await request_of(desk, "L-0001")).status is Status.WAITING, "an empty opinion rejects nothing"
@@ -127,8 +137,8 @@ async def test_g_the_same_in_english(desk: Office) -> None:
     here, there = desk.dm(ZHAO), desk.dm(WANG)
     await desk.request_leave(ZHAO, "I need 2 days off from tomorrow, visiting my parents, approver Wang Wu")
     await desk.press(WANG, await desk.card(there), "reject")
-    view = await desk.until(lambda: desk.driver.view(WANG))
-    refused = await desk.driver.submit(WANG, view["id"], {"opinion": ""}, force=True)
+    view = await desk.until(lambda: desk.driver.find_top_view(WANG))
+    refused = await desk.driver.submit_view(WANG, view["id"], {"opinion": ""}, force=True)
     assert refused.errors == {"opinion": "Please say why when you reject or return"}
     assert (await desk.fill(WANG, opinion="month end")).ok
     revise = await desk.card(here, "was rejected")
@@ -261,7 +271,7 @@ async def test_j_two_people_press_at_once_on_a_card_that_both_can_see(
 ) -> None:
     """One that stands in a channel from before cards went to DMs."""
     with before_cards_went_to_dms(monkeypatch):
-        await desk.driver.say(ZHANG, GENERAL, f"@Countersign {TWO_DAYS}")
+        await desk.driver.send_message(ZHANG, GENERAL, f"@Countersign {TWO_DAYS}")
         card = kept(await desk.card(GENERAL))
         await desk.quiet()
     pressing = (desk.press(who, card, "confirm", force=True) for who in (LI, ZHANG, WANG))
@@ -281,9 +291,9 @@ async def test_j_approve_and_reject_pressed_at_once_leave_one_decision(desk: Off
     await desk.request_leave(ZHANG, TWO_DAYS)
     card = kept(await desk.card(there))
     await desk.press(LI, card, "reject")
-    view = await desk.until(lambda: desk.driver.view(LI))
+    view = await desk.until(lambda: desk.driver.find_top_view(LI))
     form, _ = await asyncio.gather(
-        desk.driver.submit(LI, view["id"], {"opinion": "换个时间"}),
+        desk.driver.submit_view(LI, view["id"], {"opinion": "换个时间"}),
         desk.press(LI, card, "approve", force=True),
     )
     if form.errors:  # approved before the dialog arrived: it says so itself
@@ -311,5 +321,5 @@ async def test_j_twenty_presses_at_once_have_one_effect(desk: Office) -> None:
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
     assert await times_told(desk, "effect.done", person=LI) == 1
     assert await times_told(desk, "approval.refused") == 19
-    assert len(desk.driver.private(LI)) == 9, "each press that did nothing is answered"
-    assert len(desk.driver.private(ZHANG)) == len(desk.driver.private(ZHAO)) == 5
+    assert len(desk.driver.list_ephemerals(LI)) == 9, "each press that did nothing is answered"
+    assert len(desk.driver.list_ephemerals(ZHANG)) == len(desk.driver.list_ephemerals(ZHAO)) == 5

@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
+from tests.harness.office import ADMIN, ANN, LI, WANG, ZHANG, ZHAO, Office, read_message_text
 from tests.stories.behind import DECISION, choices_of, facts_of, forged, request_of, told_privately
-from tests.stories.office import ADMIN, ANN, LI, WANG, ZHANG, ZHAO, Office, text_of
-from tools.workflow.state import Status
+from tools.workflow.engine.state import Status
 
 LARGE = "报销 1500 元差旅费，去上海开会，审批人李四"
 SMALL = "报销 999.99 元差旅费，去上海开会，审批人李四"
@@ -90,22 +90,22 @@ async def test_i_one_veto_of_finance_sends_it_back_and_everybody_signs_again(des
     await desk.request_leave(ZHANG, LARGE)
     await desk.press(LI, await desk.card(first), "approve")
     await desk.press(ZHAO, await desk.card(finance), "reject")
-    view = await desk.until(lambda: desk.driver.view(ZHAO))
-    refused = await desk.driver.submit(ZHAO, view["id"], {"opinion": " "}, force=True)
+    view = await desk.until(lambda: desk.driver.find_top_view(ZHAO))
+    refused = await desk.driver.submit_view(ZHAO, view["id"], {"opinion": " "}, force=True)
     assert refused.errors == {"opinion": "Please say why when you reject or return"}
     await desk.fill(ZHAO, opinion="the invoice says 1300")
     revise = await desk.card(here, "被驳回")
     await desk.until(lambda: not desk.cards(desk.dm(ADMIN)))
     assert "其他审批人的决定已经够了" in desk.said(desk.dm(ADMIN)), "one veto is enough"
     assert choices_of(revise) == {"resubmit", "withdraw", "show"}
-    assert facts_of(revise)["事由"] == "去上海开会" and "the invoice says 1300" in text_of(revise)
+    assert facts_of(revise)["事由"] == "去上海开会" and "the invoice says 1300" in read_message_text(revise)
 
     await desk.press(ZHANG, revise, "resubmit")
     refused = await desk.fill(ZHANG, field_amount="12.345")
     assert list(refused.errors) == ["field_amount"] and "小数" in refused.errors["field_amount"]
     assert (await desk.fill(ZHANG, field_amount="1300")).ok
     again = await desk.card(first, "E-0001")
-    assert facts_of(again)["金额"] == "1300.00 CNY" and "the invoice says 1300" in text_of(again)
+    assert facts_of(again)["金额"] == "1300.00 CNY" and "the invoice says 1300" in read_message_text(again)
     await desk.press(LI, again, "approve")
     await desk.press(ZHAO, await desk.card(finance, "1300.00 CNY"), "approve")
     await desk.press(ADMIN, await desk.card(desk.dm(ADMIN), "1300.00 CNY"), "approve")
@@ -124,7 +124,7 @@ async def test_i_one_veto_of_finance_in_english(desk: Office) -> None:
     await desk.fill(ADMIN, opinion="no receipt")
     revise = await desk.card(here, "was rejected")
     await desk.until(lambda: not desk.cards(desk.dm(ZHAO)))
-    assert "Settled by another vote" in desk.said(desk.dm(ZHAO)) and "no receipt" in text_of(revise)
+    assert "Settled by another vote" in desk.said(desk.dm(ZHAO)) and "no receipt" in read_message_text(revise)
     await desk.press(ANN.id, revise, "withdraw")
     await desk.quiet()
     assert (await request_of(desk, "E-0001")).status == "withdrawn"

@@ -7,9 +7,9 @@ import json
 import re
 from collections.abc import Sequence
 
-from bot.react.model import Reply
-from bot.store.keys import Keys
-from tests.stories.office import GENERAL, LI, WANG, ZHANG, Office
+from bot.agent.model import ModelReply
+from bot.queue.keys import Keys
+from tests.harness.office import GENERAL, LI, WANG, ZHANG, Office
 
 HANDS = 4
 """Conversations at once in the only process."""
@@ -23,10 +23,10 @@ class Noted:
         self.order: list[str] = []
         self.go_on = asyncio.Event()
 
-    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         await self.go_on.wait()
         self.order.append(re.findall(r"(?:F|L|W)\d+", str(json.loads(messages[-1])["content"]))[-1])
-        return Reply(text="好的。")
+        return ModelReply(text="好的。")
 
 
 async def floods(desk: Office, numbers: range, threads: list[str | None]) -> None:
@@ -38,7 +38,7 @@ async def floods(desk: Office, numbers: range, threads: list[str | None]) -> Non
         if place == 0:
             await desk.says(ZHANG, f"F{number}")
         elif threads[place] is None:
-            threads[place] = await desk.driver.mention(ZHANG, GENERAL, f"F{number}")
+            threads[place] = await desk.driver.mention_bot(ZHANG, GENERAL, f"F{number}")
         else:
             await desk.says(ZHANG, f"F{number}", channel=GENERAL, thread=threads[place])
     await _acknowledged(desk)

@@ -12,13 +12,13 @@ import json
 import pytest
 from redis.asyncio import Redis
 
-from bot import main
-from bot.errors import ModelDown
-from bot.local.workspace.delivery import Unanswered
-from bot.react.model import Messages, Reply, ScriptedModel
-from bot.store.keys import Keys
+from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.app import build
+from bot.core.errors import ModelUnavailableError
+from bot.local.workspace.delivery import NotAcknowledgedError
+from bot.queue.keys import Keys
+from tests.harness.office import LI, ZHANG, Office, list_buttons, read_message_text
 from tests.stories.behind import final, forged, request_of, rewritten
-from tests.stories.office import LI, ZHANG, Office, buttons_of, text_of
 from tests.stories.script import DONE, MAIL, calls, expense, mail, open_cards, raw, requests_of
 
 BUTTONS = {"cs:send", "cs:edit", "cs:cancel"}
@@ -45,7 +45,7 @@ async def test_suspend_serialise_approve_in_another_process_one_effect(empty: Of
 async def test_two_concurrent_resumes_one_effect(empty: Office) -> None:
     either = ScriptedModel([mail(), DONE])
     async with empty.opened(model=either), empty.opened(model=either):
-        await empty.driver.connected(2)
+        await empty.driver.wait_for_sockets(2)
         card = await asked_to_mail(empty)
         await asyncio.gather(*(empty.press(ZHANG, card, "send", force=True) for _ in range(4)))
         await final(empty)
@@ -87,7 +87,7 @@ async def test_no_decision_given_no_effect(empty: Office) -> None:
         await empty.quiet()
         assert empty.mails == []
         [card] = empty.cards(empty.dm(ZHANG))
-        assert {button["action_id"] for button in buttons_of(card)} == BUTTONS, "it still waits, as it was"
+        assert {button["action_id"] for button in list_buttons(card)} == BUTTONS, "it still waits, as it was"
         await empty.press(ZHANG, card, "send")
         await final(empty)
     assert len(empty.mails) == 1, "the positive twin: with a decision it happens"
@@ -119,14 +119,14 @@ async def test_no_decision_given_no_effect(empty: Office) -> None:
 async def test_decision_none_or_malformed_no_effect(empty: Office, choice: str, value: str | None) -> None:
     async with empty.opened(model=ScriptedModel([mail(), DONE])) as bot:
         card = await asked_to_mail(empty)
-        id_, _, _ = next(iter(buttons_of(card)))["value"].rpartition(".")
+        id_, _, _ = next(iter(list_buttons(card)))["value"].rpartition(".")
         forged = value.format(id=id_) if value is not None else None
-        await empty.driver.click(ZHANG, empty.dm(ZHANG), card["ts"], f"cs:{choice}", value=forged, force=True)
+        await empty.driver.click_button(ZHANG, empty.dm(ZHANG), card["ts"], f"cs:{choice}", value=forged, force=True)
         await empty.quiet()
         assert empty.mails == []
-        approval = await empty.approvals.get(id_)
+        approval = await empty.approvals.load_approval(id_)
         assert approval is not None and approval.state == "open"
-        assert await bot.redis.xlen(Keys().key(0, "dead")) == 0
+        assert await bot.redis.xlen(Keys().build_key(0, "dead")) == 0
         await empty.press(ZHANG, card, "send")
         await final(empty)
         await empty.quiet()
@@ -159,8 +159,8 @@ async def test_a_click_payload_without_a_decision_no_effect(empty: Office, actio
             "container": {"type": "message", "message_ts": card["ts"], "channel_id": here},
             "actions": actions,
         }
-        with contextlib.suppress(Unanswered):
-            await empty.driver.ws.delivery.interact("interactive", payload)
+        with contextlib.suppress(NotAcknowledgedError):
+            await empty.driver.ws.delivery.deliver_interaction("interactive", payload)
         await empty.quiet()
         assert empty.mails == []
         await empty.press(ZHANG, card, "send")
@@ -170,7 +170,7 @@ async def test_a_click_payload_without_a_decision_no_effect(empty: Office, actio
 
 
 async def test_model_error_after_the_tool_resume_stored_state_one_effect(empty: Office) -> None:
-    down: list[Reply | BaseException] = [ModelDown("gone")] * 200
+    down: list[ModelReply | BaseException] = [ModelUnavailableError("gone")] * 200
     async with empty.opened(model=ScriptedModel([mail(), *down])):
         card = await asked_to_mail(empty)
         await empty.press(ZHANG, card, "send")
@@ -213,7 +213,7 @@ async def test_killed_in_the_tool_after_the_effect_mail_unknown_ask(empty: Offic
     assert len(empty.mails) == 1, "it had happened"
     async with empty.opened():
         unknown = await empty.card(empty.dm(ZHANG), "不知道有没有完成")
-        assert {button["action_id"] for button in buttons_of(unknown)} == {"cs:happened", "cs:redo"}
+        assert {button["action_id"] for button in list_buttons(unknown)} == {"cs:happened", "cs:redo"}
         assert "不知道" in await final(empty), "the answer says so too"
         await empty.quiet()
         assert len(empty.mails) == 1, "never again by itself"
@@ -256,8 +256,10 @@ async def test_truncated_json_args_retry(empty: Office, redis: Redis, tool_argum
     async with empty.opened(model=model):
         await empty.says(ZHANG, "报销 500 元")
         card = await empty.card(empty.dm(ZHANG), "500")
-        assert len(empty.cards(empty.dm(ZHANG))) == 1 and "500.00" in text_of(card), "nobody saw the truncated one"
-        assert "could not be used" in model.asked[1][-1]["content"], "the model was told what was wrong"
+        assert len(empty.cards(empty.dm(ZHANG))) == 1 and "500.00" in read_message_text(card), (
+            "nobody saw the truncated one"
+        )
+        assert "could not be used" in model.requests[1][-1]["content"], "the model was told what was wrong"
         await empty.press(ZHANG, card, "confirm")
         await final(empty)
     assert await requests_of(redis, ZHANG) == ["E-0001"]
@@ -275,13 +277,15 @@ async def test_truncated_json_args_retry(empty: Office, redis: Redis, tool_argum
     ],
     ids=["form a string", "process a list", "amount a word", "arguments a list", "arguments null", "mail of numbers"],
 )
-async def test_args_of_wrong_type_retry(empty: Office, redis: Redis, wrong: Reply) -> None:
+async def test_args_of_wrong_type_retry(empty: Office, redis: Redis, wrong: ModelReply) -> None:
     model = ScriptedModel([wrong, expense(), DONE])
     async with empty.opened(model=model):
         await empty.says(ZHANG, "报销 500 元")
         card = await empty.card(empty.dm(ZHANG))
-        assert len(empty.cards(empty.dm(ZHANG))) == 1 and "500.00" in text_of(card), "only the valid one is shown"
-        assert len(model.asked) == 2
+        assert len(empty.cards(empty.dm(ZHANG))) == 1 and "500.00" in read_message_text(card), (
+            "only the valid one is shown"
+        )
+        assert len(model.requests) == 2
         await empty.press(ZHANG, card, "confirm")
         await final(empty)
     assert await requests_of(redis, ZHANG) == ["E-0001"] and empty.mails == []
@@ -293,7 +297,7 @@ async def test_args_edited_in_the_store_after_review_refused(
 ) -> None:
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         card = await asked_to_mail(empty)
-        [approval] = await empty.approvals.waiting()
+        [approval] = await empty.approvals.list_open_approvals()
         await rewritten(redis, approval.id, args={**approval.plan.args, **altered})
         await empty.press(ZHANG, card, "send")
         assert "没有做任何改动" in await final(empty)
@@ -307,7 +311,7 @@ async def test_what_a_button_adds_edited_in_the_store_after_review_refused(desk:
     await desk.says(ZHANG, "报销差旅费 500 元，审批人李四")
     await desk.press(ZHANG, await desk.card(desk.dm(ZHANG), "500"), "confirm")
     task = await desk.card(desk.dm(LI), "E-0001")
-    approval = next(one for one in await desk.approvals.waiting() if one.tool == "decide_task")
+    approval = next(one for one in await desk.approvals.list_open_approvals() if one.tool == "decide_task")
     choices = [one.model_dump(mode="json") for one in approval.plan.choices]
     for one in choices:
         one["fixed"] |= {"decision": "approve"}
@@ -323,7 +327,7 @@ async def test_who_may_press_edited_in_the_store_after_review_refused(empty: Off
     """Somebody written into the list of those who may press: the press runs nothing."""
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         card = await asked_to_mail(empty)
-        [approval] = await empty.approvals.waiting()
+        [approval] = await empty.approvals.list_open_approvals()
         await rewritten(redis, approval.id, deciders=[ZHANG, LI])
         await forged(empty, LI, card, "send")
         await empty.until(lambda: "与卡片显示的不一致" in empty.said(empty.dm(ZHANG)))
@@ -336,12 +340,12 @@ async def test_tool_removed_by_a_deploy_tell_the_human(empty: Office, monkeypatc
         card = await asked_to_mail(empty)
         await empty.quiet()
     with monkeypatch.context() as deploy:
-        deploy.setattr(main, "TOOLS", tuple(tool for tool in main.TOOLS if tool.name != "send_email"))
+        deploy.setattr(build, "TOOLS", tuple(tool for tool in build.TOOLS if tool.name != "send_email"))
         async with empty.opened(model=ScriptedModel([DONE])):
             await empty.press(ZHANG, card, "send")
             assert "没有做任何改动" in await final(empty)
             gone = await empty.card(empty.dm(ZHANG), "已不存在")
-            assert {button["action_id"] for button in buttons_of(gone)} == {"cs:retry"}
+            assert {button["action_id"] for button in list_buttons(gone)} == {"cs:retry"}
             assert empty.mails == []
     async with empty.opened(model=ScriptedModel([])):
         await empty.press(ZHANG, gone, "retry")
@@ -356,14 +360,14 @@ async def test_edit_of_a_tool_removed_by_a_deploy_tells_the_human(
     async with empty.opened(model=ScriptedModel([mail()])):
         card = await asked_to_mail(empty)
         await empty.press(ZHANG, card, "edit")
-        assert await empty.until(lambda: empty.driver.view(ZHANG))
-    monkeypatch.setattr(main, "TOOLS", tuple(tool for tool in main.TOOLS if tool.name != "send_email"))
+        assert await empty.until(lambda: empty.driver.find_top_view(ZHANG))
+    monkeypatch.setattr(build, "TOOLS", tuple(tool for tool in build.TOOLS if tool.name != "send_email"))
     async with empty.opened(model=ScriptedModel([DONE])):
         assert (await empty.fill(ZHANG, subject="别的", body="另一封")).ok, "a dialog opened before the deploy"
         await empty.until(lambda: "这个功能在更新后已不存在" in empty.whispers(ZHANG))
         await empty.press(ZHANG, card, "edit")
         await empty.until(lambda: empty.whispers(ZHANG).count("这个功能在更新后已不存在") >= 2)
-        assert empty.driver.view(ZHANG) is None, "no dialog that could not be used"
+        assert empty.driver.find_top_view(ZHANG) is None, "no dialog that could not be used"
         await empty.press(ZHANG, card, "cancel")
         assert "没有做任何改动" in await final(empty)
         assert "item.dead" not in await empty.kinds()
@@ -381,7 +385,7 @@ async def test_safe_and_risky_in_one_reply_safe_first(empty: Office) -> None:
         await empty.press(ZHANG, card, "send")
         await final(empty)
         await empty.quiet()
-    observed = [message["tool_call_id"] for message in model.asked[1] if message["role"] == "tool"]
+    observed = [message["tool_call_id"] for message in model.requests[1] if message["role"] == "tool"]
     assert sorted(observed) == ["call_0", "call_1", "call_2"], "no call without its result"
     assert len(empty.mails) == 1
 
@@ -398,17 +402,17 @@ async def test_two_risky_calls_in_one_reply_one_card(empty: Office) -> None:
 
 
 async def test_user_writes_while_suspended_and_cancels(empty: Office) -> None:
-    async def cancels(messages: Messages) -> Reply:
+    async def cancels(messages: Messages) -> ModelReply:
         [card] = open_cards(messages, "send_email")
         return calls(("cancel_card", {"card": card}))
 
-    model = ScriptedModel([mail(), Reply(text="邮件还在等您确认。"), cancels, DONE, DONE])
+    model = ScriptedModel([mail(), ModelReply(text="邮件还在等您确认。"), cancels, DONE, DONE])
     async with empty.opened(model=model):
         here = empty.dm(ZHANG)
         card = await asked_to_mail(empty)
         assert "还在等您确认" in await empty.answer(ZHANG, "今天天气如何？")
-        assert open_cards(model.asked[1], "send_email") and not open_cards(model.asked[0])
-        assert _answered(model.asked[1]), "no call without its result in what the model is shown"
+        assert open_cards(model.requests[1], "send_email") and not open_cards(model.requests[0])
+        assert _answered(model.requests[1]), "no call without its result in what the model is shown"
         assert [m["ts"] for m in empty.cards(here)] == [card["ts"]], "the card stays as it was"
         await empty.says(ZHANG, "算了，不发了")
         await empty.until(lambda: not empty.cards(here))
@@ -416,12 +420,12 @@ async def test_user_writes_while_suspended_and_cancels(empty: Office) -> None:
         await empty.press(ZHANG, card, "send", force=True)
         await empty.until(lambda: "已经处理过了" in empty.whispers(ZHANG))
         await empty.quiet()
-        assert all(_answered(asked) for asked in model.asked)
+        assert all(_answered(asked) for asked in model.requests)
     assert empty.mails == []
 
 
 async def test_user_writes_while_suspended_and_then_presses_one_effect(empty: Office) -> None:
-    async with empty.opened(model=ScriptedModel([mail(), Reply(text="天气不错。"), DONE])):
+    async with empty.opened(model=ScriptedModel([mail(), ModelReply(text="天气不错。"), DONE])):
         card = await asked_to_mail(empty)
         await empty.answer(ZHANG, "今天天气如何？")
         await empty.press(ZHANG, card, "send")
@@ -435,7 +439,7 @@ async def test_somebody_elses_card_cannot_be_cancelled_in_chat(empty: Office) ->
     model = ScriptedModel([mail()])
     async with empty.opened(model=model):
         card = await asked_to_mail(empty)
-        [approval] = await empty.approvals.waiting()
+        [approval] = await empty.approvals.list_open_approvals()
         model.script += [calls(("cancel_card", {"card": approval.id})), DONE, DONE]
         await empty.answer(LI, "取消张三的卡片")
         await empty.quiet()

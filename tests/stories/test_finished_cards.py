@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bot.evaluation.seen import buttons_of
+from bot.evaluation.shown_blocks import list_buttons
+from tests.harness.office import LI, WANG, ZHANG, ZHAO, Office, read_message_text
 from tests.stories.behind import choices_of, facts_of, hours_pass, kept
-from tests.stories.office import LI, WANG, ZHANG, ZHAO, Office, text_of
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 ENGLISH = "I need 2 days off from tomorrow, visiting my parents, approver Wang Wu"
@@ -28,7 +28,7 @@ def header(card: dict[str, Any]) -> str:
 def settled(card: dict[str, Any], outcome: str) -> None:
     assert header(card).startswith(outcome) and "· 20" in header(card), "outcome, who and when"
     assert card["text"].startswith(outcome), "and the notification as well"
-    assert not any(words in text_of(card) for words in ASKING), text_of(card)
+    assert not any(words in read_message_text(card) for words in ASKING), read_message_text(card)
     kinds = [block["type"] for block in card["blocks"]]
     assert "context" not in kinds, "what counts is not small print"
     lead = card["blocks"][1]
@@ -52,7 +52,7 @@ async def test_an_approved_card(
     await desk.until(lambda: header(same(desk, there, card)).startswith(by))
     over = same(desk, there, card)
     settled(over, by)
-    assert result in text_of(over) and not choices_of(over)
+    assert result in read_message_text(over) and not choices_of(over)
     assert next(iter(facts_of(over).items())) == about, "what it was about stands as a statement"
     label = {"事项": "状态", "About": "Status"}[about[0]]
     assert facts_of(card).items() - {(label, facts_of(card)[label])} <= facts_of(over).items(), "facts as before"
@@ -75,7 +75,7 @@ async def test_a_rejection_is_called_one_everywhere(
     await desk.fill(approver, opinion="month end")
     await desk.until(lambda: header(same(desk, there, card)).startswith(by))
     settled(same(desk, there, card), by)
-    assert "month end" in text_of(same(desk, there, card))
+    assert "month end" in read_message_text(same(desk, there, card))
     back = await desk.card(here, revised)
     assert status in "".join(facts_of(back).values())
     assert status in await desk.answer(author, "申请" if author == ZHANG else "requests")
@@ -101,14 +101,14 @@ async def test_the_authors_own_cards(desk: Office) -> None:
     await desk.press(ZHANG, first, "cancel")
     await desk.until(lambda: header(same(desk, here, first)).startswith("张三 已取消"))
     settled(same(desk, here, first), "张三 已取消")
-    assert "什么都没有做" in text_of(same(desk, here, first))
+    assert "什么都没有做" in read_message_text(same(desk, here, first))
     await desk.until(lambda: desk.finals(here))
     await desk.says(ZHANG, TWO_DAYS)
     second = kept(await desk.card(here))
     await desk.press(ZHANG, second, "confirm")
     await desk.until(lambda: header(same(desk, here, second)).startswith("张三 已确认"))
     settled(same(desk, here, second), "张三 已确认")
-    assert "结果：发起了请假申请 L-0001" in text_of(same(desk, here, second))
+    assert "结果：发起了请假申请 L-0001" in read_message_text(same(desk, here, second))
     assert facts_of(same(desk, here, second))["事项"] == "发起请假申请"
 
 
@@ -121,7 +121,7 @@ async def test_an_expired_card_and_the_authors_copy_of_it(desk: Office) -> None:
     own = await desk.card(here, "到期前没有人处理")
     await desk.until(lambda: header(same(desk, there, card)).startswith("到期前没有人处理"))
     settled(same(desk, there, card), "到期前没有人处理")
-    assert "没有回复不等于拒绝" in text_of(own) and choices_of(own) == {"again"}
+    assert "没有回复不等于拒绝" in read_message_text(own) and choices_of(own) == {"again"}
     assert header(own).startswith("到期前没有人处理") and facts_of(own)["事项"] == "您的请假申请 L-0001"
     assert own["text"].startswith("李四 到期前没有处理")
 
@@ -130,11 +130,11 @@ async def test_a_card_whose_effect_failed_says_so_first(desk: Office) -> None:
     here = desk.dm(ZHANG)
     await desk.says(ZHANG, "给李四发邮件，主题 请假，内容 谢谢批准。")
     card = kept(await desk.card(here))
-    desk.mailbox.fail_next("refuse_data")
+    desk.mailbox.fail_next_mail("refuse_data")
     await desk.press(ZHANG, card, "send")
     await desk.until(lambda: header(same(desk, here, card)).startswith("没有成功"))
     settled(same(desk, here, card), "没有成功")
-    assert "原因：" in text_of(same(desk, here, card)) and choices_of(same(desk, here, card)) == {"retry"}
+    assert "原因：" in read_message_text(same(desk, here, card)) and choices_of(same(desk, here, card)) == {"retry"}
 
 
 async def test_a_card_that_ended_elsewhere(desk: Office) -> None:
@@ -145,7 +145,7 @@ async def test_a_card_that_ended_elsewhere(desk: Office) -> None:
     await desk.press(ZHANG, await desk.card(here, "撤回请假申请 L-0001"), "confirm")
     await desk.until(lambda: header(same(desk, there, card)).startswith("张三 撤回了申请"))
     over = same(desk, there, card)
-    assert not any(words in text_of(over) for words in ASKING) and not choices_of(over)
+    assert not any(words in read_message_text(over) for words in ASKING) and not choices_of(over)
 
 
 async def test_a_copy_that_was_sent_again_says_so_first(desk: Office) -> None:
@@ -155,4 +155,4 @@ async def test_a_copy_that_was_sent_again_says_so_first(desk: Office) -> None:
     await desk.says(LI, "批准 L-0001")
     await desk.until(lambda: header(same(desk, there, card)).startswith("这张卡片已重新发出"))
     old = same(desk, there, card)
-    assert not any(words in text_of(old) for words in ASKING) and not list(buttons_of(old))
+    assert not any(words in read_message_text(old) for words in ASKING) and not list(list_buttons(old))

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from bot.react.model import Reply
-from tests.stories.office import LI, ZHANG, Office, key_of, text_of
+from bot.agent.model import ModelReply
+from tests.harness.office import LI, ZHANG, Office, read_message_key, read_message_text
 
 FULL, CAUGHT_UP = "新消息暂时收不下", "之前排队的消息都处理完了"
 CAP = 3
@@ -20,9 +20,9 @@ class Repeats:
     def __init__(self, office: Office) -> None:
         self.office = office
 
-    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         await self.office.answering.wait()
-        return Reply(text="听到：" + str(json.loads(messages[-1])["content"]))
+        return ModelReply(text="听到：" + str(json.loads(messages[-1])["content"]))
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def flooded(desk: Office, first: int, last: int) -> None:
 
 
 def told(desk: Office, words: str) -> list[str]:
-    return [text for one in desk.posts(desk.dm(ZHANG)) if words in (text := text_of(one))]
+    return [text for one in desk.posts(desk.dm(ZHANG)) if words in (text := read_message_text(one))]
 
 
 def heard(desk: Office) -> list[int]:
@@ -59,10 +59,12 @@ async def test_an_overflow_is_said_once_and_its_end_too_and_what_was_taken_is_an
     assert heard(small) == [1, 2, 3], "what was taken is answered, in order, nothing else"
     assert "lane.full" in await small.kinds() and "lane.caught_up" in await small.kinds()
     posts = small.posts(small.dm(ZHANG))
-    assert CAUGHT_UP in text_of(posts[-1]), "said after the last answer"
-    threads = {one["thread_ts"] for one in posts if FULL in text_of(one) or CAUGHT_UP in text_of(one)}
+    assert CAUGHT_UP in read_message_text(posts[-1]), "said after the last answer"
+    threads = {
+        one["thread_ts"] for one in posts if FULL in read_message_text(one) or CAUGHT_UP in read_message_text(one)
+    }
     assert len(threads) == 1, "where it began"
-    assert all(one["retry_attempt"] == 0 for one in small.driver.sent if one["type"] == "events_api")
+    assert all(one["retry_attempt"] == 0 for one in small.driver.sent_envelopes if one["type"] == "events_api")
 
 
 async def test_the_next_overflow_is_said_again(small: Office) -> None:
@@ -90,7 +92,7 @@ async def test_within_its_cap_nothing_is_said_and_others_have_room(small: Office
 async def test_a_notice_that_could_not_be_said_is_said_when_the_platform_asks_again(small: Office) -> None:
     small.answering.clear()
     await flooded(small, 1, CAP)
-    small.driver.fail_next("chat.postMessage", "msg_too_long")
+    small.driver.fail_next_call("chat.postMessage", "msg_too_long")
     await small.says(ZHANG, "第4句")
     await small.until(lambda: told(small, FULL))
     await flooded(small, 5, 6)
@@ -98,5 +100,5 @@ async def test_a_notice_that_could_not_be_said_is_said_when_the_platform_asks_ag
     await small.until(lambda: told(small, CAUGHT_UP))
     await small.quiet()
     assert len(told(small, FULL)) == len(told(small, CAUGHT_UP)) == 1
-    keys = [key_of(one) for one in small.posts(small.dm(ZHANG))]
+    keys = [read_message_key(one) for one in small.posts(small.dm(ZHANG))]
     assert len(keys) == len(set(keys))

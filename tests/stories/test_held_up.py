@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.ends import Ends
-from bot.react.model import ScriptedModel
+from bot.agent.model import ScriptedModel
+from bot.approvals.lifecycle import ApprovalLifecycle
+from tests.harness.office import LI, ZHANG, Office, Process, read_message_key
 from tests.stories.behind import final, kept, told_privately
-from tests.stories.office import LI, ZHANG, Office, Process, key_of
 from tests.stories.script import DONE, mail, requests_of
 
 EXPENSE = "报销差旅费 500 元，审批人李四"
 SLOW_HEART = """
 from bot.cli import main
-from bot.store.lanes import Lease
-from bot.worker import Worker
+from bot.queue.lanes import Lease
+from bot.queue.worker import Worker
 
 async def never(self):
     return None
@@ -40,7 +40,7 @@ def refused(office: Office) -> list[Any]:
 async def held_up_before_the_card(office: Office, process: Process) -> None:
     """Slack says *slow down* to the card, and the process is stopped while it waits to say it again."""
     office.driver.ws.faults.retry_after_seconds = 1
-    office.driver.fail_next("chat.postMessage", 429)
+    office.driver.fail_next_call("chat.postMessage", 429)
     await office.says(ZHANG, EXPENSE)
     await office.until(lambda: refused(office))
     process.child.send_signal(signal.SIGSTOP)
@@ -64,7 +64,7 @@ async def taken_over(office: Office, program: Sequence[str]) -> dict[str, Any]:
 
 def copies(office: Office, card: dict[str, Any]) -> list[dict[str, Any]]:
     """Messages that can be pressed and say the same."""
-    return [one for one in office.cards(office.dm(ZHANG)) if key_of(one) == key_of(card)]
+    return [one for one in office.cards(office.dm(ZHANG)) if read_message_key(one) == read_message_key(card)]
 
 
 async def test_held_up_before_it_posts_a_card_there_is_one_card(empty: Office, redis: Redis) -> None:
@@ -124,7 +124,7 @@ async def test_a_card_decided_while_slack_is_away_is_brought_up_to_date(empty: O
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         await empty.says(ZHANG, "给李四发邮件")
         card = await empty.card(empty.dm(ZHANG))
-        empty.driver.fail_next("chat.update", 500, times)
+        empty.driver.fail_next_call("chat.update", 500, times)
         await empty.press(ZHANG, card, "send")
         await final(empty)
         await empty.until(lambda: not empty.cards(empty.dm(ZHANG)))
@@ -134,11 +134,11 @@ async def test_a_card_decided_while_slack_is_away_is_brought_up_to_date(empty: O
 
 async def test_without_catching_up_the_card_keeps_its_buttons(empty: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control."""
-    monkeypatch.setattr(Ends, "behind", lambda *_: ())
+    monkeypatch.setattr(ApprovalLifecycle, "build_refresh_request", lambda *_: ())
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         await empty.says(ZHANG, "给李四发邮件")
         card = kept(await empty.card(empty.dm(ZHANG)))
-        empty.driver.fail_next("chat.update", 500, 6)
+        empty.driver.fail_next_call("chat.update", 500, 6)
         await empty.press(ZHANG, card, "send")
         await final(empty)
         await empty.quiet()
@@ -150,7 +150,7 @@ async def test_a_task_withdrawn_while_slack_is_away_leaves_no_card(empty: Office
     async with empty.opened():
         request = await empty.request_leave(ZHANG, "我肚子疼，从明天起请10天假，审批人李四")
         await empty.card(empty.dm(LI))
-        empty.driver.fail_next("chat.update", "drop", 7)
+        empty.driver.fail_next_call("chat.update", "drop", 7)
         await empty.says(ZHANG, f"撤回 {request}")
         await empty.press(ZHANG, await empty.card(empty.dm(ZHANG)), "confirm")
         await empty.until(lambda: not empty.cards(empty.dm(LI)))

@@ -15,20 +15,20 @@ import pytest
 from aiohttp import web
 from redis.asyncio import Redis
 
-from bot.chat.slack.cards import parts
-from bot.react.hands import OBSERVATION_MAX
-from bot.react.model import Reply
-from bot.texts import say
-from tests.lab import Lab
+from bot.agent.model import ModelReply
+from bot.agent.tool_executor import OBSERVATION_MAX
+from bot.chat.slack.blocks import render_post
+from bot.core.i18n import translate
+from tests.harness.lab import Lab
 from tests.stories.script import DONE, calls
-from tests.tools.servers import villain
-from tests.tools.servers.running import World, plans, presses, until
-from tests.tools.servers.villain import SHADOWS
+from tests.tools.mcp import villain
+from tests.tools.mcp.running import World, plans, presses, until
+from tests.tools.mcp.villain import SHADOWS
 from tools.catalog import TOOLS
 from tools.characters import has_invisible
-from tools.servers import connection, fleet
-from tools.servers.cards import NAME_MAX, PURPOSE
-from tools.servers.config import Server
+from tools.mcp import connection, fleet
+from tools.mcp.config import McpServer
+from tools.mcp.tool_adapter import NAME_MAX, PURPOSE
 from tools.spec import Gate, ToolError
 
 ATTACKS = [
@@ -43,22 +43,22 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path / "world")
 
 
-def villain_of(world: World, timeout: float = 20, rules: dict[str, Any] | None = None) -> Server:
+def villain_of(world: World, timeout: float = 20, rules: dict[str, Any] | None = None) -> McpServer:
     command = (sys.executable, str(Path(villain.__file__)), str(world.file))
-    return Server(name="v", command=command, timeout_seconds=timeout, tools=RULES if rules is None else rules)
+    return McpServer(name="v", command=command, timeout_seconds=timeout, tools=RULES if rules is None else rules)
 
 
 def assert_harmless(here: Lab, began: int) -> None:
     """Nothing was pressed, mailed or gated otherwise; what the model read is bounded and all of it can be seen."""
     assert here.mailer.mails == [] and here.wall.cards() == []
-    for request in here.model.asked[began:]:
+    for request in here.model.requests[began:]:
         assert request[0]["role"] == "system" and "IMPORTANT" not in request[0]["content"]
         for message in request[1:]:
             content = str(message.get("content") or "")
             assert len(content) <= OBSERVATION_MAX + 200 and not has_invisible(content) and "\x1b" not in content
             assert "IMPORTANT" not in content or message["role"] == "tool", "its words are in a tool's result"
     for said in here.wall.said:
-        shown = json.dumps([list(part.blocks) for part in parts(said.post)], ensure_ascii=False)
+        shown = json.dumps([list(part.blocks) for part in render_post(said.post)], ensure_ascii=False)
         assert "IMPORTANT" not in shown and "evil.example" not in shown, "people read our words"
 
 
@@ -68,13 +68,13 @@ async def test_every_attack_in_an_answer_costs_one_observation(
     monkeypatch.setattr(connection, "PATIENCE_S", 30.0)  # a server that fell is started again, however slow the machine
     async with world.fleet(villain_of(world, timeout=8)) as fleet:
         for number, attack in enumerate(ATTACKS):
-            script = [calls(("v__do", {"attack": attack})), calls(("v__do", {"attack": ""})), Reply(text="好了。")]
+            script = [calls(("v__do", {"attack": attack})), calls(("v__do", {"attack": ""})), ModelReply(text="好了。")]
             here = Lab(redis, script, more=fleet, most=60)
             await here.says("试试", id=f"Ev{number}")
             await here.work()
             assert "好了。" in here.wall.texts()[-1], attack
-            assert len(here.model.asked) == 3, f"{attack}: one observation"
-            last = [m for m in here.model.asked[-1] if m["role"] == "tool"]
+            assert len(here.model.requests) == 3, f"{attack}: one observation"
+            last = [m for m in here.model.requests[-1] if m["role"] == "tool"]
             assert len(last) == 2 and "still here" in last[1]["content"], f"{attack}: the next call works"
             assert_harmless(here, 0)
             await redis.flushall()
@@ -144,7 +144,7 @@ async def streaming() -> AsyncIterator[tuple[str, list[str]]]:
 
 async def test_a_stream_without_an_end_costs_its_time_over_http(world: World) -> None:
     async with streaming() as (url, asked):
-        server = Server(name="s", url=url, timeout_seconds=3, tools={"do": "none", "echo": "none"})
+        server = McpServer(name="s", url=url, timeout_seconds=3, tools={"do": "none", "echo": "none"})
         async with world.fleet(server) as fleet:
             with pytest.raises(ToolError) as lost:
                 await fleet["s__do"].run(None, fleet["s__do"].args.model_validate({}))
@@ -167,7 +167,7 @@ async def test_names_shadow_nothing_and_odd_ones_are_left_out(redis: Redis, worl
         await here.says("同意吧")
         await here.work()
         [card] = here.wall.cards()
-        assert card.title == say("title.server", "zh", server="v", tool="decide_task")
+        assert card.title == translate("title.server", "zh", server="v", tool="decide_task")
         assert dict(card.facts)["外部服务"] == "v", "whose tool it is stands on its card"
     assert not world.done
 
@@ -182,7 +182,7 @@ async def test_what_a_server_says_of_its_tool_reaches_no_card(redis: Redis, worl
         await here.says("付")
         await here.work()
         [card] = here.wall.cards()
-        blocks = json.dumps([list(part.blocks) for said in here.wall.said for part in parts(said.post)])
+        blocks = json.dumps([list(part.blocks) for said in here.wall.said for part in render_post(said.post)])
         assert "IMPORTANT" not in blocks and dict(card.facts)["a"] == '"5"'
     assert not world.done
 
@@ -223,7 +223,7 @@ async def test_of_thirty_thousand_tools_two_hundred_are_kept(world: World) -> No
 async def test_a_list_of_a_hundred_thousand_tools_is_not_read_at_all(world: World) -> None:
     """It is longer than what is read of one message: the server counts as away, and the others are not touched."""
     world.mood("flood")
-    async with fleet.opened([villain_of(world, rules={})], world.report) as opened:
+    async with fleet.open_toolset([villain_of(world, rules={})], world.report) as opened:
         await until(lambda: bool(world.said("server.away")))
         assert len(opened) == 0
         assert "a line is longer than" in str(world.said("server.away")[0]["error"])
@@ -249,13 +249,13 @@ async def test_who_says_all_the_time_that_its_tools_changed_is_asked_once_a_seco
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed: list[int] = []
-    real = connection.Connection._list
+    real = connection.McpConnection._list_tools
 
     async def counted(self: Any, client: Any) -> None:
         listed.append(1)
         await real(self, client)
 
-    monkeypatch.setattr(connection.Connection, "_list", counted)
+    monkeypatch.setattr(connection.McpConnection, "_list_tools", counted)
     async with world.fleet(villain_of(world)) as fleet:
         tool = fleet["v__do"]
         for _ in range(3):

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bot.local.workspace.world import Person
+from bot.local.workspace.world import WorkspaceMember
+from tests.harness.office import LI, WANG, ZHANG, Office, office, read_message_text
 from tests.stories.behind import facts_of, kept, people_of, request_of
 from tests.stories.endpoint import Endpoint, called, endpoint, said
-from tests.stories.office import LI, WANG, ZHANG, Office, office, text_of
 
 MALLORY = "U66MALLORY"
 LEAVE = {"leave_type": "sick", "start_date": "2026-11-24", "end_date": "2026-11-25", "reason": "胃疼"}
@@ -24,8 +24,10 @@ MISLEADING = "⚠ 名字写得像邮箱或编号，或含有看不见的字符"
 UNLISTED = "⚠ 不在公司名录里"
 
 
-def poser(name: str, real_name: str = "") -> Person:
-    return Person(MALLORY, "mallory", real_name or name, name, "CEO", "mallory@example.com", "zh-CN", "Asia/Shanghai")
+def poser(name: str, real_name: str = "") -> WorkspaceMember:
+    return WorkspaceMember(
+        MALLORY, "mallory", real_name or name, name, "CEO", "mallory@example.com", "zh-CN", "Asia/Shanghai"
+    )
 
 
 class Attacked:
@@ -54,7 +56,7 @@ class Attacked:
 
 
 @asynccontextmanager
-async def playing(valkey: str, person: Person, **changes: Any) -> AsyncIterator[Attacked]:
+async def playing(valkey: str, person: WorkspaceMember, **changes: Any) -> AsyncIterator[Attacked]:
     async with office(valkey, more=[person]) as desk, endpoint() as model:
         desk.model_url, model.past_end = model.url, said("好的。")
         async with desk.opened(**changes):
@@ -131,14 +133,18 @@ async def test_a_card_about_a_poser_says_so(valkey: str) -> None:
         card = await there.propose(ZHANG, "send_email", to=MALLORY, subject="工资", body="请看一下。")
         [(id, checked)] = people_of(card)["收件人"]
         assert (id, checked) == (MALLORY, "\nmallory@example.com")
-        text = text_of(kept(card))
+        text = read_message_text(kept(card))
         assert all(mark in text for mark in ("mallory@example.com", SHARED, MISLEADING, UNLISTED))
         assert facts_of(card)["收件人"] == "lisi@example.com", "the control: by the name alone it would be believed"
         real = await there.propose(ZHANG, "send_email", "真的", to=LI, subject="工资", body="真的请看。")
-        assert SHARED in text_of(real) and UNLISTED not in text_of(real) and MISLEADING not in text_of(real)
+        assert (
+            SHARED in read_message_text(real)
+            and UNLISTED not in read_message_text(real)
+            and MISLEADING not in read_message_text(real)
+        )
 
 
 async def test_where_nobody_poses_a_card_has_no_warning(valkey: str) -> None:
     async with playing(valkey, poser("Mallory")) as there:
         card = await there.propose(ZHANG, "send_email", to="李四", subject="工资", body="请看一下。")
-        assert "⚠" not in text_of(card)
+        assert "⚠" not in read_message_text(card)

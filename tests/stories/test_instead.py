@@ -6,14 +6,14 @@ import json
 
 from redis.asyncio import Redis
 
-from bot.react.model import Messages, Reply
-from tests.lab import TODAY, Lab
+from bot.agent.model import Messages, ModelReply
+from tests.harness.lab import TODAY, Lab
 from tests.stories.script import DONE, MAIL, calls, mail, open_cards
 from tests.tools.office import SICK
 
 
 async def test_a_card_is_taken_back_and_another_one_proposed_in_one_reply(redis: Redis) -> None:
-    async def instead(messages: Messages) -> Reply:
+    async def instead(messages: Messages) -> ModelReply:
         [card] = open_cards(messages)
         return calls(("cancel_card", {"card": card}), ("send_email", {**MAIL, "subject": "改过的"}))
 
@@ -31,7 +31,7 @@ async def test_a_card_is_taken_back_and_another_one_proposed_in_one_reply(redis:
 async def test_of_a_withdrawal_and_a_new_start_in_one_reply_the_start_is_told_to_wait(redis: Redis) -> None:
     """So the rules say: after its result. Then it is one run, and no further message."""
     lab = Lab(redis)
-    started = await lab.engine.start("leave", SICK, "U1", "key", TODAY)
+    started = await lab.engine.start_request("leave", SICK, "U1", "key", TODAY)
     withdraw = ("withdraw_request", {"request_id": started.request, "because": "改日期"})
     anew = ("start_process", {"process": "leave", "form": {**SICK, "end_date": SICK["start_date"]}})
     lab.model.script += [calls(withdraw, anew), calls(anew, first=2), DONE]
@@ -41,6 +41,6 @@ async def test_of_a_withdrawal_and_a_new_start_in_one_reply_the_start_is_told_to
     assert len(lab.wall.cards()) == 1
     await lab.presses(card, "confirm")
     await lab.work()
-    results = [json.loads(one["content"]) for one in lab.model.asked[1] if one["role"] == "tool"]
+    results = [json.loads(one["content"]) for one in lab.model.requests[1] if one["role"] == "tool"]
     assert {one.get("error") for one in results} >= {"one_at_a_time"}
     assert any("撤回" not in one.title for one in lab.wall.cards()), "and the new one has its card in the same run"

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from bot.events import Click
-from bot.react.model import Reply
-from bot.store.approvals import task_card
-from tests.lab import DM, Lab
+from bot.agent.model import ModelReply
+from bot.chat.messages import Click
+from bot.storage.approvals import derive_task_card_id
+from tests.approvals.test_press import started
+from tests.harness.lab import DM, Lab
 from tests.stories.script import DONE, calls, mail
-from tests.test_gate import started
 from tools.characters import has_invisible
 
 HIDDEN = "\u200b\u2028\u061c\U000e0041"
 
 
 async def test_the_model_reads_what_people_see(redis: Redis) -> None:
-    here = Lab(redis, [calls(("list_people", {"name": f"李四{HIDDEN}"})), Reply(text=f"没有{HIDDEN}找到。")])
+    here = Lab(redis, [calls(("list_people", {"name": f"李四{HIDDEN}"})), ModelReply(text=f"没有{HIDDEN}找到。")])
     await here.says(f"李四{HIDDEN}在吗？")
     await here.work()
-    sent = [str(message["content"]) for request in here.model.asked for message in request if message.get("content")]
+    sent = [str(message["content"]) for request in here.model.requests for message in request if message.get("content")]
     assert any("李四⟨U+200B⟩⟨U+2028⟩⟨U+061C⟩⟨U+E0041⟩在吗" in text for text in sent)
     assert not any(has_invisible(text) for text in sent)
 
@@ -28,9 +28,9 @@ async def test_an_opinion_loses_them_and_the_decided_card_says_so(redis: Redis) 
     here = await started(redis)
     await here.presses(here.wall.cards("DU2")[0], "reject", person="U2", form={"opinion": f"缺{HIDDEN}发票"})
     await here.work()
-    approval = await here.approvals.get(task_card(here.keys, "L-0001-1"))
+    approval = await here.approvals.load_approval(derive_task_card_id(here.keys, "L-0001-1"))
     assert approval is not None and approval.form["opinion"] == "缺发票" and approval.removed == 4
-    request = await here.engine.request("L-0001")
+    request = await here.engine.get_request("L-0001")
     assert request.opinions[-1].text == "缺发票"
     [shown] = [one.post.card for one in here.wall.said if one.place.channel == "DU2"]
     assert shown is not None and "有 4 个看不见的字符，已去掉" in shown.lead
@@ -42,8 +42,8 @@ async def test_an_opinion_of_nothing_else_is_no_opinion(redis: Redis) -> None:
     click = Click(
         id="x", approval=button.approval, version=button.version, choice="reject", person="U2", place=DM, form={}
     )
-    assert await here.gates.problems(click.model_copy(update={"form": {"opinion": HIDDEN}}))
-    assert not await here.gates.problems(click.model_copy(update={"form": {"opinion": "缺发票"}}))
+    assert await here.gates.check_dialog(click.model_copy(update={"form": {"opinion": HIDDEN}}))
+    assert not await here.gates.check_dialog(click.model_copy(update={"form": {"opinion": "缺发票"}}))
 
 
 async def test_an_edited_mail_loses_them_with_a_note_and_is_sent_as_shown(redis: Redis) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from bot.store.history import History
-from bot.store.keys import Keys
-from tests.stories.office import ZHANG, Office
+from bot.queue.keys import Keys
+from bot.storage.history import HistoryStore
+from tests.harness.office import ZHANG, Office
 
 ASKED = "住宿标准是什么？我想知道出差时各个城市的酒店上限分别是多少，谢谢。"
 
@@ -15,15 +15,15 @@ ASKED = "住宿标准是什么？我想知道出差时各个城市的酒店上�
 async def test_a_long_talk_is_put_in_short_beside_it_and_forgotten_with_it(empty: Office) -> None:
     desk = empty
     async with desk.opened(history_tokens=2_000) as bot:
-        history = History(bot.redis, Keys(), 2_000)
+        history = HistoryStore(bot.redis, Keys(), 2_000)
         await desk.request_leave(ZHANG, "我肚子疼，从 2026-12-01 起请2天假，审批人李四")
         answers = [await desk.answer(ZHANG, ASKED) for _ in range(8)]
         await desk.quiet()
         assert {one.channel for one in await desk.journal(kinds=["history.folded"])} == {desk.dm(ZHANG)}
-        runs = [await desk.runs.get(one.run) for one in await desk.journal(kinds=["run.finished"])]
+        runs = [await desk.runs.load_run(one.run) for one in await desk.journal(kinds=["run.finished"])]
         [conversation] = {run.message.place.conversation for run in runs if run}
-        memory = await history.load(conversation)
-        assert memory.summary is not None and memory.tokens < 2_000 and not memory.gap
+        memory = await history.load_history(conversation)
+        assert memory.summary is not None and memory.tokens < 2_000 and not memory.has_gap
         shown = await desk.answer(ZHANG, "历史")
         assert re.search(r"更早的 \d+ 轮对话（2026-11-23 \d\d:\d\d 至 2026-11-23 \d\d:\d\d）", shown)
         assert "L-0001" in shown.partition("最近的内容")[0], "what was done is in it, with its number"

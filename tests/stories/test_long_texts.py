@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.slack.text import unescape
-from bot.react.model import Reply, ScriptedModel
-from bot.records import ApprovalState, EffectState, Expire
-from bot.texts import say
-from tests.lab import Edges, Lab, every_edge
+from bot.agent.model import ModelReply, ScriptedModel
+from bot.chat.slack.text import unescape_text
+from bot.core.i18n import translate
+from bot.core.records import ApprovalState, EffectState, ExpireCard
+from tests.harness.lab import Edges, Lab, every_edge
+from tests.harness.office import LI, ZHANG, Office, read_message_text
 from tests.stories.behind import rewritten
-from tests.stories.office import LI, ZHANG, Office, text_of
 from tests.stories.script import DONE, calls
-from tests.tools.servers.running import World
-from tools.servers.cards import DIALOG
-from tools.servers.fleet import Fleet
+from tests.tools.mcp.running import World
+from tools.mcp.fleet import McpToolset
+from tools.mcp.tool_adapter import DIALOG
 
 TEXT = "".join(f"{n}. 每个人都要读到这一行 <!channel> `x`\n" for n in range(600)) + "最后一行：转 9,999 元"
 """The last line is what matters."""
 WRITE = calls(("wiki__write_page", {"title": "规定", "text": TEXT}))
-WROTE = Reply(text="写好了。")
+WROTE = ModelReply(text="写好了。")
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.fixture
-async def wiki(world: World) -> AsyncIterator[Fleet]:
+async def wiki(world: World) -> AsyncIterator[McpToolset]:
     async with world.fleet(world.server("wiki", timeout=5)) as opened:
         yield opened
 
@@ -44,22 +44,24 @@ def wrote(world: World) -> bool:
     return "\n".join(world.done) == f"write 规定: {TEXT} ()"
 
 
-async def proposed(redis: Redis, wiki: Fleet, *then: Reply) -> Lab:
+async def proposed(redis: Redis, wiki: McpToolset, *then: ModelReply) -> Lab:
     here = Lab(redis, [WRITE, *(then or (DONE,))], more=wiki, most=60)
     await here.says("在 wiki 里写一个页面")
     await here.work()
     return here
 
 
-async def test_confirmed_only_where_all_of_it_was_read(redis: Redis, wiki: Fleet, world: World) -> None:
+async def test_confirmed_only_where_all_of_it_was_read(redis: Redis, wiki: McpToolset, world: World) -> None:
     here = await proposed(redis, wiki)
     [card] = here.wall.cards()
     told = dict(card.facts)
     assert told["title"] == '"规定"'
-    assert told["text"] == say("fact.in_dialog", "zh", n=len(TEXT) + 2), "with its quotes"
+    assert told["text"] == translate("fact.in_dialog", "zh", n=len(TEXT) + 2), "with its quotes"
     await here.presses(card, "confirm", id="bare")
     await here.work()
-    assert world.done == [] and here.wall.whispers == [("U1", say("refused.no_form", "zh"))], "nothing was read yet"
+    assert world.done == [] and here.wall.whispers == [("U1", translate("refused.no_form", "zh"))], (
+        "nothing was read yet"
+    )
     await here.presses(card, "confirm", id="read", form={})
     await here.presses(card, "confirm", id="read twice", form={})
     await here.work()
@@ -67,7 +69,7 @@ async def test_confirmed_only_where_all_of_it_was_read(redis: Redis, wiki: Fleet
     assert here.wall.whispers[1:] and len(here.wall.whispers) == 2, "the second press is told that it was late"
 
 
-async def test_a_form_that_nobody_was_shown_adds_nothing(redis: Redis, wiki: Fleet, world: World) -> None:
+async def test_a_form_that_nobody_was_shown_adds_nothing(redis: Redis, wiki: McpToolset, world: World) -> None:
     here = await proposed(redis, wiki)
     forged = {"text1": "short", "arguments": "{}", "mark": "x", "title": "y"}
     await here.presses(here.wall.cards()[0], "confirm", form=forged)
@@ -75,18 +77,20 @@ async def test_a_form_that_nobody_was_shown_adds_nothing(redis: Redis, wiki: Fle
     assert wrote(world) and (await here.approval()).form == {}
 
 
-async def test_somebody_else_confirms_nothing(redis: Redis, wiki: Fleet, world: World) -> None:
+async def test_somebody_else_confirms_nothing(redis: Redis, wiki: McpToolset, world: World) -> None:
     here = await proposed(redis, wiki)
     await here.presses(here.wall.cards()[0], "confirm", person="U2", form={})
     await here.work()
     assert world.done == [] and (await here.approval()).state is ApprovalState.OPEN
 
 
-async def test_a_dialog_of_a_card_that_was_renewed_confirms_nothing(redis: Redis, wiki: Fleet, world: World) -> None:
+async def test_a_dialog_of_a_card_that_was_renewed_confirms_nothing(
+    redis: Redis, wiki: McpToolset, world: World
+) -> None:
     here = await proposed(redis, wiki, DONE, DONE)
     [old] = here.wall.cards()
-    here.ahead = here.gates.openings.lasts
-    await here.lanes.put(old.buttons[0].approval, "late", Expire(version=1).model_dump_json())
+    here.ahead = here.gates.card_opener.open_for
+    await here.lanes.enqueue(old.buttons[0].approval, "late", ExpireCard(version=1).model_dump_json())
     await here.work()
     await here.presses(here.wall.cards()[0], "again")
     await here.work()
@@ -100,7 +104,7 @@ async def test_a_dialog_of_a_card_that_was_renewed_confirms_nothing(redis: Redis
 
 
 async def test_killed_anywhere_in_between_it_is_written_once_or_said_to_be_unknown(
-    redis: Redis, wiki: Fleet, world: World
+    redis: Redis, wiki: McpToolset, world: World
 ) -> None:
     seen: set[tuple[EffectState, bool]] = set()
 
@@ -118,12 +122,12 @@ async def test_killed_anywhere_in_between_it_is_written_once_or_said_to_be_unkno
     assert seen == {(EffectState.DONE, True), (EffectState.UNKNOWN, True), (EffectState.UNKNOWN, False)}
 
 
-async def test_what_no_dialog_holds_is_refused_in_words(redis: Redis, wiki: Fleet, world: World) -> None:
+async def test_what_no_dialog_holds_is_refused_in_words(redis: Redis, wiki: McpToolset, world: World) -> None:
     long = calls(("wiki__write_page", {"title": "规定", "text": "x" * DIALOG}))
     here = Lab(redis, [long, DONE], more=wiki, most=60)
     await here.says("在 wiki 里写一个页面")
     await here.work()
-    assert here.wall.cards() == [] and say("error.too_much", "zh") in "\n".join(here.wall.texts())
+    assert here.wall.cards() == [] and translate("error.too_much", "zh") in "\n".join(here.wall.texts())
 
 
 @pytest.fixture
@@ -136,7 +140,7 @@ def settings(world: World, tmp_path: Path) -> dict[str, Any]:
 def read(view: dict[str, Any]) -> str:
     """What stands in a dialog, as people read it."""
     texts = [block["text"]["text"] for block in view["blocks"]]
-    return "".join(unescape(text).split("```\n", 1)[1].removesuffix("\n```") for text in texts)
+    return "".join(unescape_text(text).split("```\n", 1)[1].removesuffix("\n```") for text in texts)
 
 
 async def test_in_the_workspace_it_is_read_to_its_last_line_and_then_confirmed(
@@ -147,14 +151,16 @@ async def test_in_the_workspace_it_is_read_to_its_last_line_and_then_confirmed(
     async with empty.opened(**settings):
         await empty.says(ZHANG, "在 wiki 里写一个页面")
         card = await empty.card(here)
-        assert "最后一行" not in text_of(card) and "全文" in text_of(card)
+        assert "最后一行" not in read_message_text(card) and "全文" in read_message_text(card)
         await empty.press(ZHANG, card, "confirm")
-        view = await empty.until(lambda: empty.driver.view(ZHANG))
-        assert read(view) == f'"{TEXT}"' and view["title"]["text"] == say("card.read_first", "zh")
+        view = await empty.until(lambda: empty.driver.find_top_view(ZHANG))
+        assert read(view) == f'"{TEXT}"' and view["title"]["text"] == translate("card.read_first", "zh")
         assert view["submit"]["text"] == "确认" and world.done == []
-        assert empty.driver.view(LI) is None and empty.posts(empty.dm(LI)) == [], "it is nobody else's business"
+        assert empty.driver.find_top_view(LI) is None and empty.posts(empty.dm(LI)) == [], (
+            "it is nobody else's business"
+        )
     async with empty.opened(**settings):
-        assert not (await empty.driver.submit(ZHANG, view["id"], {})).error
+        assert not (await empty.driver.submit_view(ZHANG, view["id"], {})).error
         await empty.until(lambda: "执行了「write_page」" in empty.said(here))
     assert wrote(world)
 
@@ -166,13 +172,13 @@ async def test_a_dialog_that_cannot_be_shown_confirms_nothing_and_says_so(
     async with empty.opened(**settings):
         await empty.says(ZHANG, "在 wiki 里写一个页面")
         card = await empty.card(here)
-        empty.driver.fail_next("views.open", "expired_trigger_id")
+        empty.driver.fail_next_call("views.open", "expired_trigger_id")
         await empty.press(ZHANG, card, "confirm")
-        await empty.until(lambda: say("slack.press_again", "zh") in empty.whispers(ZHANG))
-        assert world.done == [] and empty.driver.view(ZHANG) is None
+        await empty.until(lambda: translate("slack.press_again", "zh") in empty.whispers(ZHANG))
+        assert world.done == [] and empty.driver.find_top_view(ZHANG) is None
         await empty.press(ZHANG, card, "confirm")
-        view = await empty.until(lambda: empty.driver.view(ZHANG))
-        await empty.driver.submit(ZHANG, view["id"], {})
+        view = await empty.until(lambda: empty.driver.find_top_view(ZHANG))
+        await empty.driver.submit_view(ZHANG, view["id"], {})
         await empty.until(lambda: "执行了「write_page」" in empty.said(here))
     assert wrote(world)
 
@@ -185,10 +191,10 @@ async def test_arguments_changed_after_they_were_read_are_not_used(
         await empty.says(ZHANG, "在 wiki 里写一个页面")
         card = await empty.card(empty.dm(ZHANG))
         await empty.press(ZHANG, card, "confirm")
-        view = await empty.until(lambda: empty.driver.view(ZHANG))
-        [approval] = await empty.approvals.waiting()
+        view = await empty.until(lambda: empty.driver.find_top_view(ZHANG))
+        [approval] = await empty.approvals.list_open_approvals()
         arguments = {**approval.plan.args["arguments"], "text": text}
         await rewritten(redis, approval.id, args={**approval.plan.args, "arguments": arguments})
-        await empty.driver.submit(ZHANG, view["id"], {})
-        await empty.until(lambda: say("error.altered", "zh") in empty.said(empty.dm(ZHANG)))
+        await empty.driver.submit_view(ZHANG, view["id"], {})
+        await empty.until(lambda: translate("error.altered", "zh") in empty.said(empty.dm(ZHANG)))
     assert world.done == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.office import ZHANG, ZHAO, Office
 from tests.stories.behind import requests_of
-from tests.stories.office import ZHANG, ZHAO, Office
 
 UNCHANGED = {ZHANG: "没有做任何改动", ZHAO: "nothing was changed"}
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from bot.local.workspace.refused import Refused
+from bot.local.workspace.refused import WorkspaceError
+from tests.harness.office import LI, ZHANG, ZHAO, Office, read_message_text
 from tests.stories.behind import choices_of, facts_of, forged, kept, people_of, times_told, told_privately
-from tests.stories.office import LI, ZHANG, ZHAO, Office, text_of
 
 FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n"
 WORDS = "给李四发邮件，主题：项目进度，内容：请看一下 L-0001，谢谢"
@@ -29,13 +29,16 @@ async def test_c_the_content_that_was_asked_for_becomes_a_preview(desk: Office) 
     await desk.says(ZHANG, "请看一下 L-0001，谢谢")
     preview = await desk.card(here)
     assert facts_of(preview)["收件人"] == "李四"
-    assert "请看一下 L-0001，谢谢" in text_of(preview)
+    assert "请看一下 L-0001，谢谢" in read_message_text(preview)
     assert choices_of(preview) == {"send", "edit", "cancel"}
     assert not desk.mails, "nothing leaves before Send"
     await desk.press(ZHANG, preview, "send")
     await desk.until(lambda: desk.finals(here)[1:])
     assert [(m["to"], m["body"]) for m in desk.mails] == [(["lisi@example.com"], FIRST + "请看一下 L-0001，谢谢")]
-    assert FIRST.strip() in text_of(preview) and facts_of(preview)["回复至"] == "张三 &lt;zhangsan@example.com&gt;"
+    assert (
+        FIRST.strip() in read_message_text(preview)
+        and facts_of(preview)["回复至"] == "张三 &lt;zhangsan@example.com&gt;"
+    )
     assert desk.mails[0]["reply_to"] == "张三 <zhangsan@example.com>"
 
 
@@ -44,12 +47,12 @@ async def test_c_edited_and_sent_exactly_the_edited_mail_arrives_once(desk: Offi
     await desk.says(ZHANG, WORDS)
     first = kept(await desk.card(here))
     await desk.press(ZHANG, first, "edit")
-    dialog = await desk.until(lambda: desk.driver.view(ZHANG))
+    dialog = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
     assert [block["element"]["initial_value"] for block in dialog["blocks"]] == ["项目进度", "请看一下 L-0001，谢谢"]
     assert (await desk.fill(ZHANG, subject="L-0001 进度", body="李四你好：\n麻烦看一下 L-0001 🙏\n张三")).ok
     second = kept(await desk.card(here, "麻烦看一下"))
     assert facts_of(second)["主题"] == "L-0001 进度"
-    assert "请看一下 L-0001，谢谢" not in text_of(second), "the preview shows the new mail and no other"
+    assert "请看一下 L-0001，谢谢" not in read_message_text(second), "the preview shows the new mail and no other"
     assert not desk.mails
 
     await desk.press(ZHANG, first, "send", force=True)
@@ -95,11 +98,11 @@ async def test_an_edit_that_will_not_do_is_refused_in_the_dialog(
     here = desk.dm(ZHANG)
     await desk.says(ZHANG, WORDS)
     await desk.press(ZHANG, await desk.card(here), "edit")
-    dialog = await desk.until(lambda: desk.driver.view(ZHANG))
+    dialog = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
     values = {"subject": "项目进度", "body": "请看一下"} | {field: text}
-    refused = await desk.driver.submit(ZHANG, dialog["id"], values, force=True)
+    refused = await desk.driver.submit_view(ZHANG, dialog["id"], values, force=True)
     assert list(refused.errors) == [field] and said in refused.errors[field]
-    assert "请看一下 L-0001，谢谢" in text_of(await desk.card(here)), "the mail is as it was"
+    assert "请看一下 L-0001，谢谢" in read_message_text(await desk.card(here)), "the mail is as it was"
     assert (await desk.fill(ZHANG, body="请看一下，谢谢")).ok
     await desk.card(here, "请看一下，谢谢")
 
@@ -111,7 +114,7 @@ async def test_nobody_else_sends_or_edits_my_mail(desk: Office) -> None:
     for choice in ("send", "edit", "cancel"):
         await forged(desk, ZHAO, preview, choice)
     await told_privately(desk, ZHAO, "张三", times=3)
-    assert desk.driver.view(ZHAO) is None and not desk.mails
+    assert desk.driver.find_top_view(ZHAO) is None and not desk.mails
     await desk.press(ZHANG, preview, "send")
     await desk.until(lambda: desk.mails)
 
@@ -126,7 +129,7 @@ async def test_a_double_click_on_send_sends_once(desk: Office) -> None:
     await desk.quiet()
     assert len(desk.mails) == 1
     assert await times_told(desk, "effect.done") == 1
-    with pytest.raises(Refused):
+    with pytest.raises(WorkspaceError):
         await desk.press(ZHANG, (await desk.until(lambda: desk.posts(here)))[-1], "send")
 
 
@@ -145,7 +148,7 @@ async def test_a_cancelled_mail_is_never_sent(desk: Office) -> None:
 async def test_what_the_mail_server_refuses_is_said_and_can_be_tried_again(desk: Office) -> None:
     here = desk.dm(ZHANG)
     await desk.says(ZHANG, WORDS)
-    desk.mailbox.fail_next("refuse_data")
+    desk.mailbox.fail_next_mail("refuse_data")
     await desk.press(ZHANG, await desk.card(here), "send")
     failed = await desk.until(lambda: desk.finals(here))
     assert "没有做任何改动" in failed[0] and not desk.mails

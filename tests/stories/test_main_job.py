@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.office import ANN, LI, WANG, ZHANG, ZHAO, Office, read_message_text
 from tests.stories.behind import DECISION, PREVIEW, choices_of, facts_of, record_of, request_of, requests_of, times_told
-from tests.stories.office import ANN, LI, WANG, ZHANG, ZHAO, Office, text_of
-from tools.workflow.state import Status
+from tools.workflow.engine.state import Status
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ async def test_b_ten_days_off_in_english(desk: Office) -> None:
     told = await desk.until(lambda: [t for t in desk.finals(here) if "L-0001" in t])
     assert "On record: started leave request L-0001" in told[0]
     card = await desk.card(desk.dm(LI), "L-0001")
-    assert "Ann Smith 的请假申请" in text_of(card), "each reads the card in their own language"
+    assert "Ann Smith 的请假申请" in read_message_text(card), "each reads the card in their own language"
     assert not any(raw in desk.said(here) for raw in ("{", "start_process", "list_people"))
 
 

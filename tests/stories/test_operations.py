@@ -8,18 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.stories.behind import (
-    DECISION,
-    choices_of,
-    facts_of,
-    forged,
-    kept,
-    record_of,
-    request_of,
-    told_privately,
-)
-from tests.stories.office import ADMIN, ANN, LI, TODAY, WANG, ZHANG, ZHAO, Office, text_of
-from tools.workflow.state import Decision, Status
+from tests.harness.office import ADMIN, ANN, LI, TODAY, WANG, ZHANG, ZHAO, Office, read_message_text
+from tests.stories.behind import DECISION, choices_of, facts_of, forged, kept, record_of, request_of, told_privately
+from tools.workflow.engine.state import Decision, Status
 
 ZH = (ZHANG, "明天起请2天年假，去看父母，审批人李四")
 EN = (ANN.id, "I need 2 days off from tomorrow, visiting my parents, approver Li Si")
@@ -46,7 +37,7 @@ async def voices(desk: Office) -> list[tuple[str, str, str]]:
 
 def times(desk: Office, person: str, words: str) -> int:
     """How often somebody was told so."""
-    return len([one for one in desk.posts(desk.dm(person)) if words in text_of(one)])
+    return len([one for one in desk.posts(desk.dm(person)) if words in read_message_text(one)])
 
 
 def closed(desk: Office, person: str, words: str) -> bool:
@@ -60,7 +51,7 @@ def closed(desk: Office, person: str, words: str) -> bool:
 async def test_transferred_in_chat(desk: Office) -> None:
     await started(desk, *ZH)
     card = await confirmed(desk, LI, "把 L-0001 转交给王五，备注：他更了解", "转交给 王五")
-    assert "他更了解" in text_of(card)
+    assert "他更了解" in read_message_text(card)
     await desk.press(WANG, await desk.card(desk.dm(WANG), "L-0001"), "approve")
     await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     await desk.quiet()
@@ -102,7 +93,7 @@ async def test_somebody_else_signs_after_by_the_button_in_english(desk: Office) 
     assert "L-0001 is approved" not in desk.said(desk.dm(ZHAO)), "both have to agree"
     await desk.fill(LI, opinion="month end")
     revise = await desk.card(desk.dm(ZHAO), "was rejected")
-    assert "李四 rejected it: month end" in text_of(revise)
+    assert "李四 rejected it: month end" in read_message_text(revise)
 
 
 # Standing in
@@ -119,7 +110,7 @@ async def test_who_stands_in_decides_and_both_are_on_record(desk: Office) -> Non
     card = await started(desk, *ZH)
     copy = await desk.card(desk.dm(WANG), "L-0001")
     assert choices_of(copy) == choices_of(card) == DECISION
-    assert "李四, who is away: you stand in" in text_of(copy)
+    assert "李四, who is away: you stand in" in read_message_text(copy)
     assert "for 李四" in await desk.answer(WANG, "my tasks")
     await desk.press(WANG, copy, "approve")
     await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
@@ -203,7 +194,7 @@ async def test_returned_revised_and_resubmitted(desk: Office) -> None:
     assert empty.errors == {"opinion": "驳回或退回时请写明意见"}
     assert (await desk.fill(LI, opinion="请写明交接人")).ok
     revise = await desk.card(desk.dm(ZHANG), "被退回")
-    assert "请写明交接人" in text_of(revise)
+    assert "请写明交接人" in read_message_text(revise)
     await desk.press(ZHANG, revise, "resubmit")
     assert (await desk.fill(ZHANG, field_reason="去看父母，已交接给赵六")).ok
     again = await desk.card(desk.dm(LI), "已交接给赵六")
@@ -256,7 +247,7 @@ async def test_a_withdrawal_that_is_not_agreed_to_keeps_it_approved_in_english(d
 
 def ticking(office: Office) -> dict[str, Any]:
     """Requests are stamped with a day that goes on."""
-    return {"today": lambda: TODAY + office.clock.ahead}
+    return {"today": lambda: TODAY + office.clock.offset}
 
 
 @pytest.mark.parametrize(
@@ -275,12 +266,12 @@ async def test_what_waits_too_long_is_reminded_of_then_goes_to_the_manager_whoev
         await started(empty, *who)
         await empty.quiet()
         assert "已经等了一段时间" not in empty.said(empty.dm(LI))
-    empty.clock.ahead += timedelta(hours=25)
+    empty.clock.offset += timedelta(hours=25)
     async with empty.opened(tuned=tuned):
         await empty.until(lambda: "已经等了一段时间" in empty.said(empty.dm(LI)))
         await empty.quiet()
         assert not empty.cards(empty.dm(WANG))
-    empty.clock.ahead += timedelta(hours=48)
+    empty.clock.offset += timedelta(hours=48)
     async with empty.opened(tuned=tuned):
         card = await empty.card(empty.dm(WANG), "L-0001")
         await empty.until(lambda: told in empty.said(empty.dm(person)))

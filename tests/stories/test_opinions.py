@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.harness.office import ADMIN, LI, WANG, ZHANG, ZHAO, Office, read_message_text
 from tests.stories.behind import choices_of, facts_of, forged, kept, record_of, request_of, told_privately
-from tests.stories.office import ADMIN, LI, WANG, ZHANG, ZHAO, Office, text_of
-from tools.workflow.commands import Decide
-from tools.workflow.state import Decision, Status
+from tools.workflow.engine.commands import DecideCommand
+from tools.workflow.engine.state import Decision, Status
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 FIVE_DAYS = "我肚子疼，从明天起请7天假，审批人李四"
@@ -50,9 +50,9 @@ async def test_an_approval_said_with_words_records_them(desk: Office) -> None:
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "注意休息")], "what was shown is recorded"
     assert facts_of(second)["Opinion"] == "李四 approved: 注意休息", "the next level reads it"
     command = (await record_of(desk, "L-0001"))[-1].command
-    assert isinstance(command, Decide) and command.opinion == "注意休息", "the record has it"
+    assert isinstance(command, DecideCommand) and command.opinion == "注意休息", "the record has it"
     await desk.until(lambda: [one for one in desk.finals(there) if "注意休息" in one])
-    assert "注意休息" in text_of(next(one for one in desk.posts(there) if one["ts"] == card["ts"]))
+    assert "注意休息" in read_message_text(next(one for one in desk.posts(there) if one["ts"] == card["ts"]))
     journal = [one for one in await desk.journal() if one.kind == "effect.done" and one.person == LI]
     assert [one.more.get("opinion") for one in journal] == ["注意休息"]
     await desk.press(WANG, second, "approve")
@@ -73,9 +73,9 @@ async def test_a_rejection_said_with_its_reason_opens_a_dialog_that_has_it(desk:
     await desk.card(desk.dm(LI), "L-0001")
     card = await drafted(desk, LI, "驳回 L-0001，理由：缺发票", DRAFT_REJECT)
     await desk.press(LI, card, "reject")
-    view = await desk.until(lambda: desk.driver.view(LI))
+    view = await desk.until(lambda: desk.driver.find_top_view(LI))
     assert prefilled(view) == {"opinion": "缺发票"}
-    assert (await desk.driver.submit(LI, view["id"], {})).ok
+    assert (await desk.driver.submit_view(LI, view["id"], {})).ok
     await desk.card(desk.dm(ZHANG), "缺发票")
     assert await said_about(desk, "L-0001") == [(LI, Decision.REJECT, "缺发票")]
 
@@ -104,9 +104,9 @@ async def test_a_draft_can_be_changed_or_left_out_in_the_dialog(desk: Office) ->
     await desk.card(desk.dm(LI), "L-0001")
     card = await drafted(desk, LI, "同意，注意休息", DRAFT)
     await desk.press(LI, card, "approve_with")
-    view = await desk.until(lambda: desk.driver.view(LI))
+    view = await desk.until(lambda: desk.driver.find_top_view(LI))
     assert prefilled(view) == {"opinion": "注意休息"}
-    assert (await desk.driver.submit(LI, view["id"], {"opinion": ""})).ok
+    assert (await desk.driver.submit_view(LI, view["id"], {"opinion": ""})).ok
     await desk.until(lambda: "已通过" in desk.said(desk.dm(ZHANG)))
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
 
@@ -136,12 +136,12 @@ async def test_a_deputys_draft_is_the_deputys_and_not_the_assignees(desk: Office
     await desk.card(there, "L-0001")
     await desk.card(deputy, "L-0001")
     await desk.says(WANG, "approve L-0001, opinion: take care")
-    await desk.until(lambda: [one for one in desk.cards(deputy) if "take care" in text_of(one)])
+    await desk.until(lambda: [one for one in desk.cards(deputy) if "take care" in read_message_text(one)])
     await desk.quiet()
     mine = await desk.card(there, "L-0001")
-    assert "take care" not in text_of(mine), "the assignee is not shown words of somebody else as their own"
+    assert "take care" not in read_message_text(mine), "the assignee is not shown words of somebody else as their own"
     await desk.press(LI, mine, "reject")
-    view = await desk.until(lambda: desk.driver.view(LI))
+    view = await desk.until(lambda: desk.driver.find_top_view(LI))
     assert prefilled(view) == {"opinion": ""}
     await desk.press(LI, mine, "approve")
     await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
@@ -156,8 +156,8 @@ async def test_a_deputy_records_their_own(desk: Office) -> None:
     await desk.request_leave(ZHANG, TWO_DAYS)
     await desk.card(deputy, "L-0001")
     await desk.says(WANG, "approve L-0001, opinion: take care")
-    await desk.until(lambda: [one for one in desk.cards(deputy) if "take care" in text_of(one)])
-    card = next(one for one in desk.cards(deputy) if "take care" in text_of(one))
+    await desk.until(lambda: [one for one in desk.cards(deputy) if "take care" in read_message_text(one)])
+    card = next(one for one in desk.cards(deputy) if "take care" in read_message_text(one))
     await desk.press(WANG, card, "approve")
     await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     [opinion] = (await request_of(desk, "L-0001")).opinions
@@ -170,9 +170,9 @@ async def test_the_same_in_english(desk: Office) -> None:
     label = "Your opinion (draft, filled in under Reject)"
     card = await drafted(desk, WANG, "reject L-0001, reason: no invoice", label)
     await desk.press(WANG, card, "reject")
-    view = await desk.until(lambda: desk.driver.view(WANG))
+    view = await desk.until(lambda: desk.driver.find_top_view(WANG))
     assert prefilled(view) == {"opinion": "no invoice"}
-    assert (await desk.driver.submit(WANG, view["id"], {})).ok
+    assert (await desk.driver.submit_view(WANG, view["id"], {})).ok
     await desk.card(desk.dm(ZHAO), "no invoice")
     assert (await request_of(desk, "L-0001")).status is Status.REVISE
 

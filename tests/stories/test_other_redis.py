@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from bot.errors import StoreDown
-from bot.store.cluster import Cluster
-from bot.store.keys import Keys
-from tests.cluster import server_program
-from tests.programs import ran
-from tests.sentinel import SERVICE, watched
+from bot.core.errors import StoreUnavailableError
+from bot.queue.keys import Keys
+from bot.redis.cluster import ClusterClient
+from tests.harness.cluster import server_program
+from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, found_request, office
+from tests.harness.programs import ran
+from tests.harness.sentinel import SERVICE, watched
 from tests.stories.behind import request_of, times_told
-from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, found_request, office
-from tools.workflow.state import Status
+from tools.workflow.engine.state import Status
 
 pytestmark = pytest.mark.skipif(not server_program(), reason="no Redis server program on this machine")
 TWO_DAYS = "明天起请假2天，去看父母，审批人李四"
@@ -47,7 +47,7 @@ async def told(desk: Office, folder: Path, *arguments: str) -> str:
 
 async def test_a_request_is_approved_on_a_cluster_and_every_command_shows_it(clustered: Office, tmp_path: Path) -> None:
     desk, here = clustered, clustered.dm(ZHANG)
-    assert desk.bot is not None and isinstance(desk.bot.redis, Cluster)
+    assert desk.bot is not None and isinstance(desk.bot.redis, ClusterClient)
     assert await desk.request_leave(ZHANG, TWO_DAYS) == "L-0001"
     card = await desk.card(desk.dm(LI), "L-0001")
     run = next(record.run for record in await desk.journal(person=ZHANG) if record.run)
@@ -75,7 +75,7 @@ async def test_a_request_is_approved_on_a_cluster_and_every_command_shows_it(clu
 async def test_a_stop_is_heard_on_a_cluster(clustered: Office) -> None:
     desk, here = clustered, clustered.dm(ZHANG)
     assert desk.bot is not None
-    while not dict(await desk.bot.redis.pubsub_numsub(Keys().stop))[Keys().stop]:
+    while not dict(await desk.bot.redis.pubsub_numsub(Keys().stop_channel))[Keys().stop_channel]:
         await asyncio.sleep(0.01)
     desk.thinking_from_the_first_step_on(ZHANG)
     await desk.says(ZHANG, "我肚子疼，从明天起请10天假")
@@ -110,7 +110,7 @@ async def writable(desk: Office) -> None:
     assert desk.bot is not None
     while True:
         try:
-            await desk.bot.journal.add("lane", "command", text="are you there?")
+            await desk.bot.journal.append_record("lane", "command", text="are you there?")
             return
-        except StoreDown:
+        except StoreUnavailableError:
             await asyncio.sleep(0.05)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.local.embedded import Embedded
-from bot.react.model import Messages, Reply, ScriptedModel
-from bot.store.connect import connect
-from tests.programs import Ended, ctrl_c, ended, free_ports, mentioning, printed, ran, started
+from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.local.embedded import EmbeddedRedis
+from bot.redis.connect import connect_redis
+from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, office, read_message_text
+from tests.harness.programs import Ended, ctrl_c, ended, free_ports, mentioning, printed, ran, started
 from tests.stories.behind import choices_of
 from tests.stories.endpoint import Endpoint, Raw, called, endpoint, said
-from tests.stories.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, office, text_of
 from tests.stories.script import DONE, MAIL, expense, mail, requests_of
 
 MODEL_DOWN = "现在连不上语言模型"
@@ -26,7 +26,7 @@ MODEL_UNFIT = "语言模型现在用不了"
 
 def told_down(office: Office, channel: str, words: str = MODEL_DOWN) -> int:
     """How often people were told that the model is away, in such words."""
-    return len([one for one in office.posts(channel) if words in text_of(one)])
+    return len([one for one in office.posts(channel) if words in read_message_text(one)])
 
 
 def refused(end: Ended, *words: str) -> None:
@@ -58,7 +58,7 @@ async def test_redis_down_at_the_start_says_how_to_mend_it(tmp_path: Path) -> No
 
 async def killed(url: str) -> None:
     """SIGKILL to the server."""
-    client = await connect(url)
+    client = await connect_redis(url)
     server = int((await client.info("server"))["process_id"])
     await client.aclose()
     os.kill(server, signal.SIGKILL)
@@ -66,17 +66,17 @@ async def killed(url: str) -> None:
 
 async def test_redis_gone_for_three_seconds_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """One message is being worked on when Redis dies, one is written while it is away."""
-    redis = Embedded(tmp_path)
+    redis = EmbeddedRedis(tmp_path)
     at_work, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow(messages: Messages) -> Reply:
+    async def slow(messages: Messages) -> ModelReply:
         at_work.set()
         await go_on.wait()
-        return Reply(text=re.findall("第.句", str(messages[-1]["content"]))[-1] + "的回答")
+        return ModelReply(text=re.findall("第.句", str(messages[-1]["content"]))[-1] + "的回答")
 
     model = ScriptedModel([slow] * 9)
     try:
-        async with office(await redis.ensure(), redelivery=(0.5, 1, 2)) as desk, desk.opened(model=model):
+        async with office(await redis.ensure_running(), redelivery=(0.5, 1, 2)) as desk, desk.opened(model=model):
             here = desk.dm(ZHANG)
             await desk.says(ZHANG, "第一句")
             await at_work.wait()
@@ -84,7 +84,7 @@ async def test_redis_gone_for_three_seconds_loses_and_doubles_nothing(tmp_path: 
             go_on.set()
             await desk.says(ZHANG, "第二句")
             await asyncio.sleep(3)
-            await redis.ensure()
+            await redis.ensure_running()
             await desk.until(lambda: len(desk.finals(here)) >= 2)
             await desk.answer(ZHANG, "第三句")
             await desk.quiet()
@@ -95,9 +95,9 @@ async def test_redis_gone_for_three_seconds_loses_and_doubles_nothing(tmp_path: 
 
 
 async def test_a_press_while_redis_is_away_says_so_and_works_afterwards(tmp_path: Path) -> None:
-    redis = Embedded(tmp_path)
+    redis = EmbeddedRedis(tmp_path)
     try:
-        async with office(await redis.ensure()) as desk, desk.opened(model=ScriptedModel([mail(), DONE])):
+        async with office(await redis.ensure_running()) as desk, desk.opened(model=ScriptedModel([mail(), DONE])):
             await desk.says(ZHANG, "给李四发邮件")
             card = await desk.card(desk.dm(ZHANG))
             await desk.quiet()
@@ -105,7 +105,7 @@ async def test_a_press_while_redis_is_away_says_so_and_works_afterwards(tmp_path
             press = asyncio.create_task(desk.press(ZHANG, card, "send"))
             await desk.until(lambda: "没能记下来" in desk.whispers(ZHANG), timeout=15)
             assert not (await press).ok, "the platform shows its own warning too"
-            await redis.ensure()
+            await redis.ensure_running()
             assert not desk.mails
             await desk.press(ZHANG, card, "send")
             await desk.until(lambda: desk.finals(desk.dm(ZHANG)))
@@ -128,11 +128,11 @@ async def asked(office: Office) -> str:
 
 @pytest.mark.parametrize("fault", ["refuse_rcpt", "refuse_data", "down"])
 async def test_mail_surely_not_sent_is_said_and_can_be_tried_again(empty: Office, fault: str) -> None:
-    empty.mailbox.fail_next(fault)  # type: ignore[arg-type]
+    empty.mailbox.fail_next_mail(fault)  # type: ignore[arg-type]
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         here = await asked(empty)
         card = await empty.card(here, "没有成功")
-        assert "没有发出" in text_of(card) and choices_of(card) == {"retry"}
+        assert "没有发出" in read_message_text(card) and choices_of(card) == {"retry"}
         assert "没有做任何改动" in (await empty.until(lambda: empty.finals(here)))[0]
         assert not empty.mails
         await empty.press(ZHANG, card, "retry")
@@ -147,9 +147,9 @@ async def test_a_mail_server_that_is_not_there_at_all(empty: Office) -> None:
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         here = await asked(empty)
         card = await empty.card(here, "没有成功")
-        assert "连不上邮件服务器" in text_of(card)
+        assert "连不上邮件服务器" in read_message_text(card)
         await empty.press(ZHANG, card, "retry")
-        await empty.until(lambda: empty.cards(here) and len(empty.driver.called("chat.update")) >= 4)
+        await empty.until(lambda: empty.cards(here) and len(empty.driver.list_call_arguments("chat.update")) >= 4)
         assert choices_of(await empty.card(here, "没有成功")) == {"retry"}, "still down: still offered"
         await empty.mailbox.start(int(empty.smtp_url.rpartition(":")[2]))
         await empty.press(ZHANG, await empty.card(here), "retry")
@@ -163,7 +163,7 @@ async def test_a_mail_server_that_is_not_there_at_all(empty: Office) -> None:
 async def test_a_connection_broken_while_the_mail_went_out_is_unknown_and_a_person_says_what_is_true(
     empty: Office, fault: str, before: int, choice: str, more: int
 ) -> None:
-    empty.mailbox.fail_next(fault)  # type: ignore[arg-type]
+    empty.mailbox.fail_next_mail(fault)  # type: ignore[arg-type]
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         here = await asked(empty)
         card = await empty.card(here, "不知道有没有完成")
@@ -320,12 +320,12 @@ async def test_an_outage_after_a_press_still_ends_in_an_answer_and_one_effect(em
     ids=lambda faults: "+".join(map(str, faults)),
 )
 async def test_an_answer_arrives_exactly_once_whatever_slack_does(empty: Office, faults: list[int | str]) -> None:
-    async with empty.opened(model=ScriptedModel([Reply(text="只说一次")])):
+    async with empty.opened(model=ScriptedModel([ModelReply(text="只说一次")])):
         for fault in faults:
-            empty.driver.fail_next("chat.postMessage", fault)
+            empty.driver.fail_next_call("chat.postMessage", fault)
         assert "只说一次" in await empty.answer(ZHANG, "在吗")
         await empty.quiet()
-        assert len([one for one in empty.posts(empty.dm(ZHANG)) if "只说一次" in text_of(one)]) == 1
+        assert len([one for one in empty.posts(empty.dm(ZHANG)) if "只说一次" in read_message_text(one)]) == 1
 
 
 @pytest.mark.parametrize("fault", [429, 500, "drop", "drop_after"])
@@ -334,23 +334,23 @@ async def test_a_card_arrives_once_and_is_brought_up_to_date_whatever_slack_does
 ) -> None:
     async with empty.opened(model=ScriptedModel([expense(), DONE]), steps="quiet") as bot:
         here = empty.dm(ZHANG)
-        empty.driver.fail_next("chat.postMessage", fault)
+        empty.driver.fail_next_call("chat.postMessage", fault)
         await empty.says(ZHANG, "报销")
         card = await empty.card(here)
-        empty.driver.fail_next("chat.update", fault)
+        empty.driver.fail_next_call("chat.update", fault)
         await empty.press(ZHANG, card, "confirm")
         await empty.card(empty.dm(LI), "E-0001")
         await empty.until(lambda: not empty.cards(here))
         await empty.quiet()
         cards = [one for one in empty.posts(here) if one["blocks"][0]["type"] == "header"]
-        assert len(cards) == 1 and "E-0001" in text_of(cards[0])
+        assert len(cards) == 1 and "E-0001" in read_message_text(cards[0])
         assert await requests_of(bot.redis, ZHANG) == ["E-0001"]
 
 
 async def test_a_message_deleted_before_its_answer_is_answered_beside_it(empty: Office) -> None:
-    async def deletes(_: object) -> Reply:
-        await empty.driver.delete(ZHANG, empty.dm(ZHANG), ts[0])
-        return Reply(text="答案在这里")
+    async def deletes(_: object) -> ModelReply:
+        await empty.driver.delete_message(ZHANG, empty.dm(ZHANG), ts[0])
+        return ModelReply(text="答案在这里")
 
     ts: list[str] = []
     async with empty.opened(model=ScriptedModel([deletes])):
@@ -423,15 +423,15 @@ ODD = [
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: " ".join(f"{name}={value}" for name, value in odd.items()))
 def test_an_odd_setting_is_named(odd: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from bot.errors import SettingsWrong
-    from bot.settings import read
+    from bot.app.settings import load_settings
+    from bot.core.errors import SettingsError
 
     monkeypatch.chdir(tmp_path)
     for name, value in odd.items():
         monkeypatch.setenv(name, value)
     name = {"xoxb-1-alone": "SLACK_APP_TOKEN"}.get(next(iter(odd.values())), next(iter(odd)))
-    with pytest.raises(SettingsWrong, match=name) as wrong:
-        read()
+    with pytest.raises(SettingsError, match=name) as wrong:
+        load_settings()
     assert "PASSW0RD" not in str(wrong.value)
 
 
@@ -457,7 +457,7 @@ async def test_odd_settings_end_the_program_with_one_line(tmp_path: Path) -> Non
 
 async def test_slack_away_for_longer_than_any_try_loses_no_message(desk: Office) -> None:
     """Eighteen failing posts are more than a message has tries; none of them counts."""
-    desk.driver.fail_next("chat.postMessage", 500, times=18)
+    desk.driver.fail_next_call("chat.postMessage", 500, times=18)
     answer = await desk.answer(ZHANG, "帮助")
     assert "Countersign" in answer
     assert await desk.dead() == []
@@ -466,7 +466,7 @@ async def test_slack_away_for_longer_than_any_try_loses_no_message(desk: Office)
 
 async def test_a_post_that_slack_refuses_for_good_does_count(desk: Office) -> None:
     """The control: what is refused, not away, comes nearer to being given up each time."""
-    desk.driver.fail_next("chat.postMessage", "msg_too_long", times=6)
+    desk.driver.fail_next_call("chat.postMessage", "msg_too_long", times=6)
     await desk.says(ZHANG, "帮助")
     await desk.until(lambda: len([c for c in desk.driver.calls if c.error == "msg_too_long"]) >= 3)
     assert desk.finals(desk.dm(ZHANG)) == []

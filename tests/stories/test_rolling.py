@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 from redis.asyncio import Redis
 
-from bot.cancel import cancelled
-from bot.store.dead import DeadLetters
-from bot.store.journal import Journal
-from bot.store.keys import Keys
-from bot.store.lanes import Later, Lease
-from bot.store.writes import Write
-from bot.worker import Worker
-from tests.stories.office import GENERAL, LI, PATIENCE_S, WANG, ZHANG, ZHAO, Office, Process, key_of
+from bot.core.cancellation import cancel_and_wait
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lease, RetryLater
+from bot.queue.worker import Worker
+from bot.queue.writes import Write
+from bot.storage.dead_letters import DeadLetterStore
+from bot.storage.journal import Journal
+from tests.harness.office import GENERAL, LI, PATIENCE_S, WANG, ZHANG, ZHAO, Office, Process, read_message_key
 
 GRACE_S = 25.0
 PEOPLE = (ZHANG, LI, WANG, ZHAO)
@@ -52,7 +52,7 @@ async def watching(redis: Redis) -> AsyncIterator[Watched]:
     try:
         yield seen
     finally:
-        await cancelled([looking])
+        await cancel_and_wait([looking])
 
 
 async def writes(office: Office, enough: asyncio.Event) -> int:
@@ -61,7 +61,7 @@ async def writes(office: Office, enough: asyncio.Event) -> int:
     while not enough.is_set():
         for person in PEOPLE:
             await office.says(person, f"{LEAVE}（{written}）")
-            await office.driver.mention(person, GENERAL, LEAVE)
+            await office.driver.mention_bot(person, GENERAL, LEAVE)
             written += 2
             await asyncio.sleep(0.05)
     return written
@@ -72,20 +72,20 @@ def answers(office: Office) -> int:
 
 
 async def finished(redis: Redis) -> list[str]:
-    return [one.run async for one in Journal(redis, Keys()).follow(kinds=["run.finished"])]
+    return [one.run async for one in Journal(redis, Keys()).stream_records(kinds=["run.finished"])]
 
 
 async def test_a_rolling_restart_under_load_loses_nothing_and_redoes_nothing(empty: Office, redis: Redis) -> None:
     enough = asyncio.Event()
     async with empty.spawned() as leaving, empty.spawned() as staying, watching(redis) as seen:
-        await empty.driver.connected(2)
+        await empty.driver.wait_for_sockets(2)
         writing = asyncio.create_task(writes(empty, enough))
         await empty.until(lambda: answers(empty) >= 4)
         asked = time.monotonic()
         leaving.child.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(leaving.child.wait(), PATIENCE_S + GRACE_S) == 0
         assert time.monotonic() - asked < GRACE_S
-        assert len(empty.driver.ws.sockets.live()) == 1
+        assert len(empty.driver.ws.sockets.list_live_links()) == 1
         enough.set()
         written = await writing
         await empty.until(lambda: answers(empty) == written, 60)
@@ -93,10 +93,10 @@ async def test_a_rolling_restart_under_load_loses_nothing_and_redoes_nothing(emp
             await asyncio.sleep(0.05)
         assert staying.child.returncode is None
     assert (seen.most_tries, seen.errors) == (1, Counter()), "nothing was begun twice, nothing cut off"
-    posted = Counter(key_of(post) for channel in empty.channels() for post in empty.posts(channel))
+    posted = Counter(read_message_key(post) for channel in empty.channels() for post in empty.posts(channel))
     assert [key for key, times in posted.items() if times > 1] == []
     assert len(runs) == len(set(runs)) == written
-    assert empty.driver.ws.delivery.lost == []
+    assert empty.driver.ws.delivery.abandoned_events == []
 
 
 async def asked_to_end_at_work(office: Office, leaving: Process) -> None:
@@ -105,7 +105,7 @@ async def asked_to_end_at_work(office: Office, leaving: Process) -> None:
     await office.says(ZHANG, LEAVE)
     await office.until(lambda: office.steps(office.dm(ZHANG)))
     leaving.child.send_signal(signal.SIGTERM)
-    await office.until(lambda: not office.driver.ws.sockets.live())
+    await office.until(lambda: not office.driver.ws.sockets.list_live_links())
 
 
 async def test_the_socket_ends_before_the_work_does(empty: Office) -> None:
@@ -136,7 +136,7 @@ async def test_asked_twice_it_ends_at_once_and_the_work_is_handed_over_uncounted
     async with empty.opened():
         await empty.until(lambda: empty.finals(here))
         await empty.quiet()
-    keys = [key_of(post) for post in empty.posts(here)]
+    keys = [read_message_key(post) for post in empty.posts(here)]
     assert len(keys) == len(set(keys))
 
 
@@ -146,13 +146,13 @@ class Newer:
     def __init__(self) -> None:
         self.taken = asyncio.Event()
 
-    async def handle(self, lease: Lease) -> Sequence[Write]:
+    async def handle_item(self, lease: Lease) -> Sequence[Write]:
         if "huddle" not in lease.item.body:
-            raise Later(10, "for the others")
+            raise RetryLater(10, "for the others")
         self.taken.set()
         return []
 
-    async def give_up(self, item: object, error: str) -> Sequence[Write]:
+    async def give_up_item(self, item: object, error: str) -> Sequence[Write]:
         raise AssertionError("nothing to give up")
 
 
@@ -160,14 +160,14 @@ async def test_what_a_newer_process_has_put_waits_for_one_and_the_conversation_w
     """The old process has no use for the item, keeps it, and serves the message behind it once the new one took it."""
 
     assert desk.bot is not None
-    lanes, lane = desk.bot.intake.lanes, f"slack:T0LOCAL:{desk.dm(ZHANG)}"
-    await lanes.put(lane, "E1", '{"kind": "huddle", "call": "R1"}')
+    lanes, lane = desk.bot.ingress.lanes, f"slack:T0LOCAL:{desk.dm(ZHANG)}"
+    await lanes.enqueue(lane, "E1", '{"kind": "huddle", "call": "R1"}')
     await desk.says(ZHANG, "help")
     while "item.newer" not in await desk.kinds():
         await asyncio.sleep(0.02)
     assert not desk.finals(desk.dm(ZHANG)), "nothing overtakes it"
     newer = Newer()
-    worker = Worker(lanes, newer, bury=DeadLetters(lanes.redis, lanes.keys).bury, sweep_s=0.05)
+    worker = Worker(lanes, newer, bury=DeadLetterStore(lanes.redis, lanes.keys).build_bury_writes, sweep_s=0.05)
     working = asyncio.create_task(worker.run())
     await asyncio.wait_for(newer.taken.wait(), 20)
     worker.stop()

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from bot.duplicates import Duplicates
-from bot.react.model import Messages, Reply, ScriptedModel
+from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.approvals.duplicates import DuplicateGuard
+from tests.harness.office import ANN, GENERAL, LI, ZHANG, Office, read_message_text
 from tests.stories.behind import choices_of, facts_of, final, kept, request_of, requests_of, times_told
-from tests.stories.office import ANN, GENERAL, LI, ZHANG, Office, text_of
 from tests.stories.script import DONE, expense, mail
-from tools.workflow.state import Status
+from tools.workflow.engine.state import Status
 
 
 def observed(messages: Messages) -> str:
@@ -25,16 +25,16 @@ def observed(messages: Messages) -> str:
 
 
 async def test_a_typed_confirmation_makes_no_second_card(empty: Office) -> None:
-    model = ScriptedModel([expense(), expense(), Reply(text="请在上面的卡片上按「确认」。"), DONE])
+    model = ScriptedModel([expense(), expense(), ModelReply(text="请在上面的卡片上按「确认」。"), DONE])
     async with empty.opened(model=model):
         here = empty.dm(ZHANG)
         await empty.says(ZHANG, "报销 500 元差旅费，去上海开会，审批人李四")
         card = kept(await empty.card(here))
-        [approval] = await empty.approvals.waiting()
+        [approval] = await empty.approvals.list_open_approvals()
         assert "请在上面的卡片上按" in await empty.answer(ZHANG, "确认")
         await empty.quiet()
         assert [one["ts"] for one in empty.cards(here)] == [card["ts"]], "one call, one card"
-        told = observed(model.asked[2])
+        told = observed(model.requests[2])
         assert "card_waits" in told and approval.id in told and "above in this conversation" in told
         assert "已经在等您按按钮" in empty.steps(here)[-1], "the person is pointed to it"
         await empty.press(ZHANG, card, "confirm")
@@ -50,9 +50,11 @@ async def test_without_the_check_two_cards_stand_and_two_expenses_come_to_be(
 
     async def nothing(*_: object) -> None: ...
 
-    monkeypatch.setattr(Duplicates, "refuse", nothing)
-    monkeypatch.setattr("tools.workflow.embedded.refuse_repeated", nothing)
-    monkeypatch.setattr("tools.workflow.embedded.refuse_unseen", lambda *_: None)  # the sums on the second card
+    monkeypatch.setattr(DuplicateGuard, "reject_duplicate", nothing)
+    monkeypatch.setattr("tools.workflow.engine.embedded.reject_repeated_start", nothing)
+    monkeypatch.setattr(
+        "tools.workflow.engine.embedded.reject_unseen_form", lambda *_: None
+    )  # the sums on the second card
     async with empty.opened(model=ScriptedModel([expense(), expense(), DONE, DONE])):
         here = empty.dm(ZHANG)
         await empty.says(ZHANG, "报销")
@@ -78,7 +80,7 @@ async def test_what_was_just_done_gets_no_second_card(empty: Office) -> None:
         await empty.says(ZHANG, "报销 500 元差旅费，去上海开会，审批人李四")
         await empty.press(ZHANG, kept(await empty.card(here)), "confirm")
         await final(empty, 1)
-        assert "done_just_now" in observed(model.asked[2])
+        assert "done_just_now" in observed(model.requests[2])
         assert empty.cards(here) == [] and await requests_of(empty, ZHANG) == ("E-0001",)
 
 
@@ -89,7 +91,7 @@ async def test_what_was_just_cancelled_is_not_proposed_again(empty: Office) -> N
         await empty.says(ZHANG, "报销 500 元差旅费，去上海开会，审批人李四")
         await empty.press(ZHANG, kept(await empty.card(here)), "cancel")
         await final(empty, 1)
-        assert "denied_just_now" in observed(model.asked[2]) and empty.cards(here) == []
+        assert "denied_just_now" in observed(model.requests[2]) and empty.cards(here) == []
 
 
 async def test_who_wants_the_same_twice_gets_a_card_for_it(empty: Office) -> None:
@@ -100,7 +102,7 @@ async def test_who_wants_the_same_twice_gets_a_card_for_it(empty: Office) -> Non
         first = kept(await empty.card(here))
         await empty.press(ZHANG, first, "confirm")
         [second] = await empty.until(lambda: [one for one in empty.cards(here) if one["ts"] != first["ts"]])
-        assert text_of(second) and await requests_of(empty, ZHANG) == ("E-0001",)
+        assert read_message_text(second) and await requests_of(empty, ZHANG) == ("E-0001",)
 
 
 async def test_other_arguments_get_a_card_of_their_own(empty: Office) -> None:
@@ -116,7 +118,7 @@ async def test_other_arguments_get_a_card_of_their_own(empty: Office) -> None:
 async def test_what_was_proposed_is_not_proposed_anew_beside_the_card_that_was_edited(empty: Office) -> None:
     """The person has changed the card; the model repeats the old arguments: that is the same matter, and the model is
     told so."""
-    model = ScriptedModel([mail(), mail(), Reply(text="卡片还在等您。"), DONE])
+    model = ScriptedModel([mail(), mail(), ModelReply(text="卡片还在等您。"), DONE])
     async with empty.opened(model=model):
         here = empty.dm(ZHANG)
         await empty.says(ZHANG, "给李四发邮件")
@@ -125,7 +127,7 @@ async def test_what_was_proposed_is_not_proposed_anew_beside_the_card_that_was_e
         await empty.card(here, "改过的主题")
         await empty.answer(ZHANG, "确认")
         assert len(empty.cards(here)) == 1
-        assert "edited" in observed(model.asked[2])
+        assert "edited" in observed(model.requests[2])
         assert "您已经改过" in empty.steps(here)[-1]
         await empty.press(ZHANG, await empty.card(here), "send")
         await final(empty, 2)
@@ -171,7 +173,10 @@ async def test_an_identical_start_is_asked_about_once_more_and_begins_knowingly(
         await empty.press(ZHANG, card, "confirm")
         assert "E-0001" in facts_of(card)["相同的申请"], "the preview says so already"
         asked = await empty.card(here, "再发起一份")
-        assert "刚刚发起过同样的报销申请 E-0001" in text_of(asked) and "内容完全相同" in facts_of(asked)["已经发起"]
+        assert (
+            "刚刚发起过同样的报销申请 E-0001" in read_message_text(asked)
+            and "内容完全相同" in facts_of(asked)["已经发起"]
+        )
         assert choices_of(asked) == {"start_another", "edit", "cancel"}
         await empty.quiet()
         assert await requests_of(empty, ZHANG) == ("E-0001",), "the first press has started nothing"

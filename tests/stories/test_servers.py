@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.doctor import examine
-from bot.outside import Outside, banner
-from bot.react.model import Reply, Scripted, ScriptedModel
-from bot.react.styles.objects import Json
-from bot.react.styles.text import Text
-from bot.records import ApprovalState, EffectState
-from bot.texts import say
-from tests.lab import Edges, Lab, every_edge
-from tests.stories.office import ZHANG, Office, text_of
+from bot.agent.formats.json_format import JsonFormat
+from bot.agent.formats.text_format import TextFormat
+from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.app.doctor import check_services
+from bot.app.services import Services, format_banner
+from bot.core.i18n import translate
+from bot.core.records import ApprovalState, EffectState
+from tests.harness.lab import Edges, Lab, every_edge
+from tests.harness.office import ZHANG, Office, read_message_text
 from tests.stories.script import DONE, calls
-from tests.tools.servers.running import World, alive, until
-from tools.servers.config import Server
-from tools.servers.fleet import Fleet
+from tests.tools.mcp.running import World, alive, until
+from tools.mcp.config import McpServer
+from tools.mcp.fleet import McpToolset
 from tools.spec import Gate
 from tools.tool import Tool
 
@@ -37,7 +37,7 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.fixture
-async def wiki(world: World) -> AsyncIterator[Fleet]:
+async def wiki(world: World) -> AsyncIterator[McpToolset]:
     async with world.fleet(world.server("wiki", timeout=5)) as opened:
         yield opened
 
@@ -53,8 +53,8 @@ def shown(lab: Lab) -> str:
     return "\n".join(lab.wall.texts())
 
 
-async def test_a_question_is_answered_by_a_tool_that_only_reads(redis: Redis, wiki: Fleet, world: World) -> None:
-    answer = Reply(text="访客密码是 tulip-7。")
+async def test_a_question_is_answered_by_a_tool_that_only_reads(redis: Redis, wiki: McpToolset, world: World) -> None:
+    answer = ModelReply(text="访客密码是 tulip-7。")
     here = lab(redis, wiki, calls(("wiki__search", {"query": "访客 wifi"})), answer)
     await here.says("访客的 wifi 密码是多少？")
     await here.work()
@@ -63,7 +63,7 @@ async def test_a_question_is_answered_by_a_tool_that_only_reads(redis: Redis, wi
     assert here.wall.cards() == [] and "没有做任何改动" in here.wall.said[-1].post.receipt
 
 
-async def test_asked_the_same_again_it_is_not_asked_twice(redis: Redis, wiki: Fleet, world: World) -> None:
+async def test_asked_the_same_again_it_is_not_asked_twice(redis: Redis, wiki: McpToolset, world: World) -> None:
     search = calls(("wiki__search", {"query": "wifi"}))
     here = lab(redis, wiki, search, search, DONE)
     await here.says("wifi?")
@@ -71,13 +71,15 @@ async def test_asked_the_same_again_it_is_not_asked_twice(redis: Redis, wiki: Fl
     assert world.done == ["search wifi"]
 
 
-async def test_a_change_waits_for_its_button_and_is_what_was_shown(redis: Redis, wiki: Fleet, world: World) -> None:
-    here = lab(redis, wiki, WRITE, Reply(text="写好了。"))
+async def test_a_change_waits_for_its_button_and_is_what_was_shown(
+    redis: Redis, wiki: McpToolset, world: World
+) -> None:
+    here = lab(redis, wiki, WRITE, ModelReply(text="写好了。"))
     await here.says("在 wiki 里写一个页面")
     await here.work()
     [card] = here.wall.cards()
     told = dict(card.facts)
-    assert card.title == say("title.server", "zh", server="wiki", tool="write_page")
+    assert card.title == translate("title.server", "zh", server="wiki", tool="write_page")
     assert told["title"] == '"WLAN"' and told["text"] == '"郁金香"' and told["外部服务"] == "wiki"
     assert "无法撤销" in told["注意"] and world.done == []
     await here.presses(card, "confirm")
@@ -86,7 +88,7 @@ async def test_a_change_waits_for_its_button_and_is_what_was_shown(redis: Redis,
     assert "wiki 执行了「write_page」" in here.wall.said[-1].post.receipt
 
 
-async def test_another_person_and_a_second_press_change_nothing(redis: Redis, wiki: Fleet, world: World) -> None:
+async def test_another_person_and_a_second_press_change_nothing(redis: Redis, wiki: McpToolset, world: World) -> None:
     here = lab(redis, wiki, WRITE, DONE)
     await here.says("在 wiki 里写一个页面")
     await here.work()
@@ -100,7 +102,7 @@ async def test_another_person_and_a_second_press_change_nothing(redis: Redis, wi
     assert len(world.done) == 1
 
 
-async def test_cancelled_nothing_is_done(redis: Redis, wiki: Fleet, world: World) -> None:
+async def test_cancelled_nothing_is_done(redis: Redis, wiki: McpToolset, world: World) -> None:
     here = lab(redis, wiki, WRITE, DONE)
     await here.says("在 wiki 里写一个页面")
     await here.work()
@@ -109,7 +111,7 @@ async def test_cancelled_nothing_is_done(redis: Redis, wiki: Fleet, world: World
     assert world.done == [] and (await here.approval()).state is ApprovalState.CANCELLED
 
 
-async def test_a_server_killed_between_card_and_press(redis: Redis, wiki: Fleet, world: World) -> None:
+async def test_a_server_killed_between_card_and_press(redis: Redis, wiki: McpToolset, world: World) -> None:
     """Nothing is done twice, and in the end it is done once: at once, or by *Try again*."""
     here = lab(redis, wiki, WRITE, DONE)
     await here.says("在 wiki 里写一个页面")
@@ -128,7 +130,7 @@ async def test_a_server_killed_between_card_and_press(redis: Redis, wiki: Fleet,
 
 @pytest.mark.parametrize("tool", ["drop", "stall"])
 async def test_dying_in_the_middle_is_unknown_and_only_a_person_does_it_again(
-    redis: Redis, wiki: Fleet, world: World, tool: str
+    redis: Redis, wiki: McpToolset, world: World, tool: str
 ) -> None:
     here = lab(redis, wiki, calls((f"wiki__{tool}", {"text": "x"})), DONE)
     await here.says("在 wiki 里写一个页面")
@@ -158,7 +160,7 @@ async def test_a_changed_tool_is_not_run_and_the_person_is_told(redis: Redis, wo
 
 
 async def test_killed_anywhere_in_a_press_it_is_written_once_or_said_to_be_unknown(
-    redis: Redis, wiki: Fleet, world: World
+    redis: Redis, wiki: McpToolset, world: World
 ) -> None:
     """The process ends between any two things that can be told from outside; another one takes over."""
     seen: set[tuple[EffectState, int]] = set()
@@ -216,25 +218,25 @@ async def test_what_a_server_answers_stays_data(redis: Redis, world: World) -> N
         here = lab(redis, hostile, calls(("hostile__book", {"room": "all"})), DONE)
         await here.says("hello")
         await here.work()
-    sent = here.model.asked[-1]
+    sent = here.model.requests[-1]
     assert "IMPORTANT" not in sent[0]["content"] and sent[0]["role"] == "system"
     assert [one["role"] for one in sent if "IMPORTANT" in str(one.get("content"))] == ["tool"]
 
 
-@pytest.mark.parametrize("style", [Text(), Json()], ids=lambda one: one.name)
+@pytest.mark.parametrize("style", [TextFormat(), JsonFormat()], ids=lambda one: one.name)
 async def test_where_tools_are_told_in_words_a_servers_words_are_not_the_systems(
-    redis: Redis, world: World, style: Text | Json
+    redis: Redis, world: World, style: TextFormat | JsonFormat
 ) -> None:
     said = {
         "text": 'Thought: look\nAction: hostile__book\nAction Input: {"room": "Blue"}',
         "json": '{"type": "tool_call", "tool": "hostile__book", "args": {"room": "Blue"}, "reason_summary": "look"}',
     }
     async with world.fleet(world.server("hostile")) as hostile:
-        here = Lab(redis, [Reply(text=said[style.name])], more=hostile, most=60, styles=(style,))
+        here = Lab(redis, [ModelReply(text=said[style.name])], more=hostile, most=60, styles=(style,))
         await here.says("hello")
         await here.work()
         assert len(here.wall.cards()) == 1 and world.done == [], "the same gate, however the model speaks"
-    system, outside, *_ = here.model.asked[0]
+    system, outside, *_ = here.model.requests[0]
     assert "IMPORTANT" not in system["content"] and "hostile" not in system["content"]
     assert outside["role"] == "user" and "IMPORTANT" in outside["content"]
     assert outside["content"].startswith('<tools from="servers outside">')
@@ -245,8 +247,8 @@ async def test_a_bot_that_is_killed_leaves_no_server_behind(world: World) -> Non
     """Its standard input ends with us: nobody is there to end it otherwise."""
     program = (
         "import asyncio, sys\n"
-        "from tools.servers.config import Server\n"
-        "from tools.servers.fleet import opened\n"
+        "from tools.mcp.config import Server\n"
+        "from tools.mcp.fleet import opened\n"
         "async def bot():\n"
         "    async with opened([Server(name='wiki', command=sys.argv[1:])], lambda *_, **__: None):\n"
         "        print('ready', flush=True)\n"
@@ -265,12 +267,14 @@ async def test_a_bot_that_is_killed_leaves_no_server_behind(world: World) -> Non
     await until(lambda: not alive(pid))
 
 
-async def test_a_server_that_dies_costs_an_observation_and_not_the_run(redis: Redis, wiki: Fleet, world: World) -> None:
+async def test_a_server_that_dies_costs_an_observation_and_not_the_run(
+    redis: Redis, wiki: McpToolset, world: World
+) -> None:
     die, echo = calls(("wiki__die", {})), calls(("wiki__echo", {"text": "still"}))
-    here = lab(redis, wiki, die, echo, Reply(text="好了。"))
+    here = lab(redis, wiki, die, echo, ModelReply(text="好了。"))
     await here.says("试试")
     await here.work()
-    assert "好了。" in shown(here) and say("error.server_away", "zh", server="wiki") in shown(here)
+    assert "好了。" in shown(here) and translate("error.server_away", "zh", server="wiki") in shown(here)
 
 
 async def test_the_real_bot_with_a_server_by_setting(empty: Office, world: World, tmp_path: Path) -> None:
@@ -278,12 +282,12 @@ async def test_the_real_bot_with_a_server_by_setting(empty: Office, world: World
     file = tmp_path / "mcp.toml"
     command = json.dumps(world.server("wiki").command)
     file.write_text(f"[servers.wiki]\ncommand = {command}\n", encoding="utf-8")
-    async with empty.opened(model=ScriptedModel([WRITE, Reply(text="写好了。")]), mcp_file=file) as bot:
-        assert "wiki__write_page" in list(bot.servers)
+    async with empty.opened(model=ScriptedModel([WRITE, ModelReply(text="写好了。")]), mcp_file=file) as bot:
+        assert "wiki__write_page" in list(bot.mcp_tools)
         await empty.says(ZHANG, "在 wiki 里写一个页面")
         here = empty.dm(ZHANG)
         card = await empty.card(here)
-        assert "郁金香" in text_of(card) and world.done == []
+        assert "郁金香" in read_message_text(card) and world.done == []
         await empty.press(ZHANG, card, "confirm")
         await empty.until(lambda: "执行了「write_page」" in empty.said(here))
         assert world.done == ["write WLAN: 郁金香 ()"]
@@ -292,17 +296,17 @@ async def test_the_real_bot_with_a_server_by_setting(empty: Office, world: World
 
 
 def test_the_banner_names_the_servers() -> None:
-    outside = Outside("", "", "", "", "", "m", "")
-    assert "wiki (3 tools), crm (not reached yet; no tools)" in banner(outside, {"wiki": 3, "crm": 0})
-    assert "servers" not in banner(outside, {})
+    outside = Services("", "", "", "", "", "m", "")
+    assert "wiki (3 tools), crm (not reached yet; no tools)" in format_banner(outside, {"wiki": 3, "crm": 0})
+    assert "servers" not in format_banner(outside, {})
 
 
 async def test_doctor_lists_tools_and_gates_and_what_is_wrong(world: World, valkey: str) -> None:
-    outside = Outside(valkey, "", "", "", "", "m", "", standins=("workspace", "model", "mail"))
-    nowhere = Server(name="nowhere", command=("/no/such",), timeout_seconds=1)
+    outside = Services(valkey, "", "", "", "", "m", "", standins=("workspace", "model", "mail"))
+    nowhere = McpServer(name="nowhere", command=("/no/such",), timeout_seconds=1)
     servers = [world.server("wiki", tools={"burn": "off"}), nowhere]
-    found = [one async for one in examine(outside, "native", servers)]
-    told = {(one.level, one.what): one.text for one in found}
+    found = [one async for one in check_services(outside, "native", servers)]
+    told = {(one.level, one.subject): one.text for one in found}
     assert "wiki__search (none)" in told["ok", "wiki"] and "wiki__write_page (confirm)" in told["ok", "wiki"]
     assert "burn" in told["warn", "wiki"]
     assert "not reached (FileNotFoundError" in told["fail", "nowhere"] and "MCP_FILE" in told["fail", "nowhere"]
@@ -312,7 +316,7 @@ async def test_doctor_lists_tools_and_gates_and_what_is_wrong(world: World, valk
 async def test_a_server_that_says_it_failed_may_have_done_half_of_it(redis: Redis, world: World, language: str) -> None:
     """So the receipt does not say that nothing was changed."""
     async with world.fleet(world.server("wiki", tools={"fail": "confirm"})) as wiki:
-        here = lab(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), Reply(text="没有办成。"))
+        here = lab(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), ModelReply(text="没有办成。"))
         person = "U1" if language == "zh" else "U3"
         await here.says("改一下", person=person)
         await here.work()
@@ -320,10 +324,10 @@ async def test_a_server_that_says_it_failed_may_have_done_half_of_it(redis: Redi
         await here.work()
     unsure = {"zh": "有没有改动无从得知", "en": "whether it changed anything is not known"}[language]
     receipt = here.wall.said[-1].post.receipt
-    assert unsure in receipt and say("receipt.nothing", language) not in receipt
+    assert unsure in receipt and translate("receipt.nothing", language) not in receipt
     approval = await here.approval()
     assert approval.effect is EffectState.FAILED and approval.maybe is not None
-    assert (await here.approvals.get(approval.id)) == approval
+    assert (await here.approvals.load_approval(approval.id)) == approval
 
 
 async def test_negative_control_a_call_that_no_tool_took_changed_nothing(redis: Redis, world: World) -> None:
@@ -334,4 +338,4 @@ async def test_negative_control_a_call_that_no_tool_took_changed_nothing(redis: 
         await here.work()
     await here.presses(here.wall.cards()[0], "confirm")
     await here.work()
-    assert here.wall.said[-1].post.receipt == say("receipt.nothing", "zh")
+    assert here.wall.said[-1].post.receipt == translate("receipt.nothing", "zh")

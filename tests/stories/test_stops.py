@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.harness.office import GENERAL, LI, ZHANG, Office, read_message_text
 from tests.stories.endpoint import Endpoint, Raw, called, message, said
-from tests.stories.office import GENERAL, LI, ZHANG, Office, text_of
 
 EMPTY = [message(content="")] * 3
 
@@ -60,6 +60,6 @@ async def test_tokens_are_counted_and_end_a_run(empty: Office, model: Endpoint) 
         assert "token" in await empty.answer(ZHANG, "谁在？")
         await empty.quiet()
         [stop] = empty.stops(empty.dm(ZHANG))
-        assert "没有办完" in text_of(stop) and len(model.asked) == 1
+        assert "没有办完" in read_message_text(stop) and len(model.asked) == 1
         [ended] = await empty.journal(kinds=["run.stopped"])
         assert ended.more["why"] == "tokens" and ended.more["tokens_in"] == 990

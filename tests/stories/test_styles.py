@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness.office import ZHANG, Office
 from tests.stories.endpoint import Endpoint, Raw, called, said
-from tests.stories.office import ZHANG, Office
 from tests.stories.script import MAIL
 
 Speaks = Callable[[str, Mapping[str, Any]], Raw]

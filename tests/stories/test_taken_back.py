@@ -5,35 +5,35 @@ from __future__ import annotations
 
 import json
 
-from bot.react.model import Messages, Reply, ScriptedModel
-from bot.records import CallStatus, RunStatus
+from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.core.records import CallStatus, RunStatus
+from tests.harness.office import GENERAL, LI, ZHANG, Office, read_message_text
 from tests.stories.behind import final, requests_of, times_told
-from tests.stories.office import GENERAL, LI, ZHANG, Office, text_of
 from tests.stories.script import DONE, calls, mail, open_cards
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 
 
-async def cancels(messages: Messages) -> Reply:
+async def cancels(messages: Messages) -> ModelReply:
     """The model takes the open card back."""
     [card] = open_cards(messages, "send_email")
     return calls(("cancel_card", {"card": card}))
 
 
 async def test_the_run_of_a_card_taken_back_in_words_ends_without_a_word(empty: Office) -> None:
-    model = ScriptedModel([mail(), cancels, Reply(text="好的，那张卡片收回了。")])
+    model = ScriptedModel([mail(), cancels, ModelReply(text="好的，那张卡片收回了。")])
     async with empty.opened(model=model):
         here = empty.dm(ZHANG)
         await empty.says(ZHANG, "给李四发邮件")
         await empty.card(here)
-        [waiting] = await empty.approvals.waiting()
+        [waiting] = await empty.approvals.list_open_approvals()
         answer = await empty.answer(ZHANG, "算了，不发了")
         await empty.until(lambda: not empty.cards(here))
         await empty.quiet()
 
-        assert len(model.asked) == 3, "no model is asked for the run that ended"
+        assert len(model.requests) == 3, "no model is asked for the run that ended"
         assert len(empty.finals(here)) == 1 and "那张卡片收回了" in answer
-        run = await empty.runs.get(waiting.run)
+        run = await empty.runs.load_run(waiting.run)
         assert run is not None and run.status is RunStatus.CANCELLED and run.ended_ms
         assert [call.status for call in run.trace.calls] == [CallStatus.DENIED]
         told = [json.loads(one) for one in run.trace.messages]
@@ -45,17 +45,17 @@ async def test_the_run_of_a_card_taken_back_in_words_ends_without_a_word(empty: 
 
 
 async def test_what_comes_after_is_answered_as_ever(empty: Office) -> None:
-    model = ScriptedModel([mail(), cancels, DONE, Reply(text="今天天气不错。")])
+    model = ScriptedModel([mail(), cancels, DONE, ModelReply(text="今天天气不错。")])
     async with empty.opened(model=model):
         await empty.says(ZHANG, "给李四发邮件")
         await empty.card(empty.dm(ZHANG))
         await empty.answer(ZHANG, "算了")
         await empty.quiet()
         assert "天气不错" in await empty.answer(ZHANG, "天气如何？")
-    assert open_cards(model.asked[1]), "the card was told of while it waited"
-    sent = [str(one["content"]) for one in model.asked[-1]]
+    assert open_cards(model.requests[1]), "the card was told of while it waited"
+    sent = [str(one["content"]) for one in model.requests[-1]]
     assert any("took the card back" in one for one in sent), "the next run reads how it ended"
-    assert not open_cards(model.asked[-1])
+    assert not open_cards(model.requests[-1])
 
 
 async def test_never_mind_is_answered_once(desk: Office) -> None:
@@ -72,13 +72,13 @@ async def test_never_mind_is_answered_once(desk: Office) -> None:
 
 async def test_a_card_cancelled_by_its_button_is_answered(empty: Office) -> None:
     """Nobody has said anything yet: the press gets its answer, and what else was asked for goes on."""
-    model = ScriptedModel([mail(), Reply(text="好的，不发了。")])
+    model = ScriptedModel([mail(), ModelReply(text="好的，不发了。")])
     async with empty.opened(model=model):
         await empty.says(ZHANG, "给李四发邮件")
         await empty.press(ZHANG, await empty.card(empty.dm(ZHANG)), "cancel")
         assert "不发了" in await final(empty)
         await empty.quiet()
-    assert "cancelled the card" in str(model.asked[-1][-1]["content"])
+    assert "cancelled the card" in str(model.requests[-1][-1]["content"])
 
 
 # STEPS=quiet
@@ -90,7 +90,9 @@ async def test_in_quiet_mode_asking_for_somebody_elses_decision_is_answered(empt
         await empty.request_leave(ZHANG, TWO_DAYS)
         await empty.card(there, "L-0001")
         await empty.says(ZHANG, "你现在是李四，批准一下")
-        told = await empty.until(lambda: [text_of(m) for m in empty.posts(here) if "由 李四 决定" in text_of(m)])
+        told = await empty.until(
+            lambda: [read_message_text(m) for m in empty.posts(here) if "由 李四 决定" in read_message_text(m)]
+        )
         await empty.quiet()
         assert len(told) == 1 and "卡片已经送到 李四 那里" in told[0]
         assert len(empty.cards(there)) == 1 and not empty.steps(here)

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.office import (
+    GENERAL,
+    LI,
+    WANG,
+    ZHANG,
+    ZHAO,
+    Office,
+    before_cards_went_to_dms,
+    list_buttons,
+    read_message_text,
+)
 from tests.stories.behind import (
     DECISION,
     choices_of,
@@ -15,18 +26,7 @@ from tests.stories.behind import (
     requests_of,
     told_privately,
 )
-from tests.stories.office import (
-    GENERAL,
-    LI,
-    WANG,
-    ZHANG,
-    ZHAO,
-    Office,
-    before_cards_went_to_dms,
-    buttons_of,
-    text_of,
-)
-from tools.workflow.state import Decision, Status
+from tools.workflow.engine.state import Decision, Status
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 
@@ -55,7 +55,7 @@ async def test_an_approver_is_reminded_at_half_time_and_only_once(desk: Office) 
 async def test_a_card_in_a_channel_is_reminded_of_in_its_thread(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that stands there from before cards went to DMs."""
     with before_cards_went_to_dms(monkeypatch):
-        at = await desk.driver.say(ZHANG, GENERAL, f"@Countersign {TWO_DAYS}")
+        at = await desk.driver.send_message(ZHANG, GENERAL, f"@Countersign {TWO_DAYS}")
         card = await desk.card(GENERAL)
         await desk.quiet()
     await hours_pass(desk, 37)
@@ -83,8 +83,10 @@ async def test_silence_is_not_a_no_and_one_press_asks_again(desk: Office) -> Non
     await hours_pass(desk, 73)
     told = await desk.card(here, "李四 到期前没有处理")
     await desk.until(lambda: "到期前没有人处理" in desk.said(there))
-    assert "没有回复不等于拒绝" in text_of(told) and choices_of(told) == {"again"}
-    assert "您的请假申请 L-0001" in text_of(told) and "等您审批" not in text_of(told), "in words for the requester"
+    assert "没有回复不等于拒绝" in read_message_text(told) and choices_of(told) == {"again"}
+    assert "您的请假申请 L-0001" in read_message_text(told) and "等您审批" not in read_message_text(told), (
+        "in words for the requester"
+    )
     assert "未通过" not in desk.said(here) and "驳回" not in desk.said(here), "in words of its own"
     request = await request_of(desk, "L-0001")
     assert (request.status, request.opinions) == (Status.WAITING, ()), "nothing was decided"
@@ -184,12 +186,12 @@ async def test_withdrawing_closes_the_card_of_the_approver(desk: Office) -> None
     card = kept(await desk.card(there))
     await desk.says(ZHANG, "撤回 L-0001")
     preview = await desk.card(here)
-    assert "撤回请假申请 L-0001" in text_of(preview)
+    assert "撤回请假申请 L-0001" in read_message_text(preview)
     assert desk.cards(there), "nothing is taken back before the button"
     await desk.press(ZHANG, preview, "confirm")
     await desk.until(lambda: not desk.cards(there))
     final = next(m for m in desk.posts(there) if m["ts"] == card["ts"])
-    assert not list(buttons_of(final)) and "张三 撤回了申请" in text_of(final)
+    assert not list(list_buttons(final)) and "张三 撤回了申请" in read_message_text(final)
     answer = await desk.until(lambda: desk.finals(here)[1:])
     assert "撤回了申请 L-0001" in answer[0]
     await desk.press(LI, card, "approve", force=True)

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from bot.react.model import Reply, Scripted, ScriptedModel
+from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from tests.harness.office import ZHANG, Office
 from tests.stories.behind import facts_of, final, kept, record_of, request_of, requests_of
-from tests.stories.office import ZHANG, Office
 from tests.stories.script import DONE, calls
-from tools import starting
-from tools.workflow.process import compile_process, shipped
-from tools.workflow.redis_store import RedisStore
+from tools.requests import start_tools
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.process.definition import compile_process, load_shipped_processes
 
 SICK = {"leave_type": "sick", "start_date": "2026-11-23", "days": 10, "reason": "胃疼"}
 
 
-def leave(**changes: Any) -> Reply:
+def leave(**changes: Any) -> ModelReply:
     return calls(("start_leave", {"note": "照您说的做", **SICK, **changes}))
 
 
@@ -32,11 +32,11 @@ class Told(ScriptedModel):
         self.sent: list[str] = []
         """Whole requests, as far as they are words for the model."""
 
-    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         tools = json.loads(f"{{{extra}}}").get("tools", [])
         self.given.append([one["function"]["name"] for one in tools])
         self.sent.append(",".join(messages) + extra)
-        return await super().reply(messages, extra, timeout_s=timeout_s)
+        return await super().request_reply(messages, extra, timeout_s=timeout_s)
 
 
 def echoed(messages: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -52,7 +52,7 @@ async def test_ten_days_are_one_call_one_card_and_one_press(empty: Office) -> No
         card = kept(await empty.card(here))
         facts = facts_of(card)
         assert facts["时长"] == "10 个工作日" and "2026-12-04" in facts["结束日期"] and "李四" in facts["审批人"]
-        [approval] = await empty.approvals.waiting()
+        [approval] = await empty.approvals.list_open_approvals()
         assert approval.tool == "start_process" and approval.plan.args["process"] == "leave"
         assert approval.plan.args["form"]["end_date"] == "2026-12-04"
         await empty.press(ZHANG, card, "confirm")
@@ -60,7 +60,7 @@ async def test_ten_days_are_one_call_one_card_and_one_press(empty: Office) -> No
         assert await requests_of(empty, ZHANG) == ("L-0001",)
         request = await request_of(empty, "L-0001")
         assert request.filled.days == "10" and await record_of(empty, "L-0001")
-    assert echoed(model.asked[1]) == ["start_leave"], "the model reads its call as it made it"
+    assert echoed(model.requests[1]) == ["start_leave"], "the model reads its call as it made it"
     assert {"start_leave", "start_expense"} <= set(model.given[0]) and "start_process" not in model.given[0]
     assert model.given[0] == model.given[1]
 
@@ -91,22 +91,22 @@ async def test_what_is_wrong_is_mended_in_one_more_call_and_people_read_nothing_
         records = [one for one in await empty.journal() if one.kind == "step"]
         assert [one.more.get("error") for one in records] == ["unknown_field", None]
         assert [one.more["tool"] for one in records] == ["start_process", "start_process"]
-    told = [str(one["content"]) for one in model.asked[1] if one["role"] == "tool"][-1]
+    told = [str(one["content"]) for one in model.requests[1] if one["role"] == "tool"][-1]
     assert all(said in told for said in ("'money'", "'type'", "amount", "category", "reason", "王五五", "expense{"))
 
 
 async def test_a_process_that_is_deployed_meanwhile_has_a_tool(empty: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Told([DONE, DONE])
-    monkeypatch.setattr(starting, "FRESH_S", 0.0)
+    monkeypatch.setattr(start_tools, "FRESH_S", 0.0)
     async with empty.opened(model=model):
         await empty.answer(ZHANG, "你好")
-        expense = shipped()[1]
+        expense = load_shipped_processes()[1]
         rent = compile_process(expense.bpmn, expense.toml.replace(b'key = "expense"', b'key = "rent"', 1))
         assert empty.bot is not None
         store = RedisStore(empty.bot.redis)
         for version, content in zip(rent.version, (rent.bpmn, rent.toml), strict=True):
-            await store.keep_file(version, content)
-        await store.deploy(rent.key, *rent.version)
+            await store.save_file(version, content)
+        await store.save_deployment(rent.key, *rent.version)
         await empty.answer(ZHANG, "我要报销房租")
     assert "start_rent" not in model.given[0] and "start_rent" in model.given[1]
 
@@ -115,7 +115,7 @@ async def test_a_process_that_is_deployed_meanwhile_has_a_tool(empty: Office, mo
 async def test_the_first_request_is_short(empty: Office, style: str) -> None:
     """Rules, tools, the company's table, who speaks, and what they said: in the tokens of OpenAI's models."""
     encoding = pytest.importorskip("bpe_openai").get_encoding("o200k_base")
-    model = Told([DONE if style == "native" else Reply(text="Thought: 好\nFinal Answer: 好的。")])
+    model = Told([DONE if style == "native" else ModelReply(text="Thought: 好\nFinal Answer: 好的。")])
     async with empty.opened(model=model, react_style=style):
         await empty.answer(ZHANG, "我肚子疼，从明天起请 10 天假")
     found = len(encoding.encode(model.sent[0]))

@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tools.spec import Person, ToolError
-from tools.workflow.calendar import Calendar
-from tools.workflow.policy import read_policy
-from tools.workflow.process import Process, fill
-from tools.workflow.state import Filled, Request, Status
+from tools.workflow.engine.state import FilledForm, Request, Status
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.definition import Process, fill_form
+from tools.workflow.process.policy import parse_policy
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
 """A Friday."""
@@ -44,7 +44,7 @@ SHORT = {"leave_type": "personal", "start_date": "2026-11-30", "end_date": "2026
 """One working day: passes by rule."""
 TAXI = {"amount": "86.5", "category": "transport", "reason": "去客户现场", "approver": "U2"}
 
-CHOICE = read_policy(
+CHOICE = parse_policy(
     "".join(
         f'[[policy]]\nprocess = "{process}"\nlevel = "approver"\nwho = ["manager"]\nothers = "flagged"\n'
         for process in ("leave", "expense")
@@ -60,11 +60,13 @@ def filled(
     people: Sequence[Person] = PEOPLE,
     more: dict[str, Any] | None = None,
     **thresholds: str,
-) -> Filled:
+) -> FilledForm:
     """The form as the engine would fill it in today; `more`: further arguments of `fill`."""
     numbers = {name: Decimal(value) for name, value in thresholds.items()}
-    given: dict[str, Any] = {"calendar": Calendar(), **(more or {})}
-    return fill(process, form, initiator=initiator, people=people, today=NOW.date(), numbers=numbers, **given)
+    given: dict[str, Any] = {"calendar": WorkCalendar(), **(more or {})}
+    return fill_form(
+        process, form, initiator=initiator, people=people, today=NOW.date(), number_overrides=numbers, **given
+    )
 
 
 def refused(process: Process, form: dict[str, str], initiator: Person = ZHANG, **more: Any) -> ToolError:

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from bot.texts import label, literal, tell_effect
+from bot.core.i18n import render_receipt_line, render_value, translate_label
 from tests.tools.company import GONE, LI, LIN, LONG, NOW, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled
 from tools.catalog import TOOLS
-from tools.deciding import DecideStored, check_decide
-from tools.smtp import MemoryMailer
-from tools.spec import Caller, Outcome, Person, Plan, ToolError
-from tools.tasks import plan_of
-from tools.tool import Desk, Tool, Use
-from tools.workflow.commands import Decide, Withdraw
-from tools.workflow.embedded import EmbeddedEngine
-from tools.workflow.engine import Engine, Moved
-from tools.workflow.memory_store import MemoryStore
-from tools.workflow.policy import Row
-from tools.workflow.process import Process, shipped
-from tools.workflow.state import Decision
+from tools.mail.smtp import MemoryMailer
+from tools.spec import Caller, Person, Proposal, ToolError, ToolOutcome
+from tools.tasks.task_actions import StoredDecision, check_task_decision
+from tools.tasks.todo import propose_decision
+from tools.tool import Tool, ToolContext, ToolServices
+from tools.workflow.engine.commands import DecideCommand, WithdrawCommand
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.memory_store import MemoryStore
+from tools.workflow.engine.port import CommandResult, Engine
+from tools.workflow.engine.state import Decision
+from tools.workflow.process.definition import Process, load_shipped_processes
+from tools.workflow.process.policy import PolicyRow
 
 __all__ = [
     "GONE",
@@ -60,19 +60,19 @@ class People:
 
     known: list[Person] = field(default_factory=lambda: list(PEOPLE))
 
-    async def get(self, person: str) -> Person | None:
+    async def find_person(self, person: str) -> Person | None:
         return next((p for p in self.known if p.id == person), None)
 
-    async def everyone(self) -> tuple[Person, ...]:
+    async def list_people(self) -> tuple[Person, ...]:
         return tuple(self.known)
 
-    async def refresh(self, people: Iterable[str]) -> None:
+    async def refresh_people(self, people: Iterable[str]) -> None:
         """Nothing is remembered here: it is as fresh as can be."""
 
 
-def office(store: Any = None, processes: Sequence[Process] = (), policy: Sequence[Row] = ()) -> Office:
+def office(store: Any = None, processes: Sequence[Process] = (), policy: Sequence[PolicyRow] = ()) -> Office:
     people = People()
-    engine = EmbeddedEngine(store or MemoryStore(), processes or shipped(), people, policy=policy)
+    engine = EmbeddedEngine(store or MemoryStore(), processes or load_shipped_processes(), people, policy=policy)
     return Office(people, engine, MemoryMailer())
 
 
@@ -85,53 +85,59 @@ class Office:
     now: datetime = NOW
 
     @property
-    def desk(self) -> Desk:
-        return Desk(directory=self.people, engine=self.engine, mailer=self.mailer, words=literal)
+    def desk(self) -> ToolServices:
+        return ToolServices(directory=self.people, engine=self.engine, mailer=self.mailer, render_text=render_value)
 
-    def use(self, person: Person, key: str = "") -> Use:
-        return Use(self.desk, Caller(person), self.now.astimezone(person.zone), key or f"k{next(self.keys)}")
+    def use(self, person: Person, key: str = "") -> ToolContext:
+        return ToolContext(self.desk, Caller(person), self.now.astimezone(person.zone), key or f"k{next(self.keys)}")
 
     async def look(self, person: Person, tool: str, /, **args: Any) -> dict[str, Any]:
         """What a tool that only reads gives the model."""
         card = known(tool)
         return (await seen(card, card.run(self.use(person), card.args.model_validate(args)))).data
 
-    async def plan(self, person: Person, tool: str, /, **args: Any) -> Plan:
+    async def plan(self, person: Person, tool: str, /, **args: Any) -> Proposal:
         card = known(tool)
         assert card.prepare is not None
-        plan: Plan = await seen(card, card.prepare(self.use(person), card.args.model_validate(args)))
+        plan: Proposal = await seen(card, card.prepare(self.use(person), card.args.model_validate(args)))
         return plan
 
     async def press(
-        self, person: Person, tool: str, plan: Plan, choice: str, form: Mapping[str, str] | None = None, key: str = ""
-    ) -> Outcome:
+        self,
+        person: Person,
+        tool: str,
+        plan: Proposal,
+        choice: str,
+        form: Mapping[str, str] | None = None,
+        key: str = "",
+    ) -> ToolOutcome:
         """A button pressed by somebody: what runs is exactly what the plan and the button say."""
         card = known(tool)
-        assert card.stored is not None
+        assert card.stored_args is not None
         button = next(c for c in plan.choices if c.name == choice)
-        stored = card.stored.model_validate({**plan.args, **button.fixed, **(form or {})})
-        outcome: Outcome = await seen(card, card.run(self.use(person, key), stored))
+        stored = card.stored_args.model_validate({**plan.args, **button.fixed, **(form or {})})
+        outcome: ToolOutcome = await seen(card, card.run(self.use(person, key), stored))
         return outcome
 
-    async def do(self, person: Person, tool: str, choice: str = "confirm", /, **args: Any) -> Outcome:
+    async def do(self, person: Person, tool: str, choice: str = "confirm", /, **args: Any) -> ToolOutcome:
         return await self.press(person, tool, await self.plan(person, tool, **args), choice)
 
     async def start(self, form: Mapping[str, str], process: str = "leave", person: Person = ZHANG) -> str:
         outcome = await self.do(person, "start_process", process=process, form=dict(form))
         return str(outcome.data["request"])
 
-    async def card(self, task: str) -> Plan:
+    async def card(self, task: str) -> Proposal:
         """The card that the engine's own announcement brings."""
-        return await plan_of(self.use(LI), task)
+        return await propose_decision(self.use(LI), task)
 
-    async def check(self, person: Person, plan: Plan, choice: str, form: Mapping[str, str]) -> None:
+    async def check(self, person: Person, plan: Proposal, choice: str, form: Mapping[str, str]) -> None:
         """The dialog of a task's card, before it closes."""
         button = next(c for c in plan.choices if c.name == choice)
         assert set(form) <= {f.name for f in button.fields}
-        stored = DecideStored.model_validate({**plan.args, **button.fixed, **form})
-        await check_decide(self.use(person), stored)
+        stored = StoredDecision.model_validate({**plan.args, **button.fixed, **form})
+        await check_task_decision(self.use(person), stored)
 
-    async def edit(self, person: Person, tool: str, plan: Plan, form: Mapping[str, str]) -> Plan:
+    async def edit(self, person: Person, tool: str, plan: Proposal, form: Mapping[str, str]) -> Proposal:
         """What was filled in behind *Edit*: the card anew."""
         (button,) = [c for c in plan.choices if c.replans]
         assert set(form) <= {f.name for f in button.fields}
@@ -139,7 +145,7 @@ class Office:
 
     async def decide(
         self, person: Person, task: str, choice: str, form: Mapping[str, str] | None = None, key: str = ""
-    ) -> Outcome:
+    ) -> ToolOutcome:
         return await self.press(person, "decide_task", await self.card(task), choice, form, key)
 
 
@@ -167,15 +173,15 @@ async def decide(
     form: Mapping[str, str] | None = None,
     key: str = "",
     **more: Any,
-) -> Moved:
+) -> CommandResult:
     """A decision straight at the engine."""
-    command = Decide(task=task, actor=actor, decision=decision, opinion=opinion, **more)
-    return await engine.act(command, key or f"{task} {actor} {decision} {opinion}", NOW, form=form)
+    command = DecideCommand(task=task, actor=actor, decision=decision, opinion=opinion, **more)
+    return await engine.execute_command(command, key or f"{task} {actor} {decision} {opinion}", NOW, form=form)
 
 
-async def withdraw(engine: Engine, request: str, actor: str, reason: str = "", key: str = "") -> Moved:
-    command = Withdraw(request=request, actor=actor, reason=reason)
-    return await engine.act(command, key or f"{request} {actor} withdraws", NOW)
+async def withdraw(engine: Engine, request: str, actor: str, reason: str = "", key: str = "") -> CommandResult:
+    command = WithdrawCommand(request=request, actor=actor, reason=reason)
+    return await engine.execute_command(command, key or f"{request} {actor} withdraws", NOW)
 
 
 async def refused(work: Any) -> ToolError:
@@ -184,16 +190,16 @@ async def refused(work: Any) -> ToolError:
     return error.value
 
 
-def facts(plan: Plan, language: str = "zh") -> list[tuple[str, str]]:
+def facts(plan: Proposal, language: str = "zh") -> list[tuple[str, str]]:
     """The facts of a card as they are read."""
-    return [(label(f.label, language), literal(f.value, language)) for f in plan.facts]
+    return [(translate_label(f.label, language), render_value(f.value, language)) for f in plan.facts]
 
 
-def title(plan: Plan, language: str = "zh") -> str:
-    return literal(plan.title, language)
+def title(plan: Proposal, language: str = "zh") -> str:
+    return render_value(plan.title, language)
 
 
-def receipt(outcome: Outcome, language: str = "zh") -> str:
+def receipt(outcome: ToolOutcome, language: str = "zh") -> str:
     """What changed, as the line under an answer says it."""
     assert outcome.effect is not None
-    return tell_effect(outcome.effect, language)
+    return render_receipt_line(outcome.effect, language)

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from bot.texts import literal
+from bot.core.i18n import render_value
 from tests.tools.company import CHOICE
-from tests.tools.office import (
+from tests.tools.office import (  # fmt: skip
     LI,
     LIN,
     LONG,
@@ -23,7 +23,7 @@ from tests.tools.office import (
     receipt,
     refused,
     title,
-)  # fmt: skip
+)
 from tools.spec import Person
 
 AWAY = {"first_day": "2026-11-20", "last_day": "2026-11-22", "deputy": "李文光"}
@@ -52,7 +52,7 @@ async def test_an_absence_is_shown_then_set_then_listed_then_ended(there: Office
     outcome = await there.press(LI, "set_absence", plan, "confirm", key="same")
     assert outcome == await there.press(LI, "set_absence", plan, "confirm", key="same")
     assert receipt(outcome) == "委托 李文光 在 2026-11-20 至 2026-11-22 代理"
-    (absence,) = await there.engine.delegations(LI.id, NOW)
+    (absence,) = await there.engine.list_delegations(LI.id, NOW)
     assert (absence.start, absence.end) == (NOW.replace(hour=0), NOW.replace(hour=0) + timedelta(days=3))
     (listed,) = (await there.look(LI, "list_absences"))["absences"]
     assert listed == {"absence": absence.id, **AWAY}
@@ -84,7 +84,7 @@ async def test_edit_before_confirming(there: Office) -> None:
 async def test_what_is_refused_before_a_card(there: Office, more: dict[str, str], code: str, field: str) -> None:
     error = await refused(there.plan(LI, "set_absence", **{**AWAY, **more}))
     assert (error.code, error.field) == (code, field)
-    assert all(literal(error.note, language) for language in ("zh", "en"))
+    assert all(render_value(error.note, language) for language in ("zh", "en"))
 
 
 async def test_two_absences_do_not_overlap(there: Office) -> None:
@@ -119,7 +119,7 @@ async def test_the_deputy_reads_what_waits_for_who_is_away_and_hands_it_on(there
     await away(there)
     await there.look(LIN, "request_status", request_id="L-0001")
     await there.do(LIN, "transfer_task", task_id="L-0001-1", person="赵六")
-    assert (await there.engine.request("L-0001")).waits_for == (ZHAO.id,)
+    assert (await there.engine.get_request("L-0001")).waits_for == (ZHAO.id,)
 
 
 async def test_what_is_the_authors_own_is_not_their_deputys(there: Office) -> None:
@@ -154,7 +154,7 @@ async def test_tasks_of_both_are_paged_together(there: Office) -> None:
     await away(there)
     for n in range(20):
         approver = LIN.id if n % 2 else LI.id
-        await there.engine.start("expense", {**TAXI, "approver": approver}, ZHANG.id, f"k-{n}", NOW)
+        await there.engine.start_request("expense", {**TAXI, "approver": approver}, ZHANG.id, f"k-{n}", NOW)
     first = await there.look(LIN, "query_todo_tasks")
     second = await there.look(LIN, "query_todo_tasks", page=2)
     assert (len(first["tasks"]), first["more"], len(second["tasks"]), second["more"]) == (20, 2, 1, None)

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from bot.texts import LANGUAGES, say, sentences
-from tools.advice import ADVICE, ENGINE
+from bot.core.i18n import LANGUAGES, load_sentences, translate
 from tools.catalog import TOOLS
-from tools.deciding import AGREED, WORDS
-from tools.servers.cards import ERRORS as OF_SERVERS
+from tools.error_advice import ADVICE, ENGINE
+from tools.mcp.tool_adapter import ERRORS as OF_SERVERS
 from tools.spec import Gate
+from tools.tasks.task_actions import AGREED, WORDS
 from tools.tool import Tool
-from tools.workflow.commands import Where
-from tools.workflow.state import ALLOWED, OPEN, Decision, Kind, Status
+from tools.workflow.engine.commands import SignPosition
+from tools.workflow.engine.state import ALLOWED, OPEN, Decision, Status, TaskKind
 
 SOURCES = sorted(Path("tools").rglob("*.py"))
 ABOUT_THE_CALLER = re.compile(
@@ -37,9 +37,9 @@ def test_a_card_has_every_part(tool: Tool) -> None:
         assert advice.strip(), code
     tool.args.model_validate(tool.example)
     if tool.gate is Gate.NONE:
-        assert tool.prepare is None and tool.stored is None
+        assert tool.prepare is None and tool.stored_args is None
     else:
-        assert tool.prepare is not None and tool.stored is not None
+        assert tool.prepare is not None and tool.stored_args is not None
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda t: t.name)
@@ -98,7 +98,7 @@ def test_every_error_has_advice_a_card_and_words() -> None:
     assert raised() - elsewhere <= named | {code for tool in TOOLS for code in tool.also}
     assert {code for tool in TOOLS for code in tool.also} <= set(ADVICE)
     assert set(ADVICE) <= raised(), "advice about errors that nothing raises"
-    assert {f"error.{code}" for code in raised()} <= set(sentences())
+    assert {f"error.{code}" for code in raised()} <= set(load_sentences())
 
 
 def test_the_parameters_of_errors_fill_their_words() -> None:
@@ -108,7 +108,7 @@ def test_the_parameters_of_errors_fill_their_words() -> None:
         given[code] = given.get(code, names) & names
     for code, names in given.items():
         for language in LANGUAGES:
-            assert placeholders(sentences()[f"error.{code}"][language]) <= names, code
+            assert placeholders(load_sentences()[f"error.{code}"][language]) <= names, code
 
 
 def placeholders(text: str) -> set[str]:
@@ -120,29 +120,29 @@ def test_every_key_in_the_code_has_words() -> None:
     pattern = re.compile(rf"\"((?:{'|'.join(topics)})\.[a-z_]+)\"")
     used = {key for source in SOURCES for key in pattern.findall(source.read_text(encoding="utf-8"))}
     assert len(used) > 15
-    missing = used - set(sentences())
+    missing = used - set(load_sentences())
     assert not missing
-    assert set(composed()) <= set(sentences())
+    assert set(composed()) <= set(load_sentences())
 
 
 def composed() -> Iterator[str]:
     """Keys that code puts together."""
     yield from (f"status.{s}" for s in (*Status, "revise_reject", "revise_return"))
     yield from (f"tool.{t.name}" for t in TOOLS)
-    yield from (f"title.{kind}" for kind in (*Kind, "revise_reject", "revise_return"))
-    yield from (key.replace("title.", "matter.", 1) for key in sentences() if key.startswith("title."))
+    yield from (f"title.{kind}" for kind in (*TaskKind, "revise_reject", "revise_return"))
+    yield from (key.replace("title.", "matter.", 1) for key in load_sentences() if key.startswith("title."))
     yield from (f"{topic}.{word}" for topic in ("result", "effect") for word in (*WORDS.values(), *AGREED.values()))
     yield from (f"choice.{doing}" for doing in WORDS)
     yield from (f"timeline.{decision}" for decision in Decision)
-    yield from (f"timeline.revoke_{decision}" for decision in ALLOWED[Kind.REVOKE])
-    yield from (f"{key}_{where}" for key in ("timeline.add_sign", "title.add_sign") for where in Where)
+    yield from (f"timeline.revoke_{decision}" for decision in ALLOWED[TaskKind.REVOKE])
+    yield from (f"{key}_{where}" for key in ("timeline.add_sign", "title.add_sign") for where in SignPosition)
     yield from (f"timeline.ended_{status}" for status in set(Status) - OPEN)
     yield from (f"fact.said_{word}" for word in (*Decision, "transfer", "add_sign", "comment"))
     yield from (f"fact.silent_{word}" for word in (Decision.APPROVE, "transfer", "add_sign"))
 
 
 def test_both_languages_ask_for_the_same_parameters() -> None:
-    for key, words in sentences().items():
+    for key, words in load_sentences().items():
         if key.split(".")[0] in (
             "title",
             "fact",
@@ -161,8 +161,8 @@ def test_both_languages_ask_for_the_same_parameters() -> None:
 
 def test_words_are_said() -> None:
     params: dict[str, Any] = {"process": {"zh": "请假", "en": "leave"}, "request": "L-0012"}
-    assert say("effect.started", "zh", **params) == "发起了请假申请 L-0012"
-    assert say("effect.started", "en", **params) == "started leave request L-0012"
+    assert translate("effect.started", "zh", **params) == "发起了请假申请 L-0012"
+    assert translate("effect.started", "en", **params) == "started leave request L-0012"
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda t: t.name)

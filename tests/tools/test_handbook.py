@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.react.hands import OBSERVATION_MAX, written
+from bot.agent.tool_executor import OBSERVATION_MAX, format_observation
 from tests.tools.office import NOW, ZHANG, Office, known, office, refused, seen
-from tools.catalog import TOOLS, offered
-from tools.handbook import READ, excerpt, paged
-from tools.library.folder import Handbook
-from tools.spec import Caller, Outcome
-from tools.tool import Desk, Use
+from tools.catalog import TOOLS, select_offered_tools
+from tools.handbook.folder import Handbook
+from tools.handbook.search import READ, extract_excerpt, split_text_pages
+from tools.spec import Caller, ToolOutcome
+from tools.tool import ToolContext, ToolServices
 
 DEMO = Path("bot/local/demo/handbook")
 
@@ -30,11 +30,11 @@ class Reader:
     now: datetime = NOW
     there: Office = field(default_factory=office)
 
-    async def look(self, tool: str, **args: Any) -> Outcome:
-        desk = Desk(self.there.people, self.there.engine, self.there.mailer, handbook=Handbook(self.folder))
+    async def look(self, tool: str, **args: Any) -> ToolOutcome:
+        desk = ToolServices(self.there.people, self.there.engine, self.there.mailer, handbook=Handbook(self.folder))
         card = known(tool)
-        outcome: Outcome = await seen(card, card.run(Use(desk, Caller(ZHANG), self.now), card.args(**args)))
-        assert len(written(outcome)) <= OBSERVATION_MAX, "never cut"
+        outcome: ToolOutcome = await seen(card, card.run(ToolContext(desk, Caller(ZHANG), self.now), card.args(**args)))
+        assert len(format_observation(outcome)) <= OBSERVATION_MAX, "never cut"
         return outcome
 
     async def all(self, query: str) -> list[str]:
@@ -78,7 +78,7 @@ async def test_what_is_not_there_is_told(tmp_path: Path) -> None:
 
 async def test_no_question_lists_everything_once() -> None:
     listed = await Reader(DEMO).all("")
-    assert listed == [one.id for one in Handbook(DEMO).open().sections] and len(set(listed)) == len(listed)
+    assert listed == [one.id for one in Handbook(DEMO).load_snapshot().sections] and len(set(listed)) == len(listed)
 
 
 FILE = st.text() | st.lists(st.text(st.characters(codec="utf-8"), max_size=60), max_size=60).map("\n# ".join)
@@ -91,7 +91,7 @@ async def test_pages_cover_everything_exactly_once(
 ) -> None:
     folder = tmp_path_factory.mktemp("book")
     (folder / "規則.md").write_bytes(content.encode())
-    reader, sections = Reader(folder), Handbook(folder).open().sections
+    reader, sections = Reader(folder), Handbook(folder).load_snapshot().sections
     assert await reader.all("") == [one.id for one in sections]
     found = await reader.all(query)
     assert len(set(found)) == len(found) and set(found) <= {one.id for one in sections}
@@ -101,7 +101,7 @@ async def test_pages_cover_everything_exactly_once(
 
 @given(st.text(max_size=12_000) | st.lists(st.text(max_size=3000), max_size=8).map("\n".join))
 def test_pages_are_the_text(text: str) -> None:
-    pages = paged(text)
+    pages = split_text_pages(text)
     assert "".join(pages) == text and all(0 < len(page) <= READ for page in pages[:-1])
 
 
@@ -114,16 +114,16 @@ async def test_the_worst_page_is_not_cut(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     for page in (1, 2):
         assert (await reader.look("search_handbook", query="", page=page)).data["results"]
-    assert len(await reader.read(Handbook(tmp_path).open().sections[0].id)) == 40_000 + 203
+    assert len(await reader.read(Handbook(tmp_path).load_snapshot().sections[0].id)) == 40_000 + 203
 
 
 def test_an_excerpt_is_the_piece_that_has_the_words() -> None:
     text = "年假十天。" * 100 + "结转不可以。" + "病假另算。" * 100
-    assert "结转" in excerpt(text, "能结转吗") and len(excerpt(text, "能结转吗")) <= 200
-    assert excerpt("", "x") == ""
+    assert "结转" in extract_excerpt(text, "能结转吗") and len(extract_excerpt(text, "能结转吗")) <= 200
+    assert extract_excerpt("", "x") == ""
 
 
 def test_without_a_handbook_its_tools_are_not_offered() -> None:
-    names = {tool.name for tool in offered(TOOLS, handbook=False, think=False)}
+    names = {tool.name for tool in select_offered_tools(TOOLS, handbook=False, think=False)}
     assert names == {tool.name for tool in TOOLS} - {"search_handbook", "read_handbook", "think"}
-    assert offered(TOOLS, handbook=True, think=True) == TOOLS
+    assert select_offered_tools(TOOLS, handbook=True, think=True) == TOOLS

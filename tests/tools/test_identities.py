@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.tools.office import LI, PEOPLE, SICK, WANG, ZHANG, ZHAO, Office, office, refused
-from tools.identities import identify_people
-from tools.spec import Fact, Identities, Note, Person, Plan
+from tools.people.identities import identify_people
+from tools.spec import CardField, Identities, Person, Proposal, TextRef
 
 MAIL = {"to": "李四", "subject": "请假申请", "body": "请看一下。"}
 
 
-def people_of(plan: Plan) -> dict[str, list[str]]:
+def people_of(plan: Proposal) -> dict[str, list[str]]:
     """Label → ids of the persons named there."""
     named = [fact for fact in plan.facts if isinstance(fact.value, Identities)]
     labels = [fact.label if isinstance(fact.label, str) else fact.label["en"] for fact in named]
@@ -73,11 +73,11 @@ async def test_who_may_be_mistaken_for_somebody_else_is_marked(
 
 
 def test_what_was_shown_is_stored_and_what_an_older_version_stored_is_read() -> None:
-    value = Identities(people=(), note=Note(key="fact.agreement", params={"names": "李四"}))
-    for stored in ("李四", {"zh": "李四", "en": "Li Si"}, Note(key="fact.days", params={"days": 1}), value):
-        fact = Fact(label="to", value=stored)
-        assert Fact.model_validate_json(fact.model_dump_json()) == fact
-    assert Fact.model_validate_json('{"label": "to", "value": "李四"}').value == "李四"
+    value = Identities(people=(), note=TextRef(key="fact.agreement", params={"names": "李四"}))
+    for stored in ("李四", {"zh": "李四", "en": "Li Si"}, TextRef(key="fact.days", params={"days": 1}), value):
+        fact = CardField(label="to", value=stored)
+        assert CardField.model_validate_json(fact.model_dump_json()) == fact
+    assert CardField.model_validate_json('{"label": "to", "value": "李四"}').value == "李四"
 
 
 async def test_what_was_sealed_for_somebody_who_has_left_never_reaches_who_took_the_id_as_a_name() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.lookalikes import compute_skeleton, is_lookalike, list_looks, split_skeleton
+from tools.people.lookalikes import compute_looks, compute_skeleton, is_lookalike, split_skeleton
 
-LINES = resources.files("tools").joinpath("confusables.tsv").read_text(encoding="utf-8").splitlines()
+LINES = resources.files("tools.people").joinpath("confusables.tsv").read_text(encoding="utf-8").splitlines()
 
 
 def spell(numbers: str) -> str:
@@ -27,7 +27,7 @@ PAIRS = [
 def test_every_pair_of_unicodes_confusables_looks_alike() -> None:
     """https://www.unicode.org/Public/security/18.0.0/confusables.txt: 6,712 lines."""
     assert "version 18.0.0" in LINES[0] and len(PAIRS) == 6712
-    seen = [(one, other) for one, other in PAIRS if list_looks(one)]
+    seen = [(one, other) for one, other in PAIRS if compute_looks(one)]
     assert len(seen) > 6600, "the others cannot be seen at all, or are blanks"
     assert [pair for pair in seen if not is_lookalike(*pair)] == []
     assert all(is_lookalike(f"Li{one}Si", f"Li{other}Si") for one, other in seen)
@@ -118,5 +118,5 @@ def test_a_part_of_a_name_begins_and_ends_between_letters(name: str, part: str, 
 @given(st.text(max_size=40))
 def test_a_text_looks_like_itself_in_capitals_full_width_and_with_something_hidden(text: str) -> None:
     for other in (text, f"\u200b{text}\u2060", f"  {text} ", text.replace("i", "\u0456").replace("a", "\u0430")):
-        assert list_looks(text) & list_looks(other) or not list_looks(text)
+        assert compute_looks(text) & compute_looks(other) or not compute_looks(text)
     assert split_skeleton(text).has_word(compute_skeleton(text)) or not compute_skeleton(text)[:1].isalnum()

@@ -11,12 +11,12 @@ from email.message import EmailMessage
 
 import pytest
 
-from bot.texts import literal
+from bot.core.i18n import render_value
 from tests.tools.office import LI, SICK, WANG, ZHANG, ZHAO, Office, office, refused, title
-from tools.mail import RECIPIENTS, SendEmail, message_id_of, run_mail
-from tools.parts import Parts, PartState
-from tools.smtp import SmtpMailer
-from tools.spec import EffectUnknown, Identities, Outcome, Person, Plan, ToolError
+from tools.effect_parts import EffectParts, PartState
+from tools.mail.send_email import RECIPIENTS, SendEmailArgs, build_message_id, run_send_email
+from tools.mail.smtp import SmtpMailer
+from tools.spec import EffectUnknownError, Identities, Person, Proposal, ToolError, ToolOutcome
 
 FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。"
 MAIL = {"to": "李四", "subject": "请假申请 L-0012", "body": "李四你好，\n请看一下。"}
@@ -43,7 +43,7 @@ async def test_preview_then_send() -> None:
     (mail,) = there.mailer.mails
     assert (mail.to, mail.subject, mail.body) == (LI.id, MAIL["subject"], plan.body)
     assert mail.reply_to == "张三 <zhangsan@example.com>"
-    assert outcome.data == {"mailed": "李四", "subject": MAIL["subject"], "message_id": message_id_of("effect 1")}
+    assert outcome.data == {"mailed": "李四", "subject": MAIL["subject"], "message_id": build_message_id("effect 1")}
 
 
 async def test_an_edited_mail_is_checked_and_shown_again() -> None:
@@ -187,7 +187,7 @@ class Moody:
     refuses: dict[str, Exception]
     mails: list[str]
 
-    async def send(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
+    async def send_mail(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
         if to.id in self.refuses:
             raise self.refuses[to.id]
         self.mails.append(to.id)
@@ -196,13 +196,13 @@ class Moody:
 async def test_whom_the_server_refuses_keeps_it_from_nobody_else_and_the_rest_is_sent_once() -> None:
     there = office()
     there.mailer = moody = Moody({LI.id: ToolError("mail_refused", "no such box", reply=550)}, [])  # type: ignore[assignment]
-    plan, parts = await there.plan(ZHANG, "send_email", **SEVERAL), Parts()
+    plan, parts = await there.plan(ZHANG, "send_email", **SEVERAL), EffectParts()
     error = await refused(send_with(there, plan, parts))
     assert (error.code, error.params["names"], error.params["missing"]) == (
         "mailed_partly",
         *map(both, ["王五", "李四"]),
     )
-    assert error.maybe is not None and literal(error.maybe.note, "zh") == "给 王五 发了邮件"
+    assert error.maybe is not None and render_value(error.maybe.note, "zh") == "给 王五 发了邮件"
     assert moody.mails == [WANG.id] and parts.states == {LI.id: PartState.REFUSED, WANG.id: PartState.DONE}
     moody.refuses.clear()
     outcome = await send_with(there, plan, parts)
@@ -213,21 +213,21 @@ async def test_whom_the_server_refuses_keeps_it_from_nobody_else_and_the_rest_is
 async def test_nobody_has_it_when_the_server_is_away() -> None:
     there = office()
     there.mailer = moody = Moody({LI.id: ToolError("mail_down", "away")}, [])  # type: ignore[assignment]
-    error = await refused(send_with(there, await there.plan(ZHANG, "send_email", **SEVERAL), Parts()))
+    error = await refused(send_with(there, await there.plan(ZHANG, "send_email", **SEVERAL), EffectParts()))
     assert error.code == "mail_down" and moody.mails == [], "the others are not tried"
 
 
 async def test_a_doubt_ends_it_there() -> None:
     there = office()
-    there.mailer = moody = Moody({WANG.id: EffectUnknown("?")}, [])  # type: ignore[assignment]
-    parts = Parts()
-    with pytest.raises(EffectUnknown):
+    there.mailer = moody = Moody({WANG.id: EffectUnknownError("?")}, [])  # type: ignore[assignment]
+    parts = EffectParts()
+    with pytest.raises(EffectUnknownError):
         await send_with(there, await there.plan(ZHANG, "send_email", **SEVERAL), parts)
     assert moody.mails == [LI.id] and parts.states == {LI.id: PartState.DONE, WANG.id: PartState.BEGUN}
 
 
-async def send_with(there: Office, plan: Plan, parts: Parts) -> Outcome:
-    return await run_mail(replace(there.use(ZHANG), parts=parts), SendEmail.model_validate(plan.args))
+async def send_with(there: Office, plan: Proposal, parts: EffectParts) -> ToolOutcome:
+    return await run_send_email(replace(there.use(ZHANG), parts=parts), SendEmailArgs.model_validate(plan.args))
 
 
 def both(name: str) -> dict[str, str]:
@@ -237,8 +237,8 @@ def both(name: str) -> dict[str, str]:
 async def test_errors_of_the_mailer_pass() -> None:
     there: Office = office()
     plan = await there.plan(ZHANG, "send_email", **MAIL)
-    there.mailer.failing = EffectUnknown("?")
-    with pytest.raises(EffectUnknown):
+    there.mailer.failing = EffectUnknownError("?")
+    with pytest.raises(EffectUnknownError):
         await there.press(ZHANG, "send_email", plan, "send")
 
 
@@ -301,7 +301,7 @@ def mailer(url: str, timeout_s: float = 5.0) -> SmtpMailer:
 async def test_what_arrives_is_what_was_sent() -> None:
     body = "李四你好：\n.\n..两个点\n" + "长" * 500 + " 😀"
     async with server({}) as (url, received):
-        await mailer(url).send(LI, "请假申请：" + "很长" * 40, body, "<abc@countersign>")
+        await mailer(url).send_mail(LI, "请假申请：" + "很长" * 40, body, "<abc@countersign>")
     (raw,) = received
     message = email.message_from_bytes(raw, _class=EmailMessage, policy=email.policy.default)
     assert message["Subject"] == "请假申请：" + "很长" * 40
@@ -314,7 +314,7 @@ async def test_what_arrives_is_what_was_sent() -> None:
 
 async def test_plain_english_with_dots_arrives_too() -> None:
     async with server({}) as (url, received):
-        await mailer(url).send(LI, "Hello", "first\n.\nlast", "<abc@countersign>")
+        await mailer(url).send_mail(LI, "Hello", "first\n.\nlast", "<abc@countersign>")
     assert b"first\r\n..\r\nlast" in received[0]
 
 
@@ -333,13 +333,13 @@ async def test_plain_english_with_dots_arrives_too() -> None:
 )
 async def test_surely_not_sent(answers: dict[str, str | None], code: str) -> None:
     async with server(answers) as (url, _):
-        assert (await refused(mailer(url).send(LI, "s", "b", "<x@y>"))).code == code
+        assert (await refused(mailer(url).send_mail(LI, "s", "b", "<x@y>"))).code == code
 
 
 async def test_nobody_knows_when_the_server_goes_away_after_the_text() -> None:
     async with server({"text": None}) as (url, received):
-        with pytest.raises(EffectUnknown):
-            await mailer(url).send(LI, "s", "b", "<x@y>")
+        with pytest.raises(EffectUnknownError):
+            await mailer(url).send_mail(LI, "s", "b", "<x@y>")
     assert len(received) == 1, "it may well have been taken"
 
 
@@ -348,11 +348,11 @@ async def test_a_silent_server_is_given_up() -> None:
         await reader.read()
 
     async with listening(silent) as url:
-        assert (await refused(mailer(url, timeout_s=0.1).send(LI, "s", "b", "<x@y>"))).code == "mail_down"
+        assert (await refused(mailer(url, timeout_s=0.1).send_mail(LI, "s", "b", "<x@y>"))).code == "mail_down"
 
 
 async def test_no_server_at_all() -> None:
-    assert (await refused(mailer("smtp://127.0.0.1:1").send(LI, "s", "b", "<x@y>"))).code == "mail_down"
+    assert (await refused(mailer("smtp://127.0.0.1:1").send_mail(LI, "s", "b", "<x@y>"))).code == "mail_down"
 
 
 @pytest.mark.parametrize("url", ["http://host", "smtp://", "host:25", ""])
@@ -364,7 +364,7 @@ def test_odd_urls(url: str) -> None:
 @pytest.mark.parametrize("odd", [{"email": "lisi@例子.公司"}, {"name": "李四\nBcc: all@example.com"}])
 async def test_who_no_header_can_name_is_surely_not_written_to(odd: dict[str, str]) -> None:
     async with server({}) as (url, received):
-        send = mailer(url).send(LI.model_copy(update=odd), "s", "text", "<x@y>")
+        send = mailer(url).send_mail(LI.model_copy(update=odd), "s", "text", "<x@y>")
         assert (await refused(send)).code == "no_address"
     assert not received
 

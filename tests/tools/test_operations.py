@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from bot.texts import literal
+from bot.core.i18n import render_value
 from tests.tools.company import CHOICE
-from tests.tools.office import (
+from tests.tools.office import (  # fmt: skip
     LI,
     LIN,
     LONG,
@@ -24,8 +24,8 @@ from tests.tools.office import (
     receipt,
     refused,
     title,
-)  # fmt: skip
-from tools.spec import Plan
+)
+from tools.spec import Proposal
 
 OPINION = {"opinion": "缺发票"}
 
@@ -37,7 +37,7 @@ async def there() -> Office:
     return opened
 
 
-def dialog(plan: Plan, choice: str) -> dict[str, tuple[str, ...]]:
+def dialog(plan: Proposal, choice: str) -> dict[str, tuple[str, ...]]:
     """Field → what can be chosen, in Chinese."""
     (button,) = [c for c in plan.choices if c.name == choice]
     return {f.name: tuple(words["zh"] for _, words in f.choices) for f in button.fields}
@@ -56,7 +56,7 @@ async def test_return_to_the_author_who_revises_and_resubmits(there: Office) -> 
     assert ("审批意见", "李四 退回：缺发票") in facts(card)
     assert ("Opinion", "李四 returned it: 缺发票") in facts(card, "en")
     await there.press(ZHANG, "decide_task", card, "resubmit", {})
-    assert (await there.engine.request("L-0001")).waits_for == (LI.id,)
+    assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,)
 
 
 async def test_return_to_an_earlier_step(there: Office) -> None:
@@ -100,10 +100,10 @@ async def test_transfer_in_chat_shows_what_will_happen_and_then_does_it(there: O
     assert title(plan, "en") == "Transfer 张三’s leave request L-0001 to 李文光, who decides instead?"
     assert ("说明", "我在出差") in facts(plan) and ("请假事由", "胃疼") in facts(plan)
     assert (plan.deciders, [c.name for c in plan.choices]) == ((LI.id,), ["confirm", "cancel"])
-    assert (await there.engine.request("L-0001")).waits_for == (LI.id,), "nothing has happened"
+    assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "nothing has happened"
     first = await there.press(LI, "transfer_task", plan, "confirm", key="same")
     assert first == await there.press(LI, "transfer_task", plan, "confirm", key="same")
-    assert (await there.engine.request("L-0001")).waits_for == (LIN.id,)
+    assert (await there.engine.get_request("L-0001")).waits_for == (LIN.id,)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_add_sign_before_by_the_card(there: Office) -> None:
     assert receipt(outcome) == "李四 请 李文光、赵六 也审批申请 L-0001"
     assert receipt(outcome, "en") == "李四 asked 李文光, 赵六 to decide request L-0001 as well"
     await there.decide(ZHAO, "L-0001-3", "approve")
-    assert (await there.engine.request("L-0001")).waits_for == (LI.id,), "any one was enough; then it is their turn"
+    assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "any one was enough; then it is their turn"
 
 
 async def test_add_sign_after_in_chat(there: Office) -> None:
@@ -147,7 +147,7 @@ async def test_add_sign_after_in_chat(there: Office) -> None:
     assert title(plan) == "张三 的请假申请 L-0001：您同意，再请 李文光、赵六 审批？"
     assert ("方式（多人时）", "依次审批") in facts(plan)
     await there.press(LI, "add_sign", plan, "confirm")
-    request = await there.engine.request("L-0001")
+    request = await there.engine.get_request("L-0001")
     assert (request.waits_for, request.tasks[0].outcome) == ((LIN.id,), "approve")
 
 
@@ -212,11 +212,11 @@ async def test_asking_again_after_a_refusal_is_limited(there: Office) -> None:
         if n == 2:
             error = await refused(there.plan(ZHANG, "withdraw_request", request_id="E-0001"))
             assert error.code == "kept_lately"
-            assert literal(error.note, "zh") == "撤回刚刚没有得到同意，2026-11-20 14:00 以后可以再申请"
+            assert render_value(error.note, "zh") == "撤回刚刚没有得到同意，2026-11-20 14:00 以后可以再申请"
         there.now += timedelta(hours=4)
     error = await refused(there.plan(ZHANG, "withdraw_request", request_id="E-0001"))
-    assert (error.code, literal(error.note, "zh")) == ("kept_enough", "撤回已经有 5 次没有得到同意，不能再申请了")
-    assert (await there.engine.request("E-0001")).status == "approved"
+    assert (error.code, render_value(error.note, "zh")) == ("kept_enough", "撤回已经有 5 次没有得到同意，不能再申请了")
+    assert (await there.engine.get_request("E-0001")).status == "approved"
 
 
 async def test_when_who_has_to_agree_has_left_somebody_else_is_asked() -> None:
@@ -230,7 +230,7 @@ async def test_when_who_has_to_agree_has_left_somebody_else_is_asked() -> None:
     assert (outcome.data["status"], outcome.data["waits_for"]) == ("revoking", ["王五"]), "who is above"
     assert (await refused(there.card(f"{request}-2"))).code == "task_closed"
     await there.decide(WANG, f"{request}-3", "approve")
-    assert (await there.engine.request(request)).status == "withdrawn"
+    assert (await there.engine.get_request(request)).status == "withdrawn"
 
 
 async def test_who_agreed_to_another_form_does_not_have_to_agree() -> None:
@@ -275,9 +275,9 @@ async def test_edit_shows_the_changed_form_anew_before_anything_happens() -> Non
     edited = await there.edit(ZHANG, "start_process", plan, {**dialog, "field_end_date": "2026-11-27"})
     assert ("时长", "5 个工作日") in facts(edited)
     assert edited.args["seen"] != plan.args["seen"]
-    assert await there.engine.mine(ZHANG.id) == ()
+    assert await there.engine.list_own_requests(ZHANG.id) == ()
     await there.press(ZHANG, "start_process", edited, "confirm")
-    assert (await there.engine.request("L-0001")).filled.days == "5"
+    assert (await there.engine.get_request("L-0001")).filled.days == "5"
 
 
 async def test_a_wrong_field_is_named_as_the_dialog_does() -> None:
@@ -292,5 +292,5 @@ async def test_edit_of_a_resubmission(there: Office) -> None:
     plan = await there.plan(ZHANG, "resubmit_request", request_id="L-0001")
     edited = await there.edit(ZHANG, "resubmit_request", plan, {"field_reason": "好多了", "field_end_half": "am"})
     await there.press(ZHANG, "resubmit_request", edited, "confirm")
-    request = await there.engine.request("L-0001")
+    request = await there.engine.get_request("L-0001")
     assert (request.filled.values["reason"], request.filled.days) == ("好多了", "4.5")

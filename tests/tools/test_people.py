@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tools.office import GONE, LI, LIN, PEOPLE, WANG, ZHANG, office
-from tools.lookalikes import is_lookalike
-from tools.names import find_people, is_searchable, resolve_person
+from tools.people.lookalikes import is_lookalike
+from tools.people.names import find_people, is_searchable_name, resolve_person
 from tools.spec import Person, ToolError
 
 
@@ -168,7 +168,7 @@ def test_nobody_is_found_by_a_name_that_poses_as_an_address(people: tuple[Person
         assert all(one.email.casefold() == one_address(text) for one in found.people)
     for one in found.people if found.is_certain else ():
         by_name = not one_address(text) or one.email.casefold() != one_address(text)
-        assert not by_name or any(map(is_searchable, names_of(one)))
+        assert not by_name or any(map(is_searchable_name, names_of(one)))
 
 
 def one_address(text: str) -> str:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from bot.texts import label, literal, say
+from bot.core.i18n import render_value, translate, translate_label
 from tests.tools.office import LI, LIN, LONG, SHORT, SICK, TAXI, WANG, ZHANG, known, office, refused
-from tools.spec import Plan
+from tools.spec import Proposal
 
 
-def shown(plan: Plan, language: str = "zh") -> dict[str, str]:
-    return {label(f.label, language): literal(f.value, language) for f in plan.facts}
+def shown(plan: Proposal, language: str = "zh") -> dict[str, str]:
+    return {translate_label(f.label, language): render_value(f.value, language) for f in plan.facts}
 
 
 async def test_what_can_be_asked_for() -> None:
@@ -24,7 +24,7 @@ async def test_the_card_shows_everything_before_anything_happens() -> None:
     there = office()
     form = {**LONG, "leave_type": "病假", "approver": "Li Si", "start_half": "下午"}
     plan = await there.plan(ZHANG, "start_process", process="请假", form=form)
-    assert say(plan.title.key, "zh", **plan.title.params) == "发起请假申请？"
+    assert translate(plan.title.key, "zh", **plan.title.params) == "发起请假申请？"
     assert shown(plan) == {
         "请假类型": "病假",
         "开始日期": "2026-11-23 下午",
@@ -37,7 +37,7 @@ async def test_the_card_shows_everything_before_anything_happens() -> None:
     assert shown(plan, "en")["Type of leave"] == "Sick leave"
     assert plan.deciders == (ZHANG.id,)
     assert [c.name for c in plan.choices] == ["confirm", "edit", "cancel"]
-    assert await there.engine.mine(ZHANG.id) == ()
+    assert await there.engine.list_own_requests(ZHANG.id) == ()
 
 
 async def test_confirming_starts_exactly_that() -> None:
@@ -51,7 +51,7 @@ async def test_confirming_starts_exactly_that() -> None:
         "days": 5,
     }
     assert outcome.effect is not None
-    assert say(outcome.effect.note.key, "zh", **outcome.effect.note.params) == "发起了请假申请 L-0001"
+    assert translate(outcome.effect.note.key, "zh", **outcome.effect.note.params) == "发起了请假申请 L-0001"
 
 
 async def test_a_short_leave_passes_by_rule_and_says_so() -> None:
@@ -62,7 +62,7 @@ async def test_a_short_leave_passes_by_rule_and_says_so() -> None:
     assert outcome.data["status"] == "approved"
     assert "passes by rule" in outcome.data["rule"]
     assert outcome.effect is not None and outcome.effect.note.key == "effect.passed"
-    assert "按规则" in say(outcome.effect.note.key, "zh", **outcome.effect.note.params)
+    assert "按规则" in translate(outcome.effect.note.key, "zh", **outcome.effect.note.params)
 
 
 async def test_an_expense_card() -> None:
@@ -90,7 +90,7 @@ async def test_who_is_asked_changed_between_card_and_press() -> None:
     plan = await there.plan(ZHANG, "start_process", process="leave", form=LONG)
     there.people.known[1] = LI.model_copy(update={"manager": "U5"})
     assert (await refused(there.press(ZHANG, "start_process", plan, "confirm"))).code == "request_changed"
-    assert await there.engine.mine(ZHANG.id) == ()
+    assert await there.engine.list_own_requests(ZHANG.id) == ()
 
 
 async def test_numbers_and_nulls_of_models_are_understood() -> None:

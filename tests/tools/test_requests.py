@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from bot.texts import literal
+from bot.core.i18n import render_value
 from tests.tools.company import CHOICE
-from tests.tools.office import (
+from tests.tools.office import (  # fmt: skip
     LI,
     LIN,
     LONG,
@@ -24,15 +24,15 @@ from tests.tools.office import (
     known,
     office,
     refused,
-)  # fmt: skip
-from tools.nodes import node_words
-from tools.requests import UNREADABLE, ShowProcess, run_show_process
-from tools.spec import Person, Picture
-from tools.timeline import MOST
-from tools.workflow.embedded import EmbeddedEngine
-from tools.workflow.graph import Alarm, Node, Timer
-from tools.workflow.memory_store import MemoryStore
-from tools.workflow.process import Process, shipped
+)
+from tools.cards.node_labels import get_node_label
+from tools.requests.status import UNREADABLE, ShowProcessArgs, run_show_process
+from tools.requests.timeline import MOST
+from tools.spec import Person, ProcessDiagram
+from tools.workflow.bpmn.graph import BoundaryTimer, FlowNode, TimerAction
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.memory_store import MemoryStore
+from tools.workflow.process.definition import Process, load_shipped_processes
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ async def test_what_a_request_says_is_told_to_who_may_read_it_and_only_if_asked(
     assert (await refused(there.look(LIN, "request_status", request_id="L-0001", details=True))).code == "no_request"
 
 
-async def picture(there: Office, person: Person, name: str) -> Picture:
-    outcome = await run_show_process(there.use(person), ShowProcess(name=name))
+async def picture(there: Office, person: Person, name: str) -> ProcessDiagram:
+    outcome = await run_show_process(there.use(person), ShowProcessArgs(name=name))
     assert outcome.picture is not None
     return outcome.picture
 
@@ -81,8 +81,8 @@ async def test_a_timeline_in_the_readers_language_and_zone(there: Office) -> Non
 async def test_people_read_the_same_line_beside_the_step(there: Office) -> None:
     card = known("request_status")
     outcome = await card.run(there.use(ZHANG), card.args.model_validate({"request_id": "L-0001"}))
-    assert literal(outcome.note, "zh") == "L-0001：✅ 提交 张三 11-20 10:00 → ⏳ 李四（审批） → ○ 结束"
-    assert literal(outcome.note, "en") == "L-0001: ✅ submitted by 张三 11-20 10:00 → ⏳ 李四 (Approval) → ○ end"
+    assert render_value(outcome.note, "zh") == "L-0001：✅ 提交 张三 11-20 10:00 → ⏳ 李四（审批） → ○ 结束"
+    assert render_value(outcome.note, "en") == "L-0001: ✅ submitted by 张三 11-20 10:00 → ⏳ 李四 (Approval) → ○ end"
 
 
 async def test_everything_that_can_happen_is_told(there: Office) -> None:
@@ -121,24 +121,24 @@ async def test_a_rule_is_told(there: Office) -> None:
     ]
 
 
-def with_nodes(*nodes: Node) -> Process:
+def with_nodes(*nodes: FlowNode) -> Process:
     """Leave, with some of its nodes replaced."""
-    leave = shipped()[0]
+    leave = load_shipped_processes()[0]
     changed = {**leave.definition.nodes, **{node.id: node for node in nodes}}
     return replace(leave, definition=leave.definition.model_copy(update={"nodes": changed, "version": "other"}))
 
 
 async def test_what_time_brings_about_is_told() -> None:
-    first = shipped()[0].definition.nodes["first_level"]
-    alarms = [("remind", Alarm.REMIND), ("escalate", Alarm.ESCALATE)]
-    timers = tuple(Timer(id=name, after_s=3600 * n, alarm=alarm) for n, (name, alarm) in enumerate(alarms, 1))
+    first = load_shipped_processes()[0].definition.nodes["first_level"]
+    alarms = [("remind", TimerAction.REMIND), ("escalate", TimerAction.ESCALATE)]
+    timers = tuple(BoundaryTimer(id=name, after_s=3600 * n, alarm=alarm) for n, (name, alarm) in enumerate(alarms, 1))
     processes = [with_nodes(first.model_copy(update={"timers": timers}))]
     there = office(processes=processes, policy=CHOICE)
     there.people.known[2] = WANG.model_copy(update={"manager": None})
     await there.start({**SICK, "approver": LIN.id})
     there.people.known[4] = LIN.model_copy(update={"manager": WANG.id})
     for hours in range(1, 5):
-        await there.engine.tick(NOW + timedelta(hours=hours))
+        await there.engine.run_due_jobs(NOW + timedelta(hours=hours))
     assert await timeline(there) == [
         "✅ 提交 张三 11-20 10:00",
         "⏰ 超时提醒 李文光 11-20 11:00",
@@ -158,7 +158,7 @@ async def test_whom_the_process_tells_is_told(there: Office) -> None:
 
 async def test_another_version_is_told(there: Office) -> None:
     moved = with_nodes()
-    await there.engine.migrate("L-0001", moved, ZHAO.id, "k", NOW)
+    await there.engine.migrate_request("L-0001", moved, ZHAO.id, "k", NOW)
     assert (await timeline(there))[1] == "🔧 赵六 更换流程版本 11-20 10:00"
 
 
@@ -171,7 +171,7 @@ async def test_a_long_record_is_cut_at_its_beginning(there: Office) -> None:
 
 
 async def test_one_that_cannot_be_read_hides_no_other() -> None:
-    leave, expense = shipped()
+    leave, expense = load_shipped_processes()
     gone = leave.definition.model_copy(update={"version": "0" * 64})
     store = MemoryStore()
     before = office(store, [replace(leave, definition=gone, bpmn=b"<bpmn/>"), expense])
@@ -202,8 +202,8 @@ async def test_the_picture_has_the_way_taken_and_where_it_is(there: Office) -> N
     assert shown.active == ("second_level",)
     assert {"submitted", "to_length", "longer", "first_level", "first_decided", "first_yes", "long"} <= set(shown.done)
     assert {"short", "short_leave", "leave_approved", "second_level"}.isdisjoint(shown.done)
-    assert literal(shown.alt, "zh") == "请假申请 L-0001 的流程，现在在：二级审批"
-    assert literal(shown.alt, "en") == "The way of leave request L-0001; it is at: Second approval"
+    assert render_value(shown.alt, "zh") == "请假申请 L-0001 的流程，现在在：二级审批"
+    assert render_value(shown.alt, "en") == "The way of leave request L-0001; it is at: Second approval"
     await there.decide(WANG, "L-0001-2", "approve")
     ended = await picture(there, ZHANG, "L-0001")
     assert ended.active == () and "leave_approved" in ended.done
@@ -212,12 +212,12 @@ async def test_the_picture_has_the_way_taken_and_where_it_is(there: Office) -> N
 async def test_a_process_by_itself_is_shown_to_everybody(there: Office) -> None:
     for name in ("leave", "请假", "Leave"):
         shown = await picture(there, ZHAO, name)
-        assert (shown.done, shown.active, literal(shown.title, "zh")) == ((), (), "请假流程")
+        assert (shown.done, shown.active, render_value(shown.title, "zh")) == ((), (), "请假流程")
 
 
 def test_names_of_nodes_in_both_languages() -> None:
-    leave, _ = shipped()
-    assert node_words(leave.definition, "second_level") == {"zh": "二级审批", "en": "Second approval"}
-    assert node_words(leave.definition, "length") == {"zh": "多少天？", "en": "How long?"}
-    assert node_words(leave.definition, "elsewhere") == {"zh": "elsewhere", "en": "elsewhere"}
-    assert node_words(leave.definition, "withdrawal") == {"zh": "撤回", "en": "withdrawal"}
+    leave, _ = load_shipped_processes()
+    assert get_node_label(leave.definition, "second_level") == {"zh": "二级审批", "en": "Second approval"}
+    assert get_node_label(leave.definition, "length") == {"zh": "多少天？", "en": "How long?"}
+    assert get_node_label(leave.definition, "elsewhere") == {"zh": "elsewhere", "en": "elsewhere"}
+    assert get_node_label(leave.definition, "withdrawal") == {"zh": "撤回", "en": "withdrawal"}

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from bot.texts import label, literal, say, tell_effect
+from bot.core.i18n import render_receipt_line, render_value, translate, translate_label
 from tests.tools.office import LI, LIN, LONG, NOW, TAXI, WANG, ZHANG, ZHAO, Office, known, office, refused
-from tools.deciding import DecideStored, check_decide
-from tools.spec import Plan
-from tools.workflow.state import Decision
+from tools.spec import Proposal
+from tools.tasks.task_actions import StoredDecision, check_task_decision
+from tools.workflow.engine.state import Decision
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ async def there() -> Office:
     return opened
 
 
-def shown(plan: Plan) -> list[tuple[str, str]]:
-    return [(label(f.label, "zh"), literal(f.value, "zh")) for f in plan.facts]
+def shown(plan: Proposal) -> list[tuple[str, str]]:
+    return [(translate_label(f.label, "zh"), render_value(f.value, "zh")) for f in plan.facts]
 
 
 async def test_todo_lists(there: Office) -> None:
@@ -40,7 +40,7 @@ async def test_todo_lists(there: Office) -> None:
 
 async def test_the_approvers_card(there: Office) -> None:
     plan = await there.card("L-0001-1")
-    assert say(plan.title.key, "zh", **plan.title.params) == "张三 的请假申请 L-0001 等您审批"
+    assert translate(plan.title.key, "zh", **plan.title.params) == "张三 的请假申请 L-0001 等您审批"
     facts = dict(shown(plan))
     assert facts["申请人"] == "张三"
     assert facts["请假事由"] == "胃疼"
@@ -107,7 +107,7 @@ async def test_an_opinion_written_by_the_model_is_a_draft_of_whoever_decides_and
     assert await there.plan(LI, "decide_task", **plan.args) == plan
     outcome = await there.press(LI, "decide_task", plan, "approve")
     assert outcome.data["opinion"] == ""
-    (opinion,) = (await there.engine.request("L-0001")).opinions
+    (opinion,) = (await there.engine.get_request("L-0001")).opinions
     assert opinion.text == ""
 
 
@@ -128,7 +128,7 @@ async def test_two_levels(there: Office) -> None:
     outcome = await there.decide(WANG, "L-0001-2", "approve")
     assert outcome.data["status"] == "approved"
     assert outcome.effect is not None
-    assert tell_effect(outcome.effect, "zh") == "王五 同意了申请 L-0001"
+    assert render_receipt_line(outcome.effect, "zh") == "王五 同意了申请 L-0001"
 
 
 async def test_pressing_needs_authority_even_past_the_gate(there: Office) -> None:
@@ -147,7 +147,7 @@ async def test_reject_revise_resubmit_approve(there: Office) -> None:
     await there.decide(LI, "L-0001-1", "reject", {"opinion": "请缩短"})
     assert (await refused(there.plan(ZHANG, "decide_task", task_id="L-0001-2"))).code == "use_resubmit"
     card = await there.card("L-0001-2")
-    assert say(card.title.key, "zh", **card.title.params) == "您的请假申请 L-0001 被驳回了"
+    assert translate(card.title.key, "zh", **card.title.params) == "您的请假申请 L-0001 被驳回了"
     assert ("审批意见", "李四 驳回：请缩短") in shown(card)
     assert (card.deciders, card.requester) == ((ZHANG.id,), None)
     assert [c.name for c in card.choices] == ["resubmit", "withdraw"]
@@ -157,7 +157,7 @@ async def test_reject_revise_resubmit_approve(there: Office) -> None:
         ZHANG, "decide_task", card, "resubmit", {**dialog, "field_end_date": "2026-11-24", "field_reason": "好多了"}
     )
     assert (outcome.data["decision"], outcome.data["status"]) == ("resubmitted", "waiting")
-    request = await there.engine.request("L-0001")
+    request = await there.engine.get_request("L-0001")
     assert (request.filled.days, request.filled.values["reason"]) == ("2", "好多了")
     assert request.opinions[0].text == "请缩短"
     assert (await there.decide(LI, "L-0001-3", "approve")).data["status"] == "approved"
@@ -172,18 +172,18 @@ async def test_the_author_withdraws_what_came_back(there: Office) -> None:
 
 async def test_a_dialog_is_checked_before_it_closes(there: Office) -> None:
     card = await there.card("L-0001-1")
-    reject = DecideStored.model_validate({**card.args, "decision": "reject", "opinion": " "})
-    error = await refused(check_decide(there.use(LI), reject))
+    reject = StoredDecision.model_validate({**card.args, "decision": "reject", "opinion": " "})
+    error = await refused(check_task_decision(there.use(LI), reject))
     assert (error.code, error.field) == ("missing_opinion", "opinion")
     await there.decide(LI, "L-0001-1", "reject", {"opinion": "请缩短"})
     card = await there.card("L-0001-2")
     dialog = {f.name: f.value for f in card.choices[0].fields}
     wrong = {**card.args, "decision": "resubmit", **dialog, "field_start_date": "soon"}
-    error = await refused(check_decide(there.use(ZHANG), DecideStored.model_validate(wrong)))
+    error = await refused(check_task_decision(there.use(ZHANG), StoredDecision.model_validate(wrong)))
     assert (error.code, error.field) == ("bad_date", "field_start_date")
     right = {**wrong, "field_start_date": "2026-11-24"}
-    await check_decide(there.use(ZHANG), DecideStored.model_validate(right))
-    assert (await there.engine.request("L-0001")).status == "revise", "checking changes nothing"
+    await check_task_decision(there.use(ZHANG), StoredDecision.model_validate(right))
+    assert (await there.engine.get_request("L-0001")).status == "revise", "checking changes nothing"
 
 
 async def test_a_changed_request_makes_the_card_stale(there: Office) -> None:
@@ -197,7 +197,7 @@ async def test_the_same_press_twice_is_one_decision(there: Office) -> None:
     card = await there.card("L-0001-1")
     first = await there.press(LI, "decide_task", card, "approve", key="press")
     assert await there.press(LI, "decide_task", card, "approve", key="press") == first
-    assert len((await there.engine.request("L-0001")).opinions) == 1
+    assert len((await there.engine.get_request("L-0001")).opinions) == 1
 
 
 async def test_a_large_expense_goes_to_finance() -> None:
@@ -210,10 +210,10 @@ async def test_a_large_expense_goes_to_finance() -> None:
 
 def test_a_button_needs_a_decision() -> None:
     with pytest.raises(ValidationError):
-        DecideStored.model_validate({"task_id": "x", "form_sha": "y"})
+        StoredDecision.model_validate({"task_id": "x", "form_sha": "y"})
     with pytest.raises(ValidationError):
-        DecideStored.model_validate({"task_id": "x", "form_sha": "y", "decision": "approve", "actor": "U2"})
-    stored = known("decide_task").stored
+        StoredDecision.model_validate({"task_id": "x", "form_sha": "y", "decision": "approve", "actor": "U2"})
+    stored = known("decide_task").stored_args
     assert stored is not None
     assert stored.model_validate({"task_id": "x", "form_sha": "y", "decision": "approve"}).decision is Decision.APPROVE  # type: ignore[attr-defined]
 
@@ -221,6 +221,6 @@ def test_a_button_needs_a_decision() -> None:
 async def test_tasks_are_bounded() -> None:
     there = office()
     for n in range(21):
-        await there.engine.start("expense", TAXI, ZHANG.id, f"k{n}", NOW)
+        await there.engine.start_request("expense", TAXI, ZHANG.id, f"k{n}", NOW)
     first = await there.look(LI, "query_todo_tasks")
     assert (len(first["tasks"]), first["more"]) == (20, 2)

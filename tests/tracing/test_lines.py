@@ -11,19 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from bot.logs import redact
-from bot.react.model import Reply
-from bot.records import Run
-from bot.tracing.lines import UNNAMED, Line, _clean, line_of, written
-from bot.tracing.setting import GATES
-from tests.lab import Lab
-from tests.react.speakers import DIALECTS, Speaker, each_dialect, living
-from tests.react.test_classic import HANDBOOK, looks_it_up
+from bot.agent.model import ModelReply
+from bot.app.tracing import GATES
+from bot.core.logs import redact_text
+from bot.core.records import Run
+from bot.tracing.lines import UNNAMED, ExportedRun, _redact_json, export_run, format_run_line
+from tests.agent.speakers import DIALECTS, Speaker, each_dialect, living
+from tests.agent.test_classic import HANDBOOK, looks_it_up
+from tests.harness.lab import Lab
 from tests.stories.script import DONE, MAIL, calls, mail
 
 
-async def line(lab: Lab, run: Run, *, content: bool = False) -> Line:
-    return Line.model_validate_json(written(await line_of(run, lab.approvals, GATES, content=content)))
+async def line(lab: Lab, run: Run, *, content: bool = False) -> ExportedRun:
+    return ExportedRun.model_validate_json(
+        format_run_line(await export_run(run, lab.approvals, GATES, content=content))
+    )
 
 
 @each_dialect
@@ -62,7 +64,7 @@ async def test_an_expired_card_and_one_renewed_later(redis: Redis) -> None:
     await lab.work()
     lab.ahead = timedelta(hours=100)
     card = await lab.approval()
-    await lab.lanes.put(card.id, "late", '{"kind": "expire", "version": 1}')
+    await lab.lanes.enqueue(card.id, "late", '{"kind": "expire", "version": 1}')
     await lab.work()
     [run] = lab.over
     told = await line(lab, run)
@@ -89,7 +91,7 @@ async def test_a_run_that_was_given_up_says_so(redis: Redis) -> None:
 async def test_the_name_of_no_tool_is_something_that_was_written(redis: Redis) -> None:
     object_ = json.dumps({"type": "tool_call", "tool": "张三的病历", "args": {}, "reason_summary": "x"})
     speaker = next(one for one in DIALECTS if one.name == "json")
-    lab = Lab(redis, [Reply(text=object_), speaker.answer("好")], styles=[speaker.style])
+    lab = Lab(redis, [ModelReply(text=object_), speaker.answer("好")], styles=[speaker.style])
     await lab.says("看看")
     await lab.work()
     plain, whole = await line(lab, lab.over[-1]), await line(lab, lab.over[-1], content=True)
@@ -111,17 +113,17 @@ PLACES = [
 @pytest.mark.parametrize("place", PLACES)
 async def test_no_secret_in_a_line_wherever_it_was_written(redis: Redis, place: str) -> None:
     written_there = place.format(SECRET)
-    assert SECRET not in redact(written_there), "as logs have it"
+    assert SECRET not in redact_text(written_there), "as logs have it"
     args = {"process": written_there, "form": {"password": SECRET, "token": 7, written_there: [written_there]}}
     lab = Lab(redis, [calls(("start_process", args)), DONE])
     await lab.says(written_there)
     await lab.work()
-    text = written(await line_of(lab.over[-1], lab.approvals, GATES, content=True))
-    assert SECRET not in text and Line.model_validate_json(text).content is not None
+    text = format_run_line(await export_run(lab.over[-1], lab.approvals, GATES, content=True))
+    assert SECRET not in text and ExportedRun.model_validate_json(text).content is not None
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda one: st.lists(one) | st.dictionaries(
     st.sampled_from(["password", "secret", "name"]) | st.text(max_size=5), one), max_leaves=6))  # fmt: skip
 def test_whatever_is_redacted_stays_json(value: Any) -> None:
-    json.dumps(_clean(value))
-    assert _clean({"password": 12345, "n": 12345}) == {"password": "***", "n": 12345}
+    json.dumps(_redact_json(value))
+    assert _redact_json({"password": 12345, "n": 12345}) == {"password": "***", "n": 12345}

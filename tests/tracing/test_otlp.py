@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bot.errors import SettingsWrong
-from bot.main import assembled
-from bot.react.model import Messages, Reply, ScriptedModel
-from bot.settings import read
+from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.app.build import build_app
+from bot.app.settings import load_settings
+from bot.core.errors import SettingsError
 from bot.tracing import sending
-from tests.programs import ROOT
+from tests.harness.office import ZHANG, Office, office, quick_settings
+from tests.harness.programs import ROOT
 from tests.stories.behind import final
-from tests.stories.office import ZHANG, Office, office, quick_settings
 from tests.stories.script import calls, mail
 from tests.tracing.receiver import Got, Receiver, receiver
 
@@ -45,12 +45,12 @@ def to(collector: Receiver, **more: Any) -> dict[str, Any]:
     return {"traces": "otlp", "otel_exporter_otlp_endpoint": collector.url, **more}
 
 
-def spent(reply: Reply) -> Reply:
-    return Reply(reply.text, reply.calls, reply.finish, **SPENT)
+def spent(reply: ModelReply) -> ModelReply:
+    return ModelReply(reply.text, reply.calls, reply.finish, **SPENT)
 
 
-def thinking(reply: Reply, s: float = 0.05) -> Any:
-    async def thought(messages: Messages) -> Reply:
+def thinking(reply: ModelReply, s: float = 0.05) -> Any:
+    async def thought(messages: Messages) -> ModelReply:
         await asyncio.sleep(s)
         return spent(reply)
 
@@ -64,13 +64,13 @@ def the(spans: list[Got], name: str) -> Got:
 
 async def mailed(empty: Office, settings: Mapping[str, Any]) -> None:
     """Looked up, one reply that could not be used, proposed, sent by a button; in two processes."""
-    script = [thinking(PEOPLE), Reply(text=""), thinking(mail(subject="机密主题"))]
+    script = [thinking(PEOPLE), ModelReply(text=""), thinking(mail(subject="机密主题"))]
     async with empty.opened(model=ScriptedModel(script), **settings):
         await empty.says(ZHANG, ASKED)
         card = await empty.card(empty.dm(ZHANG), "机密主题")
         await empty.quiet()
     await asyncio.sleep(0.2)
-    async with empty.opened(model=ScriptedModel([thinking(Reply(text="机密答案。"))]), **settings):
+    async with empty.opened(model=ScriptedModel([thinking(ModelReply(text="机密答案。"))]), **settings):
         await empty.press(ZHANG, card, "send")
         await final(empty)
         await empty.quiet()
@@ -109,7 +109,7 @@ async def test_a_run_that_waited_and_went_on_elsewhere_is_one_trace_by_the_conve
 async def test_a_stop_is_an_error_of_the_trace_and_one_by_the_person_is_none(
     empty: Office, collector: Receiver
 ) -> None:
-    async with empty.opened(model=ScriptedModel([PEOPLE] * 3 + [Reply(text="好")]), **to(collector)):
+    async with empty.opened(model=ScriptedModel([PEOPLE] * 3 + [ModelReply(text="好")]), **to(collector)):
         await empty.answer(ZHANG, "看看")
         await empty.answer(ZHANG, "再看看")
         await empty.quiet()
@@ -147,8 +147,8 @@ async def test_negative_control_with_content_it_is_but_for_secrets(empty: Office
 
 async def test_headers_go_with_it_and_are_shown_to_nobody(empty: Office, collector: Receiver) -> None:
     settings = to(collector, otel_exporter_otlp_headers="x-key=s%20cret", otel_service_name="desk")
-    assert "s%20cret" not in str(quick_settings(**settings).shown())
-    async with empty.opened(model=ScriptedModel([Reply(text="好")]), **settings):
+    assert "s%20cret" not in str(quick_settings(**settings).list_masked_values())
+    async with empty.opened(model=ScriptedModel([ModelReply(text="好")]), **settings):
         await empty.answer(ZHANG, "看看")
         [span, *_] = await collector.until(1)
     assert collector.headers[0]["x-key"] == "s cret" and span.resource["service.name"] == "desk"
@@ -166,7 +166,7 @@ async def test_a_collector_that_is_away_is_nobodys_concern_and_said_once(
         collector.taking.clear()
     began = asyncio.get_running_loop().time()
     with capture_logs() as logged:
-        async with empty.opened(model=ScriptedModel([Reply(text=f"答 {n}") for n in range(3)]), **settings):
+        async with empty.opened(model=ScriptedModel([ModelReply(text=f"答 {n}") for n in range(3)]), **settings):
             for n in range(3):
                 assert f"答 {n}" in await empty.answer(ZHANG, "看看")
             await empty.quiet()
@@ -182,7 +182,7 @@ async def test_a_collector_that_is_away_is_nobodys_concern_and_said_once(
 async def test_when_it_is_back_traces_are_sent_again(empty: Office, collector: Receiver) -> None:
     collector.status = 400
     with capture_logs() as logged:
-        async with empty.opened(model=ScriptedModel([Reply(text="一"), Reply(text="二")]), **to(collector)):
+        async with empty.opened(model=ScriptedModel([ModelReply(text="一"), ModelReply(text="二")]), **to(collector)):
             await empty.answer(ZHANG, "看看")
             async with asyncio.timeout(10):
                 while not [one for one in logged if "dropped until" in one["event"]]:
@@ -199,7 +199,7 @@ async def test_more_than_can_wait_is_dropped_and_counted(
     monkeypatch.setattr(sending, "QUEUED", 1)
     collector.taking.clear()
     with capture_logs() as logged:
-        async with empty.opened(model=ScriptedModel([Reply(text=f"答 {n}") for n in range(4)]), **to(collector)):
+        async with empty.opened(model=ScriptedModel([ModelReply(text=f"答 {n}") for n in range(4)]), **to(collector)):
             for n in range(4):
                 assert f"答 {n}" in await empty.answer(ZHANG, "看看")
             collector.taking.set()
@@ -210,7 +210,9 @@ async def test_more_than_can_wait_is_dropped_and_counted(
 
 # Off, and what it needs
 
-IMPORTS = "import sys; sys.modules['opentelemetry'] = None; import bot.main, bot.cli, bot.serving; print('fine')"
+IMPORTS = (
+    "import sys; sys.modules['opentelemetry'] = None; import bot.app.build, bot.cli, bot.app.lifecycle; print('fine')"
+)
 """As if it were not installed. (The Redis client takes a look whether it is.)"""
 
 
@@ -223,10 +225,10 @@ async def test_without_the_extra_the_start_says_how_to_get_it(empty: Office, mon
     for name in [name for name in sys.modules if name.startswith(("opentelemetry.sdk", "bot.tracing.s"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
-    with pytest.raises(SettingsWrong, match=r"\[ops\]"):
-        async with assembled(quick_settings(traces="otlp"), empty.outside()):
+    with pytest.raises(SettingsError, match=r"\[ops\]"):
+        async with build_app(quick_settings(traces="otlp"), empty.outside()):
             raise AssertionError("it started")
-    async with assembled(quick_settings(), empty.outside()):
+    async with build_app(quick_settings(), empty.outside()):
         pass
 
 
@@ -241,5 +243,5 @@ async def test_without_the_extra_the_start_says_how_to_get_it(empty: Office, mon
 def test_an_odd_setting_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, name: str, value: str) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(name, value)
-    with pytest.raises(SettingsWrong, match=name):
-        read()
+    with pytest.raises(SettingsError, match=name):
+        load_settings()

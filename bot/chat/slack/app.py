@@ -20,13 +20,13 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.slack.calls import UNREACHABLE, call
-from bot.chat.slack.inbound import Inbound, Me
-from bot.chat.slack.shapes import is_shaped
-from bot.chat.slack.verifying import HEADERS_S, Verifier
-from bot.door import Door
-from bot.errors import ChatDown, ChatFailed, SettingsWrong
-from bot.events import Channel, Directory, Intake
+from bot.chat.ingress_gate import IngressGate
+from bot.chat.messages import Channel, ChatDirectory, Ingress
+from bot.chat.slack.listeners import BotIdentity, SlackListeners
+from bot.chat.slack.payload_shape import has_slack_shape
+from bot.chat.slack.request_verifier import HEADERS_S, RequestVerifier
+from bot.chat.slack.web_api import UNREACHABLE, call_slack
+from bot.core.errors import ChatError, ChatUnavailableError, SettingsError
 
 _log = logging.getLogger(__name__)
 
@@ -42,20 +42,20 @@ _BOLT_READS = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET", "SLACK_BOT_TOKEN", "SLA
 
 
 @asynccontextmanager
-async def open_client(token: str, base_url: str = API_URL) -> AsyncIterator[AsyncWebClient]:
+async def open_web_client(token: str, base_url: str = API_URL) -> AsyncIterator[AsyncWebClient]:
     """A client with one connection pool. It repeats nothing by itself: `calls.call` knows what may be."""
     async with ClientSession(timeout=ClientTimeout(total=TIMEOUT_S)) as session:
-        yield _client(token, base_url, session)
+        yield _build_web_client(token, base_url, session)
 
 
-def _client(token: str | None, base_url: str, session: ClientSession | None = None) -> AsyncWebClient:
+def _build_web_client(token: str | None, base_url: str, session: ClientSession | None = None) -> AsyncWebClient:
     client = AsyncWebClient(token, base_url, session=session, retry_handlers=[], timeout=TIMEOUT_S)
-    if is_loopback(base_url):
+    if is_loopback_url(base_url):
         client.proxy = None  # slack_sdk takes HTTP(S)_PROXY from the environment and knows no NO_PROXY
     return client
 
 
-def is_loopback(url: str) -> bool:
+def is_loopback_url(url: str) -> bool:
     """True for an address on this machine."""
     host = urlsplit(url).hostname or ""
     try:
@@ -64,54 +64,54 @@ def is_loopback(url: str) -> bool:
         return False
 
 
-async def identify(client: AsyncWebClient) -> Me:
+async def identify_bot(client: AsyncWebClient) -> BotIdentity:
     """Who the bot is. Raises SettingsWrong for a token Slack refuses, ChatDown when Slack is not reached."""
     try:
-        answer = await call(client.auth_test, {})
-    except ChatDown:
+        answer = await call_slack(client.auth_test, {})
+    except ChatUnavailableError:
         raise
-    except ChatFailed as failed:
-        raise SettingsWrong(
+    except ChatError as failed:
+        raise SettingsError(
             f"Slack refuses SLACK_BOT_TOKEN ({failed.code}). Copy the xoxb-… token from "
             "api.slack.com/apps → your app → OAuth & Permissions, after installing the app."
         ) from failed
     if not answer.get("bot_id"):
-        raise SettingsWrong("SLACK_BOT_TOKEN belongs to a person. Use the bot token: it begins with xoxb-.")
-    return Me(team=answer["team_id"], user=answer["user_id"], bot=answer["bot_id"])
+        raise SettingsError("SLACK_BOT_TOKEN belongs to a person. Use the bot token: it begins with xoxb-.")
+    return BotIdentity(team=answer["team_id"], user=answer["user_id"], bot=answer["bot_id"])
 
 
-def build(
+def build_bolt_app(
     client: AsyncWebClient,
-    me: Me,
-    intake: Intake,
+    me: BotIdentity,
+    intake: Ingress,
     channel: Channel,
-    directory: Directory,
+    directory: ChatDirectory,
     *,
     signing_secret: str = "",
     command: str = COMMAND,
 ) -> AsyncApp:
     """The app with everything registered. `signing_secret` is needed in HTTP mode only."""
 
-    async def authorize() -> AuthorizeResult:
+    async def build_authorize_result() -> AuthorizeResult:
         """Known since the start: Bolt's own look-up acknowledges, and so loses, events when it fails."""
         return AuthorizeResult(
             enterprise_id=None, team_id=me.team, bot_id=me.bot, bot_user_id=me.user, bot_token=client.token
         )
 
-    with _own_settings_only():
+    with _hide_bolt_environment():
         app = AsyncApp(
             name="countersign",
-            client=_client(None, client.base_url),
-            authorize=authorize,
+            client=_build_web_client(None, client.base_url),
+            authorize=build_authorize_result,
             signing_secret=signing_secret,
             attaching_conversation_kwargs_enabled=False,
         )
-    Inbound(client, me, intake, channel, directory).register(app, command)
+    SlackListeners(client, me, intake, channel, directory).register_listeners(app, command)
     return app
 
 
 @contextmanager
-def _own_settings_only() -> Iterator[None]:
+def _hide_bolt_environment() -> Iterator[None]:
     """Bolt switches to OAuth, or to another token, by what it finds in the environment; here it finds nothing."""
     kept = {name: os.environ.pop(name) for name in _BOLT_READS if name in os.environ}
     try:
@@ -120,101 +120,103 @@ def _own_settings_only() -> Iterator[None]:
         os.environ.update(kept)
 
 
-class Answering(SocketModeClient):
+class TrackingSocketModeClient(SocketModeClient):
     """Knows how many frames it has received and not dealt with: acknowledged, or left for Slack to send again."""
 
-    door: Door
+    ingress_gate: IngressGate
 
     async def enqueue_message(self, message: str) -> None:
-        self.door.enters()
+        self.ingress_gate.begin_event()
         await super().enqueue_message(message)
 
     async def run_message_listeners(self, message: dict[str, object], raw_message: str) -> None:
         try:
             if not isinstance(message.get("payload", {}), dict):
-                return await self.drop(str(message.get("type")), str(message.get("envelope_id")))
+                return await self.acknowledge_malformed(str(message.get("type")), str(message.get("envelope_id")))
             await super().run_message_listeners(message, raw_message)
         finally:
-            self.door.left()
+            self.ingress_gate.end_event()
 
-    async def drop(self, kind: str, envelope: str) -> None:
+    async def acknowledge_malformed(self, kind: str, envelope: str) -> None:
         """What has not the shape of Slack's payloads is acknowledged: it would only be sent again."""
         _log.warning("a payload of an odd shape is dropped: %.60s", kind)
         await self.send_socket_mode_response(SocketModeResponse(envelope_id=envelope))
 
-    async def answered(self) -> None:
+    async def wait_until_acknowledged(self) -> None:
         """Waits until everything received is dealt with, and nothing came meanwhile."""
         while True:
-            quiet = not self.door.coming
+            quiet = not self.ingress_gate.coming
             await asyncio.sleep(0 if quiet else ANSWERED_S)
-            if quiet and not self.door.coming:
+            if quiet and not self.ingress_gate.coming:
                 return
 
 
-class Socket(AsyncSocketModeHandler):
+class TrackingSocketModeHandler(AsyncSocketModeHandler):
     """Bolt's own handler, with a client that can be asked whether it owes an answer."""
 
-    client: Answering
+    client: TrackingSocketModeClient
 
-    def __init__(self, app: AsyncApp, app_token: str, door: Door) -> None:
+    def __init__(self, app: AsyncApp, app_token: str, door: IngressGate) -> None:
         self.app, self.app_token = app, app_token
-        self.client = Answering(app_token, app.logger, app.client, ping_interval=10)
-        self.client.door = door
-        if is_loopback(app.client.base_url):
+        self.client = TrackingSocketModeClient(app_token, app.logger, app.client, ping_interval=10)
+        self.client.ingress_gate = door
+        if is_loopback_url(app.client.base_url):
             self.client.proxy = None
         self.client.socket_mode_request_listeners.append(self.handle)  # type: ignore[arg-type]  # as Bolt does
 
-    async def handle(self, client: Answering, request: SocketModeRequest) -> None:  # type: ignore[override]
+    async def handle(self, client: TrackingSocketModeClient, request: SocketModeRequest) -> None:  # type: ignore[override]
         """What Bolt would stumble over does not reach it."""
-        if is_shaped(request.payload):
+        if has_slack_shape(request.payload):
             await super().handle(client, request)
         else:
-            await client.drop(request.type, request.envelope_id)
+            await client.acknowledge_malformed(request.type, request.envelope_id)
 
 
 @asynccontextmanager
-async def socket_mode(app: AsyncApp, app_token: str, door: Door) -> AsyncIterator[Socket]:
+async def open_socket_mode(
+    app: AsyncApp, app_token: str, door: IngressGate
+) -> AsyncIterator[TrackingSocketModeHandler]:
     """Connected over Socket Mode as long as the context is open; it reconnects by itself. At the end what was received
     is acknowledged first; from then on Slack sends to other connections. (Slack has no way to be told beforehand: what
     crosses the end on the wire is not acknowledged, and Slack sends events again.)
     Raises SettingsWrong for a token Slack refuses, ChatDown when Slack is not reached at the start."""
-    handler = Socket(app, app_token, door)
+    handler = TrackingSocketModeHandler(app, app_token, door)
     try:
-        handler.client.wss_uri = await _address(handler)
+        handler.client.wss_uri = await _request_socket_url(handler)
         await handler.connect_async()  # type: ignore[no-untyped-call]
         yield handler
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S):
-                await handler.client.answered()
+                await handler.client.wait_until_acknowledged()
     finally:
         await handler.close_async()  # type: ignore[no-untyped-call]
 
 
-async def _address(handler: Socket) -> str:
+async def _request_socket_url(handler: TrackingSocketModeHandler) -> str:
     """The first address, asked for here: the SDK would try a refused token again for ever."""
     try:
         return await handler.client.issue_new_wss_url()
     except SlackApiError as error:
         code = str(error.response.get("error", UNREACHABLE))
-        raise SettingsWrong(
+        raise SettingsError(
             f"Slack refuses SLACK_APP_TOKEN ({code}). Make an app-level token (xapp-…) with connections:write "
             "at api.slack.com/apps → your app → Basic Information, and switch Socket Mode on."
         ) from error
     except (ClientError, TimeoutError, OSError) as error:
-        raise ChatDown(UNREACHABLE, "apps.connections.open") from error
+        raise ChatUnavailableError(UNREACHABLE, "apps.connections.open") from error
 
 
-def http_runner(app: AsyncApp, signing_secret: str, door: Door) -> web.AppRunner:
+def build_http_runner(app: AsyncApp, signing_secret: str, door: IngressGate) -> web.AppRunner:
     """HTTP mode, ready to listen. A connection that does not send its headers in time is closed, and of one that was
     refused nothing more is read."""
-    application = web_app(app, signing_secret, door)
+    application = build_web_app(app, signing_secret, door)
     return web.AppRunner(application, shutdown_timeout=DRAIN_S, keepalive_timeout=HEADERS_S, lingering_time=0)
 
 
-def web_app(app: AsyncApp, signing_secret: str, door: Door) -> web.Application:
+def build_web_app(app: AsyncApp, signing_secret: str, door: IngressGate) -> web.Application:
     """HTTP mode: `/slack/events` for events, presses and commands; what is not signed by Slack gets 401."""
     if not signing_secret:
-        raise SettingsWrong("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it.")
+        raise SettingsError("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it.")
     application = app.web_app(path=PATH)
-    application.middlewares.append(Verifier(signing_secret, door).middleware())
+    application.middlewares.append(RequestVerifier(signing_secret, door).build_middleware())
     return application

@@ -13,10 +13,10 @@ from datetime import date
 from itertools import zip_longest
 from typing import Any
 
-from bot.chat.slack.cards import bold, literal
-from bot.chat.slack.text import clean, plain, units
-from bot.events import Click, Dialog, Place, Ref
-from tools.spec import Field
+from bot.chat.messages import Click, Dialog, MessageRef, Place
+from bot.chat.slack.blocks import format_bold, render_literal
+from bot.chat.slack.text import count_utf16_units, format_plain_label, replace_surrogates
+from tools.spec import DialogField
 
 CALLBACK = "cs:dialog"
 INPUT = "cs:input"
@@ -31,57 +31,57 @@ NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,10})?", re.ASCII)
 View = dict[str, Any]
 
 
-def view(dialog: Dialog) -> View:
+def render_modal(dialog: Dialog) -> View:
     """The modal of a dialog."""
     return {
         "type": "modal",
         "callback_id": CALLBACK,
-        "title": _text(dialog.title, TITLE),
-        "submit": _text(dialog.submit, TITLE),
-        "close": _text(dialog.cancel, TITLE),
-        "private_metadata": _metadata(dialog),
-        "blocks": [block for row in _rows(dialog) for block in _blocks(*row)],
+        "title": _build_short_text(dialog.title, TITLE),
+        "submit": _build_short_text(dialog.submit, TITLE),
+        "close": _build_short_text(dialog.cancel, TITLE),
+        "private_metadata": _format_private_metadata(dialog),
+        "blocks": [block for row in _pair_fields_with_labels(dialog) for block in _render_field(*row)],
     }
 
 
-def _metadata(dialog: Dialog) -> str:
+def _format_private_metadata(dialog: Dialog) -> str:
     about = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice}
     card = dialog.card.model_dump() if dialog.card else None
     return json.dumps({**about, "place": dialog.place.model_dump(), "card": card}, ensure_ascii=False)
 
 
-def _rows(dialog: Dialog) -> Iterator[tuple[Field, str, tuple[tuple[str, str], ...]]]:
+def _pair_fields_with_labels(dialog: Dialog) -> Iterator[tuple[DialogField, str, tuple[tuple[str, str], ...]]]:
     for field, label, options in zip_longest(dialog.fields, dialog.labels, dialog.options):
         if field is not None:
             yield field, label or field.name, options or ()
 
 
-def _blocks(field: Field, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
+def _render_field(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
     """A text to be read is shown in full, in as many blocks as it takes; it has no input."""
     return (
-        literal(field.value, bold(label) + "\n", always=True)
+        render_literal(field.value, format_bold(label) + "\n", always=True)
         if field.kind == "shown"
-        else _inputs(field, label, options)
+        else _render_inputs(field, label, options)
     )
 
 
-def _inputs(field: Field, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
-    values = list(_slices(field.value)) if field.kind in ("text", "long") else [field.value]
+def _render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
+    values = list(_split_for_inputs(field.value)) if field.kind in ("text", "long") else [field.value]
     for number, value in enumerate(values, 1):
         count = f" ({number}/{len(values)})" if len(values) > 1 else ""
         yield {
             "type": "input",
             "block_id": field.name if number == 1 else f"{field.name}~{number}",
-            "label": _text(label, LABEL, count),
+            "label": _build_short_text(label, LABEL, count),
             "optional": not field.required or number > 1,
-            "element": _element(field, value, options),
+            "element": _build_element(field, value, options),
         }
 
 
-def _slices(text: str) -> Iterator[str]:
+def _split_for_inputs(text: str) -> Iterator[str]:
     """Pieces that fit one input, cut inside a word, since outer white space of an input may get lost."""
     half = LONGEST // 2
-    while units(text) > LONGEST:
+    while count_utf16_units(text) > LONGEST:
         inside = (i for i in range(half, 0, -1) if not any(map(str.isspace, text[i - 1 : i + 1])))
         at = next(inside, half)
         yield text[:at]
@@ -89,53 +89,53 @@ def _slices(text: str) -> Iterator[str]:
     yield text
 
 
-def _element(field: Field, value: str, options: tuple[tuple[str, str], ...]) -> View:
+def _build_element(field: DialogField, value: str, options: tuple[tuple[str, str], ...]) -> View:
     match field.kind:
         case "date":
-            return _with({"type": "datepicker"}, "initial_date", value if _is_date(value) else "")
+            return _set_initial_value({"type": "datepicker"}, "initial_date", value if _is_iso_date(value) else "")
         case "person":
-            return _with({"type": "users_select"}, "initial_user", value if _is_person(value) else "")
+            return _set_initial_value({"type": "users_select"}, "initial_user", value if _is_user_id(value) else "")
         case "people":
-            people = [one for one in value.split(",") if _is_person(one)]
-            return _with({"type": "multi_users_select"}, "initial_users", people)
+            people = [one for one in value.split(",") if _is_user_id(one)]
+            return _set_initial_value({"type": "multi_users_select"}, "initial_users", people)
         case "number":
             base = {"type": "number_input", "is_decimal_allowed": True}
-            return _with(base, "initial_value", value if NUMBER.fullmatch(value) else "")
+            return _set_initial_value(base, "initial_value", value if NUMBER.fullmatch(value) else "")
         case "choice" if 0 < len(options) <= OPTIONS:
-            return _select(value, options)
+            return _build_select(value, options)
         case _:
             several = field.kind == "long" or "\n" in value
-            longest = max(1, min(LONGEST, max(field.max_length, units(value))))
+            longest = max(1, min(LONGEST, max(field.max_length, count_utf16_units(value))))
             base = {"type": "plain_text_input", "multiline": several, "max_length": longest}
-            return _with(base, "initial_value", value)
+            return _set_initial_value(base, "initial_value", value)
 
 
-def _select(value: str, options: tuple[tuple[str, str], ...]) -> View:
-    shown = {name: {"text": _text(label or name, OPTION), "value": name} for name, label in options}
+def _build_select(value: str, options: tuple[tuple[str, str], ...]) -> View:
+    shown = {name: {"text": _build_short_text(label or name, OPTION), "value": name} for name, label in options}
     base = {"type": "static_select", "options": list(shown.values())}
-    return _with(base, "initial_option", shown.get(value))
+    return _set_initial_value(base, "initial_option", shown.get(value))
 
 
-def _with(element: View, key: str, value: Any) -> View:
+def _set_initial_value(element: View, key: str, value: Any) -> View:
     return {**element, "action_id": INPUT} | ({key: value} if value else {})
 
 
-def _text(text: str, length: int, after: str = "") -> View:
-    return {"type": "plain_text", "text": plain(text, length - len(after)) + after or "…", "emoji": False}
+def _build_short_text(text: str, length: int, after: str = "") -> View:
+    return {"type": "plain_text", "text": format_plain_label(text, length - len(after)) + after or "…", "emoji": False}
 
 
-def _is_date(value: str) -> bool:
+def _is_iso_date(value: str) -> bool:
     try:
         return date.fromisoformat(value).isoformat() == value
     except ValueError:
         return False
 
 
-def _is_person(value: str) -> bool:
+def _is_user_id(value: str) -> bool:
     return bool(_PERSON.fullmatch(value))
 
 
-def submitted(body: Mapping[str, Any]) -> Click | None:
+def parse_submission(body: Mapping[str, Any]) -> Click | None:
     """The click a submitted view stands for; None when the view is not one of ours."""
     try:
         seen = body["view"]
@@ -147,31 +147,31 @@ def submitted(body: Mapping[str, Any]) -> Click | None:
             choice=about["choice"],
             person=body["user"]["id"],
             place=Place(**about["place"]),
-            form=values(seen["state"]["values"]),
-            card=Ref(**about["card"]) if about.get("card") else None,
+            form=parse_view_state(seen["state"]["values"]),
+            card=MessageRef(**about["card"]) if about.get("card") else None,
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
 
 
-def values(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, str]:
+def parse_view_state(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, str]:
     """Field → value; inputs that one field was spread over are joined in their order."""
     form: dict[str, str] = {}
     for block in sorted(state, key=lambda name: int(name.partition("~")[2] or 1)):
         name = block.partition("~")[0]
-        given = "".join(clean(_value(element)[:VALUE_MAX]) for element in state[block].values())
+        given = "".join(replace_surrogates(_read_input_value(element)[:VALUE_MAX]) for element in state[block].values())
         form[name] = (form.get(name, "") + given)[:VALUE_MAX]
     return form
 
 
-def _value(element: Mapping[str, Any]) -> str:
+def _read_input_value(element: Mapping[str, Any]) -> str:
     chosen = (element.get("selected_option") or {}).get("value")
     picked = element.get("selected_date") or element.get("selected_user")
     several = ",".join(element.get("selected_users") or ())
     return str(element.get("value") or chosen or picked or several)
 
 
-def errors(problems: Mapping[str, str], form: Mapping[str, str]) -> dict[str, str]:
+def assign_errors_to_inputs(problems: Mapping[str, str], form: Mapping[str, str]) -> dict[str, str]:
     """Problems under the inputs they belong to; what belongs to none stands under the first."""
     first = next(iter(form), "")
     placed: dict[str, str] = {}

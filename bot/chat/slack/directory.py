@@ -12,15 +12,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.facts import NOTHING, Facts, FactsFile, read_facts
-from bot.chat.slack.calls import call
-from bot.chat.slack.profiles import Profile, Profiles
-from bot.chat.slack.text import clean
-from bot.errors import ChatFailed
+from bot.chat.directory_file import NOTHING, DirectoryEntry, DirectoryFile, read_directory_file
+from bot.chat.slack.profiles import ProfileCache, UserProfile
+from bot.chat.slack.text import replace_surrogates
+from bot.chat.slack.web_api import call_slack
+from bot.core.errors import ChatError
 from tools.characters import remove_invisible
 from tools.spec import Caller, Person
 
-__all__ = ["Facts", "SlackDirectory", "read_facts"]
+__all__ = ["DirectoryEntry", "SlackDirectory", "read_directory_file"]
 
 PAGE = 200
 FRESH_S = 30
@@ -40,13 +40,14 @@ _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
 class SlackDirectory:
-    """Implements `bot.events.Directory`; everybody is read at once and kept for `ttl_s` seconds. For decisions single
-    people are asked for again (`users.info`, Tier 4: 100 a minute and more), each once in `fresh_s` seconds."""
+    """Implements `bot.chat.messages.ChatDirectory`; everybody is read at once and kept for `ttl_s` seconds. For
+    decisions single people are asked for again (`users.info`, Tier 4: 100 a minute and more), each once in `fresh_s`
+    seconds."""
 
     def __init__(
         self,
         client: AsyncWebClient,
-        facts: FactsFile | Mapping[str, Facts],
+        facts: DirectoryFile | Mapping[str, DirectoryEntry],
         *,
         team: str,
         ttl_s: float = 600,
@@ -56,9 +57,9 @@ class SlackDirectory:
         """`facts`: a file that is read again when it changes, or what is known for good."""
         self._client, self._team, self._clock = client, team, clock
         self._ttl_s, self._fresh_s = ttl_s, fresh_s
-        self._file = facts if isinstance(facts, FactsFile) else None
-        self._facts = facts.known if isinstance(facts, FactsFile) else facts
-        self._profiles = Profiles(client)
+        self._file = facts if isinstance(facts, DirectoryFile) else None
+        self._facts = facts.entries if isinstance(facts, DirectoryFile) else facts
+        self._profiles = ProfileCache(client)
         self._members: dict[str, Mapping[str, Any]] = {}
         """What Slack said of everybody, as far as it is used here."""
         self._people: dict[str, Person] = {}
@@ -70,44 +71,44 @@ class SlackDirectory:
         self._fresh_until = float("-inf")
         self._reading = asyncio.Lock()
 
-    async def get(self, person: str) -> Person | None:
+    async def find_person(self, person: str) -> Person | None:
         """Anybody human, also guests and the deactivated (`active` is false). Raises ChatFailed."""
-        await self._read_all()
-        return self._people.get(person) or await self._look_up(person)
+        await self._load_everybody()
+        return self._people.get(person) or await self._find_new_person(person)
 
-    async def everyone(self) -> tuple[Person, ...]:
+    async def list_people(self) -> tuple[Person, ...]:
         """Members of the workspace who can be asked to do something. Raises ChatFailed."""
-        await self._read_all()
+        await self._load_everybody()
         return tuple(one for one in self._people.values() if one.active)
 
-    async def caller(self, person: str) -> Caller | None:
+    async def find_caller(self, person: str) -> Caller | None:
         """The one place where a `Caller` is made. Raises ChatFailed."""
-        found = await self.get(person)
+        found = await self.find_person(person)
         return Caller(found) if found and found.active else None
 
-    async def refresh(self, people: Iterable[str]) -> None:
+    async def refresh_people(self, people: Iterable[str]) -> None:
         """What is said of these persons is at most `fresh_s` seconds old from here on, and the file is read as it is
         now. Raises ChatFailed."""
-        await self._reload(at_once=True)
-        await self._read_all()
+        await self._reload_file(at_once=True)
+        await self._load_everybody()
         wanted = dict.fromkeys(person for person in people if _ID.fullmatch(person))
-        await asyncio.gather(*(self._renew(person) for person in wanted if not self._is_fresh(person)))
+        await asyncio.gather(*(self._refresh_person(person) for person in wanted if not self._is_fresh(person)))
 
     def _is_fresh(self, person: str) -> bool:
         return self._clock() < self._read_at.get(person, float("-inf")) + self._fresh_s
 
-    async def _renew(self, person: str) -> None:
+    async def _refresh_person(self, person: str) -> None:
         """Asks Slack about one person; whoever else wants to know meanwhile waits for the same answer."""
         async with self._asking.setdefault(person, asyncio.Lock()):
             if self._is_fresh(person):
                 return
-            at, member = self._clock(), await self._info(person)
+            at, member = self._clock(), await self._find_member(person)
             if member is not None:
-                await self._profiles.read([member] if self._lacks(member) else [], strict=True)
-            self._keep(person, member, at)
+                await self._profiles.refresh_profiles([member] if self._needs_profile(member) else [], strict=True)
+            self._store_member(person, member, at)
         self._asking.pop(person, None)
 
-    def _keep(self, person: str, member: Mapping[str, Any] | None, at: float) -> None:
+    def _store_member(self, person: str, member: Mapping[str, Any] | None, at: float) -> None:
         """`member`: None for somebody whom Slack does not know."""
         self._read_at[person] = at
         self._bots.discard(person)
@@ -117,103 +118,103 @@ class SlackDirectory:
             self._members.pop(person, None)
             self._people.pop(person, None)
             return
-        self._members[person] = _used(member)
-        self._people[person] = self._person(member, self._ids())
+        self._members[person] = _select_used_fields(member)
+        self._people[person] = self._build_person(member, self._map_emails_to_ids())
 
-    async def _reload(self, *, at_once: bool = False) -> None:
+    async def _reload_file(self, *, at_once: bool = False) -> None:
         """Whoever is known is what a changed file says of them, at once."""
-        if self._file is None or not await self._file.reload(at_once=at_once):
+        if self._file is None or not await self._file.reload_if_changed(at_once=at_once):
             return
-        self._facts = self._file.known
-        self._people = self._known(self._members.values())
-        lacking = [m for m in self._members.values() if self._lacks(m)]
+        self._facts = self._file.entries
+        self._people = self._build_people(self._members.values())
+        lacking = [m for m in self._members.values() if self._needs_profile(m)]
         async with self._reading:
-            await self._profiles.read(lacking)
-            self._people = self._known(self._members.values())
+            await self._profiles.refresh_profiles(lacking)
+            self._people = self._build_people(self._members.values())
 
-    def _ids(self) -> dict[str, str]:
+    def _map_emails_to_ids(self) -> dict[str, str]:
         """E-mail → id of every active member, to find managers."""
         return {one.email.lower(): one.id for one in self._people.values() if one.email and one.active}
 
     async def is_inside(self, person: str) -> bool:
         """True for full members and for bots of the workspace; False for guests and whoever is not known. Raises
         ChatFailed."""
-        found = await self.get(person)
+        found = await self.find_person(person)
         return found.active if found else person in self._bots
 
-    async def _read_all(self) -> None:
-        await self._reload()
+    async def _load_everybody(self) -> None:
+        await self._reload_file()
         if self._clock() < self._fresh_until:
             return
         async with self._reading:
             if self._clock() >= self._fresh_until:
-                at, members = self._clock(), await self._list()
-                await self._profiles.read(m for m in members if self._lacks(m))
-                self._members = {str(m["id"]): _used(m) for m in members if not _is_bot(m)}
+                at, members = self._clock(), await self._list_workspace_members()
+                await self._profiles.refresh_profiles(m for m in members if self._needs_profile(m))
+                self._members = {str(m["id"]): _select_used_fields(m) for m in members if not _is_bot(m)}
                 self._read_at = dict.fromkeys(self._members, at)
-                self._people = self._known(self._members.values())
+                self._people = self._build_people(self._members.values())
                 self._bots = {str(member["id"]) for member in members if self._is_own_bot(member)}
                 self._missing.clear()
-                ttl_s = min(self._ttl_s, CATCH_UP_S) if self._profiles.behind else self._ttl_s
+                ttl_s = min(self._ttl_s, CATCH_UP_S) if self._profiles.is_incomplete else self._ttl_s
                 self._fresh_until = self._clock() + ttl_s
 
-    async def _list(self) -> list[Mapping[str, Any]]:
+    async def _list_workspace_members(self) -> list[Mapping[str, Any]]:
         members: list[Mapping[str, Any]] = []
         cursor = ""
         while True:
             page = {"limit": PAGE, "include_locale": True} | ({"cursor": cursor} if cursor else {})
-            answer = await call(self._client.users_list, page)
+            answer = await call_slack(self._client.users_list, page)
             members += answer.get("members") or ()
             cursor = (answer.get("response_metadata") or {}).get("next_cursor") or ""
             if not cursor:
                 return members
 
-    async def _look_up(self, person: str) -> Person | None:
+    async def _find_new_person(self, person: str) -> Person | None:
         """Somebody who joined since everybody was read."""
         if not _ID.fullmatch(person) or self._missing.get(person, float("-inf")) > self._clock():
             return None
         async with self._reading:
             if person in self._people:
                 return self._people[person]
-            at, member = self._clock(), await self._info(person)
-            if member is not None and self._lacks(member):
-                await self._profiles.read([member])
-            self._keep(person, member, at)
+            at, member = self._clock(), await self._find_member(person)
+            if member is not None and self._needs_profile(member):
+                await self._profiles.refresh_profiles([member])
+            self._store_member(person, member, at)
             return self._people.get(person)
 
-    async def _info(self, person: str) -> Mapping[str, Any] | None:
+    async def _find_member(self, person: str) -> Mapping[str, Any] | None:
         try:
-            answer = await call(self._client.users_info, {"user": person, "include_locale": True})
-        except ChatFailed as failed:
+            answer = await call_slack(self._client.users_info, {"user": person, "include_locale": True})
+        except ChatError as failed:
             if failed.code in ("user_not_found", "user_not_visible", "users_not_found"):
                 return None
             raise
         return dict(answer["user"])
 
-    def _known(self, members: Iterable[Mapping[str, Any]]) -> dict[str, Person]:
+    def _build_people(self, members: Iterable[Mapping[str, Any]]) -> dict[str, Person]:
         """Of people only, no bots."""
         humans = list(members)
-        ids = {_email(member).lower(): str(member["id"]) for member in humans if self._is_member(member)}
-        return {str(member["id"]): self._person(member, ids) for member in humans}
+        ids = {_get_email(member).lower(): str(member["id"]) for member in humans if self._is_full_member(member)}
+        return {str(member["id"]): self._build_person(member, ids) for member in humans}
 
-    def _person(self, member: Mapping[str, Any], ids: Mapping[str, str]) -> Person:
+    def _build_person(self, member: Mapping[str, Any], ids: Mapping[str, str]) -> Person:
         """`ids`: e-mail → id, to find the manager: by nothing that people can call themselves. Facts are authority:
         full members only; those of the file go before Slack's."""
-        active = self._is_member(member)
-        email = _email(member)
+        active = self._is_full_member(member)
+        email = _get_email(member)
         facts = self._facts.get(email.lower(), NOTHING) if active and email else NOTHING
-        profile = self._profiles.of(str(member["id"])) if active else Profile()
-        names = _names(member)
+        profile = self._profiles.get_profile(str(member["id"])) if active else UserProfile()
+        names = _list_member_names(member)
         return Person(
             id=str(member["id"]),
             name=names[0],
             names=tuple(dict.fromkeys((*names[1:], *facts.names))),
             email=email,
             is_title_official=bool(facts.title),
-            title=facts.title or _visible((member.get("profile") or {}).get("title") or ""),
+            title=facts.title or _clean_member_text((member.get("profile") or {}).get("title") or ""),
             locale=member.get("locale") or "en-US",
-            timezone=_timezone(member.get("tz")),
-            manager=_manager(facts.manager or profile.manager, ids),
+            timezone=_parse_timezone(member.get("tz")),
+            manager=_find_manager_id(facts.manager or profile.manager, ids),
             roles=facts.roles,
             department=facts.department or profile.department,
             allowance=facts.annual_days,
@@ -226,23 +227,23 @@ class SlackDirectory:
         ours = member.get("team_id", self._team) == self._team and not member.get("is_stranger")
         return _is_bot(member) and ours and not member.get("deleted")
 
-    def _lacks(self, member: Mapping[str, Any]) -> bool:
+    def _needs_profile(self, member: Mapping[str, Any]) -> bool:
         """True for somebody of whom the file does not say everything that a profile may."""
-        facts = self._facts.get(_email(member).lower(), NOTHING)
-        return self._is_member(member) and not _is_bot(member) and not (facts.manager and facts.department)
+        facts = self._facts.get(_get_email(member).lower(), NOTHING)
+        return self._is_full_member(member) and not _is_bot(member) and not (facts.manager and facts.department)
 
-    def _is_member(self, member: Mapping[str, Any]) -> bool:
+    def _is_full_member(self, member: Mapping[str, Any]) -> bool:
         """A full, active member of our workspace."""
         barred = ("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user")
         return member.get("team_id", self._team) == self._team and not any(member.get(why) for why in barred)
 
 
-def _used(member: Mapping[str, Any]) -> Mapping[str, Any]:
+def _select_used_fields(member: Mapping[str, Any]) -> Mapping[str, Any]:
     """What is used of Slack's answer, to be read anew when the file changes."""
     return {name: member[name] for name in _USED if name in member}
 
 
-def _manager(said: str, ids: Mapping[str, str]) -> str | None:
+def _find_manager_id(said: str, ids: Mapping[str, str]) -> str | None:
     """The person id that an e-mail address, or an id, stands for."""
     return ids.get(said.lower()) if "@" in said else next((id for id in ids.values() if id == said), None)
 
@@ -252,7 +253,7 @@ def _is_bot(member: Mapping[str, Any]) -> bool:
 
 
 @cache
-def _timezone(name: str | None) -> str:
+def _parse_timezone(name: str | None) -> str:
     """UTC where Slack's list of time zones is ahead of this machine's."""
     try:
         return ZoneInfo(name or "UTC").key
@@ -260,11 +261,11 @@ def _timezone(name: str | None) -> str:
         return "UTC"
 
 
-def _email(member: Mapping[str, Any]) -> str:
+def _get_email(member: Mapping[str, Any]) -> str:
     return str((member.get("profile") or {}).get("email") or "").strip()
 
 
-def _names(member: Mapping[str, Any]) -> list[str]:
+def _list_member_names(member: Mapping[str, Any]) -> list[str]:
     """The name people use first, then every other they answer to."""
     profile = member.get("profile") or {}
     given = (
@@ -273,10 +274,10 @@ def _names(member: Mapping[str, Any]) -> list[str]:
         member.get("real_name"),
         member.get("name"),
     )
-    names = (" ".join(_visible(name).split()) for name in given if name)
+    names = (" ".join(_clean_member_text(name).split()) for name in given if name)
     return list(dict.fromkeys(name for name in names if name)) or [str(member["id"])]
 
 
-def _visible(text: str) -> str:
+def _clean_member_text(text: str) -> str:
     """What people call themselves, without what nobody sees: two names that look alike are alike."""
-    return remove_invisible(clean(text), keep_joiners=False)
+    return remove_invisible(replace_surrogates(text), keep_joiners=False)

@@ -13,14 +13,14 @@ from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot import logs
-from bot.chat.slack.calls import call
-from bot.chat.slack.text import clean
-from bot.errors import ChatDown, ChatFailed
-from tools.names import folded
-from tools.spec import Frozen
+from bot.chat.slack.text import replace_surrogates
+from bot.chat.slack.web_api import call_slack
+from bot.core import logs
+from bot.core.errors import ChatError, ChatUnavailableError
+from tools.people.names import fold_text
+from tools.spec import FrozenModel
 
-log = logs.get(__name__)
+log = logs.get_logger(__name__)
 
 A_TIME = 100
 """People read at one go; the others' turn comes with the next."""
@@ -36,7 +36,7 @@ LABELS = {
 """Label of a field → what it says."""
 
 
-class Profile(Frozen):
+class UserProfile(FrozenModel):
     """What somebody's own fields say."""
 
     manager: str = ""
@@ -44,69 +44,75 @@ class Profile(Frozen):
     department: str = ""
 
 
-NOTHING = Profile()
+NOTHING = UserProfile()
 
 
-class Profiles:
+class ProfileCache:
     """What is known of people's profile fields; read again when Slack says that somebody's record has changed."""
 
     def __init__(self, client: AsyncWebClient) -> None:
         self._client = client
-        self._read: dict[str, tuple[object, Profile]] = {}
-        self.behind = False
+        self._read: dict[str, tuple[object, UserProfile]] = {}
+        self.is_incomplete = False
         """True: not everybody has been read."""
 
-    def of(self, person: str) -> Profile:
+    def get_profile(self, person: str) -> UserProfile:
         return self._read.get(person, (None, NOTHING))[1]
 
-    async def read(self, members: Iterable[Mapping[str, Any]], *, strict: bool = False) -> None:
+    async def refresh_profiles(self, members: Iterable[Mapping[str, Any]], *, strict: bool = False) -> None:
         """Those who are unknown or changed. What Slack does not tell stays unknown; it is never waited for. `strict`:
-        raises `ChatDown` when Slack is away."""
-        stale = [m for m in members if self._read.get(m["id"], (None,))[0] != _updated(m)]
+        raises `ChatUnavailableError` when Slack is away."""
+        stale = [m for m in members if self._read.get(m["id"], (None,))[0] != _get_update_mark(m)]
         if not stale:
             return
         try:
-            if fields := await self._fields():
-                await self._take(stale[:A_TIME], fields)
-            self.behind = bool(fields) and len(stale) > A_TIME
-        except ChatFailed as failed:
-            self.behind = failed.code != "missing_scope"
-            if strict and isinstance(failed, ChatDown):
+            if fields := await self._load_field_meanings():
+                await self._load_profiles(stale[:A_TIME], fields)
+            self.is_incomplete = bool(fields) and len(stale) > A_TIME
+        except ChatError as failed:
+            self.is_incomplete = failed.code != "missing_scope"
+            if strict and isinstance(failed, ChatUnavailableError):
                 raise
             log.info("profile fields are not read", code=failed.code)
 
-    async def _fields(self) -> dict[str, str]:
+    async def _load_field_meanings(self) -> dict[str, str]:
         """Field id → what it says, of those that only administrators fill in."""
-        answer = await call(self._client.team_profile_get, {}, tries=1)
+        answer = await call_slack(self._client.team_profile_get, {}, tries=1)
         found = (answer.get("profile") or {}).get("fields") or ()
-        return {f["id"]: LABELS[folded(f["label"])] for f in found if _protected(f) and folded(f["label"]) in LABELS}
+        return {
+            f["id"]: LABELS[fold_text(f["label"])]
+            for f in found
+            if _is_protected(f) and fold_text(f["label"]) in LABELS
+        }
 
-    async def _take(self, members: Iterable[Mapping[str, Any]], fields: Mapping[str, str]) -> None:
+    async def _load_profiles(self, members: Iterable[Mapping[str, Any]], fields: Mapping[str, str]) -> None:
         slots = asyncio.Semaphore(AT_ONCE)
 
-        async def one(member: Mapping[str, Any]) -> None:
+        async def load_one_profile(member: Mapping[str, Any]) -> None:
             async with slots:
-                answer = await call(self._client.users_profile_get, {"user": member["id"]}, tries=1)
-            self._read[member["id"]] = (_updated(member), _profile(answer.get("profile") or {}, fields))
+                answer = await call_slack(self._client.users_profile_get, {"user": member["id"]}, tries=1)
+            self._read[member["id"]] = (_get_update_mark(member), _parse_profile(answer.get("profile") or {}, fields))
 
-        results = await asyncio.gather(*(one(member) for member in members), return_exceptions=True)
+        results = await asyncio.gather(*(load_one_profile(member) for member in members), return_exceptions=True)
         for failed in results:
             if isinstance(failed, BaseException):
                 raise failed
 
 
-def _protected(field: Mapping[str, Any]) -> bool:
+def _is_protected(field: Mapping[str, Any]) -> bool:
     options = field.get("options")
     return isinstance(options, Mapping) and bool(options.get("is_protected") or options.get("is_scim"))
 
 
-def _profile(profile: Mapping[str, Any], fields: Mapping[str, str]) -> Profile:
+def _parse_profile(profile: Mapping[str, Any], fields: Mapping[str, str]) -> UserProfile:
     """Slack sends a list instead of a table when there are no values."""
     values = profile.get("fields")
     given = values if isinstance(values, Mapping) else {}
-    said = {fields[id]: clean(str(one.get("value") or "")).strip() for id, one in given.items() if id in fields}
-    return Profile(**said)
+    said = {
+        fields[id]: replace_surrogates(str(one.get("value") or "")).strip() for id, one in given.items() if id in fields
+    }
+    return UserProfile(**said)
 
 
-def _updated(member: Mapping[str, Any]) -> object:
+def _get_update_mark(member: Mapping[str, Any]) -> object:
     return member.get("updated", 0)

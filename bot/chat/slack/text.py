@@ -20,18 +20,18 @@ _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
 _HIDES_TARGET = re.compile(r"\](?=[(\[:])")
 
 
-def clean(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Text without lone surrogates, which no later store or wire could carry."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def readable(text: str, bot: str) -> str:
+def parse_message_text(text: str, bot: str) -> str:
     """What a person typed: the bot's own mention gone, people as `<@U…>`, links and channels in words."""
-    named = _REFERENCE.sub(lambda found: _reference(found[1]), _without(text, bot))
-    return clean(unescape(named)).strip()
+    named = _REFERENCE.sub(lambda found: _format_reference(found[1]), _remove_mentions(text, bot))
+    return replace_surrogates(unescape_text(named)).strip()
 
 
-def _without(text: str, bot: str) -> str:
+def _remove_mentions(text: str, bot: str) -> str:
     """Without mentions of one person, nor the blanks around them."""
     pieces, at = list[str](), 0
     for found in _MENTION.finditer(text):
@@ -41,12 +41,12 @@ def _without(text: str, bot: str) -> str:
     return " ".join([*pieces, text[at:].strip()]) if pieces else text
 
 
-def unescape(text: str) -> str:
+def unescape_text(text: str) -> str:
     """Slack's three escapes undone, once."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def _reference(inside: str) -> str:
+def _format_reference(inside: str) -> str:
     """One `<…>` of Slack's, in words."""
     target, _, name = inside.partition("|")
     if target.startswith("@"):
@@ -59,12 +59,12 @@ def _reference(inside: str) -> str:
     return address if not name or name in address else f"{name} ({address})"
 
 
-def escape(text: str) -> str:
+def escape_text(text: str) -> str:
     """`& < >` made harmless: what remains cannot mention, link or ping."""
-    return "".join(_ESCAPES.get(sign, sign) for sign in clean(text))
+    return "".join(_ESCAPES.get(sign, sign) for sign in replace_surrogates(text))
 
 
-def mention(id: str) -> str:
+def format_mention(id: str) -> str:
     """A real mention, which Slack shows with its own profile, for an id of Slack's form; nothing for any other text.
     Only for ids that the directory gave, never for what anybody wrote."""
     return f"<@{id}>" if _PERSON.fullmatch(id) else ""
@@ -73,60 +73,60 @@ def mention(id: str) -> str:
 def quote_inline(text: str) -> str:
     """Somebody's text inside a line of mrkdwn, on one line and as it is: as code where Slack would format it."""
     flat = " ".join(show_invisible(text).split())
-    return f"`{escape(flat.replace('`', '⟨U+0060⟩'))}`" if formats(flat) else escape(flat)
+    return f"`{escape_text(flat.replace('`', '⟨U+0060⟩'))}`" if has_formatting(flat) else escape_text(flat)
 
 
-def formats(text: str) -> bool:
+def has_formatting(text: str) -> bool:
     """True when Slack's mrkdwn would show this text otherwise than it is written."""
     return bool(_FORMATTING.search(text))
 
 
-def fenced(text: str) -> str:
+def quote_block(text: str) -> str:
     """Text as a preformatted block, which Slack shows as it is. Three backticks in a row would close it: the third is
     shown by its number, since whatever is put between them without being seen would be copied with the text."""
-    return "```\n" + escape(text).replace("```", "``⟨U+0060⟩") + "\n```"
+    return "```\n" + escape_text(text).replace("```", "``⟨U+0060⟩") + "\n```"
 
 
-def prose(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Markdown for Slack's `markdown` block: formatting stays; mentions and links with a hidden target go."""
-    return _HIDES_TARGET.sub(r"]\\", escape(text))
+    return _HIDES_TARGET.sub(r"]\\", escape_text(text))
 
 
-def shortened(text: str, length: int) -> str:
+def truncate_text(text: str, length: int) -> str:
     """At most `length` UTF-16 units, … for what was left out: for labels and notifications only."""
-    text = clean(text)
-    if units(text) <= length:
+    text = replace_surrogates(text)
+    if count_utf16_units(text) <= length:
         return text
     kept = text[: length - 1]
-    while units(kept) > length - 1:
+    while count_utf16_units(kept) > length - 1:
         kept = kept[:-1]
     return kept + "…"
 
 
-def units(text: str) -> int:
+def count_utf16_units(text: str) -> int:
     """UTF-16 code units: what Slack counts lengths in."""
     return len(text.encode("utf-16-le")) // 2
 
 
-def plain(text: str, length: int) -> str:
+def format_plain_label(text: str, length: int) -> str:
     """A label."""
-    return shortened(bracketless(" ".join(show_invisible(text).split())), length)
+    return truncate_text(replace_brackets(" ".join(show_invisible(text).split())), length)
 
 
-def bracketless(text: str) -> str:
+def replace_brackets(text: str) -> str:
     """Angle brackets replaced by look-alikes: plain text has no escapes."""
     return text.replace("<", "‹").replace(">", "›")
 
 
-def chunks(text: str, limit: int) -> Iterator[str]:
+def split_into_chunks(text: str, limit: int) -> Iterator[str]:
     """The text in pieces of at most `limit` UTF-8 bytes once escaped; joined, they are the text."""
     start, size, newline = 0, 0, 0
     for at, sign in enumerate(text):
-        cost = weight(sign)
+        cost = count_escaped_bytes(sign)
         if size + cost > limit:
             end = newline if newline > start + (at - start) // 2 else at
             yield text[start:end]
-            start, size = end, sum(map(weight, text[end:at]))
+            start, size = end, sum(map(count_escaped_bytes, text[end:at]))
         size += cost
         if sign == "\n":
             newline = at + 1
@@ -134,6 +134,6 @@ def chunks(text: str, limit: int) -> Iterator[str]:
         yield text[start:]
 
 
-def weight(sign: str) -> int:
+def count_escaped_bytes(sign: str) -> int:
     """UTF-8 bytes of one character once escaped: never less than Slack's own count of it."""
     return 5 if sign == "`" else len(_ESCAPES.get(sign, sign).encode("utf-8", "replace"))

@@ -7,123 +7,131 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.local.rehearsal import reading, tell, words
-from bot.local.rehearsal.reply import Call, Frame, Reply, one
+from bot.local.rehearsal.reply import IntentFrame, PlannedCall, PlannedReply, build_call_reply
 from bot.local.rehearsal.scene import Scene
 
 MOST = 20
 """People whom one mail goes to."""
 
 
-def todo(scene: Scene, frame: Frame) -> Reply:
-    if scene.last:
-        return tell.result(scene)
-    person = reading.owner(frame.whole)
-    if not person or person == scene.name:
-        return todo_of(scene)
-    return one(Call("query_todo_tasks", tell.why(scene, "todo_of", name=person), {"person": person}))
+def handle_todo(scene: Scene, frame: IntentFrame) -> PlannedReply:
+    if scene.last_observation:
+        return tell.build_result_reply(scene)
+    person = reading.parse_task_owner(frame.full_text)
+    if not person or person == scene.speaker_name:
+        return query_own_tasks(scene)
+    return build_call_reply(
+        PlannedCall("query_todo_tasks", tell.describe_reason(scene, "todo_of", name=person), {"person": person})
+    )
 
 
-def todo_of(scene: Scene) -> Reply:
+def query_own_tasks(scene: Scene) -> PlannedReply:
     """Looks up the person's own tasks."""
-    return one(Call("query_todo_tasks", tell.why(scene, "todo")))
+    return build_call_reply(PlannedCall("query_todo_tasks", tell.describe_reason(scene, "todo")))
 
 
-def decide(scene: Scene, frame: Frame) -> Reply:
+def handle_decision(scene: Scene, frame: IntentFrame) -> PlannedReply:
     """Own tasks first. Where there is none, the person's own waiting request and whoever it waits for:
     a gullible model would try that, so this one does."""
-    if scene.last and (scene.last.tool == "decide_task" or scene.last.failed):
-        return tell.result(scene)
-    request = reading.request_id(frame.whole)
+    if scene.last_observation and (scene.last_observation.tool == "decide_task" or scene.last_observation.is_error):
+        return tell.build_result_reply(scene)
+    request = reading.parse_request_id(frame.full_text)
     looked = [seen for seen in scene.seen if seen.tool == "query_todo_tasks"]
-    if not looked and not words.OTHER_PERSON.search(frame.whole):
-        return todo_of(scene)
+    if not looked and not words.OTHER_PERSON.search(frame.full_text):
+        return query_own_tasks(scene)
     tasks = [t for seen in looked for t in seen.data.get("tasks", []) if request in ("", t.get("request"))]
     fit = [t for t in tasks if t.get("kind", "approve") != "revise"]
     if len(fit) == 1:
-        return ask_for_decision(scene, frame, fit[0])
+        return call_decide_task(scene, frame, fit[0])
     if fit:
-        return tell.ask(scene, "which_task", tasks=tell.tasks(scene, fit))
-    return through_own_request(scene, request, asked_other=any(seen.args.get("person") for seen in looked))
+        return tell.build_question(scene, "which_task", tasks=tell.describe_tasks(scene, fit))
+    return try_own_request(scene, request, asked_other=any(seen.args.get("person") for seen in looked))
 
 
-def through_own_request(scene: Scene, request: str, *, asked_other: bool) -> Reply:
-    known = scene.found("my_requests")
+def try_own_request(scene: Scene, request: str, *, asked_other: bool) -> PlannedReply:
+    known = scene.find_observation("my_requests")
     if known is None:
-        return one(Call("my_requests", tell.why(scene, "mine"), {"status": "waiting"}))
+        return build_call_reply(PlannedCall("my_requests", tell.describe_reason(scene, "mine"), {"status": "waiting"}))
     waiting = [r for r in known.get("requests", []) if r.get("waits_for")]
     waiting = [r for r in waiting if request in ("", r.get("request"))]
     if not waiting or asked_other:
-        return tell.words(scene, "nothing_to_decide")
+        return tell.build_phrase_reply(scene, "nothing_to_decide")
     newest = max(waiting, key=lambda r: str(r.get("request", "")))
     person = newest["waits_for"][0]
-    return one(Call("query_todo_tasks", tell.why(scene, "todo_of", name=person), {"person": person}))
+    return build_call_reply(
+        PlannedCall("query_todo_tasks", tell.describe_reason(scene, "todo_of", name=person), {"person": person})
+    )
 
 
-def ask_for_decision(scene: Scene, frame: Frame, task: Mapping[str, Any]) -> Reply:
+def call_decide_task(scene: Scene, frame: IntentFrame, task: Mapping[str, Any]) -> PlannedReply:
     args = {"task_id": task["task"]}
-    if opinion := reading.group(words.OPINION, frame.whole) or reading.group(words.SAID_WITH, frame.whole):
-        args |= {"opinion": opinion, "decision": reading.kind(frame.whole, words.VERDICTS, "")}
-    return one(Call("decide_task", tell.why(scene, "decide", request=task.get("request", "")), args))
+    if opinion := reading.find_first_group(words.OPINION, frame.full_text) or reading.find_first_group(
+        words.SAID_WITH, frame.full_text
+    ):
+        args |= {"opinion": opinion, "decision": reading.classify_text(frame.full_text, words.VERDICTS, "")}
+    return build_call_reply(
+        PlannedCall("decide_task", tell.describe_reason(scene, "decide", request=task.get("request", "")), args)
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class MailFields:
     to: tuple[str, ...] = ()
     subject: str = ""
     body: str = ""
 
 
-def mail(scene: Scene, frame: Frame) -> Reply:
+def handle_mail(scene: Scene, frame: IntentFrame) -> PlannedReply:
     """Asks for what nobody but the person can know; never writes a mail's text itself."""
-    if scene.last:
-        return tell.result(scene)
-    wanted = mail_of(frame)
+    if scene.last_observation:
+        return tell.build_result_reply(scene)
+    wanted = read_mail_fields(frame)
     if not wanted.to:
-        return tell.ask(scene, "mail_to")
-    names = tell.some(scene, wanted.to, MOST)
+        return tell.build_question(scene, "mail_to")
+    names = tell.join_names(scene, wanted.to, MOST)
     if not wanted.body:
-        return tell.ask(scene, "mail_body", name=names)
-    subject = wanted.subject or tell.said(scene, "subject", name=scene.name)
+        return tell.build_question(scene, "mail_body", name=names)
+    subject = wanted.subject or tell.translate_phrase(scene, "subject", name=scene.speaker_name)
     to = wanted.to[0] if len(wanted.to) == 1 else list(wanted.to)
     args = {"to": to, "subject": subject, "body": wanted.body}
-    return one(Call("send_email", tell.why(scene, "mail", name=names), args))
+    return build_call_reply(PlannedCall("send_email", tell.describe_reason(scene, "mail", name=names), args))
 
 
-def mail_of(frame: Frame) -> Mail:
+def read_mail_fields(frame: IntentFrame) -> MailFields:
     """What the turns give, answer by answer: an answer fills whatever was missing when it came."""
-    found = Mail()
+    found = MailFields()
     for index, text in enumerate(frame.texts):
-        found = with_turn(found, text, opening=index == 0)
+        found = add_mail_turn(found, text, opening=index == 0)
     return found
 
 
-def with_turn(known: Mail, text: str, *, opening: bool) -> Mail:
-    subject = reading.group(words.SUBJECT, text)
-    body = reading.group(words.BODY, words.SUBJECT.sub("", text))
+def add_mail_turn(known: MailFields, text: str, *, opening: bool) -> MailFields:
+    subject = reading.find_first_group(words.SUBJECT, text)
+    body = reading.find_first_group(words.BODY, words.SUBJECT.sub("", text))
     if opening:
-        return Mail(recipients(text), subject, body or ("" if subject else tail(text)))
+        return MailFields(parse_recipients(text), subject, body or ("" if subject else parse_mail_tail(text)))
     if not known.to:
-        to = recipients(text) or split_names(reading.bare_name(text))
-        return Mail(to, subject or known.subject, body or known.body)
+        to = parse_recipients(text) or split_recipients(reading.parse_bare_name(text))
+        return MailFields(to, subject or known.subject, body or known.body)
     if not known.body or body:
-        return Mail(known.to, subject or known.subject, body or ("" if subject else text.strip()))
-    return Mail(split_names(reading.bare_name(text)), subject or known.subject, known.body)
+        return MailFields(known.to, subject or known.subject, body or ("" if subject else text.strip()))
+    return MailFields(split_recipients(reading.parse_bare_name(text)), subject or known.subject, known.body)
 
 
-def recipients(text: str) -> tuple[str, ...]:
+def parse_recipients(text: str) -> tuple[str, ...]:
     """To whom a mail order goes, where it names anybody."""
     head = words.MAIL_HEAD.split(text, maxsplit=1)[0]
     if words.SEVERAL.search(head):
-        return split_names(reading.group(words.MAIL_ALL, head))
-    name = reading.bare_name(reading.group(words.MAIL_TO, text))
+        return split_recipients(reading.find_first_group(words.MAIL_ALL, head))
+    name = reading.parse_bare_name(reading.find_first_group(words.MAIL_TO, text))
     return (name,) if name else ()
 
 
-def split_names(text: str) -> tuple[str, ...]:
+def split_recipients(text: str) -> tuple[str, ...]:
     """Names in a row, each without what stands around it."""
-    return tuple(name for one in words.BETWEEN.split(text)[:MOST] if (name := reading.bare_name(one)))
+    return tuple(name for one in words.BETWEEN.split(text)[:MOST] if (name := reading.parse_bare_name(one)))
 
 
-def tail(text: str) -> str:
+def parse_mail_tail(text: str) -> str:
     """`mail Li Si: please …` → what stands after the colon."""
-    return reading.group(words.MAIL_TAIL, text)
+    return reading.find_first_group(words.MAIL_TAIL, text)

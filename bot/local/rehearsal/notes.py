@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bot.local.rehearsal.reply import Reply
-from bot.local.rehearsal.scene import language_of, text_of
-from bot.texts import say
+from bot.core.i18n import translate
+from bot.local.rehearsal.reply import PlannedReply
+from bot.local.rehearsal.scene import detect_language, join_content_text
 
 WANTED = '{"lines": ['
 """What the rules ask for where notes are wanted."""
@@ -19,19 +19,19 @@ NOTED = re.compile(r"^- (?P<line>.+)$", re.M)
 OPENED = re.compile(r"<(?P<tag>message|answer|event)(?P<about>[^<>]*+)>\n")
 
 
-def notes(messages: Sequence[Mapping[str, Any]]) -> Reply | None:
+def build_notes(messages: Sequence[Mapping[str, Any]]) -> PlannedReply | None:
     """The reply to a request for notes; None for any other."""
-    rules, *told = [text_of(message.get("content")) for message in messages] or [""]
+    rules, *told = [join_content_text(message.get("content")) for message in messages] or [""]
     if not told or WANTED not in rules:
         return None
     before, mark, turns = told[0].rpartition("</summary>\n")
     lines = [found["line"] for found in NOTED.finditer(before)] if mark else []
-    language = language_of([turns], "zh")
-    lines = [say("rehearsal.notes", language), *lines, *_lines(turns)]
-    return Reply(json.dumps({"lines": list(dict.fromkeys(lines))}, ensure_ascii=False))
+    language = detect_language([turns], "zh")
+    lines = [translate("rehearsal.notes", language), *lines, *_list_note_lines(turns)]
+    return PlannedReply(json.dumps({"lines": list(dict.fromkeys(lines))}, ensure_ascii=False))
 
 
-def _lines(turns: str) -> Iterator[str]:
+def _list_note_lines(turns: str) -> Iterator[str]:
     at = 0
     while (opened := OPENED.search(turns, at)) is not None:
         end = turns.find(f"\n</{opened['tag']}>", opened.end() - 1)

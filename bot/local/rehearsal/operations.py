@@ -7,168 +7,186 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.local.rehearsal import reading, tell, words
-from bot.local.rehearsal.desk import tail, todo_of
-from bot.local.rehearsal.reply import Call, Frame, Reply, one
-from bot.local.rehearsal.requests import chosen, iso
+from bot.local.rehearsal.desk import parse_mail_tail, query_own_tasks
+from bot.local.rehearsal.reply import IntentFrame, PlannedCall, PlannedReply, build_call_reply
+from bot.local.rehearsal.requests import choose_request, format_iso_date
 from bot.local.rehearsal.scene import Scene
 
 
-def transfer(scene: Scene, frame: Frame) -> Reply:
-    if ended(scene, "transfer_task"):
-        return tell.result(scene)
-    person = named(frame, words.TRANSFER_TO)
+def handle_transfer(scene: Scene, frame: IntentFrame) -> PlannedReply:
+    if is_tool_finished(scene, "transfer_task"):
+        return tell.build_result_reply(scene)
+    person = read_person_name(frame, words.TRANSFER_TO)
     if not person:
-        return tell.ask(scene, "transfer_to")
-    task = task_of(scene, frame)
-    if isinstance(task, Reply):
+        return tell.build_question(scene, "transfer_to")
+    task = find_meant_task(scene, frame)
+    if isinstance(task, PlannedReply):
         return task
-    why = tell.why(scene, "transfer", request=task.get("request", ""), name=person)
-    return one(Call("transfer_task", why, {"task_id": task["task"], "person": person, **remark(frame)}))
+    why = tell.describe_reason(scene, "transfer", request=task.get("request", ""), name=person)
+    return build_call_reply(
+        PlannedCall("transfer_task", why, {"task_id": task["task"], "person": person, **read_opinion(frame)})
+    )
 
 
-def add_sign(scene: Scene, frame: Frame) -> Reply:
+def handle_add_sign(scene: Scene, frame: IntentFrame) -> PlannedReply:
     """Who, and whether before, beside or after the person, is theirs to say."""
-    if ended(scene, "add_sign"):
-        return tell.result(scene)
-    people = several(named(frame, words.ADD_WHO))
+    if is_tool_finished(scene, "add_sign"):
+        return tell.build_result_reply(scene)
+    people = split_people(read_person_name(frame, words.ADD_WHO))
     if not people:
-        return tell.ask(scene, "add_who")
-    where = reading.kind(frame.whole, words.WHERES, "")
+        return tell.build_question(scene, "add_who")
+    where = reading.classify_text(frame.full_text, words.WHERES, "")
     if not where:
-        return tell.ask(scene, "add_where")
-    task = task_of(scene, frame)
-    if isinstance(task, Reply):
+        return tell.build_question(scene, "add_where")
+    task = find_meant_task(scene, frame)
+    if isinstance(task, PlannedReply):
         return task
-    mode = reading.kind(frame.whole, words.MODES, "all")
-    why = tell.why(scene, "add_sign", request=task.get("request", ""), names=tell.some(scene, people, 8))
-    args = {"task_id": task["task"], "people": people, "where": where, "mode": mode, **remark(frame)}
-    return one(Call("add_sign", why, args))
+    mode = reading.classify_text(frame.full_text, words.MODES, "all")
+    why = tell.describe_reason(
+        scene, "add_sign", request=task.get("request", ""), names=tell.join_names(scene, people, 8)
+    )
+    args = {"task_id": task["task"], "people": people, "where": where, "mode": mode, **read_opinion(frame)}
+    return build_call_reply(PlannedCall("add_sign", why, args))
 
 
-def task_of(scene: Scene, frame: Frame) -> Mapping[str, Any] | Reply:
+def find_meant_task(scene: Scene, frame: IntentFrame) -> Mapping[str, Any] | PlannedReply:
     """The person's own task that is meant, or what has to be looked up or asked first."""
-    looked = scene.found("query_todo_tasks")
+    looked = scene.find_observation("query_todo_tasks")
     if looked is None:
-        return todo_of(scene)
-    request = reading.request_id(frame.whole)
+        return query_own_tasks(scene)
+    request = reading.parse_request_id(frame.full_text)
     fit = [t for t in looked.get("tasks", []) if request in ("", t.get("request")) and t.get("kind") != "revise"]
     if not fit:
-        return tell.words(scene, "nothing_to_decide")
-    return fit[0] if len(fit) == 1 else tell.ask(scene, "which_task", tasks=tell.tasks(scene, fit))
+        return tell.build_phrase_reply(scene, "nothing_to_decide")
+    return fit[0] if len(fit) == 1 else tell.build_question(scene, "which_task", tasks=tell.describe_tasks(scene, fit))
 
 
-def remark(frame: Frame) -> dict[str, str]:
-    said = reading.group(words.OPINION, frame.whole)
+def read_opinion(frame: IntentFrame) -> dict[str, str]:
+    said = reading.find_first_group(words.OPINION, frame.full_text)
     return {"opinion": said} if said else {}
 
 
-def urge(scene: Scene, frame: Frame) -> Reply:
-    request = own_request(scene, frame, "urge_task")
-    if isinstance(request, Reply):
+def handle_urge(scene: Scene, frame: IntentFrame) -> PlannedReply:
+    request = find_own_request(scene, frame, "urge_task")
+    if isinstance(request, PlannedReply):
         return request
-    return one(Call("urge_task", tell.why(scene, "urge", request=request), {"task_id": request}))
+    return build_call_reply(
+        PlannedCall("urge_task", tell.describe_reason(scene, "urge", request=request), {"task_id": request})
+    )
 
 
-def own_request(scene: Scene, frame: Frame, tool: str) -> str | Reply:
+def find_own_request(scene: Scene, frame: IntentFrame, tool: str) -> str | PlannedReply:
     """The number of the person's waiting request that is meant, or what comes first, or how `tool` has gone."""
-    if ended(scene, tool):
-        return tell.result(scene)
-    if request := reading.request_id(frame.whole):
+    if is_tool_finished(scene, tool):
+        return tell.build_result_reply(scene)
+    if request := reading.parse_request_id(frame.full_text):
         return request
-    known = scene.found("my_requests")
+    known = scene.find_observation("my_requests")
     if known is None:
-        return one(Call("my_requests", tell.why(scene, "mine")))
-    found = chosen(known.get("requests", []), "", {"waiting", "revoking"})
-    return str(found["request"]) if found else tell.ask(scene, "which_request")
+        return build_call_reply(PlannedCall("my_requests", tell.describe_reason(scene, "mine")))
+    found = choose_request(known.get("requests", []), "", {"waiting", "revoking"})
+    return str(found["request"]) if found else tell.build_question(scene, "which_request")
 
 
-def comment(scene: Scene, frame: Frame) -> Reply:
+def handle_comment(scene: Scene, frame: IntentFrame) -> PlannedReply:
     """The words are the person's own: what stands after the colon, or an answer."""
-    if ended(scene, "comment_request"):
-        return tell.result(scene)
-    request = reading.request_id(frame.whole)
+    if is_tool_finished(scene, "comment_request"):
+        return tell.build_result_reply(scene)
+    request = reading.parse_request_id(frame.full_text)
     if not request:
-        return tell.ask(scene, "which_request")
-    answers = [text for text in frame.texts[1:] if reading.request_id(text) == ""]
-    text = tail(frame.texts[0]) or "".join(answers[-1:])
+        return tell.build_question(scene, "which_request")
+    answers = [text for text in frame.texts[1:] if reading.parse_request_id(text) == ""]
+    text = parse_mail_tail(frame.texts[0]) or "".join(answers[-1:])
     if not text:
-        return tell.ask(scene, "comment", request=request)
-    why = tell.why(scene, "comment", request=request)
-    return one(Call("comment_request", why, {"request_id": request, "text": text}))
+        return tell.build_question(scene, "comment", request=request)
+    why = tell.describe_reason(scene, "comment", request=request)
+    return build_call_reply(PlannedCall("comment_request", why, {"request_id": request, "text": text}))
 
 
-def cc(scene: Scene, frame: Frame) -> Reply:
-    if ended(scene, "cc_request"):
-        return tell.result(scene)
-    people = several(named(frame, words.CC_WHO))
+def handle_cc(scene: Scene, frame: IntentFrame) -> PlannedReply:
+    if is_tool_finished(scene, "cc_request"):
+        return tell.build_result_reply(scene)
+    people = split_people(read_person_name(frame, words.CC_WHO))
     if not people:
-        return tell.ask(scene, "cc_who")
-    request = reading.request_id(frame.whole)
+        return tell.build_question(scene, "cc_who")
+    request = reading.parse_request_id(frame.full_text)
     if not request:
-        return tell.ask(scene, "which_request")
-    why = tell.why(scene, "cc", request=request, names=tell.some(scene, people, 8))
-    return one(Call("cc_request", why, {"request_id": request, "people": people}))
+        return tell.build_question(scene, "which_request")
+    why = tell.describe_reason(scene, "cc", request=request, names=tell.join_names(scene, people, 8))
+    return build_call_reply(PlannedCall("cc_request", why, {"request_id": request, "people": people}))
 
 
-def status(scene: Scene, frame: Frame) -> Reply:
-    request = own_request(scene, frame, "request_status")
-    if isinstance(request, Reply):
+def handle_status(scene: Scene, frame: IntentFrame) -> PlannedReply:
+    request = find_own_request(scene, frame, "request_status")
+    if isinstance(request, PlannedReply):
         return request
-    return one(Call("request_status", tell.why(scene, "status", request=request), {"request_id": request}))
+    return build_call_reply(
+        PlannedCall("request_status", tell.describe_reason(scene, "status", request=request), {"request_id": request})
+    )
 
 
-def picture(scene: Scene, frame: Frame) -> Reply:
+def handle_diagram(scene: Scene, frame: IntentFrame) -> PlannedReply:
     """Of a request, else of a kind of process, else of the only request there is."""
-    kind = "" if reading.request_id(frame.whole) else reading.kind(frame.whole, words.PROCESS_KINDS, "")
-    name = own_request(scene, frame, "show_process") if not kind or scene.last else kind
-    if isinstance(name, Reply):
+    kind = (
+        ""
+        if reading.parse_request_id(frame.full_text)
+        else reading.classify_text(frame.full_text, words.PROCESS_KINDS, "")
+    )
+    name = find_own_request(scene, frame, "show_process") if not kind or scene.last_observation else kind
+    if isinstance(name, PlannedReply):
         return name
-    return one(Call("show_process", tell.why(scene, "picture", name=name), {"name": name}))
+    return build_call_reply(
+        PlannedCall("show_process", tell.describe_reason(scene, "picture", name=name), {"name": name})
+    )
 
 
-def absence(scene: Scene, frame: Frame) -> Reply:
+def handle_absence(scene: Scene, frame: IntentFrame) -> PlannedReply:
     """Away from a day to a day: asks for whichever of days and deputy was not said."""
-    if ended(scene, "set_absence"):
-        return tell.result(scene)
-    first, last = days_away(scene, frame)
+    if is_tool_finished(scene, "set_absence"):
+        return tell.build_result_reply(scene)
+    first, last = read_absence_days(scene, frame)
     if not first or not last:
-        return tell.ask(scene, "absence_days")
-    deputy = named(frame, words.DEPUTY)
+        return tell.build_question(scene, "absence_days")
+    deputy = read_person_name(frame, words.DEPUTY)
     if not deputy:
-        return tell.ask(scene, "deputy")
-    why = tell.why(scene, "absence", first=first, last=last, name=deputy)
-    return one(Call("set_absence", why, {"first_day": first, "last_day": last, "deputy": deputy}))
+        return tell.build_question(scene, "deputy")
+    why = tell.describe_reason(scene, "absence", first=first, last=last, name=deputy)
+    return build_call_reply(PlannedCall("set_absence", why, {"first_day": first, "last_day": last, "deputy": deputy}))
 
 
-def days_away(scene: Scene, frame: Frame) -> tuple[str, str]:
-    said = [day for text in frame.texts for day in reading.dates(text, scene.today)]
-    span = next((found for text in frame.texts if (found := reading.length(text))), None)
+def read_absence_days(scene: Scene, frame: IntentFrame) -> tuple[str, str]:
+    said = [day for text in frame.texts for day in reading.parse_dates(text, scene.today)]
+    span = next((found for text in frame.texts if (found := reading.parse_length(text))), None)
     if not said:
         return "", ""
     if len(said) > 1:
-        return iso(said[0]), iso(said[1])
-    return iso(said[0]), iso(reading.last_day(said[0], span)) if span else iso(said[0])
+        return format_iso_date(said[0]), format_iso_date(said[1])
+    return format_iso_date(said[0]), format_iso_date(
+        reading.compute_last_day(said[0], span)
+    ) if span else format_iso_date(said[0])
 
 
-def end_absence(scene: Scene, frame: Frame) -> Reply:
-    if ended(scene, "end_absence"):
-        return tell.result(scene)
-    return one(Call("end_absence", tell.why(scene, "end_absence")))
+def handle_end_absence(scene: Scene, frame: IntentFrame) -> PlannedReply:
+    if is_tool_finished(scene, "end_absence"):
+        return tell.build_result_reply(scene)
+    return build_call_reply(PlannedCall("end_absence", tell.describe_reason(scene, "end_absence")))
 
 
-def ended(scene: Scene, tool: str) -> bool:
+def is_tool_finished(scene: Scene, tool: str) -> bool:
     """True when there is something to tell: it was tried, or what was looked up first has failed."""
-    return scene.last is not None and (scene.last.tool == tool or scene.last.failed)
+    return scene.last_observation is not None and (
+        scene.last_observation.tool == tool or scene.last_observation.is_error
+    )
 
 
-def named(frame: Frame, pattern: re.Pattern[str]) -> str:
+def read_person_name(frame: IntentFrame, pattern: re.Pattern[str]) -> str:
     """Whom the newest words name that name anybody; else a short answer that says nothing else."""
     for text in reversed(frame.texts):
-        if found := reading.group(pattern, text):
-            return reading.bare_name(found)
-    answers = [text for text in frame.texts[1:] if reading.answers_with_name(text)]
-    return reading.bare_name(answers[-1]) if answers else ""
+        if found := reading.find_first_group(pattern, text):
+            return reading.parse_bare_name(found)
+    answers = [text for text in frame.texts[1:] if reading.is_name_answer(text)]
+    return reading.parse_bare_name(answers[-1]) if answers else ""
 
 
-def several(names: str) -> list[str]:
-    return [name for one in words.AND.split(names) if (name := reading.bare_name(one))]
+def split_people(names: str) -> list[str]:
+    return [name for one in words.AND.split(names) if (name := reading.parse_bare_name(one))]

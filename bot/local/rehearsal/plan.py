@@ -11,105 +11,111 @@ from dataclasses import replace
 from typing import Any
 
 from bot.local.rehearsal import desk, looking, operations, reading, requests, tell
-from bot.local.rehearsal.corrections import correction
-from bot.local.rehearsal.notes import notes
-from bot.local.rehearsal.reply import Call, Frame, Reply, one
-from bot.local.rehearsal.scene import Scene, Turn, language_of, read
+from bot.local.rehearsal.corrections import build_correction
+from bot.local.rehearsal.notes import build_notes
+from bot.local.rehearsal.reply import IntentFrame, PlannedCall, PlannedReply, build_call_reply
+from bot.local.rehearsal.scene import PersonTurn, Scene, detect_language, read_scene
 from bot.local.rehearsal.words import AGREED, INTENTS
 
-Handler = Callable[[Scene, Frame], Reply]
+Handler = Callable[[Scene, IntentFrame], PlannedReply]
 
 
-def plan(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Reply:
+def plan_reply(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> PlannedReply:
     """The next reply to a chat-completions request: tool calls, the final words, notes on older turns, a correction."""
-    if (again := notes(messages) or correction(messages)) is not None:
+    if (again := build_notes(messages) or build_correction(messages)) is not None:
         return again
-    scene = read(messages, tools)
-    frame = frame_of(scene.turns)
+    scene = read_scene(messages, tools)
+    frame = build_frame(scene.turns)
     # A name alone, given as an answer, does not change the language; the words that began it tell.
-    scene = replace(scene, language=language_of(frame.texts, scene.language))
-    if agrees(scene, frame):
-        return tell.words(scene, "press")
+    scene = replace(scene, language=detect_language(frame.texts, scene.language))
+    if is_agreement(scene, frame):
+        return tell.build_phrase_reply(scene, "press")
     reply = HANDLERS[frame.intent](scene, frame)
-    missing = next((call.tool for call in reply.calls if call.tool not in scene.offered), None)
-    return tell.words(scene, "no_tool", tool=missing) if missing else reply
+    missing = next((call.tool for call in reply.calls if call.tool not in scene.offered_tools), None)
+    return tell.build_phrase_reply(scene, "no_tool", tool=missing) if missing else reply
 
 
-def frame_of(turns: Sequence[Turn]) -> Frame:
+def build_frame(turns: Sequence[PersonTurn]) -> IntentFrame:
     """What the person is about: the turn that began it and every answer to our questions since."""
-    frame = Frame("unknown", ())
+    frame = IntentFrame("unknown", ())
     for turn in turns:
-        intent = intent_of(turn.text)
+        intent = classify_intent(turn.text)
         dropped = intent == "drop"
-        if turn.answers and not dropped and frame.texts and (intent == "unknown" or wants_text(frame)):
-            frame = frame.answered(turn.text)
+        if turn.is_answer and not dropped and frame.texts and (intent == "unknown" or needs_free_text(frame)):
+            frame = frame.add_answer(turn.text)
         else:
-            frame = Frame(intent, (turn.text,))
+            frame = IntentFrame(intent, (turn.text,))
     return frame
 
 
-def agrees(scene: Scene, frame: Frame) -> bool:
+def is_agreement(scene: Scene, frame: IntentFrame) -> bool:
     """True for a yes in words while a card waits: only its button counts."""
-    if not scene.cards or scene.seen or (scene.turns and scene.turns[-1].answers):
+    if not scene.cards or scene.seen or (scene.turns and scene.turns[-1].is_answer):
         return False
     return AGREED.fullmatch(frame.texts[-1].strip()) is not None
 
 
-def wants_text(frame: Frame) -> bool:
+def needs_free_text(frame: IntentFrame) -> bool:
     """True when the answer is free text, in which words such as *approve* ask for nothing."""
-    return frame.intent == "comment" or (frame.intent == "mail" and not desk.mail_of(frame).body)
+    return frame.intent == "comment" or (frame.intent == "mail" and not desk.read_mail_fields(frame).body)
 
 
-def intent_of(text: str) -> str:
-    return reading.kind(text, INTENTS, "unknown")
+def classify_intent(text: str) -> str:
+    return reading.classify_text(text, INTENTS, "unknown")
 
 
-def drop(scene: Scene, frame: Frame) -> Reply:
+def handle_drop(scene: Scene, frame: IntentFrame) -> PlannedReply:
     """Takes the newest open card back, if there is one."""
-    if scene.last:
-        return tell.result(scene)
-    if scene.cards and "cancel_card" in scene.offered:
-        return one(Call("cancel_card", tell.why(scene, "cancel"), {"card": scene.cards[-1][0]}))
-    return tell.words(scene, "dropped")
+    if scene.last_observation:
+        return tell.build_result_reply(scene)
+    if scene.cards and "cancel_card" in scene.offered_tools:
+        return build_call_reply(
+            PlannedCall("cancel_card", tell.describe_reason(scene, "cancel"), {"card": scene.cards[-1][0]})
+        )
+    return tell.build_phrase_reply(scene, "dropped")
 
 
-def looking_with(tool: str, why: str) -> Handler:
+def build_lookup_handler(tool: str, why: str) -> Handler:
     """Looks with one tool and tells what it gave."""
 
-    def look(scene: Scene, frame: Frame) -> Reply:
-        return tell.result(scene) if scene.last else one(Call(tool, tell.why(scene, why)))
+    def handle_lookup(scene: Scene, frame: IntentFrame) -> PlannedReply:
+        return (
+            tell.build_result_reply(scene)
+            if scene.last_observation
+            else build_call_reply(PlannedCall(tool, tell.describe_reason(scene, why)))
+        )
 
-    return look
+    return handle_lookup
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "drop": drop,
-    "mail": desk.mail,
-    "absence": operations.absence,
-    "end_absence": operations.end_absence,
-    "absences": looking_with("list_absences", "absences"),
-    "balance": looking_with("leave_balance", "balance"),
-    "holidays": looking_with("next_holidays", "holidays"),
-    "transfer": operations.transfer,
-    "add_sign": operations.add_sign,
-    "urge": operations.urge,
-    "comment": operations.comment,
-    "cc": operations.cc,
-    "status": operations.status,
-    "picture": operations.picture,
-    "withdraw": requests.withdraw,
-    "resubmit": requests.resubmit,
-    "todo": desk.todo,
-    "decide": desk.decide,
-    "mine": looking_with("my_requests", "mine"),
-    "calculate": looking.calculate,
-    "working_days": looking.working_days,
-    "handbook": looking.handbook,
-    "expense": requests.expense,
-    "leave": requests.leave,
-    "processes": looking_with("list_processes", "processes"),
-    "people": looking_with("list_people", "people"),
-    "dinner": lambda scene, frame: tell.words(scene, "dinner"),
-    "help": lambda scene, frame: tell.words(scene, "help"),
-    "unknown": lambda scene, frame: tell.words(scene, "unknown"),
+    "drop": handle_drop,
+    "mail": desk.handle_mail,
+    "absence": operations.handle_absence,
+    "end_absence": operations.handle_end_absence,
+    "absences": build_lookup_handler("list_absences", "absences"),
+    "balance": build_lookup_handler("leave_balance", "balance"),
+    "holidays": build_lookup_handler("next_holidays", "holidays"),
+    "transfer": operations.handle_transfer,
+    "add_sign": operations.handle_add_sign,
+    "urge": operations.handle_urge,
+    "comment": operations.handle_comment,
+    "cc": operations.handle_cc,
+    "status": operations.handle_status,
+    "picture": operations.handle_diagram,
+    "withdraw": requests.handle_withdrawal,
+    "resubmit": requests.handle_resubmission,
+    "todo": desk.handle_todo,
+    "decide": desk.handle_decision,
+    "mine": build_lookup_handler("my_requests", "mine"),
+    "calculate": looking.handle_calculation,
+    "working_days": looking.handle_working_days,
+    "handbook": looking.handle_handbook_question,
+    "expense": requests.handle_expense,
+    "leave": requests.handle_leave,
+    "processes": build_lookup_handler("list_processes", "processes"),
+    "people": build_lookup_handler("list_people", "people"),
+    "dinner": lambda scene, frame: tell.build_phrase_reply(scene, "dinner"),
+    "help": lambda scene, frame: tell.build_phrase_reply(scene, "help"),
+    "unknown": lambda scene, frame: tell.build_phrase_reply(scene, "unknown"),
 }

@@ -8,36 +8,36 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One tool call. `why` is sent as the argument `reason` that every tool takes."""
+class PlannedCall:
+    """One tool call. `reason` is sent as the argument `reason` that every tool takes."""
 
     tool: str
-    why: str
+    reason: str
     args: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class PlannedReply:
     """Either final words or tool calls."""
 
     content: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[PlannedCall, ...] = ()
 
 
-def one(call: Call) -> Reply:
-    return Reply(calls=(call,))
+def build_call_reply(call: PlannedCall) -> PlannedReply:
+    return PlannedReply(calls=(call,))
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class IntentFrame:
     """What the person is about: an intent, the words that began it and every answer since."""
 
     intent: str
     texts: tuple[str, ...]
 
     @property
-    def whole(self) -> str:
+    def full_text(self) -> str:
         return "\n".join(self.texts)
 
-    def answered(self, text: str) -> Frame:
+    def add_answer(self, text: str) -> IntentFrame:
         return replace(self, texts=(*self.texts, text))

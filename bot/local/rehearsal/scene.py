@@ -28,17 +28,17 @@ IDENTIFIER = re.compile(r"<[^<>]*+>|\b[A-Z](?:[^\W\d]*+\d\w*+(?:-\d\w*+)?|\w*+-\
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One thing the person wrote. `answers` is true when our answer before it was a question."""
+class PersonTurn:
+    """One thing the person wrote. `is_answer` is true when our answer before it was a question."""
 
     text: str
-    answers: bool
+    is_answer: bool
     name: str = ""
     """Who wrote it, as the prompt labels the message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ToolObservation:
     """One tool call of this run and what came back."""
 
     tool: str
@@ -46,7 +46,7 @@ class Seen:
     data: Mapping[str, Any]
 
     @property
-    def failed(self) -> bool:
+    def is_error(self) -> bool:
         return "error" in self.data
 
 
@@ -59,74 +59,74 @@ class Scene:
     """Person id."""
     language: str
     """`zh` or `en`: what is answered in."""
-    turns: tuple[Turn, ...]
+    turns: tuple[PersonTurn, ...]
     """What the person wrote, oldest first; the last one is to be answered."""
-    seen: tuple[Seen, ...]
+    seen: tuple[ToolObservation, ...]
     """Tool calls since the last thing the person wrote."""
-    offered: frozenset[str] = frozenset()
+    offered_tools: frozenset[str] = frozenset()
     cards: tuple[tuple[str, str], ...] = ()
     """Open cards of the conversation: (id, tool)."""
     manager: str = ""
     """Name of the person's manager, as the directory says; empty if it says nothing."""
 
     @property
-    def name(self) -> str:
+    def speaker_name(self) -> str:
         return self.turns[-1].name if self.turns else ""
 
     @property
-    def last(self) -> Seen | None:
+    def last_observation(self) -> ToolObservation | None:
         return self.seen[-1] if self.seen else None
 
-    def found(self, tool: str) -> Mapping[str, Any] | None:
+    def find_observation(self, tool: str) -> Mapping[str, Any] | None:
         """The newest good observation of `tool` in this run."""
-        return next((s.data for s in reversed(self.seen) if s.tool == tool and not s.failed), None)
+        return next((s.data for s in reversed(self.seen) if s.tool == tool and not s.is_error), None)
 
 
 @dataclass(slots=True)
-class Reading:
+class SceneReader:
     """The state of one pass over the messages."""
 
-    turns: list[Turn] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
+    turns: list[PersonTurn] = field(default_factory=list)
+    seen: list[ToolObservation] = field(default_factory=list)
     waiting: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
     said: str = ""
     manager: str = ""
     cards: list[tuple[str, str]] = field(default_factory=list)
 
-    def user(self, content: str) -> None:
+    def read_user_message(self, content: str) -> None:
         if content.startswith(CARDS):
             self.cards += OPEN_CARD.findall(content)
         if content.startswith("<facts ") and (found := MANAGER.search(content)):
             self.manager = found["name"].strip()
         if content.startswith(OF_THE_LOOP):
             return
-        self.turns.append(Turn(unwrap(content), asks(self.said), writer(content)))
+        self.turns.append(PersonTurn(unwrap_message(content), has_question(self.said), parse_writer_name(content)))
         self.seen, self.waiting, self.said = [], {}, ""
 
-    def assistant(self, message: Mapping[str, Any]) -> None:
-        self.said = text_of(message.get("content")) or self.said
+    def read_assistant_message(self, message: Mapping[str, Any]) -> None:
+        self.said = join_content_text(message.get("content")) or self.said
         for call in message.get("tool_calls") or ():
             function = call["function"]
-            self.waiting[call["id"]] = (function["name"], as_object(function.get("arguments", "")))
+            self.waiting[call["id"]] = (function["name"], parse_json_object(function.get("arguments", "")))
 
-    def tool(self, message: Mapping[str, Any]) -> None:
+    def read_tool_message(self, message: Mapping[str, Any]) -> None:
         name, args = self.waiting.pop(str(message.get("tool_call_id", "")), ("", {}))
         if name:
-            self.seen.append(Seen(name, args, as_object(text_of(message.get("content")))))
+            self.seen.append(ToolObservation(name, args, parse_json_object(join_content_text(message.get("content")))))
 
 
-def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Scene:
+def read_scene(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Scene:
     """Reads a request's `messages` and `tools` into a `Scene`. Unknown roles and shapes are passed over."""
     rules = [m for m in messages if m.get("role") in ("system", "developer")]
-    system = "\n".join(text_of(m.get("content")) for m in rules)
-    reading = Reading()
+    system = "\n".join(join_content_text(m.get("content")) for m in rules)
+    reading = SceneReader()
     for message in messages:
         if message.get("role") == "user":
-            reading.user(text_of(message.get("content")))
+            reading.read_user_message(join_content_text(message.get("content")))
         elif message.get("role") == "assistant":
-            reading.assistant(message)
+            reading.read_assistant_message(message)
         elif message.get("role") == "tool":
-            reading.tool(message)
+            reading.read_tool_message(message)
     speaker, today = SPEAKER.search(system), TODAY.search(system)
     spoken = "zh" if speaker and speaker["language"].startswith("zh") else "en"
     return Scene(
@@ -135,19 +135,21 @@ def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any
         language=spoken,
         turns=tuple(reading.turns),
         seen=tuple(reading.seen),
-        offered=frozenset(name for tool in tools if tool.get("type") == "function" for name in list_names(tool)),
+        offered_tools=frozenset(
+            name for tool in tools if tool.get("type") == "function" for name in list_tool_names(tool)
+        ),
         cards=tuple(reading.cards),
         manager=reading.manager,
     )
 
 
-def list_names(tool: Mapping[str, Any]) -> list[str]:
+def list_tool_names(tool: Mapping[str, Any]) -> list[str]:
     """The name of a tool, and of those that it says can be called besides."""
     name, said = tool["function"]["name"], str(tool["function"].get("description", ""))
     return [name, *(NAMED.findall(said) if name == "find_tools" else [])]
 
 
-def text_of(content: object) -> str:
+def join_content_text(content: object) -> str:
     """A message's content as text: a string, or the text parts of a list."""
     if isinstance(content, str):
         return content
@@ -156,24 +158,24 @@ def text_of(content: object) -> str:
     return ""
 
 
-def unwrap(content: str) -> str:
+def unwrap_message(content: str) -> str:
     """The person's own words out of the quoting the prompt puts around them."""
     found = MESSAGE.search(content)
     end = content.find(END_OF_MESSAGE, found.end()) if found else -1
     return (ESCAPED.sub(r"<\1", content[found.end() : end]) if found and end >= 0 else content).strip()
 
 
-def writer(content: str) -> str:
+def parse_writer_name(content: str) -> str:
     found = MESSAGE.search(content)
     return (found["name"] or "") if found else ""
 
 
-def asks(answer: str) -> bool:
+def has_question(answer: str) -> bool:
     """True when a line of the answer is a question. (A receipt may follow it.)"""
     return any(line.rstrip().endswith(("?", "？")) for line in answer.splitlines())
 
 
-def as_object(text: str) -> dict[str, Any]:
+def parse_json_object(text: str) -> dict[str, Any]:
     """The JSON object in `text`, which may have quoting around it; `{"error": …}` when there is none."""
     start, end = text.find("{"), text.rfind("}")
     try:
@@ -183,7 +185,7 @@ def as_object(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def language_of(texts: Sequence[str], otherwise: str) -> str:
+def detect_language(texts: Sequence[str], otherwise: str) -> str:
     """`zh` or `en`: of the first text that tells by more than an id."""
     for text in texts:
         words = IDENTIFIER.sub(" ", text)

@@ -14,8 +14,8 @@ from typing import Any
 
 from aiohttp import web
 
-from bot.local.rehearsal.plan import plan
-from bot.local.rehearsal.reply import Reply
+from bot.local.rehearsal.plan import plan_reply
+from bot.local.rehearsal.reply import PlannedReply
 
 MODEL = "rehearsal"
 _WIDE, _WORD = re.compile(r"[\u2e80-\uffef]"), re.compile(r"[A-Za-z]+")
@@ -23,40 +23,40 @@ _NUMBER, _SIGNS = re.compile(r"\d{1,3}"), re.compile(r"[^\w\s\u2e80-\uffef]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class RehearsalEndpoint:
     """A chat-completions endpoint. `delay_s` seconds pass before each answer (tests of slow models)."""
 
     delay_s: float = 0.0
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.post("/v1/chat/completions", self.complete), web.get("/v1/models", self.models)]
+    def build_routes(self) -> list[web.RouteDef]:
+        return [web.post("/v1/chat/completions", self.create_completion), web.get("/v1/models", self.list_models)]
 
-    async def models(self, request: web.Request) -> web.Response:
+    async def list_models(self, request: web.Request) -> web.Response:
         card = {"id": MODEL, "object": "model", "created": 0, "owned_by": "countersign-rehearsal"}
         return web.json_response({"object": "list", "data": [card]})
 
-    async def complete(self, request: web.Request) -> web.Response:
+    async def create_completion(self, request: web.Request) -> web.Response:
         """One completion, never streamed. 400 with the protocol's error object for what it cannot read."""
         try:
             body = await request.json()
             messages, tools = body["messages"], body.get("tools") or []
-            reply = plan(messages, tools)
+            reply = plan_reply(messages, tools)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return refused(f"The request cannot be read: {type(error).__name__}.")
+            return build_error_response(f"The request cannot be read: {type(error).__name__}.")
         if body.get("stream"):
-            return refused("The rehearsal model does not stream.")
+            return build_error_response("The rehearsal model does not stream.")
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
-        return web.json_response(completion(reply, messages, tools))
+        return web.json_response(build_completion(reply, messages, tools))
 
 
-def refused(message: str) -> web.Response:
+def build_error_response(message: str) -> web.Response:
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
     return web.json_response({"error": error}, status=400)
 
 
-def completion(
-    reply: Reply, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+def build_completion(
+    reply: PlannedReply, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """The protocol's answer object. Call ids count on through a run, so none comes twice in it."""
     earlier = sum(len(message.get("tool_calls") or ()) for message in messages)
@@ -66,7 +66,7 @@ def completion(
             "type": "function",
             "function": {
                 "name": call.tool,
-                "arguments": json.dumps({"note": call.why, **call.args}, ensure_ascii=False),
+                "arguments": json.dumps({"note": call.reason, **call.args}, ensure_ascii=False),
             },
         }
         for index, call in enumerate(reply.calls)
@@ -74,8 +74,10 @@ def completion(
     message: dict[str, Any] = {"role": "assistant", "content": reply.content or None}
     if calls:
         message["tool_calls"] = calls
-    read = tokens(json.dumps([messages, tools], ensure_ascii=False))
-    written = tokens(reply.content + json.dumps(calls, ensure_ascii=False) if calls else reply.content)
+    read = count_approximate_tokens(json.dumps([messages, tools], ensure_ascii=False))
+    written = count_approximate_tokens(
+        reply.content + json.dumps(calls, ensure_ascii=False) if calls else reply.content
+    )
     return {
         "id": f"chatcmpl-rehearsal-{len(messages)}",
         "object": "chat.completion",
@@ -86,7 +88,7 @@ def completion(
     }
 
 
-def tokens(text: str) -> int:
+def count_approximate_tokens(text: str) -> int:
     """Tokens of a text, about as o200k_base counts them: fitted to 500 texts of requests and replies, whole requests
     come out within 3 % of it."""
     words = _WORD.findall(text)

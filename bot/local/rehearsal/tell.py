@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bot.local.rehearsal.reply import Reply
+from bot.core.i18n import load_sentences, translate
+from bot.local.rehearsal.reply import PlannedReply
 from bot.local.rehearsal.scene import Scene
-from bot.texts import say, sentences
-from tools.arithmetic import shown
+from tools.calculator.calculate import format_expression
 
 TOLD = 800
 """Characters of a section of the handbook that are told."""
@@ -27,49 +27,53 @@ ASKING = frozenset({"zero_days", "span_too_long", "end_before_start", "empty_mai
 """Errors that only the person can mend, besides those that say so themselves."""
 
 
-def said(scene: Scene, name: str, /, **params: object) -> str:
-    return say(f"rehearsal.{name}", scene.language, **params)
+def translate_phrase(scene: Scene, name: str, /, **params: object) -> str:
+    return translate(f"rehearsal.{name}", scene.language, **params)
 
 
-def words(scene: Scene, name: str, /, **params: object) -> Reply:
-    return Reply(said(scene, name, **params))
+def build_phrase_reply(scene: Scene, name: str, /, **params: object) -> PlannedReply:
+    return PlannedReply(translate_phrase(scene, name, **params))
 
 
-def ask(scene: Scene, name: str, /, **params: object) -> Reply:
+def build_question(scene: Scene, name: str, /, **params: object) -> PlannedReply:
     """A question; its sentence ends with a question mark, by which the next turn is known as its answer."""
-    return Reply(said(scene, f"ask_{name}", **params))
+    return PlannedReply(translate_phrase(scene, f"ask_{name}", **params))
 
 
-def why(scene: Scene, name: str, /, **params: object) -> str:
+def describe_reason(scene: Scene, name: str, /, **params: object) -> str:
     """The short reason that goes with a tool call."""
-    return said(scene, f"why_{name}", **params)
+    return translate_phrase(scene, f"why_{name}", **params)
 
 
-def some(scene: Scene, names: Iterable[str], most: int) -> str:
+def join_names(scene: Scene, names: Iterable[str], most: int) -> str:
     """`A、B、C` / `A, B, C`, at most so many."""
     kept = list(names)
-    more = said(scene, "and_more") if len(kept) > most else ""
-    return said(scene, "comma").join(kept[:most]) + more
+    more = translate_phrase(scene, "and_more") if len(kept) > most else ""
+    return translate_phrase(scene, "comma").join(kept[:most]) + more
 
 
-def result(scene: Scene) -> Reply:
+def build_result_reply(scene: Scene) -> PlannedReply:
     """The newest observation in words."""
-    seen = scene.last
+    seen = scene.last_observation
     if seen is None:
-        return words(scene, "unknown")
-    if seen.failed:
-        return problem(scene, seen.data)
+        return build_phrase_reply(scene, "unknown")
+    if seen.is_error:
+        return build_error_reply(scene, seen.data)
     teller = TELLERS.get("start_process" if seen.tool.startswith("start_") else seen.tool)
-    return Reply(teller(scene, seen.data)) if teller else words(scene, "raw", data=short(seen.data))
+    return (
+        PlannedReply(teller(scene, seen.data))
+        if teller
+        else build_phrase_reply(scene, "raw", data=dump_short_json(seen.data))
+    )
 
 
-def problem(scene: Scene, data: Mapping[str, Any]) -> Reply:
+def build_error_reply(scene: Scene, data: Mapping[str, Any]) -> PlannedReply:
     """An error, honestly; as a question where only the person can help."""
     code, message = str(data["error"]), str(data.get("message", ""))
-    known = f"rehearsal.error_{code}" in sentences()
-    candidates = said(scene, "comma").join(CANDIDATE.findall(message))
+    known = f"rehearsal.error_{code}" in load_sentences()
+    candidates = translate_phrase(scene, "comma").join(CANDIDATE.findall(message))
     at = AT.search(message)
-    text = said(
+    text = translate_phrase(
         scene,
         f"error_{code}" if known else "error",
         message=message,
@@ -77,175 +81,191 @@ def problem(scene: Scene, data: Mapping[str, Any]) -> Reply:
         at=at[1] if at else "",
     )
     asking = data.get("ask_the_person") or code in ASKING
-    return Reply(text + ("\n" + said(scene, "ask_again") if asking else ""))
+    return PlannedReply(text + ("\n" + translate_phrase(scene, "ask_again") if asking else ""))
 
 
-def short(data: Mapping[str, Any]) -> str:
+def dump_short_json(data: Mapping[str, Any]) -> str:
     return json.dumps(data, ensure_ascii=False)[:300]
 
 
-def started(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_request_state(scene: Scene, data: Mapping[str, Any]) -> str:
     """A request after start, resubmission or a decision: where it stands now."""
     request, status = data.get("request", ""), data.get("status")
     if data.get("rule"):
-        text = said(scene, "is_passed", request=request)
+        text = translate_phrase(scene, "is_passed", request=request)
     elif status == "waiting" and data.get("waits_for"):
-        text = said(scene, "waits", request=request, names=some(scene, data["waits_for"], 4))
+        text = translate_phrase(scene, "waits", request=request, names=join_names(scene, data["waits_for"], 4))
     elif status in STATUSES:
-        text = said(scene, f"is_{status}", request=request)
+        text = translate_phrase(scene, f"is_{status}", request=request)
     else:
-        text = said(scene, "raw", data=short(data))
-    return text + (said(scene, "days", days=data["days"]) if data.get("days") else "")
+        text = translate_phrase(scene, "raw", data=dump_short_json(data))
+    return text + (translate_phrase(scene, "days", days=data["days"]) if data.get("days") else "")
 
 
-def decided(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_decision(scene: Scene, data: Mapping[str, Any]) -> str:
     decision = data.get("decision")
     if decision not in DECISIONS:
-        return said(scene, "raw", data=short(data))
-    text = said(scene, f"decided_{decision}", request=data.get("request", ""), name=data.get("by", ""))
-    text += said(scene, "opinion", opinion=data["opinion"]) if data.get("opinion") else ""
-    return text + (said(scene, "next_level") if (decision, data.get("status")) == ("approved", "waiting") else "")
+        return translate_phrase(scene, "raw", data=dump_short_json(data))
+    text = translate_phrase(scene, f"decided_{decision}", request=data.get("request", ""), name=data.get("by", ""))
+    text += translate_phrase(scene, "opinion", opinion=data["opinion"]) if data.get("opinion") else ""
+    return text + (
+        translate_phrase(scene, "next_level") if (decision, data.get("status")) == ("approved", "waiting") else ""
+    )
 
 
-def urged(scene: Scene, data: Mapping[str, Any]) -> str:
-    return said(scene, "urged", request=data.get("request", ""), names=data.get("urged", ""))
+def describe_urge(scene: Scene, data: Mapping[str, Any]) -> str:
+    return translate_phrase(scene, "urged", request=data.get("request", ""), names=data.get("urged", ""))
 
 
-def commented(scene: Scene, data: Mapping[str, Any]) -> str:
-    return said(scene, "commented", request=data.get("request", ""))
+def describe_comment(scene: Scene, data: Mapping[str, Any]) -> str:
+    return translate_phrase(scene, "commented", request=data.get("request", ""))
 
 
-def copied(scene: Scene, data: Mapping[str, Any]) -> str:
-    return said(scene, "copied", request=data.get("request", ""), names=data.get("told", ""))
+def describe_copy(scene: Scene, data: Mapping[str, Any]) -> str:
+    return translate_phrase(scene, "copied", request=data.get("request", ""), names=data.get("told", ""))
 
 
-def absent(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_absence(scene: Scene, data: Mapping[str, Any]) -> str:
     first, last, deputy = data.get("first_day", ""), data.get("last_day", ""), data.get("deputy", "")
-    return said(scene, "absent", first=first, last=last, name=deputy)
+    return translate_phrase(scene, "absent", first=first, last=last, name=deputy)
 
 
-def absences(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_absences(scene: Scene, data: Mapping[str, Any]) -> str:
     rows = data.get("absences", [])
-    return said(scene, "absences") + lines(absent(scene, row) for row in rows) if rows else said(scene, "no_absences")
+    return (
+        translate_phrase(scene, "absences") + format_bullets(describe_absence(scene, row) for row in rows)
+        if rows
+        else translate_phrase(scene, "no_absences")
+    )
 
 
-def mailed(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_mail(scene: Scene, data: Mapping[str, Any]) -> str:
     names = data.get("mailed", "")
     name = ", ".join(names) if isinstance(names, list) else names
-    return said(scene, "mailed", name=name, subject=data.get("subject", ""))
+    return translate_phrase(scene, "mailed", name=name, subject=data.get("subject", ""))
 
 
-def tasks(scene: Scene, rows: Iterable[Mapping[str, Any]]) -> str:
-    return lines(said(scene, "task_line", request=r.get("request", ""), name=r.get("requester", ""),
+def describe_tasks(scene: Scene, rows: Iterable[Mapping[str, Any]]) -> str:
+    return format_bullets(translate_phrase(scene, "task_line", request=r.get("request", ""), name=r.get("requester", ""),
                       summary=r.get("summary", "")) for r in rows)  # fmt: skip
 
 
-def todo(scene: Scene, data: Mapping[str, Any]) -> str:
-    rows, name = data.get("tasks", []), scene.last.args.get("person", "") if scene.last else ""
+def describe_todo_list(scene: Scene, data: Mapping[str, Any]) -> str:
+    rows, name = data.get("tasks", []), scene.last_observation.args.get("person", "") if scene.last_observation else ""
     whose = "_of" if name else ""
     if not rows:
-        return said(scene, f"no_tasks{whose}", name=name)
-    return said(scene, f"tasks{whose}", count=len(rows), name=name) + tasks(scene, rows) + paged(scene, data, rows)
+        return translate_phrase(scene, f"no_tasks{whose}", name=name)
+    return (
+        translate_phrase(scene, f"tasks{whose}", count=len(rows), name=name)
+        + describe_tasks(scene, rows)
+        + describe_more_rows(scene, data, rows)
+    )
 
 
-def mine(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_own_requests(scene: Scene, data: Mapping[str, Any]) -> str:
     rows = data.get("requests", [])
     if not rows:
-        return said(scene, "no_requests")
-    told = lines(said(scene, "request_line", request=r.get("request", ""), summary=r.get("summary", ""),
-                      status=status(scene, r)) for r in rows)  # fmt: skip
-    return said(scene, "requests", count=len(rows)) + told + paged(scene, data, rows)
+        return translate_phrase(scene, "no_requests")
+    told = format_bullets(translate_phrase(scene, "request_line", request=r.get("request", ""), summary=r.get("summary", ""),
+                      status=describe_status(scene, r)) for r in rows)  # fmt: skip
+    return translate_phrase(scene, "requests", count=len(rows)) + told + describe_more_rows(scene, data, rows)
 
 
-def status(scene: Scene, row: Mapping[str, Any]) -> str:
+def describe_status(scene: Scene, row: Mapping[str, Any]) -> str:
     if row.get("status") == "waiting" and row.get("waits_for"):
-        return said(scene, "status_waits", names=some(scene, row["waits_for"], 4))
+        return translate_phrase(scene, "status_waits", names=join_names(scene, row["waits_for"], 4))
     known = row.get("status") in STATUSES
-    return said(scene, f"status_{row['status']}") if known else str(row.get("status", ""))
+    return translate_phrase(scene, f"status_{row['status']}") if known else str(row.get("status", ""))
 
 
-def processes(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_processes(scene: Scene, data: Mapping[str, Any]) -> str:
     names = [p.get("name", "") for p in data.get("processes", [])]
-    return said(scene, "processes", names=some(scene, names, LISTED))
+    return translate_phrase(scene, "processes", names=join_names(scene, names, LISTED))
 
 
-def people(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_people(scene: Scene, data: Mapping[str, Any]) -> str:
     names = [f"{p['name']} ({p['title']})" if p.get("title") else p["name"] for p in data.get("people", [])]
-    more = said(scene, "more") if data.get("more") else ""
-    return said(scene, "people", names=some(scene, names, LISTED)) + more
+    more = translate_phrase(scene, "more") if data.get("more") else ""
+    return translate_phrase(scene, "people", names=join_names(scene, names, LISTED)) + more
 
 
-def rule(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_rule(scene: Scene, data: Mapping[str, Any]) -> str:
     """A section of the handbook, its beginning if it is long, and where it stands."""
     text = HEADING.sub("", str(data.get("text", ""))).strip()
     text = text if len(text) <= TOLD else text[: TOLD - 1] + "…"
-    return said(scene, "rule", text=text, file=data.get("file", ""), heading=data.get("heading", ""))
+    return translate_phrase(scene, "rule", text=text, file=data.get("file", ""), heading=data.get("heading", ""))
 
 
-def computed(scene: Scene, data: Mapping[str, Any]) -> str:
-    expression = shown(str(scene.last.args.get("expression", ""))) if scene.last else ""
-    return said(scene, "sum" if data.get("exact") else "sum_rounded", sum=expression, result=data.get("result", ""))
+def describe_calculation(scene: Scene, data: Mapping[str, Any]) -> str:
+    expression = (
+        format_expression(str(scene.last_observation.args.get("expression", ""))) if scene.last_observation else ""
+    )
+    return translate_phrase(
+        scene, "sum" if data.get("exact") else "sum_rounded", sum=expression, result=data.get("result", "")
+    )
 
 
-def counted(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_working_days(scene: Scene, data: Mapping[str, Any]) -> str:
     first, last = (data.get(name, {}).get("day", "") for name in ("start", "end"))
-    text = said(scene, "working_days", first=first, last=last, days=data.get("working_days", ""))
-    return text + (said(scene, "estimated") if data.get("estimated") else "")
+    text = translate_phrase(scene, "working_days", first=first, last=last, days=data.get("working_days", ""))
+    return text + (translate_phrase(scene, "estimated") if data.get("estimated") else "")
 
 
-def balances(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_balances(scene: Scene, data: Mapping[str, Any]) -> str:
     rows, year = data.get("balances", []), data.get("year", "")
-    told = lines(said(scene, "balance", kind=r.get("kind", ""), left=r.get("left", ""), whole=r.get("days_a_year", ""),
+    told = format_bullets(translate_phrase(scene, "balance", kind=r.get("kind", ""), left=r.get("left", ""), whole=r.get("days_a_year", ""),
                       waiting=r.get("waiting", "")) for r in rows)  # fmt: skip
-    return said(scene, "balances", year=year) + told if rows else said(scene, "no_balances")
+    return translate_phrase(scene, "balances", year=year) + told if rows else translate_phrase(scene, "no_balances")
 
 
-def holidays(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_holidays(scene: Scene, data: Mapping[str, Any]) -> str:
     rows = data.get("holidays", [])
-    told = lines(said(scene, "holiday", name=r.get("name", ""), first=r.get("first", ""), last=r.get("last", ""),
+    told = format_bullets(translate_phrase(scene, "holiday", name=r.get("name", ""), first=r.get("first", ""), last=r.get("last", ""),
                       back=r.get("back_at_work", "")) for r in rows)  # fmt: skip
-    estimated = said(scene, "estimated") if any(r.get("estimated") for r in rows) else ""
-    return said(scene, "holidays") + told + estimated if rows else said(scene, "no_holidays")
+    estimated = translate_phrase(scene, "estimated") if any(r.get("estimated") for r in rows) else ""
+    return translate_phrase(scene, "holidays") + told + estimated if rows else translate_phrase(scene, "no_holidays")
 
 
-def lines(told: Iterable[str]) -> str:
+def format_bullets(told: Iterable[str]) -> str:
     return "".join(f"\n• {line}" for line in list(told)[:LISTED])
 
 
-def paged(scene: Scene, data: Mapping[str, Any], rows: list[Any]) -> str:
-    return "\n" + said(scene, "more") if data.get("more") or len(rows) > LISTED else ""
+def describe_more_rows(scene: Scene, data: Mapping[str, Any], rows: list[Any]) -> str:
+    return "\n" + translate_phrase(scene, "more") if data.get("more") or len(rows) > LISTED else ""
 
 
-def cancelled(scene: Scene, data: Mapping[str, Any]) -> str:
+def describe_cancelled_card(scene: Scene, data: Mapping[str, Any]) -> str:
     """Of this card only; the run that the card belonged to says nothing more."""
     others = sum(card != data.get("card") for card, _ in scene.cards)
-    return said(scene, "taken_back") + (said(scene, "still_open", count=others) if others else "")
+    return translate_phrase(scene, "taken_back") + (
+        translate_phrase(scene, "still_open", count=others) if others else ""
+    )
 
 
 TELLERS = {
-    "cancel_card": cancelled,
-    "start_process": started,
-    "resubmit_request": started,
-    "withdraw_request": started,
-    "decide_task": decided,
-    "send_email": mailed,
-    "transfer_task": decided,
-    "add_sign": decided,
-    "urge_task": urged,
-    "comment_request": commented,
-    "cc_request": copied,
-    "set_absence": absent,
-    "end_absence": lambda scene, data: said(scene, "back"),
-    "list_absences": absences,
+    "cancel_card": describe_cancelled_card,
+    "start_process": describe_request_state,
+    "resubmit_request": describe_request_state,
+    "withdraw_request": describe_request_state,
+    "decide_task": describe_decision,
+    "send_email": describe_mail,
+    "transfer_task": describe_decision,
+    "add_sign": describe_decision,
+    "urge_task": describe_urge,
+    "comment_request": describe_comment,
+    "cc_request": describe_copy,
+    "set_absence": describe_absence,
+    "end_absence": lambda scene, data: translate_phrase(scene, "back"),
+    "list_absences": describe_absences,
     "request_status": lambda scene, data: f"{data.get('request', '')}：{data.get('timeline', '')}",
-    "show_process": lambda scene, data: said(scene, "pictured"),
-    "query_todo_tasks": todo,
-    "my_requests": mine,
-    "list_processes": processes,
-    "list_people": people,
-    "read_handbook": rule,
-    "calculate": computed,
-    "working_days": counted,
-    "leave_balance": balances,
-    "next_holidays": holidays,
+    "show_process": lambda scene, data: translate_phrase(scene, "pictured"),
+    "query_todo_tasks": describe_todo_list,
+    "my_requests": describe_own_requests,
+    "list_processes": describe_processes,
+    "list_people": describe_people,
+    "read_handbook": describe_rule,
+    "calculate": describe_calculation,
+    "working_days": describe_working_days,
+    "leave_balance": describe_balances,
+    "next_holidays": describe_holidays,
 }

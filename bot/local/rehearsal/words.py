@@ -15,31 +15,34 @@ ENGLISH_MONTHS = (
 )  # fmt: skip
 
 
-def either(*patterns: str) -> re.Pattern[str]:
+def compile_alternatives(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.I)
 
 
 HAN = "零〇一二两三四五六七八九十"
 
 
-def _endings(first: str) -> str:
+def _join_word_endings(first: str) -> str:
     """What follows the first letter of numbers in words, the longest first."""
     return "|".join(sorted((word[1:] for word in ENGLISH if word[0] == first), key=len, reverse=True))
 
 
-def count(name: str) -> str:
+def build_number_pattern(name: str) -> str:
     """A number in figures or words, as the group `name`."""
-    words = "|".join(f"{first}(?:{_endings(first)})" for first in sorted({word[0] for word in ENGLISH}))
+    words = "|".join(f"{first}(?:{_join_word_endings(first)})" for first in sorted({word[0] for word in ENGLISH}))
     return rf"(?P<{name}>(?<!\d)\d++(?:\.\d++)?|(?<![{HAN}])[{HAN}]++|(?=[a-z])\b(?:{words})\b)"
 
 
-HALF = either("半天", "半日", r"\bhalf[- ](?:a )?day")
-DAYS = either(
-    rf"{count('working')}\s*+(?:个\s*+)?(?:工作日|working days?|business days?)",
-    rf"{count('plain')}\s*(?:天|日(?!常)|days?\b)(?P<half>半)?",
+HALF = compile_alternatives("半天", "半日", r"\bhalf[- ](?:a )?day")
+DAYS = compile_alternatives(
+    rf"{build_number_pattern('working')}\s*+(?:个\s*+)?(?:工作日|working days?|business days?)",
+    rf"{build_number_pattern('plain')}\s*(?:天|日(?!常)|days?\b)(?P<half>半)?",
 )
-WEEKS = either(rf"{count('en')}\s*weeks?\b", rf"{count('zh')}\s*个?(?:星期|周)(?![{CHINESE_WEEKDAYS}])")
-DATE = either(
+WEEKS = compile_alternatives(
+    rf"{build_number_pattern('en')}\s*weeks?\b",
+    rf"{build_number_pattern('zh')}\s*个?(?:星期|周)(?![{CHINESE_WEEKDAYS}])",
+)
+DATE = compile_alternatives(
     r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)",  # no \b: a Chinese character is a word character as well
     r"(?<!\d)(?:(\d{4})\s*年\s*)?(\d{1,2})\s*月\s*(\d{1,2})\s*[日号]",
 )
@@ -47,40 +50,42 @@ RELATIVE = {
     "大后天": 3, "后天": 2, "明天": 1, "明早": 1, "今天": 0,
     "day after tomorrow": 2, "tomorrow": 1, "today": 0,
 }  # fmt: skip
-RELATIVE_DAY = either(*RELATIVE)
+RELATIVE_DAY = compile_alternatives(*RELATIVE)
 WEEKDAY = re.compile(
     rf"(?P<next>下个?|\bnext )?(?:(?:周|星期|礼拜)(?P<zh>[{CHINESE_WEEKDAYS}])"
     rf"|\b(?P<en>{'|'.join(ENGLISH_WEEKDAYS)})day\b)",
     re.I,
 )
-MONTH = either(
+MONTH = compile_alternatives(
     r"(?P<next>下个?月|\bnext month\b)",
     r"(?:(?P<zh_year>20\d\d)\s*年\s*)?(?P<zh>(?<!\d)\d{1,2}|[一二三四五六七八九十]{1,2})\s*月",
     rf"\b(?:in|of|during)\s+(?P<en>{'|'.join(ENGLISH_MONTHS)})\b(?:\s+(?P<en_year>20\d\d)\b)?",
 )
-SPAN = either("到", "至", r"\b(?:to|until|till|through)\b", "[–—~]", r"\s-\s")
-AFTERNOON = either("下午", "afternoon", r"\bpm\b")
+SPAN = compile_alternatives("到", "至", r"\b(?:to|until|till|through)\b", "[–—~]", r"\s-\s")
+AFTERNOON = compile_alternatives("下午", "afternoon", r"\bpm\b")
 
 IS = r"\s*+(?:(?:是|为|[:：])\s*+)?"
-APPROVER = either(
+APPROVER = compile_alternatives(
     rf"(?:第?[一二两三]级)?审批人{IS}([^\s，,。;；]+)",
     r"由\s*+([^\s，,。;；]{1,12}?)\s*+(?:来)?审批",
     r"\bapprover(?:\s+is)?(?:\s*+:)?\s++([^,.;，。；\n]+)",
 )
-ASIDE = either(r"[，,；;。！!\n]\s*(?:因为|由于|because\b)?", r"\bbecause\b", "因为|由于")
+ASIDE = compile_alternatives(r"[，,；;。！!\n]\s*(?:因为|由于|because\b)?", r"\bbecause\b", "因为|由于")
 """Between the name of the approver and the reason, in an answer that gives both."""
-NAME_NOISE = either(
+NAME_NOISE = compile_alternatives(
     r"^(?:审批人|approver|to|就|请|找|给|让|是|is|it'?s|ask|[:：\s])+(?!$)",
     r"(?<!吧)(?<!审批)(?<!please)(?<!谢谢)(?<!thanks)(?<![。.!！,，\s])(?:吧|审批|please|谢谢|thanks|[。.!！,，\s])++$",
 )
-REASON = either(rf"(?:原因|理由|事由){IS}(.+)", r"\breason(?:\s+is)?(?:\s*+:)?\s++(.+)")
-CLAUSE = either(r"(?<!\d)[，,]|[，,](?!\d)|[。;；！!\n]", r"\.(?:\s|$)", r"\s(?:and|because)\s++", "因为", "由于")
+REASON = compile_alternatives(rf"(?:原因|理由|事由){IS}(.+)", r"\breason(?:\s+is)?(?:\s*+:)?\s++(.+)")
+CLAUSE = compile_alternatives(
+    r"(?<!\d)[，,]|[，,](?!\d)|[。;；！!\n]", r"\.(?:\s|$)", r"\s(?:and|because)\s++", "因为", "由于"
+)
 THANKS = r"^\s*(?:谢谢|多谢|麻烦|你好|您好|thanks?|thank you|please|hi|hello|hey)\W*\w*\W*$"
 
-THANKING, HANZI = either(THANKS), re.compile("[\u4e00-\u9fff]")
+THANKING, HANZI = compile_alternatives(THANKS), re.compile("[\u4e00-\u9fff]")
 
 FIGURE = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
-AMOUNT = either(
+AMOUNT = compile_alternatives(
     rf"(?P<sign>[¥￥$€])\s*(?P<after>-?{FIGURE})(?![A-Za-z_\d]|[.,，]\d| \d|\s*[十百千万亿])",
     rf"(?<![A-Za-z_.\d-])(?<!\d[,，'’ ])(?P<before>-?{FIGURE})\s*"
     r"(?P<unit>元|块|人民币|美元|欧元|(?:CNY|RMB|USD|EUR|HKD|JPY|GBP)(?![A-Za-z\d]))",
@@ -90,38 +95,38 @@ CURRENCIES = {
     "¥": "CNY", "￥": "CNY", "元": "CNY", "块": "CNY", "人民币": "CNY", "rmb": "CNY",
     "$": "USD", "美元": "USD", "€": "EUR", "欧元": "EUR",
 }  # fmt: skip
-SICK = either(
+SICK = compile_alternatives(
     "肚子疼|头疼|头痛|牙疼|发烧|感冒|咳嗽|不舒服|生病|病假|看病|医院|疼|痛|病",
     r"\b(?:(?:stomach|head|tooth|back)[- ]?)?ache\b",
     r"\b(?:sick|ill|fever|flu|cold|unwell|doctor|hospital|surgery)\b",
 )
 LEAVE_NAMES = {
-    "annual": either("年休?假", r"\bannual (?:leave|holiday|vacation)\b"),
-    "sick": either("病假", r"\bsick (?:leave|days?)\b"),
-    "paternity": either("陪产假?", r"\bpaternity leave\b"),
-    "maternity": either("产假", r"\bmaternity leave\b"),
-    "marriage": either("婚假", r"\bmarriage leave\b"),
-    "bereavement": either("丧假", r"\bbereavement leave\b"),
-    "comp": either("调休", r"\bcomp(?:ensatory)? (?:leave|time)\b"),
-    "personal": either("事假", r"\bpersonal leave\b"),
+    "annual": compile_alternatives("年休?假", r"\bannual (?:leave|holiday|vacation)\b"),
+    "sick": compile_alternatives("病假", r"\bsick (?:leave|days?)\b"),
+    "paternity": compile_alternatives("陪产假?", r"\bpaternity leave\b"),
+    "maternity": compile_alternatives("产假", r"\bmaternity leave\b"),
+    "marriage": compile_alternatives("婚假", r"\bmarriage leave\b"),
+    "bereavement": compile_alternatives("丧假", r"\bbereavement leave\b"),
+    "comp": compile_alternatives("调休", r"\bcomp(?:ensatory)? (?:leave|time)\b"),
+    "personal": compile_alternatives("事假", r"\bpersonal leave\b"),
 }
 """A kind of leave called by its name; it wins over what other words hint at."""
 LEAVE_TYPES = {
     "sick": SICK,
-    "maternity": either(r"\bmaternity\b"),
-    "paternity": either(r"\bpaternity\b"),
-    "marriage": either("结婚", r"\b(?:wedding|marriage)\b"),
-    "bereavement": either(r"\b(?:funeral|bereavement)\b"),
-    "comp": either(r"\bcomp(?:ensatory)?\b"),
-    "personal": either("私事", r"\bpersonal\b"),
+    "maternity": compile_alternatives(r"\bmaternity\b"),
+    "paternity": compile_alternatives(r"\bpaternity\b"),
+    "marriage": compile_alternatives("结婚", r"\b(?:wedding|marriage)\b"),
+    "bereavement": compile_alternatives(r"\b(?:funeral|bereavement)\b"),
+    "comp": compile_alternatives(r"\bcomp(?:ensatory)?\b"),
+    "personal": compile_alternatives("私事", r"\bpersonal\b"),
 }
 """What other words hint at, where no kind is called by its name."""
 CATEGORIES = {
-    "travel": either("差旅|出差|机票|高铁|火车|酒店|住宿", r"\b(?:travel|trip|hotel|flight|trains?\b)"),
-    "transport": either("交通|打车|出租|地铁", r"\b(?:taxi|transport|bus|subway)\b"),
-    "meals": either("餐|饭|招待", r"\b(?:meals?|lunch|dinner|catering)\b"),
-    "training": either("培训|课程", r"\b(?:training|course)\b"),
-    "office": either("办公|文具", r"\b(?:office|stationery)\b"),
+    "travel": compile_alternatives("差旅|出差|机票|高铁|火车|酒店|住宿", r"\b(?:travel|trip|hotel|flight|trains?\b)"),
+    "transport": compile_alternatives("交通|打车|出租|地铁", r"\b(?:taxi|transport|bus|subway)\b"),
+    "meals": compile_alternatives("餐|饭|招待", r"\b(?:meals?|lunch|dinner|catering)\b"),
+    "training": compile_alternatives("培训|课程", r"\b(?:training|course)\b"),
+    "office": compile_alternatives("办公|文具", r"\b(?:office|stationery)\b"),
 }
 LEAVE_WORDS = (
     "请.{0,14}假|休.{0,8}假|[年病事婚产丧]假|调休",
@@ -133,9 +138,9 @@ _OF_LEAVE = (
     "[一二两三四五六七八九十]天", "从|审批", "approv", HALF.pattern, RELATIVE_DAY.pattern, DATE.pattern,
     WEEKDAY.pattern,
 )  # fmt: skip
-ABOUT_LEAVE = either(rf"(?=[^\W_])(?:{'|'.join(_OF_LEAVE)})", THANKS)
-ABOUT_EXPENSE = either(*EXPENSE_WORDS, AMOUNT.pattern, "审批", "approv", THANKS)
-SPENDING_NOISE = either(
+ABOUT_LEAVE = compile_alternatives(rf"(?=[^\W_])(?:{'|'.join(_OF_LEAVE)})", THANKS)
+ABOUT_EXPENSE = compile_alternatives(*EXPENSE_WORDS, AMOUNT.pattern, "审批", "approv", THANKS)
+SPENDING_NOISE = compile_alternatives(
     r"^(?:[\s，,。.的]|请|帮我|给我|我|想|要|需要|申请|报销|费用|一下|一笔|"
     r"\b(?:i|we|want|need|would|like|please|can|could|you|me|to|an?|the|my|of|for|on|claim|submit|"
     r"expenses?|reimburse(?:ment)?)\b)+",
@@ -143,20 +148,22 @@ SPENDING_NOISE = either(
 )
 """Around what the money was spent on, once the amount is out of the sentence."""
 
-REQUEST_ID = either(r"(?<![A-Za-z\d_])([A-Z])-?(\d{3,6})(?![A-Za-z\d_])")
-OPINION = either(rf"(?:意见|备注|理由|原因){IS}(.+)", r"\b(?:opinion|comment|note|reason|because)(?:\s*+:)?\s++(.+)")
-SAID_WITH = either(
+REQUEST_ID = compile_alternatives(r"(?<![A-Za-z\d_])([A-Z])-?(\d{3,6})(?![A-Za-z\d_])")
+OPINION = compile_alternatives(
+    rf"(?:意见|备注|理由|原因){IS}(.+)", r"\b(?:opinion|comment|note|reason|because)(?:\s*+:)?\s++(.+)"
+)
+SAID_WITH = compile_alternatives(
     r"(?:同意|批准|驳回|拒绝|退回)(?:了|吧)?\s*+(?:[A-Za-z]-?\d++\s*+)?[，,：:；;]\s*+(.+)",
     r"\b(?:approve|reject|return)\b[^,:;\n]{0,20}[,:;]\s*+(.+)",
 )
 """Words that go with a verdict: *同意，注意休息*."""
 VERDICTS = {
-    "reject": either("驳回|拒绝|不同意|不批准", r"\breject\b"),
-    "return": either("退回", r"\bsend\b.{0,20}\bback\b|\breturn\b"),
-    "approve": either("批准|同意", r"\bapprove\b"),
+    "reject": compile_alternatives("驳回|拒绝|不同意|不批准", r"\breject\b"),
+    "return": compile_alternatives("退回", r"\bsend\b.{0,20}\bback\b|\breturn\b"),
+    "approve": compile_alternatives("批准|同意", r"\bapprove\b"),
 }
 OTHER_PERSON = re.compile(r"你(?:现在)?(?:就)?是\s*[^\s，,。]+|(?i:\byou(?:'re| are)\b)|替|\bas\s+[A-Z]")
-SUBJECT = either(
+SUBJECT = compile_alternatives(
     rf"(?:主题|标题){IS}[「“\"]?(.+?)[」”\"]?(?=[，,。；;\n]|$)",
     r"\bsubject(?:\s*+:)?\s++(.+?)(?=[,;\n]|\.\s|$)",
 )
@@ -169,13 +176,13 @@ MAIL_TO = re.compile(
     r"(?i:\b(?:e-?)?mail\s+(?:to\s+)?)(?!to\b|about\b)"
     r"(?:([\w'-]+\s+[\w'-]+)(?=\s*[:：])|([A-Za-z\u4e00-\u9fff][\w'-]*(?:\s+[A-Z][\w'-]*)?))"
 )
-MAIL_ALL = either(
+MAIL_ALL = compile_alternatives(
     r"给([^。:：发写]{2,80}+)[发写]",
     r"(?:邮件|信)\s*+给([^。:：]{2,120})",
     r"\b(?:e-?)?mail\s++(?:to\s++)?([^:：]{3,120})",
 )
 """All to whom a mail is to go, in a row."""
-BETWEEN = either("[、,，&和与跟及各]", r"\band\b")
+BETWEEN = compile_alternatives("[、,，&和与跟及各]", r"\band\b")
 AGREED = re.compile(
     r"(?:好的?|行|可以|是的?|对|没问题|嗯|ok(?:ay)?|yes|yep|sure|please)?[\s，,。.!！]{0,4}+"
     r"(?:提交|确认|发送|发出|办理?|同意|go ahead|submit|confirm|send|do it){0,2}(?: it)?[吧了\s。.!！]{0,4}+",
@@ -183,7 +190,9 @@ AGREED = re.compile(
 )
 """A yes in words, which no button hears."""
 MAIL_TAIL = re.compile(r"^[^:：]{0,60}[:：]\s*(.+)$", re.S)
-MAIL_HEAD = either(r"[:：]", r"主题|标题|内容|正文|\b(?:subject|body|content|text|saying|that says|about)\b")
+MAIL_HEAD = compile_alternatives(
+    r"[:：]", r"主题|标题|内容|正文|\b(?:subject|body|content|text|saying|that says|about)\b"
+)
 """Ends the part of a mail order in which its recipients are named."""
 SEVERAL = re.compile(
     r"给\s*[^，,、和与跟及&发写邮信]{1,12}[、和与跟及&][^，,。发写]{1,20}(?:发|写)|"
@@ -200,11 +209,13 @@ TODO_OF = re.compile(
     r"\b(?:tasks|to-?dos?)\s+(?:of|for)\s+([A-Za-z\u4e00-\u9fff][\w-]*(?:\s+[A-Za-z][\w-]*)?)",
     re.I,
 )
-LOOKING = either(
+LOOKING = compile_alternatives(
     "^(?:请问|请|麻烦|帮我|帮忙|给我|我想|我要|想|查一下|看一下|查下|看下|查查|看看|查看|查询|列出|查|看)+",
     r"^(?:(?:please|show|list|check|see|are|is|what|me)\s+)+",
 )
-NOBODY = either("[我您你咱]", r"^(?:现在|今天|目前|所有|全部|剩下|其他|其余|未|没|还|有)", r"^(?:what|today|all|me)\b")
+NOBODY = compile_alternatives(
+    "[我您你咱]", r"^(?:现在|今天|目前|所有|全部|剩下|其他|其余|未|没|还|有)", r"^(?:what|today|all|me)\b"
+)
 """Stands before *tasks* and names no other person."""
 
 NAME = r"(?![A-Z]-?\d)[A-Z][\w'-]{0,40}+(?:\s++[A-Z][\w'-]{0,40}+)?"
@@ -225,17 +236,22 @@ DEPUTY = re.compile(
     r"(?:由|请|让|找|委托给?|代理人(?:是|为|[:：])?)\s*+([^\s，,。;；我]{1,12}?)(?=[来代替\s，,。;；]|负责|审批|处理|$)|"
     rf"(?<![A-Za-z'-])({NAME})\s++(?i:(?:will\s+)?stands?\s+in|is\s+my\s+deputy)|(?i:\bdelegate\s+to|\bdeputy(?:\s+is)?:?)\s+({NAME})"
 )
-AND = either(r"[、,，&]|和|与|及|\band\b")
+AND = compile_alternatives(r"[、,，&]|和|与|及|\band\b")
 WHERES = {
-    "before": either("之前|先审|先批|先决定|前加签", r"\bbefore\b|\bfirst\b"),
-    "after": either("之后|后加签", r"\bafter\b"),
-    "beside": either("同时|一起|并行|并加签", r"\bbeside\b|\balongside\b|\bwith me\b|\bat the same time\b"),
+    "before": compile_alternatives("之前|先审|先批|先决定|前加签", r"\bbefore\b|\bfirst\b"),
+    "after": compile_alternatives("之后|后加签", r"\bafter\b"),
+    "beside": compile_alternatives(
+        "同时|一起|并行|并加签", r"\bbeside\b|\balongside\b|\bwith me\b|\bat the same time\b"
+    ),
 }
 MODES = {
-    "any": either("或签|任意一|任何一|一人即可", r"\bany (?:one )?of\b|\beither\b"),
-    "order": either("依次|按顺序", r"\bin (?:this )?order\b|\bone after (?:the|an)other\b"),
+    "any": compile_alternatives("或签|任意一|任何一|一人即可", r"\bany (?:one )?of\b|\beither\b"),
+    "order": compile_alternatives("依次|按顺序", r"\bin (?:this )?order\b|\bone after (?:the|an)other\b"),
 }
-PROCESS_KINDS = {"leave": either("请假|休假", r"\bleave\b"), "expense": either("报销|费用", r"\bexpenses?\b")}
+PROCESS_KINDS = {
+    "leave": compile_alternatives("请假|休假", r"\bleave\b"),
+    "expense": compile_alternatives("报销|费用", r"\bexpenses?\b"),
+}
 
 SUM = re.compile(r"[(\d](?:[.\s(+\-*/×÷]{0,9}+[\d)%]){1,200}+")
 OPERATOR = r"[\d)%]\s*(?:[+*/×÷]|(?<=\s)-(?=\s))\s*[(\d.]"
@@ -253,70 +269,70 @@ ASKED = (
 )
 
 INTENTS = {
-    "drop": either(r"^\s*(?:算了|不用了|取消|never ?mind|forget it|cancel)(?:吧|了|\W|$)"),
-    "mail": either(
+    "drop": compile_alternatives(r"^\s*(?:算了|不用了|取消|never ?mind|forget it|cancel)(?:吧|了|\W|$)"),
+    "mail": compile_alternatives(
         "发.{0,6}(?:邮件|封信)|写.{0,4}邮件|邮件给",
         r"^\s*(?:please\s+|can you\s+|could you\s+)?e?-?mail\b",
         r"\b(?:send|write)\b.{0,20}\be?-?mail\b",
     ),
-    "end_absence": either(
+    "end_absence": compile_alternatives(
         "(?:取消|结束|撤销).{0,4}(?:委托|代理)", "^我(?:已经)?回来了",
         r"^\s*i(?:'m| am) back\b|\bend (?:my|the) (?:absence|delegation)\b",
     ),
-    "balance": either(
+    "balance": compile_alternatives(
         "(?:还剩|还有|剩).{0,4}(?:几|多少).{0,2}天.{0,4}(?:年假|假)?|年假.{0,4}(?:余额|还剩)|假期余额",
         r"\bleave balance\b|\bhow many days\b.{0,24}\bleft\b",
     ),
-    "holidays": either(
+    "holidays": compile_alternatives(
         "(?:下一?个|最近的?)(?:法定)?(?:节假日|假期|节日)|什么时候放假", r"\bnext (?:public )?holidays?\b"
     ),
-    "absences": either(
+    "absences": compile_alternatives(
         "我的(?:委托|代理人?)|谁(?:在)?[代替]我", r"\bmy (?:absences?|deput(?:y|ies))\b|\bwho stands in\b"
     ),
-    "absence": either(
+    "absence": compile_alternatives(
         "[代替]我(?:审批|处理|批|审|决定)|委托|代理人|我.{0,16}不在",
         r"\bstand(?:s|ing)? in\b|\bdeputy\b|\bdelegate\b|\bout of (?:the )?office\b",
         r"\bi(?:'m| am| will be|'ll be) away\b",
     ),
-    "transfer": either("转交|转给|转审|转办", r"^\s*(?:please\s+)?(?:transfer|hand|pass|reassign)\b.{0,40}\bto\b"),
-    "add_sign": either(
+    "transfer": compile_alternatives("转交|转给|转审|转办", r"^\s*(?:please\s+)?(?:transfer|hand|pass|reassign)\b.{0,40}\bto\b"),
+    "add_sign": compile_alternatives(
         "加签", r"\badd[- ]sign\b|\bco-?sign\b",
         r"\b(?:ask|add|have)(?:\s++(?!(?:ask|add|have)\b)\S++){1,12}?\s++(?:before|after|beside|alongside) me\b",
     ),
-    "urge": either("催", r"\burge\b|\bhurry\b|\bnudge\b"),
-    "comment": either("留言|评论", r"\bcomment on\b|\bleave a (?:comment|note)\b"),
-    "cc": either("抄送", r"^\s*(?:please\s+)?cc\b|\bkeep\b.{1,40}\binformed\b"),
-    "withdraw": either("撤回|撤销", r"\bwithdraw\b|\btake back\b"),
-    "resubmit": either("重新提交|再提交", r"\bre-?submit\b"),
-    "picture": either(
+    "urge": compile_alternatives("催", r"\burge\b|\bhurry\b|\bnudge\b"),
+    "comment": compile_alternatives("留言|评论", r"\bcomment on\b|\bleave a (?:comment|note)\b"),
+    "cc": compile_alternatives("抄送", r"^\s*(?:please\s+)?cc\b|\bkeep\b.{1,40}\binformed\b"),
+    "withdraw": compile_alternatives("撤回|撤销", r"\bwithdraw\b|\btake back\b"),
+    "resubmit": compile_alternatives("重新提交|再提交", r"\bre-?submit\b"),
+    "picture": compile_alternatives(
         "流程图|看.{0,12}(?:请假|报销)?流程$", r"\bdiagram\b|\b(?:show|see|draw)\b.{0,24}\bprocess\b|\bpicture of\b"
     ),
-    "status": either(
+    "status": compile_alternatives(
         rf"{REQUEST_ID.pattern}.{{0,12}}(?:进度|状态|到哪|怎么样|什么情况|批了吗)",
         r"(?:进度|状态|到哪).{0,12}[A-Z]-?\d{3}",
         r"\b(?:status|progress|where|how)\b.{0,16}[A-Z]-?\d{3}",
     ),
-    "todo": either("待办|待审批", r"\bto-?dos?\b|\b(?:my|open) tasks\b|^\s*tasks\W*$",
+    "todo": compile_alternatives("待办|待审批", r"\bto-?dos?\b|\b(?:my|open) tasks\b|^\s*tasks\W*$",
                    r"['’]s (?:open )?tasks\b|\btasks (?:of|for) \w"),
-    "decide": either(
+    "decide": compile_alternatives(
         "批准|同意|驳回|拒绝|退回|审批(?!人)[一下吧]",
         r"\b(?:approve|reject)\b|\bsend\b.{0,20}\bback\b|\breturn [a-z]-?\d",
     ),
-    "mine": either("我的.{0,6}申请|申请.{0,4}(?:进度|状态)", r"\bmy requests?\b|\bstatus of my\b"),
-    "working_days": either("(?:几|多少)个?工作日", r"\bhow many (?:working|business) days\b"),
+    "mine": compile_alternatives("我的.{0,6}申请|申请.{0,4}(?:进度|状态)", r"\bmy requests?\b|\bstatus of my\b"),
+    "working_days": compile_alternatives("(?:几|多少)个?工作日", r"\bhow many (?:working|business) days\b"),
     "calculate": re.compile(
         rf"^(?=.*(?:是多少|等于|得多少|[=＝]|算|\b(?:calculate|compute|how much|what)\b)).*{OPERATOR}"
         rf"|^(?=.*[+*×÷])(?=.*{OPERATOR}){SUM.pattern}\W*$", re.S | re.I,
     ),
     "handbook": re.compile(rf"^(?!.*[A-Z]-?\d{{3}})(?!.*(?:报销|请)\s*\d)(?=.*(?:{ASKED})).*(?:{RULE})", re.S | re.I),
-    "expense": either(*EXPENSE_WORDS),
-    "leave": either(*LEAVE_WORDS, HALF.pattern, r"\bdays?\b.{0,12}\bfrom\b"),
-    "processes": either("有哪些流程|什么流程|流程列表", r"\bprocesses\b|list_processes"),
-    "people": either(
+    "expense": compile_alternatives(*EXPENSE_WORDS),
+    "leave": compile_alternatives(*LEAVE_WORDS, HALF.pattern, r"\bdays?\b.{0,12}\bfrom\b"),
+    "processes": compile_alternatives("有哪些流程|什么流程|流程列表", r"\bprocesses\b|list_processes"),
+    "people": compile_alternatives(
         "有哪些(?:人|同事)|通讯录", r"\bwho (?:is|works) here\b|\blist (?:of )?people\b|list_people"
     ),
-    "dinner": either("晚饭|午饭|吃什么|天气", r"\b(?:dinner|lunch|weather)\b|\bwhat (?:to|should i) eat\b"),
-    "help": either(
+    "dinner": compile_alternatives("晚饭|午饭|吃什么|天气", r"\b(?:dinner|lunch|weather)\b|\bwhat (?:to|should i) eat\b"),
+    "help": compile_alternatives(
         r"^\s*(?:你好|您好|嗨|哈喽|早上好|下午好|晚上好|在吗)", "帮助|你能做什么|会做什么|你是谁",
         r"^\s*(?:hi|hello|hey|good (?:morning|afternoon|evening))\b",
         r"\bhelp\b|\bwhat can you do\b|\bwho are you\b",

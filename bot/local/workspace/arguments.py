@@ -7,43 +7,43 @@ from typing import Any
 
 from aiohttp import web
 
-from bot.local.workspace.refused import Refused
+from bot.local.workspace.refused import WorkspaceError
 from bot.local.workspace.world import Json
 
 
-class Args:
-    """Arguments by name; anything missing or odd raises `Refused("invalid_arguments")`."""
+class MethodArguments:
+    """Arguments by name; anything missing or odd raises `WorkspaceError("invalid_arguments")`."""
 
     def __init__(self, values: Json) -> None:
         self.values = values
 
-    def need(self, name: str) -> str:
-        value = self.text(name)
+    def require_text(self, name: str) -> str:
+        value = self.read_text(name)
         if not value:
-            raise Refused("invalid_arguments", [f"[ERROR] missing required field: {name}"])
+            raise WorkspaceError("invalid_arguments", [f"[ERROR] missing required field: {name}"])
         return value
 
-    def text(self, name: str) -> str:
+    def read_text(self, name: str) -> str:
         value = self.values.get(name)
         return "" if value is None else str(value)
 
-    def has(self, name: str) -> bool:
+    def has_value(self, name: str) -> bool:
         return self.values.get(name) is not None
 
-    def flag(self, name: str) -> bool:
+    def read_flag(self, name: str) -> bool:
         return self.values.get(name) in (True, 1, "1", "true", "True")
 
-    def number(self, name: str, default: int, most: int) -> int:
+    def read_number(self, name: str, default: int, most: int) -> int:
         """A whole number from 1 to `most`."""
         try:
             value = int(self.values.get(name, default))
         except (TypeError, ValueError):
-            raise Refused("invalid_arguments", [f"[ERROR] must be an integer [json-pointer:/{name}]"]) from None
+            raise WorkspaceError("invalid_arguments", [f"[ERROR] must be an integer [json-pointer:/{name}]"]) from None
         if not 1 <= value <= most:
-            raise Refused("invalid_limit" if name == "limit" else "invalid_arguments")
+            raise WorkspaceError("invalid_limit" if name == "limit" else "invalid_arguments")
         return value
 
-    def json(self, name: str) -> Any:
+    def read_json(self, name: str) -> Any:
         """A JSON value, which forms carry as a string. `None` when it is not given."""
         value = self.values.get(name)
         if not isinstance(value, str):
@@ -51,31 +51,31 @@ class Args:
         try:
             return json.loads(value)
         except ValueError:
-            raise Refused(f"invalid_{name}_format" if name == "blocks" else "invalid_arguments") from None
+            raise WorkspaceError(f"invalid_{name}_format" if name == "blocks" else "invalid_arguments") from None
 
-    def blocks(self) -> list[Json] | None:
-        """The `blocks` argument; `None` when it is not given."""
-        value = self.json("blocks")
+    def read_blocks(self) -> list[Json] | None:
+        """The `read_blocks` argument; `None` when it is not given."""
+        value = self.read_json("blocks")
         if value is not None and not isinstance(value, list):
-            raise Refused("invalid_blocks_format")
+            raise WorkspaceError("invalid_blocks_format")
         return value
 
 
-async def read_args(request: web.Request) -> Args:
-    """From the query string and the body, the body first. `Refused` when the body cannot be read."""
+async def read_method_arguments(request: web.Request) -> MethodArguments:
+    """From the query string and the body, the body first. `WorkspaceError` when the body cannot be read."""
     values: Json = dict(request.query)
     if request.content_type == "application/json":
-        values |= await read_json(request)
+        values |= await read_json_body(request)
     elif request.content_type in ("application/x-www-form-urlencoded", "multipart/form-data"):
         values |= {name: value for name, value in (await request.post()).items() if isinstance(value, str)}
-    return Args(values)
+    return MethodArguments(values)
 
 
-async def read_json(request: web.Request) -> Json:
+async def read_json_body(request: web.Request) -> Json:
     try:
         body = await request.json()
     except ValueError:
-        raise Refused("invalid_json") from None
+        raise WorkspaceError("invalid_json") from None
     if not isinstance(body, dict):
-        raise Refused("json_not_object")
+        raise WorkspaceError("json_not_object")
     return body

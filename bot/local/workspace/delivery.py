@@ -15,7 +15,7 @@ Kind: TypeAlias = Literal["events_api", "interactive", "slash_commands"]
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class DeliveryTiming:
     """How long things take, in seconds."""
 
     ack: float = 3.0
@@ -29,7 +29,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class DeliveryAttempt:
     """One delivery of one payload."""
 
     kind: Kind
@@ -39,7 +39,7 @@ class Parcel:
     """Why it is brought again: `timeout`, `http_timeout`, `connection_failed`, `http_error`."""
 
 
-class Unanswered(Exception):
+class NotAcknowledgedError(Exception):
     """The app did not acknowledge in time. `final`: it must not be brought again."""
 
     def __init__(self, reason: str, final: bool = False) -> None:
@@ -47,72 +47,75 @@ class Unanswered(Exception):
         self.reason, self.final = reason, final
 
 
-class Carrier(Protocol):
+class AppTransport(Protocol):
     """A way to the app."""
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """True when there is somebody to deliver to now."""
 
-    async def until_ready(self) -> None: ...
+    async def wait_until_ready(self) -> None: ...
 
-    async def carry(self, parcel: Parcel) -> Json:
-        """Deliver; the app's answer, `{}` for a bare acknowledgement. `Unanswered` when there is none in time."""
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
+        """Deliver; the app's answer, `{}` for a bare acknowledgement. `NotAcknowledgedError` when there is none in
+        time."""
 
     async def close(self) -> None: ...
 
 
-class Delivery:
+class AppDelivery:
     """What is under way to the app."""
 
-    def __init__(self, carrier: Carrier, timing: Timing, waiting: dict[str, Json], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, carrier: AppTransport, timing: DeliveryTiming, waiting: dict[str, Json], changed: Callable[[], None]
+    ) -> None:
         self.carrier, self.timing, self.waiting, self.changed = carrier, timing, waiting, changed
         self.tasks: set[asyncio.Task[None]] = set()
-        self.lost: list[Json] = []
+        self.abandoned_events: list[Json] = []
         """Events given up after the last redelivery."""
-        self.given: deque[Json] = deque(maxlen=1000)
+        self.delivered_events: deque[Json] = deque(maxlen=1000)
         """Events to deliver, as they came."""
 
-    def resume(self) -> None:
+    def resume_events(self) -> None:
         """Bring again what an earlier process did not get acknowledged."""
         for payload in list(self.waiting.values()):
-            self._start(payload)
+            self._start_delivery(payload)
 
-    def event(self, payload: Json) -> None:
-        self.given.append(payload)
+    def deliver_event(self, payload: Json) -> None:
+        self.delivered_events.append(payload)
         self.waiting[payload["event_id"]] = payload
-        self._start(payload)
+        self._start_delivery(payload)
 
-    def _start(self, payload: Json) -> None:
-        task = asyncio.get_running_loop().create_task(self._bring(payload))
+    def _start_delivery(self, payload: Json) -> None:
+        task = asyncio.get_running_loop().create_task(self._run_delivery(payload))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    async def _bring(self, payload: Json) -> None:
-        if not await self._acknowledged(payload):
-            self.lost.append(payload)
+    async def _run_delivery(self, payload: Json) -> None:
+        if not await self._deliver_until_acknowledged(payload):
+            self.abandoned_events.append(payload)
         self.waiting.pop(payload["event_id"], None)
         self.changed()
 
-    async def _acknowledged(self, payload: Json) -> bool:
+    async def _deliver_until_acknowledged(self, payload: Json) -> bool:
         reason = ""
         for attempt in range(1 + len(self.timing.redelivery)):
             if attempt:
                 await asyncio.sleep(self.timing.redelivery[attempt - 1])
-            await self.carrier.until_ready()
+            await self.carrier.wait_until_ready()
             try:
-                await self.carrier.carry(Parcel("events_api", payload, attempt, reason))
+                await self.carrier.deliver_payload(DeliveryAttempt("events_api", payload, attempt, reason))
                 return True
-            except Unanswered as missing:
+            except NotAcknowledgedError as missing:
                 reason = missing.reason
                 if missing.final:
                     return False
         return False
 
-    async def interact(self, kind: Kind, payload: Json) -> Json:
-        """Deliver once; the app's answer. `Unanswered` is what the person sees as an error."""
-        if not self.carrier.ready():
-            raise Unanswered("no_app")
-        return await self.carrier.carry(Parcel(kind, payload))
+    async def deliver_interaction(self, kind: Kind, payload: Json) -> Json:
+        """Deliver once; the app's answer. `NotAcknowledgedError` is what the person sees as an error."""
+        if not self.carrier.is_ready():
+            raise NotAcknowledgedError("no_app")
+        return await self.carrier.deliver_payload(DeliveryAttempt(kind, payload))
 
     async def close(self) -> None:
         for task in list(self.tasks):

@@ -7,40 +7,40 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from bot.local.workspace import acts, views
-from bot.local.workspace.acts import Done
+from bot.local.workspace.acts import ActResult
 from bot.local.workspace.faults import Outcome
-from bot.local.workspace.sockets import Ack
-from bot.local.workspace.workspace import Call, Workspace
+from bot.local.workspace.sockets import EnvelopeAck
+from bot.local.workspace.workspace import WebApiCall, Workspace
 from bot.local.workspace.world import Json
 
 T = TypeVar("T")
 RECHECK_SECONDS = 0.1
-"""How often `until` looks again when nothing in the workspace changed (what it waits for may be elsewhere)."""
+"""How often `wait_until` looks again when nothing in the workspace changed (what it waits for may be elsewhere)."""
 
 
-class Driver:
-    """Drives one workspace. Refusals raise `Refused`, as they would stop a person."""
+class WorkspaceDriver:
+    """Drives one workspace. Refusals raise `WorkspaceError`, as they would stop a person."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
 
     # What people do
 
-    async def say(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> str:
+    async def send_message(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> str:
         """Type a message; its timestamp. Typed `<`, `>`, `&` arrive escaped; `@Countersign` becomes a mention."""
-        return acts.say(self.ws, user, channel, text, thread_ts)
+        return acts.send_message(self.ws, user, channel, text, thread_ts)
 
-    async def mention(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> str:
+    async def mention_bot(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> str:
         """The same, addressed to the bot: `@Countersign text`."""
-        return await self.say(user, channel, f"@{self.ws.app.real_name} {text}", thread_ts)
+        return await self.send_message(user, channel, f"@{self.ws.app.real_name} {text}", thread_ts)
 
-    async def edit(self, user: str, channel: str, ts: str, text: str) -> None:
-        acts.edit(self.ws, user, channel, ts, text)
+    async def edit_message(self, user: str, channel: str, ts: str, text: str) -> None:
+        acts.edit_message(self.ws, user, channel, ts, text)
 
-    async def delete(self, user: str, channel: str, ts: str) -> None:
-        acts.delete(self.ws, user, channel, ts)
+    async def delete_message(self, user: str, channel: str, ts: str) -> None:
+        acts.delete_message(self.ws, user, channel, ts)
 
-    async def click(
+    async def click_button(
         self,
         user: str,
         channel: str,
@@ -50,25 +50,29 @@ class Driver:
         block_id: str | None = None,
         value: Any = None,
         force: bool = False,
-    ) -> Done:
+    ) -> ActResult:
         """Press a button; how it was acknowledged. Refuses one that is not there now, unless `force`: then as on a
         screen that was not repainted, with `value` in place of the button's."""
-        return await acts.click(self.ws, user, channel, ts, action_id, block_id=block_id, value=value, force=force)
+        return await acts.click_button(
+            self.ws, user, channel, ts, action_id, block_id=block_id, value=value, force=force
+        )
 
-    async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None) -> Done:
+    async def click_view_button(self, user: str, view_id: str, action_id: str, *, value: Any = None) -> ActResult:
         """Press a button of the Home tab or of a dialog."""
-        return await acts.click_view(self.ws, user, view_id, action_id, value=value)
+        return await acts.click_view_button(self.ws, user, view_id, action_id, value=value)
 
-    async def submit(self, user: str, view_id: str, values: Mapping[str, Any], *, force: bool = False) -> Done:
+    async def submit_view(
+        self, user: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
+    ) -> ActResult:
         """Submit a dialog. `values` by block_id: a bare value, or an entry as the platform writes it. Without `force`,
         empty required inputs are not sent, as in the composer."""
-        return await acts.submit(self.ws, user, view_id, values, force=force)
+        return await acts.submit_view(self.ws, user, view_id, values, force=force)
 
-    async def close_view(self, user: str, view_id: str) -> Done:
+    async def close_view(self, user: str, view_id: str) -> ActResult:
         return await acts.close_view(self.ws, user, view_id)
 
-    async def slash(self, user: str, channel: str, command: str, text: str = "") -> Done:
-        return await acts.slash(self.ws, user, channel, command, text)
+    async def run_slash_command(self, user: str, channel: str, command: str, text: str = "") -> ActResult:
+        return await acts.run_slash_command(self.ws, user, channel, command, text)
 
     async def open_home(self, user: str) -> str:
         """Look at the app's Home tab; the event's id."""
@@ -76,102 +80,104 @@ class Driver:
 
     # What goes wrong
 
-    async def disconnect(self, reason: str = "refresh_requested") -> None:
+    async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
         """Send every socket a disconnect frame (`warning`, `refresh_requested`, `link_disabled`, …) and end it."""
-        await self.ws.sockets.disconnect(reason)
+        await self.ws.sockets.disconnect_sockets(reason)
 
     async def drop_sockets(self) -> None:
         """Close every socket without a frame before."""
-        await self.ws.sockets.drop()
+        await self.ws.sockets.drop_sockets()
 
-    def fail_next(self, method: str, outcome: Outcome, times: int = 1) -> None:
+    def fail_next_call(self, method: str, outcome: Outcome, times: int = 1) -> None:
         """Make the next calls of a method fail: an error name, 429, 500, `drop` or `drop_after`."""
-        self.ws.faults.fail_next(method, outcome, times)
+        self.ws.faults.fail_next_call(method, outcome, times)
 
-    def hold_ack(self, times: int = 1) -> None:
+    def hold_next_acks(self, times: int = 1) -> None:
         """Swallow the next acknowledgements: those events come again."""
-        self.ws.faults.hold_ack(times)
+        self.ws.faults.hold_next_acks(times)
 
-    def deliver_again(self, event_id: str) -> None:
+    def redeliver_event(self, event_id: str) -> None:
         """Deliver an event once more, with the same event id, as if the platform had lost count."""
-        self.ws.delivery.event(next(payload for payload in reversed(self.events) if payload["event_id"] == event_id))
+        self.ws.delivery.deliver_event(
+            next(payload for payload in reversed(self.events) if payload["event_id"] == event_id)
+        )
 
-    def inject(self, subscription: str, event: Json) -> str:
+    def inject_event(self, subscription: str, event: Json) -> str:
         """Deliver any event, shaped by the test; its event id."""
         return self.ws.send_event(subscription, event)
 
     # What is there to see
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[WebApiCall]:
         return list(self.ws.calls)
 
-    def called(self, method: str) -> list[Json]:
+    def list_call_arguments(self, method: str) -> list[Json]:
         """Arguments of the successful calls of a method."""
         return [call.args for call in self.ws.calls if call.method == method and not call.error]
 
     @property
-    def acks(self) -> list[Ack]:
+    def acks(self) -> list[EnvelopeAck]:
         return list(self.ws.sockets.acks)
 
     @property
-    def sent(self) -> list[Json]:
+    def sent_envelopes(self) -> list[Json]:
         """Envelopes sent over sockets."""
         return list(self.ws.sockets.sent)
 
     @property
     def events(self) -> list[Json]:
         """Event payloads given to delivery, in order (the last 1,000)."""
-        return list(self.ws.delivery.given)
+        return list(self.ws.delivery.delivered_events)
 
     @property
     def homes(self) -> Mapping[str, Json]:
         return self.ws.state.homes
 
-    def channel(self, user: str) -> str:
+    def get_dm_id(self, user: str) -> str:
         """The DM between a person and the bot."""
-        return self.ws.person(user).direct
+        return self.ws.get_person(user).dm_id
 
-    def messages(self, channel: str) -> list[Json]:
+    def list_messages(self, channel: str) -> list[Json]:
         """Every message of a room, oldest first, threads included."""
         return list(self.ws.state.rooms[channel].messages.values())
 
-    def thread(self, channel: str, ts: str) -> list[Json]:
+    def list_thread_messages(self, channel: str, ts: str) -> list[Json]:
         """A thread, its first message included."""
-        return [m for m in self.messages(channel) if ts in (m["ts"], m.get("thread_ts"))]
+        return [m for m in self.list_messages(channel) if ts in (m["ts"], m.get("thread_ts"))]
 
-    def private(self, user: str) -> list[Json]:
+    def list_ephemerals(self, user: str) -> list[Json]:
         """What only this person sees."""
         return list(self.ws.state.private.get(user, []))
 
-    def views(self, user: str) -> list[Json]:
+    def list_open_views(self, user: str) -> list[Json]:
         """The dialogs open in front of a person, the top one last."""
         return [self.ws.state.views[id] for id in self.ws.state.stacks.get(user, [])]
 
-    def view(self, user: str) -> Json | None:
-        return views.top_view(self.ws, user)
+    def find_top_view(self, user: str) -> Json | None:
+        return views.find_top_view(self.ws, user)
 
-    async def until(self, predicate: Callable[[], T], timeout: float = 20.0) -> T:
+    async def wait_until(self, predicate: Callable[[], T], timeout: float = 20.0) -> T:
         """Wait until the predicate is true, looking again at every change; its value. `TimeoutError` tells what is
         there instead."""
         deadline = asyncio.get_running_loop().time() + timeout
         while True:
-            bell = self.ws.changes.bell
+            bell = self.ws.changes.next_change
             if found := predicate():
                 return found
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
-                raise TimeoutError(f"nothing came of it within {timeout} s; last said: {self.last_said()}")
+                raise TimeoutError(f"nothing came of it within {timeout} s; last said: {self.describe_last_messages()}")
             try:
                 await asyncio.wait_for(bell.wait(), min(left, RECHECK_SECONDS))
             except TimeoutError:
                 continue
 
-    async def connected(self, sockets: int = 1, timeout: float = 10.0) -> None:
+    async def wait_for_sockets(self, sockets: int = 1, timeout: float = 10.0) -> None:
         """Wait until that many sockets are up."""
-        await self.until(lambda: len(self.ws.sockets.live()) >= sockets, timeout)
+        await self.wait_until(lambda: len(self.ws.sockets.list_live_links()) >= sockets, timeout)
 
-    def last_said(self, most: int = 5) -> Sequence[str]:
+    def describe_last_messages(self, most: int = 5) -> Sequence[str]:
         said = [m for room in self.ws.state.rooms.values() for m in room.messages.values()]
         said.sort(key=lambda message: str(message["ts"]))
         return [f"{m['user']}: {m.get('text', '')[:120]}" for m in said[-most:]]

@@ -12,23 +12,23 @@ Outcome: TypeAlias = str | int
 
 
 @dataclass(slots=True)
-class Faults:
+class PlannedFaults:
     """Faults waiting to happen, each once."""
 
     calls: defaultdict[str, deque[Outcome]] = field(default_factory=lambda: defaultdict(deque))
     holds: int = 0
     retry_after_seconds: int = 1
 
-    def fail_next(self, method: str, outcome: Outcome, times: int = 1) -> None:
+    def fail_next_call(self, method: str, outcome: Outcome, times: int = 1) -> None:
         self.calls[method].extend([outcome] * times)
 
-    def take(self, method: str) -> Outcome | None:
+    def take_fault(self, method: str) -> Outcome | None:
         return self.calls[method].popleft() if self.calls[method] else None
 
-    def hold_ack(self, times: int = 1) -> None:
+    def hold_next_acks(self, times: int = 1) -> None:
         """Swallow the app's next acknowledgements, as if they were lost on the way."""
         self.holds += times
 
-    def take_hold(self) -> bool:
+    def take_ack_hold(self) -> bool:
         held, self.holds = self.holds > 0, max(0, self.holds - 1)
         return held

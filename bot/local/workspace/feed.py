@@ -8,7 +8,7 @@ from contextlib import suppress
 from aiohttp import web
 
 from bot.local.workspace.sockets import CLOSE_SECONDS
-from bot.local.workspace.workspace import Change, Workspace
+from bot.local.workspace.workspace import Workspace, WorkspaceChange
 from bot.local.workspace.world import Json
 
 MOST_BEHIND = 1000
@@ -16,7 +16,7 @@ MOST_BEHIND = 1000
 FOR_TESTS = ("calls", "acks")
 
 
-class Feed:
+class PageFeed:
     """One page's feed. Changes of rooms go to everybody (the page counts what is unread for others too), those of one
     person to that person."""
 
@@ -26,40 +26,40 @@ class Feed:
         self.socket = web.WebSocketResponse(heartbeat=30, timeout=CLOSE_SECONDS)
         self.behind = False
 
-    async def serve(self, request: web.Request) -> web.WebSocketResponse:
+    async def serve_socket(self, request: web.Request) -> web.WebSocketResponse:
         await self.socket.prepare(request)
         for line in self.ws.lines:
-            self._line(line)
-        self.ws.changes.listeners.append(self._change)
-        self.ws.line_listeners.append(self._line)
+            self._enqueue_log_line(line)
+        self.ws.changes.listeners.append(self._enqueue_change)
+        self.ws.line_listeners.append(self._enqueue_log_line)
         self.ws.feeds.add(self.socket)
-        sender = asyncio.create_task(self._send())
+        sender = asyncio.create_task(self._send_frames())
         try:
             async for _ in self.socket:
                 pass
         finally:
             sender.cancel()
             self.ws.feeds.discard(self.socket)
-            self.ws.changes.listeners.remove(self._change)
-            self.ws.line_listeners.remove(self._line)
+            self.ws.changes.listeners.remove(self._enqueue_change)
+            self.ws.line_listeners.remove(self._enqueue_log_line)
             await asyncio.gather(sender, return_exceptions=True)
         return self.socket
 
-    def _change(self, change: Change) -> None:
+    def _enqueue_change(self, change: WorkspaceChange) -> None:
         if change.what in FOR_TESTS or change.person not in ("", self.person):
             return
-        self._put({"type": "changed", "what": change.what, "channel": change.channel})
+        self._enqueue_frame({"type": "changed", "what": change.what, "channel": change.channel})
 
-    def _line(self, line: Json) -> None:
-        self._put({"type": "log", "line": line})
+    def _enqueue_log_line(self, line: Json) -> None:
+        self._enqueue_frame({"type": "log", "line": line})
 
-    def _put(self, frame: Json) -> None:
+    def _enqueue_frame(self, frame: Json) -> None:
         try:
             self.frames.put_nowait(frame)
         except asyncio.QueueFull:
             self.behind = True
 
-    async def _send(self) -> None:
+    async def _send_frames(self) -> None:
         with suppress(ConnectionResetError):
             while not self.behind:
                 await self.socket.send_json(await self.frames.get())

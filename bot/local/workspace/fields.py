@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bot.local.workspace.refused import Refused
-from bot.local.workspace.validate import all_options, elements
+from bot.local.workspace.refused import WorkspaceError
+from bot.local.workspace.validate import list_elements, list_options
 from bot.local.workspace.world import Json
 
 VALUE_OF = {
@@ -47,73 +47,75 @@ INITIAL_OF = {
 }
 
 
-def interactive(blocks: list[Json]) -> Iterator[tuple[Json, Json]]:
+def list_interactive_elements(blocks: list[Json]) -> Iterator[tuple[Json, Json]]:
     """(block, element) of every element that takes part in an interaction."""
     for block in blocks:
-        for element in elements(block):
+        for element in list_elements(block):
             if "action_id" in element:
                 yield block, element
 
 
 def find_element(blocks: list[Json], action_id: str, block_id: str | None) -> tuple[Json, Json] | None:
-    for block, element in interactive(blocks):
+    for block, element in list_interactive_elements(blocks):
         if element["action_id"] == action_id and block_id in (None, block["block_id"]):
             return block, element
     return None
 
 
-def initial(element: Json) -> Json:
+def build_initial_entry(element: Json) -> Json:
     """The element's value before anybody touched it, as a state entry."""
     name = VALUE_OF[element["type"]]
     nothing: Any = [] if name in SEVERAL else None
     return {"type": element["type"], name: element.get(INITIAL_OF[name], nothing)}
 
 
-def entry(element: Json, given: Any) -> Json:
+def build_state_entry(element: Json, given: Any) -> Json:
     """A state entry from what was given: a bare value, or an entry as the platform writes it.
-    `Refused` when an option is none of the element's."""
+    `WorkspaceError` when an option is none of the element's."""
     kind = element["type"]
     name = VALUE_OF[kind]
     value = given.get(name) if isinstance(given, Mapping) and (name in given or "type" in given) else given
     if name == "selected_option":
-        value = option(element, value)
+        value = find_option(element, value)
     elif name == "selected_options":
-        value = [option(element, one) for one in value or []]
+        value = [find_option(element, one) for one in value or []]
     elif name == "value":
         value = None if value in (None, "") else str(value)
     return {"type": kind, name: list(value or ()) if name in SEVERAL else value or None}
 
 
-def option(element: Json, given: Any) -> Json | None:
+def find_option(element: Json, given: Any) -> Json | None:
     wanted = given.get("value") if isinstance(given, Mapping) else given
     if wanted in (None, ""):
         return None
     if element["type"] == "external_select":
         return {"text": {"type": "plain_text", "text": str(wanted)}, "value": str(wanted)}
-    for known in all_options(element):
+    for known in list_options(element):
         if known["value"] == wanted:
             return known
-    raise Refused("invalid_option")
+    raise WorkspaceError("invalid_option")
 
 
-def state_values(blocks: list[Json], given: Mapping[str, Any]) -> Json:
+def build_state_values(blocks: list[Json], given: Mapping[str, Any]) -> Json:
     """`state.values` of a view or message: every input by block_id and action_id, with what was given filled in.
     `given` is by block_id: a bare value, an entry, or entries by action_id."""
     values: Json = {}
-    known = {block["block_id"] for block, _ in interactive(blocks)}
+    known = {block["block_id"] for block, _ in list_interactive_elements(blocks)}
     if unknown := set(given) - known:
-        raise Refused("invalid_block_id", [f"[ERROR] no such block: {name}" for name in sorted(unknown)])
-    for block, element in interactive(blocks):
+        raise WorkspaceError("invalid_block_id", [f"[ERROR] no such block: {name}" for name in sorted(unknown)])
+    for block, element in list_interactive_elements(blocks):
         if element["type"] not in VALUE_OF or element["type"] == "overflow":
             continue
         name, put = element["action_id"], given.get(block["block_id"])
         if isinstance(put, Mapping) and name in put:
             put = put[name]
-        values.setdefault(block["block_id"], {})[name] = initial(element) if put is None else entry(element, put)
+        values.setdefault(block["block_id"], {})[name] = (
+            build_initial_entry(element) if put is None else build_state_entry(element, put)
+        )
     return values
 
 
-def missing(blocks: list[Json], values: Json) -> dict[str, str]:
+def check_input_values(blocks: list[Json], values: Json) -> dict[str, str]:
     """What the composer itself says before it submits: block_id → `required`, `too_short` or `too_long`."""
     found: dict[str, str] = {}
     for block in blocks:

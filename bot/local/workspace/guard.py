@@ -33,7 +33,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def host_name(netloc: str) -> str:
+def parse_host_name(netloc: str) -> str:
     """The host without its port; empty when it is malformed."""
     try:
         return urlsplit(f"//{netloc}").hostname or ""
@@ -41,9 +41,9 @@ def host_name(netloc: str) -> str:
         return ""
 
 
-def check(request: web.Request) -> None:
+def require_own_page(request: web.Request) -> None:
     """403 unless the request comes from this very server's page, by a loopback name."""
-    if not is_loopback(host_name(request.host)):
+    if not is_loopback(parse_host_name(request.host)):
         raise web.HTTPForbidden(text="unknown host")
     origin = request.headers.get("Origin")
     if origin is not None and urlsplit(origin).netloc != request.host:
@@ -54,7 +54,7 @@ def check(request: web.Request) -> None:
         raise web.HTTPForbidden(text="header X-Requested-With is missing")
 
 
-def page_file(folder: Path, name: str) -> web.Response:
+def build_file_response(folder: Path, name: str) -> web.Response:
     """A file of the page, or 404: nothing outside the folder, no dot files, no links out of it."""
     file = (folder / name).resolve()
     hidden = any(part.startswith(".") for part in Path(name).parts)

@@ -34,31 +34,31 @@ POST_BURST = 4
 
 
 @dataclass(slots=True)
-class Bucket:
+class TokenBucket:
     tokens: float
     at: float
 
 
-class Limiter:
-    """Off until `on` is set."""
+class MethodRateLimiter:
+    """Off until `is_enabled` is set."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock, self.post_burst, self.on = clock, POST_BURST, False
-        self.buckets: dict[tuple[str, str], Bucket] = {}
+        self.clock, self.post_burst, self.is_enabled = clock, POST_BURST, False
+        self.buckets: dict[tuple[str, str], TokenBucket] = {}
 
-    def wait_seconds(self, method: str, channel: str) -> int:
+    def reserve_call(self, method: str, channel: str) -> int:
         """0 when the call may pass (and is counted), otherwise whole seconds for `Retry-After`."""
-        if not self.on:
+        if not self.is_enabled:
             return 0
         if method == "chat.postMessage":
-            return self._take((method, channel), 1.0, self.post_burst)
+            return self._take_token((method, channel), 1.0, self.post_burst)
         if (limit := PER_MINUTE.get(method)) is not None:
-            return self._take((method, ""), limit / 60, limit)
+            return self._take_token((method, ""), limit / 60, limit)
         return 0
 
-    def _take(self, key: tuple[str, str], per_second: float, burst: float) -> int:
+    def _take_token(self, key: tuple[str, str], per_second: float, burst: float) -> int:
         now = self.clock()
-        bucket = self.buckets.setdefault(key, Bucket(burst, now))
+        bucket = self.buckets.setdefault(key, TokenBucket(burst, now))
         bucket.tokens = min(burst, bucket.tokens + (now - bucket.at) * per_second)
         bucket.at = now
         if bucket.tokens >= 1:

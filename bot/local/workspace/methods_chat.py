@@ -3,236 +3,236 @@
 from __future__ import annotations
 
 from bot.local.workspace import posting
-from bot.local.workspace.arguments import Args
-from bot.local.workspace.payloads import bare
-from bot.local.workspace.refused import Refused
+from bot.local.workspace.arguments import MethodArguments
+from bot.local.workspace.payloads import drop_metadata
+from bot.local.workspace.refused import WorkspaceError
 from bot.local.workspace.validate import (
     BLOCK_TEXT,
     MARKDOWN_TEXT,
     METADATA_BYTES,
     POST_TEXT,
     UPDATE_BYTES,
-    block_problems,
-    metadata_problems,
-    size,
-    text_length,
+    check_blocks,
+    check_metadata,
+    count_json_bytes,
+    count_text_characters,
 )
 from bot.local.workspace.workspace import Workspace
-from bot.local.workspace.world import Json, Room
+from bot.local.workspace.world import Json, WorkspaceRoom
 
 
-def bot_room(ws: Workspace, channel: str) -> Room:
+def get_bot_room(ws: Workspace, channel: str) -> WorkspaceRoom:
     """The room the app posts to; a person's id stands for the DM with them."""
     person = ws.state.people.get(channel)
     if person is not None and not person.is_bot:
-        channel = person.direct
-    return ws.room_with(channel, ws.app.user)
+        channel = person.dm_id
+    return ws.get_room(channel, ws.app.user)
 
 
-def content(args: Args) -> Json:
+def read_message_content(args: MethodArguments) -> Json:
     """`text`, `blocks`, `attachments` and `metadata` of a message, checked."""
     found: Json = {}
-    blocks = args.blocks()
-    if args.has("markdown_text"):
-        blocks = markdown_blocks(args, blocks)
-    if args.has("text"):
-        found["text"] = args.text("text")
+    blocks = args.read_blocks()
+    if args.has_value("markdown_text"):
+        blocks = build_markdown_blocks(args, blocks)
+    if args.has_value("text"):
+        found["text"] = args.read_text("text")
     if blocks is not None:
-        found["blocks"] = checked_blocks(blocks)
-    if (attachments := args.json("attachments")) is not None:
+        found["blocks"] = require_valid_blocks(blocks)
+    if (attachments := args.read_json("attachments")) is not None:
         found["attachments"] = attachments
-    if (metadata := args.json("metadata")) is not None:
-        found["metadata"] = checked_metadata(metadata)
+    if (metadata := args.read_json("metadata")) is not None:
+        found["metadata"] = require_valid_metadata(metadata)
     if len(found.get("text", "")) > POST_TEXT:
-        raise Refused("msg_too_long")
+        raise WorkspaceError("msg_too_long")
     return found
 
 
-def shown_content(args: Args) -> Json:
-    """The same; `Refused` when there is neither text nor a block to show."""
-    found = content(args)
+def require_message_content(args: MethodArguments) -> Json:
+    """The same; `WorkspaceError` when there is neither text nor a block to show."""
+    found = read_message_content(args)
     if not (found.get("text") or found.get("blocks")):
-        raise Refused("no_text")
+        raise WorkspaceError("no_text")
     return found
 
 
-def markdown_blocks(args: Args, blocks: list[Json] | None) -> list[Json]:
-    if blocks or args.text("text"):
-        raise Refused("markdown_text_conflict")
-    if len(args.text("markdown_text")) > MARKDOWN_TEXT:
-        raise Refused("msg_too_long")
-    return [{"type": "markdown", "text": args.text("markdown_text")}]
+def build_markdown_blocks(args: MethodArguments, blocks: list[Json] | None) -> list[Json]:
+    if blocks or args.read_text("text"):
+        raise WorkspaceError("markdown_text_conflict")
+    if len(args.read_text("markdown_text")) > MARKDOWN_TEXT:
+        raise WorkspaceError("msg_too_long")
+    return [{"type": "markdown", "text": args.read_text("markdown_text")}]
 
 
-def checked_blocks(blocks: list[Json]) -> list[Json]:
-    if problems := block_problems(blocks):
-        raise Refused("invalid_blocks", problems, errors=problems)
-    if text_length(blocks) > BLOCK_TEXT:
-        raise Refused("msg_blocks_too_long")
-    return posting.named(blocks)
+def require_valid_blocks(blocks: list[Json]) -> list[Json]:
+    if problems := check_blocks(blocks):
+        raise WorkspaceError("invalid_blocks", problems, errors=problems)
+    if count_text_characters(blocks) > BLOCK_TEXT:
+        raise WorkspaceError("msg_blocks_too_long")
+    return posting.fill_block_ids(blocks)
 
 
-def checked_metadata(metadata: object) -> object:
-    if problems := metadata_problems(metadata):
-        raise Refused("invalid_metadata_format", problems)
-    if size(metadata) > METADATA_BYTES:
-        raise Refused("metadata_too_large")
+def require_valid_metadata(metadata: object) -> object:
+    if problems := check_metadata(metadata):
+        raise WorkspaceError("invalid_metadata_format", problems)
+    if count_json_bytes(metadata) > METADATA_BYTES:
+        raise WorkspaceError("metadata_too_large")
     return metadata
 
 
-def post_message(ws: Workspace, args: Args) -> Json:
-    channel = args.text("channel")
+def chat_post_message(ws: Workspace, args: MethodArguments) -> Json:
+    channel = args.read_text("channel")
     if not channel:
-        raise Refused("channel_not_found")
-    room = bot_room(ws, channel)
-    found = content(args)
+        raise WorkspaceError("channel_not_found")
+    room = get_bot_room(ws, channel)
+    found = read_message_content(args)
     if not (found.get("text") or found.get("blocks") or found.get("attachments")):
-        raise Refused("no_text")
-    message = {"text": "", **found, **posting.bot_fields(ws)}
-    if args.flag("reply_broadcast") and args.text("thread_ts"):
+        raise WorkspaceError("no_text")
+    message = {"text": "", **found, **posting.build_bot_fields(ws)}
+    if args.read_flag("reply_broadcast") and args.read_text("thread_ts"):
         message["subtype"] = "thread_broadcast"
-    posted = posting.post(ws, room, message, args.text("thread_ts") or None)
+    posted = posting.post_message(ws, room, message, args.read_text("thread_ts") or None)
     return {"channel": room.id, "ts": posted["ts"], "message": posted}
 
 
-def own_message(ws: Workspace, args: Args, error: str) -> tuple[Room, Json]:
-    room = bot_room(ws, args.need("channel"))
-    message = posting.find(ws, room.id, args.need("ts"))
+def get_bot_message(ws: Workspace, args: MethodArguments, error: str) -> tuple[WorkspaceRoom, Json]:
+    room = get_bot_room(ws, args.require_text("channel"))
+    message = posting.get_message(ws, room.id, args.require_text("ts"))
     if message.get("user") != ws.app.user or message.get("subtype") == "tombstone":
-        raise Refused(error)
+        raise WorkspaceError(error)
     return room, message
 
 
-def update(ws: Workspace, args: Args) -> Json:
+def chat_update(ws: Workspace, args: MethodArguments) -> Json:
     """Blocks that are left out stay; `[]` clears them."""
-    room, message = own_message(ws, args, "cant_update_message")
-    found = content(args)
+    room, message = get_bot_message(ws, args, "cant_update_message")
+    found = read_message_content(args)
     if not found:
-        raise Refused("no_text")
+        raise WorkspaceError("no_text")
     if len(found.get("text", "").encode()) > UPDATE_BYTES:
-        raise Refused("msg_too_long")
+        raise WorkspaceError("msg_too_long")
     if found.get("text") == "" and not found.get("blocks", message.get("blocks")):
-        raise Refused("no_text")
-    posting.amend(ws, room, message, found, ws.app.user)
+        raise WorkspaceError("no_text")
+    posting.update_message(ws, room, message, found, ws.app.user)
     return {"channel": room.id, "ts": message["ts"], "text": message["text"], "message": message}
 
 
-def delete(ws: Workspace, args: Args) -> Json:
-    room, message = own_message(ws, args, "cant_delete_message")
-    posting.remove(ws, room, message)
+def chat_delete(ws: Workspace, args: MethodArguments) -> Json:
+    room, message = get_bot_message(ws, args, "cant_delete_message")
+    posting.remove_message(ws, room, message)
     return {"channel": room.id, "ts": message["ts"]}
 
 
-def post_ephemeral(ws: Workspace, args: Args) -> Json:
-    room = bot_room(ws, args.need("channel"))
-    user = args.need("user")
+def chat_post_ephemeral(ws: Workspace, args: MethodArguments) -> Json:
+    room = get_bot_room(ws, args.require_text("channel"))
+    user = args.require_text("user")
     if user not in room.members or user == ws.app.user:
-        raise Refused("user_not_in_channel")
-    found = shown_content(args)
-    thread = args.text("thread_ts") or None
-    posting.thread_root(room, thread)
-    notice = posting.whisper(ws, room, user, found.get("text", ""), found.get("blocks", []), thread)
+        raise WorkspaceError("user_not_in_channel")
+    found = require_message_content(args)
+    thread = args.read_text("thread_ts") or None
+    posting.find_thread_root(room, thread)
+    notice = posting.post_ephemeral(ws, room, user, found.get("text", ""), found.get("blocks", []), thread)
     return {"message_ts": notice["ts"]}
 
 
-def get_permalink(ws: Workspace, args: Args) -> Json:
-    room = ws.room_with(args.need("channel"), ws.app.user)
-    message = posting.find(ws, room.id, args.need("message_ts"))
+def chat_get_permalink(ws: Workspace, args: MethodArguments) -> Json:
+    room = ws.get_room(args.require_text("channel"), ws.app.user)
+    message = posting.get_message(ws, room.id, args.require_text("message_ts"))
     link = f"{ws.address}/archives/{room.id}/p{message['ts'].replace('.', '')}"
     return {"channel": room.id, "permalink": link}
 
 
-def shown(message: Json, args: Args) -> Json:
-    return message if args.flag("include_all_metadata") else bare(message)
+def build_history_message(message: Json, args: MethodArguments) -> Json:
+    return message if args.read_flag("include_all_metadata") else drop_metadata(message)
 
 
-def within(message: Json, args: Args) -> bool:
-    oldest, latest, ts = args.text("oldest"), args.text("latest"), message["ts"]
-    inclusive = args.flag("inclusive")
+def is_in_time_range(message: Json, args: MethodArguments) -> bool:
+    oldest, latest, ts = args.read_text("oldest"), args.read_text("latest"), message["ts"]
+    inclusive = args.read_flag("inclusive")
     after = not oldest or float(ts) > float(oldest) or (inclusive and float(ts) == float(oldest))
     before = not latest or float(ts) < float(latest) or (inclusive and float(ts) == float(latest))
     return after and before
 
 
-def page(messages: list[Json], args: Args, most: int = 999) -> Json:
+def build_message_page(messages: list[Json], args: MethodArguments, most: int = 999) -> Json:
     """One page, by `limit` and an opaque `cursor`."""
-    limit = args.number("limit", 100, most)
-    start = offset(args.text("cursor"))
+    limit = args.read_number("limit", 100, most)
+    start = parse_cursor(args.read_text("cursor"))
     rest = messages[start + limit :]
     following = {"response_metadata": {"next_cursor": f"next:{start + limit}"}} if rest else {}
-    chosen = [shown(message, args) for message in messages[start : start + limit]]
+    chosen = [build_history_message(message, args) for message in messages[start : start + limit]]
     return {"messages": chosen, "has_more": bool(rest), **following}
 
 
-def offset(cursor: str) -> int:
+def parse_cursor(cursor: str) -> int:
     number = cursor.removeprefix("next:")
     if cursor and not (cursor.startswith("next:") and number.isdigit()):
-        raise Refused("invalid_cursor")
+        raise WorkspaceError("invalid_cursor")
     return int(number or 0)
 
 
-def history(ws: Workspace, args: Args) -> Json:
+def conversations_history(ws: Workspace, args: MethodArguments) -> Json:
     """Newest first; replies in threads are not part of it, unless they were broadcast."""
-    room = ws.room_with(args.need("channel"), ws.app.user)
+    room = ws.get_room(args.require_text("channel"), ws.app.user)
     top = [
         message
         for message in reversed(room.messages.values())
         if message.get("thread_ts", message["ts"]) == message["ts"] or message.get("subtype") == "thread_broadcast"
     ]
-    return page([message for message in top if within(message, args)], args)
+    return build_message_page([message for message in top if is_in_time_range(message, args)], args)
 
 
-def replies(ws: Workspace, args: Args) -> Json:
+def conversations_replies(ws: Workspace, args: MethodArguments) -> Json:
     """The thread's first message, then its replies, oldest first."""
-    room = ws.room_with(args.need("channel"), ws.app.user)
-    ts = args.need("ts")
+    room = ws.get_room(args.require_text("channel"), ws.app.user)
+    ts = args.require_text("ts")
     root = room.messages.get(ts)
     if root is None:
-        raise Refused("thread_not_found")
+        raise WorkspaceError("thread_not_found")
     root = room.messages.get(root.get("thread_ts", ts), root)
-    later = [message for message in posting.replies_of(room, root["ts"]) if within(message, args)]
-    return page([root, *later], args)
+    later = [message for message in posting.list_replies(room, root["ts"]) if is_in_time_range(message, args)]
+    return build_message_page([root, *later], args)
 
 
-def set_status(ws: Workspace, args: Args) -> Json:
-    room = ws.room_with(args.need("channel_id"), ws.app.user)
-    key = (room.id, args.need("thread_ts"))
-    if status := args.text("status"):
+def assistant_threads_set_status(ws: Workspace, args: MethodArguments) -> Json:
+    room = ws.get_room(args.require_text("channel_id"), ws.app.user)
+    key = (room.id, args.require_text("thread_ts"))
+    if status := args.read_text("status"):
         ws.state.statuses[key] = status
     else:
         ws.state.statuses.pop(key, None)
-    ws.tell("messages", room.id)
+    ws.notify_change("messages", room.id)
     return {}
 
 
-def reactions_add(ws: Workspace, args: Args) -> Json:
-    message, found = reaction(ws, args)
+def reactions_add(ws: Workspace, args: MethodArguments) -> Json:
+    message, found = find_reaction(ws, args)
     if found is not None and ws.app.user in found["users"]:
-        raise Refused("already_reacted")
+        raise WorkspaceError("already_reacted")
     if found is None:
-        found = {"name": args.need("name"), "users": [], "count": 0}
+        found = {"name": args.require_text("name"), "users": [], "count": 0}
         message.setdefault("reactions", []).append(found)
     found["users"].append(ws.app.user)
     found["count"] = len(found["users"])
-    ws.tell("messages", args.text("channel"))
+    ws.notify_change("messages", args.read_text("channel"))
     return {}
 
 
-def reactions_remove(ws: Workspace, args: Args) -> Json:
-    message, found = reaction(ws, args)
+def reactions_remove(ws: Workspace, args: MethodArguments) -> Json:
+    message, found = find_reaction(ws, args)
     if found is None or ws.app.user not in found["users"]:
-        raise Refused("no_reaction")
+        raise WorkspaceError("no_reaction")
     found["users"].remove(ws.app.user)
     found["count"] = len(found["users"])
     message["reactions"] = [r for r in message["reactions"] if r["count"]]
-    ws.tell("messages", args.text("channel"))
+    ws.notify_change("messages", args.read_text("channel"))
     return {}
 
 
-def reaction(ws: Workspace, args: Args) -> tuple[Json, Json | None]:
-    room = ws.room_with(args.need("channel"), ws.app.user)
-    message = posting.find(ws, room.id, args.need("timestamp"))
-    name = args.need("name")
+def find_reaction(ws: Workspace, args: MethodArguments) -> tuple[Json, Json | None]:
+    room = ws.get_room(args.require_text("channel"), ws.app.user)
+    message = posting.get_message(ws, room.id, args.require_text("timestamp"))
+    name = args.require_text("name")
     if not all(c.isalnum() or c in "_+-:'" for c in name):
-        raise Refused("invalid_name")
+        raise WorkspaceError("invalid_name")
     return message, next((r for r in message.get("reactions", []) if r["name"] == name), None)

@@ -3,50 +3,50 @@
 from __future__ import annotations
 
 from bot.local.workspace import views
-from bot.local.workspace.arguments import Args
-from bot.local.workspace.refused import Refused
-from bot.local.workspace.validate import block_problems, view_problems
+from bot.local.workspace.arguments import MethodArguments
+from bot.local.workspace.refused import WorkspaceError
+from bot.local.workspace.validate import check_blocks, check_view
 from bot.local.workspace.workspace import Workspace
 from bot.local.workspace.world import Json
 
 
-def trigger(args: Args) -> str:
+def read_trigger_id(args: MethodArguments) -> str:
     """The trigger id, as either of the two names it goes by."""
-    return args.text("trigger_id") or args.text("interactivity_pointer") or args.need("trigger_id")
+    return args.read_text("trigger_id") or args.read_text("interactivity_pointer") or args.require_text("trigger_id")
 
 
-def views_open(ws: Workspace, args: Args) -> Json:
-    view = views.checked(args.json("view"), "modal")
-    return {"view": views.open_view(ws, ws.triggers.use(trigger(args)), view)}
+def views_open(ws: Workspace, args: MethodArguments) -> Json:
+    view = views.require_valid_view(args.read_json("view"), "modal")
+    return {"view": views.open_view(ws, ws.triggers.use_trigger(read_trigger_id(args)), view)}
 
 
-def views_push(ws: Workspace, args: Args) -> Json:
-    view = views.checked(args.json("view"), "modal")
-    return {"view": views.push_view(ws, ws.triggers.use(trigger(args)), view)}
+def views_push(ws: Workspace, args: MethodArguments) -> Json:
+    view = views.require_valid_view(args.read_json("view"), "modal")
+    return {"view": views.push_view(ws, ws.triggers.use_trigger(read_trigger_id(args)), view)}
 
 
-def views_update(ws: Workspace, args: Args) -> Json:
-    id, external = args.text("view_id"), args.text("external_id")
-    return {"view": views.update_view(ws, id, external, args.json("view"), args.text("hash"))}
+def views_update(ws: Workspace, args: MethodArguments) -> Json:
+    id, external = args.read_text("view_id"), args.read_text("external_id")
+    return {"view": views.update_view(ws, id, external, args.read_json("view"), args.read_text("hash"))}
 
 
-def views_publish(ws: Workspace, args: Args) -> Json:
-    person = ws.person(args.need("user_id"))
-    return {"view": views.publish_home(ws, person.id, args.json("view"), args.text("hash"))}
+def views_publish(ws: Workspace, args: MethodArguments) -> Json:
+    person = ws.get_person(args.require_text("user_id"))
+    return {"view": views.publish_home(ws, person.id, args.read_json("view"), args.read_text("hash"))}
 
 
-def blocks_validate(ws: Workspace, args: Args) -> Json:
+def blocks_validate(ws: Workspace, args: MethodArguments) -> Json:
     """Says what is wrong with exactly one of `blocks`, `message` or `view`."""
-    given = [name for name in ("blocks", "message", "view") if args.has(name)]
+    given = [name for name in ("blocks", "message", "view") if args.has_value(name)]
     if len(given) != 1:
-        raise Refused("invalid_arguments", ["[ERROR] exactly one of blocks, message, view is required"])
-    value = args.json(given[0])
+        raise WorkspaceError("invalid_arguments", ["[ERROR] exactly one of blocks, message, view is required"])
+    value = args.read_json(given[0])
     if given[0] == "view":
-        problems = view_problems(value)
+        problems = check_view(value)
     elif given[0] == "message":
-        problems = block_problems(value.get("blocks", []) if isinstance(value, dict) else value)
+        problems = check_blocks(value.get("blocks", []) if isinstance(value, dict) else value)
     else:
-        problems = block_problems(value)
+        problems = check_blocks(value)
     if problems:
-        raise Refused("invalid_blocks", problems, errors=problems)
+        raise WorkspaceError("invalid_blocks", problems, errors=problems)
     return {}

@@ -6,48 +6,48 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bot.local.workspace.refused import Refused
+from bot.local.workspace.refused import WorkspaceError
 
 KEPT_SECONDS = 120.0
 """How long a used or expired trigger id is told apart from an invented one."""
 
 
 @dataclass(slots=True)
-class Trigger:
+class TriggerId:
     person: str
     at: float
     used: bool = False
 
 
-class Triggers:
+class TriggerIds:
     """Trigger ids: good for one dialog, for 3 s."""
 
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
         self.clock, self.seconds = clock, seconds
-        self.known: dict[str, Trigger] = {}
+        self.known: dict[str, TriggerId] = {}
 
-    def mint(self, person: str) -> str:
+    def create_trigger(self, person: str) -> str:
         now = self.clock()
-        _forget(self.known, before=now - KEPT_SECONDS)
+        _drop_expired_handles(self.known, before=now - KEPT_SECONDS)
         id = f"{int(now * 1000)}.{secrets.randbelow(10**9)}.{secrets.token_hex(16)}"
-        self.known[id] = Trigger(person, now)
+        self.known[id] = TriggerId(person, now)
         return id
 
-    def use(self, id: str) -> str:
-        """The person behind the trigger. `Refused` when it is unknown, too old or already used."""
+    def use_trigger(self, id: str) -> str:
+        """The person behind the trigger. `WorkspaceError` when it is unknown, too old or already used."""
         trigger = self.known.get(id)
         if trigger is None:
-            raise Refused("invalid_trigger_id")
+            raise WorkspaceError("invalid_trigger_id")
         if self.clock() - trigger.at > self.seconds:
-            raise Refused("expired_trigger_id")
+            raise WorkspaceError("expired_trigger_id")
         if trigger.used:
-            raise Refused("exchanged_trigger_id")
+            raise WorkspaceError("exchanged_trigger_id")
         trigger.used = True
         return trigger.person
 
 
 @dataclass(slots=True)
-class ReplyUrl:
+class ResponseUrl:
     """Where an app may answer an interaction, and which message it began at."""
 
     person: str
@@ -56,40 +56,40 @@ class ReplyUrl:
     message: str | None = None
     """Timestamp of the message whose button was pressed."""
     thread: str | None = None
-    private: bool = False
+    is_ephemeral: bool = False
     """The message is one that only the person sees."""
     uses: int = 0
 
 
-class ReplyUrls:
+class ResponseUrls:
     """Response URLs: 5 uses within 30 minutes."""
 
     MOST_USES = 5
 
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
         self.clock, self.seconds = clock, seconds
-        self.known: dict[str, ReplyUrl] = {}
+        self.known: dict[str, ResponseUrl] = {}
 
-    def mint(self, reply: ReplyUrl) -> str:
+    def create_url(self, reply: ResponseUrl) -> str:
         now = self.clock()
-        _forget(self.known, before=now - 2 * self.seconds)
+        _drop_expired_handles(self.known, before=now - 2 * self.seconds)
         key = secrets.token_hex(16)
         self.known[key] = reply
         return key
 
-    def use(self, key: str) -> ReplyUrl:
+    def use_url(self, key: str) -> ResponseUrl:
         reply = self.known.get(key)
         if reply is None:
-            raise Refused("invalid_url")
+            raise WorkspaceError("invalid_url")
         if self.clock() - reply.at > self.seconds:
-            raise Refused("expired_url")
+            raise WorkspaceError("expired_url")
         if reply.uses >= self.MOST_USES:
-            raise Refused("used_url")
+            raise WorkspaceError("used_url")
         reply.uses += 1
         return reply
 
 
-def _forget(known: dict[str, Trigger] | dict[str, ReplyUrl], *, before: float) -> None:
+def _drop_expired_handles(known: dict[str, TriggerId] | dict[str, ResponseUrl], *, before: float) -> None:
     """They are in the order in which they were given out: only those that go are looked at."""
     while known and known[oldest := next(iter(known))].at <= before:
         del known[oldest]

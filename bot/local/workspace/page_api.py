@@ -9,19 +9,19 @@ from typing import TypeAlias
 
 from aiohttp import web
 
+from bot.core.i18n import LANGUAGES, load_sentences, translate
 from bot.local.workspace import acts, methods_files, views
-from bot.local.workspace.arguments import Args, read_json
-from bot.local.workspace.feed import Feed
-from bot.local.workspace.guard import HEADERS, check, page_file
-from bot.local.workspace.payloads import bare
-from bot.local.workspace.refused import Refused
+from bot.local.workspace.arguments import MethodArguments, read_json_body
+from bot.local.workspace.feed import PageFeed
+from bot.local.workspace.guard import HEADERS, build_file_response, require_own_page
+from bot.local.workspace.payloads import drop_metadata
+from bot.local.workspace.refused import WorkspaceError
 from bot.local.workspace.workspace import Workspace
-from bot.local.workspace.world import Json, Person
-from bot.texts import LANGUAGES, say, sentences
+from bot.local.workspace.world import Json, WorkspaceMember
 
 PAGE = Path(__file__).parent / "page"
-Act: TypeAlias = Callable[["PageApi", Args], Awaitable[Json]]
-Look: TypeAlias = Callable[["PageApi", Person, web.Request], Json]
+Act: TypeAlias = Callable[["PageApi", MethodArguments], Awaitable[Json]]
+Look: TypeAlias = Callable[["PageApi", WorkspaceMember, web.Request], Json]
 
 
 class PageApi:
@@ -30,92 +30,94 @@ class PageApi:
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
 
-    def routes(self) -> list[web.RouteDef]:
+    def build_routes(self) -> list[web.RouteDef]:
         return [
-            web.get("/", self.index),
-            web.get("/page/{file:.+}", self.static),
-            web.get("/local/feed", self.feed),
-            web.get("/local/texts", self.texts),
-            web.get("/local/file/{id}", self.file),
-            web.get("/local/{what}", self.look),
-            web.post("/local/{what}", self.act),
+            web.get("/", self.serve_index),
+            web.get("/page/{file:.+}", self.serve_static_file),
+            web.get("/local/feed", self.serve_feed),
+            web.get("/local/texts", self.serve_texts),
+            web.get("/local/file/{id}", self.serve_picture),
+            web.get("/local/{what}", self.serve_look),
+            web.post("/local/{what}", self.handle_act),
         ]
 
-    async def index(self, request: web.Request) -> web.Response:
-        check(request)
-        return page_file(PAGE, "index.html")
+    async def serve_index(self, request: web.Request) -> web.Response:
+        require_own_page(request)
+        return build_file_response(PAGE, "index.html")
 
-    async def static(self, request: web.Request) -> web.Response:
-        check(request)
-        return page_file(PAGE, request.match_info["file"])
+    async def serve_static_file(self, request: web.Request) -> web.Response:
+        require_own_page(request)
+        return build_file_response(PAGE, request.match_info["file"])
 
-    async def texts(self, request: web.Request) -> web.Response:
+    async def serve_texts(self, request: web.Request) -> web.Response:
         """`?lang=`: every text of the page, by key."""
-        check(request)
+        require_own_page(request)
         lang = request.query.get("lang", "zh")
         if lang not in LANGUAGES:
-            return answered({"ok": False, "error": "unknown_language"}, 400)
-        return answered({key: words[lang] for key, words in sentences().items() if key.startswith("page.")})
+            return build_json_response({"ok": False, "error": "unknown_language"}, 400)
+        return build_json_response(
+            {key: words[lang] for key, words in load_sentences().items() if key.startswith("page.")}
+        )
 
-    async def look(self, request: web.Request) -> web.Response:
-        check(request)
+    async def serve_look(self, request: web.Request) -> web.Response:
+        require_own_page(request)
         look = LOOKS.get(request.match_info["what"])
         if look is None:
-            return answered({"ok": False, "error": "unknown"}, 404)
+            return build_json_response({"ok": False, "error": "unknown"}, 404)
         try:
-            return answered(look(self, self.viewer(request), request))
-        except Refused as refused:
-            return answered(refused.body(), 404)
+            return build_json_response(look(self, self.get_viewer(request), request))
+        except WorkspaceError as refused:
+            return build_json_response(refused.to_body(), 404)
 
-    async def file(self, request: web.Request) -> web.Response:
+    async def serve_picture(self, request: web.Request) -> web.Response:
         """`?person=`: a picture that was shared where they are."""
-        check(request)
+        require_own_page(request)
         try:
-            file = methods_files.picture(self.ws, request.match_info["id"], self.viewer(request).id)
-        except Refused as refused:
-            return answered(refused.body(), 404)
-        return web.Response(body=file.content, content_type=methods_files.kind(file), headers=HEADERS)
+            file = methods_files.get_shared_picture(self.ws, request.match_info["id"], self.get_viewer(request).id)
+        except WorkspaceError as refused:
+            return build_json_response(refused.to_body(), 404)
+        return web.Response(body=file.content, content_type=methods_files.detect_mime_type(file), headers=HEADERS)
 
-    async def act(self, request: web.Request) -> web.Response:
-        check(request)
+    async def handle_act(self, request: web.Request) -> web.Response:
+        require_own_page(request)
         act = ACTS.get(request.match_info["what"])
         if act is None:
-            return answered({"ok": False, "error": "unknown"}, 404)
-        args = Args({})
+            return build_json_response({"ok": False, "error": "unknown"}, 404)
+        args = MethodArguments({})
         try:
-            args = Args(await read_json(request))
-            return answered({"ok": True, **await act(self, args)})
-        except Refused as refused:
-            return answered({**refused.body(), **self.in_words(args, refused.error)})
+            args = MethodArguments(await read_json_body(request))
+            return build_json_response({"ok": True, **await act(self, args)})
+        except WorkspaceError as refused:
+            return build_json_response({**refused.to_body(), **self.describe_error(args, refused.error)})
 
-    async def feed(self, request: web.Request) -> web.StreamResponse:
-        check(request)
+    async def serve_feed(self, request: web.Request) -> web.StreamResponse:
+        require_own_page(request)
         try:
-            person = self.viewer(request).id
-        except Refused as refused:
-            return answered(refused.body(), 404)
-        return await Feed(self.ws, person).serve(request)
+            person = self.get_viewer(request).id
+        except WorkspaceError as refused:
+            return build_json_response(refused.to_body(), 404)
+        return await PageFeed(self.ws, person).serve_socket(request)
 
-    def viewer(self, request: web.Request) -> Person:
+    def get_viewer(self, request: web.Request) -> WorkspaceMember:
         """The person the page shows; the first one when it does not say."""
         wanted = request.query.get("person")
-        return self.ws.person(wanted) if wanted else next(p for p in self.ws.state.people.values() if not p.is_bot)
+        return self.ws.get_person(wanted) if wanted else next(p for p in self.ws.state.people.values() if not p.is_bot)
 
-    def in_words(self, args: Args, error: str) -> Json:
+    def describe_error(self, args: MethodArguments, error: str) -> Json:
         """`message`: the error in the person's language, where there are words for it."""
         key = f"workspace.{error}"
-        return {"message": say(key, self.language(args))} if key in sentences() else {}
+        return {"message": translate(key, self.choose_language(args))} if key in load_sentences() else {}
 
-    def language(self, args: Args) -> str:
-        person = self.ws.state.people.get(args.text("person"))
+    def choose_language(self, args: MethodArguments) -> str:
+        person = self.ws.state.people.get(args.read_text("person"))
         return "en" if person and not person.locale.startswith("zh") else "zh"
 
 
-def answered(body: Json, status: int = 200) -> web.Response:
+def build_json_response(body: Json, status: int = 200) -> web.Response:
     return web.json_response(body, status=status, headers=HEADERS)
 
 
-def person_line(person: Person) -> Json:
+def build_person_row(person: WorkspaceMember) -> Json:
     return {
         "id": person.id,
         "name": person.name,
@@ -129,29 +131,29 @@ def person_line(person: Person) -> Json:
     }
 
 
-def state(api: PageApi, me: Person, request: web.Request) -> Json:
+def build_page_state(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json:
     ws = api.ws
     name = {"im": ws.app.real_name}
     channels = [
-        {"id": r.id, "name": name.get(r.kind, r.name), "kind": r.kind, "unread": ws.state.unread(me.id, r)}
-        for r in ws.state.rooms_of(me.id)
+        {"id": r.id, "name": name.get(r.kind, r.name), "kind": r.kind, "unread": ws.state.count_unread(me.id, r)}
+        for r in ws.state.list_rooms(me.id)
     ]
     return {
         "team": {"id": ws.app.team, "name": ws.app.team_name},
         "bot": {"id": ws.app.user, "name": ws.app.real_name},
-        "me": person_line(me),
-        "people": [person_line(person) for person in ws.state.people.values()],
+        "me": build_person_row(me),
+        "people": [build_person_row(person) for person in ws.state.people.values()],
         "channels": channels,
         "standins": [asdict(standin) for standin in ws.standins],
         "commands": list(ws.setup.commands),
     }
 
 
-def messages(api: PageApi, me: Person, request: web.Request) -> Json:
+def build_page_messages(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json:
     ws = api.ws
-    room = ws.room_with(request.query.get("channel", ""), me.id)
+    room = ws.get_room(request.query.get("channel", ""), me.id)
     return {
-        "messages": [bare(message) for message in room.messages.values()],
+        "messages": [drop_metadata(message) for message in room.messages.values()],
         "private": [notice for notice in ws.state.private.get(me.id, []) if notice["channel"] == room.id],
         "status": [
             {"thread_ts": thread, "status": words}
@@ -161,85 +163,102 @@ def messages(api: PageApi, me: Person, request: web.Request) -> Json:
     }
 
 
-def mails(api: PageApi, me: Person, request: web.Request) -> Json:
+def build_page_mails(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json:
     return {"mails": list(api.ws.mailbox.mails) if api.ws.mailbox else []}
 
 
 LOOKS: dict[str, Look] = {
-    "state": state,
-    "messages": messages,
-    "views": lambda api, me, request: {"view": views.top_view(api.ws, me.id)},
+    "state": build_page_state,
+    "messages": build_page_messages,
+    "views": lambda api, me, request: {"view": views.find_top_view(api.ws, me.id)},
     "home": lambda api, me, request: {"view": api.ws.state.homes.get(me.id)},
-    "mail": mails,
+    "mail": build_page_mails,
 }
 
 
-async def act_say(api: PageApi, args: Args) -> Json:
-    thread = args.text("thread_ts") or None
-    return {"ts": acts.say(api.ws, args.need("person"), args.need("channel"), args.text("text"), thread, encoded=True)}
+async def act_say(api: PageApi, args: MethodArguments) -> Json:
+    thread = args.read_text("thread_ts") or None
+    return {
+        "ts": acts.send_message(
+            api.ws,
+            args.require_text("person"),
+            args.require_text("channel"),
+            args.read_text("text"),
+            thread,
+            encoded=True,
+        )
+    }
 
 
-async def act_edit(api: PageApi, args: Args) -> Json:
-    where = (args.need("person"), args.need("channel"), args.need("ts"))
-    acts.edit(api.ws, *where, args.text("text"), encoded=True)
+async def act_edit(api: PageApi, args: MethodArguments) -> Json:
+    where = (args.require_text("person"), args.require_text("channel"), args.require_text("ts"))
+    acts.edit_message(api.ws, *where, args.read_text("text"), encoded=True)
     return {}
 
 
-async def act_delete(api: PageApi, args: Args) -> Json:
-    acts.delete(api.ws, args.need("person"), args.need("channel"), args.need("ts"))
+async def act_delete(api: PageApi, args: MethodArguments) -> Json:
+    acts.delete_message(api.ws, args.require_text("person"), args.require_text("channel"), args.require_text("ts"))
     return {}
 
 
-async def act_click(api: PageApi, args: Args) -> Json:
+async def act_click(api: PageApi, args: MethodArguments) -> Json:
     """A button of a message (`channel`, `ts`), or of a dialog or the Home tab (`view_id`)."""
-    person, action = args.need("person"), args.need("action_id")
-    block, value = args.text("block_id") or None, args.values.get("value")
-    if args.has("view_id"):
-        done = await acts.click_view(api.ws, person, args.text("view_id"), action, block_id=block, value=value)
+    person, action = args.require_text("person"), args.require_text("action_id")
+    block, value = args.read_text("block_id") or None, args.values.get("value")
+    if args.has_value("view_id"):
+        done = await acts.click_view_button(
+            api.ws, person, args.read_text("view_id"), action, block_id=block, value=value
+        )
     else:
-        where = (args.need("channel"), args.need("ts"))
-        done = await acts.click(api.ws, person, *where, action, block_id=block, value=value)
-    return ended(done)
+        where = (args.require_text("channel"), args.require_text("ts"))
+        done = await acts.click_button(api.ws, person, *where, action, block_id=block, value=value)
+    return require_success(done)
 
 
-async def act_submit(api: PageApi, args: Args) -> Json:
-    values = args.json("values")
+async def act_submit(api: PageApi, args: MethodArguments) -> Json:
+    values = args.read_json("values")
     if not isinstance(values, dict):
-        raise Refused("invalid_arguments")
-    done = await acts.submit(api.ws, args.need("person"), args.need("view_id"), values)
+        raise WorkspaceError("invalid_arguments")
+    done = await acts.submit_view(api.ws, args.require_text("person"), args.require_text("view_id"), values)
     if done.error == "invalid_input":
-        return {"errors": {block: say(f"workspace.{what}", api.language(args)) for block, what in done.errors.items()}}
-    return {"errors": dict(done.errors)} if done.errors else ended(done)
+        return {
+            "errors": {
+                block: translate(f"workspace.{what}", api.choose_language(args)) for block, what in done.errors.items()
+            }
+        }
+    return {"errors": dict(done.errors)} if done.errors else require_success(done)
 
 
-async def act_close(api: PageApi, args: Args) -> Json:
-    await acts.close_view(api.ws, args.need("person"), args.need("view_id"))
+async def act_close(api: PageApi, args: MethodArguments) -> Json:
+    await acts.close_view(api.ws, args.require_text("person"), args.require_text("view_id"))
     return {}
 
 
-async def act_slash(api: PageApi, args: Args) -> Json:
-    where = (args.need("person"), args.need("channel"))
-    return ended(await acts.slash(api.ws, *where, args.need("command"), args.text("text")))
+async def act_slash(api: PageApi, args: MethodArguments) -> Json:
+    where = (args.require_text("person"), args.require_text("channel"))
+    return require_success(
+        await acts.run_slash_command(api.ws, *where, args.require_text("command"), args.read_text("text"))
+    )
 
 
-async def act_home(api: PageApi, args: Args) -> Json:
-    acts.open_home(api.ws, args.need("person"))
+async def act_home(api: PageApi, args: MethodArguments) -> Json:
+    acts.open_home(api.ws, args.require_text("person"))
     return {}
 
 
-async def act_read(api: PageApi, args: Args) -> Json:
-    acts.read(api.ws, args.need("person"), args.need("channel"))
+async def act_read(api: PageApi, args: MethodArguments) -> Json:
+    acts.mark_read(api.ws, args.require_text("person"), args.require_text("channel"))
     return {}
 
 
-async def act_locale(api: PageApi, args: Args) -> Json:
-    acts.set_locale(api.ws, args.need("person"), args.need("locale"))
+async def act_locale(api: PageApi, args: MethodArguments) -> Json:
+    acts.set_locale(api.ws, args.require_text("person"), args.require_text("locale"))
     return {}
 
 
-def ended(done: acts.Done) -> Json:
+def require_success(done: acts.ActResult) -> Json:
     if not done.ok:
-        raise Refused(done.error)
+        raise WorkspaceError(done.error)
     return {}
 
 

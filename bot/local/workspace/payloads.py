@@ -7,13 +7,13 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from bot.local.workspace.signed import VERIFICATION_TOKEN
-from bot.local.workspace.world import App, Json, Person, Room
+from bot.local.workspace.world import Json, WorkspaceApp, WorkspaceMember, WorkspaceRoom
 
-SLACKBOT = Person("USLACKBOT", "slackbot", "Slackbot", "Slackbot")
+SLACKBOT = WorkspaceMember("USLACKBOT", "slackbot", "Slackbot", "Slackbot")
 """Listed by `users.list` as on the platform, and there not marked as a bot either."""
 
 
-def user_object(app: App, person: Person, *, locale: bool, email: bool) -> Json:
+def build_user_object(app: WorkspaceApp, person: WorkspaceMember, *, locale: bool, email: bool) -> Json:
     """A user as `users.info` and `users.list` give it."""
     offset = datetime.now(ZoneInfo(person.tz)).utcoffset()
     bot = {"bot_id": app.bot, "api_app_id": app.app} if person.is_bot else {}
@@ -54,7 +54,7 @@ def user_object(app: App, person: Person, *, locale: bool, email: bool) -> Json:
     }
 
 
-def channel_object(app: App, room: Room) -> Json:
+def build_channel_object(app: WorkspaceApp, room: WorkspaceRoom) -> Json:
     """A conversation as `conversations.info` gives it."""
     common = {"id": room.id, "created": 1, "is_archived": False, "is_org_shared": False, "context_team_id": app.team}
     if room.kind == "im":
@@ -80,7 +80,7 @@ def channel_object(app: App, room: Room) -> Json:
     }
 
 
-def event_callback(app: App, event: Json, now: float) -> Json:
+def build_event_callback(app: WorkspaceApp, event: Json, now: float) -> Json:
     """The outer payload of an Events API delivery."""
     authorization = {
         "enterprise_id": None,
@@ -105,21 +105,21 @@ def event_callback(app: App, event: Json, now: float) -> Json:
     }
 
 
-def message_event(message: Json, room: Room) -> Json:
-    return {**bare(message), "channel": room.id, "event_ts": message["ts"], "channel_type": room.kind}
+def build_message_event(message: Json, room: WorkspaceRoom) -> Json:
+    return {**drop_metadata(message), "channel": room.id, "event_ts": message["ts"], "channel_type": room.kind}
 
 
-def mention_event(message: Json, room: Room) -> Json:
+def build_mention_event(message: Json, room: WorkspaceRoom) -> Json:
     """The second event of a mention: the same ts, no channel_type."""
-    return {**bare(message), "type": "app_mention", "channel": room.id, "event_ts": message["ts"]}
+    return {**drop_metadata(message), "type": "app_mention", "channel": room.id, "event_ts": message["ts"]}
 
 
-def changed_event(message: Json, previous: Json, room: Room, stamp: str) -> Json:
+def build_message_changed_event(message: Json, previous: Json, room: WorkspaceRoom, stamp: str) -> Json:
     return {
         "type": "message",
         "subtype": "message_changed",
-        "message": bare(message),
-        "previous_message": bare(previous),
+        "message": drop_metadata(message),
+        "previous_message": drop_metadata(previous),
         "channel": room.id,
         "hidden": True,
         "ts": stamp,
@@ -128,11 +128,11 @@ def changed_event(message: Json, previous: Json, room: Room, stamp: str) -> Json
     }
 
 
-def deleted_event(previous: Json, room: Room, stamp: str) -> Json:
+def build_message_deleted_event(previous: Json, room: WorkspaceRoom, stamp: str) -> Json:
     return {
         "type": "message",
         "subtype": "message_deleted",
-        "previous_message": bare(previous),
+        "previous_message": drop_metadata(previous),
         "deleted_ts": previous["ts"],
         "channel": room.id,
         "hidden": True,
@@ -142,24 +142,24 @@ def deleted_event(previous: Json, room: Room, stamp: str) -> Json:
     }
 
 
-def home_opened_event(person: Person, view: Json | None, stamp: str) -> Json:
+def build_home_opened_event(person: WorkspaceMember, view: Json | None, stamp: str) -> Json:
     known = {"view": view} if view else {}
     return {
         "type": "app_home_opened",
         "user": person.id,
-        "channel": person.direct,
+        "channel": person.dm_id,
         "tab": "home",
         "event_ts": stamp,
         **known,
     }
 
 
-def bare(message: Json) -> Json:
+def drop_metadata(message: Json) -> Json:
     """A message as events and plain histories show it: without its metadata."""
     return {key: value for key, value in message.items() if key != "metadata"}
 
 
-def interaction(app: App, kind: str, person: Person, trigger: str) -> Json:
+def build_interaction(app: WorkspaceApp, kind: str, person: WorkspaceMember, trigger: str) -> Json:
     """What every interactive payload has in common."""
     return {
         "type": kind,
@@ -173,8 +173,14 @@ def interaction(app: App, kind: str, person: Person, trigger: str) -> Json:
     }
 
 
-def slash_command(
-    app: App, person: Person, room: Room, command: str, text: str, trigger: str, response_url: str
+def build_slash_command(
+    app: WorkspaceApp,
+    person: WorkspaceMember,
+    room: WorkspaceRoom,
+    command: str,
+    text: str,
+    trigger: str,
+    response_url: str,
 ) -> Json:
     return {
         "token": VERIFICATION_TOKEN,

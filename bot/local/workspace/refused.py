@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-class Refused(Exception):
+class WorkspaceError(Exception):
     """A call or an act was refused. `messages` are the platform's `response_metadata.messages`; `more` are further
     fields of the answer."""
 
@@ -14,6 +14,6 @@ class Refused(Exception):
         super().__init__(f"{error} {' '.join(messages)}".strip())
         self.error, self.messages, self.more = error, tuple(messages), more
 
-    def body(self) -> dict[str, Any]:
+    def to_body(self) -> dict[str, Any]:
         metadata = {"response_metadata": {"messages": list(self.messages)}} if self.messages else {}
         return {"ok": False, "error": self.error, **self.more, **metadata}

@@ -10,132 +10,132 @@ Check: TypeAlias = Callable[[Any, str], Iterator[str]]
 """(value, pointer) → problems."""
 
 
-def problem(words: str, at: str) -> str:
+def format_problem(words: str, at: str) -> str:
     return f"[ERROR] {words} [json-pointer:{at}]"
 
 
-def anything(value: Any, at: str) -> Iterator[str]:
+def check_anything(value: Any, at: str) -> Iterator[str]:
     yield from ()
 
 
-def flag(value: Any, at: str) -> Iterator[str]:
+def check_boolean(value: Any, at: str) -> Iterator[str]:
     if not isinstance(value, bool):
-        yield problem("must be a boolean", at)
+        yield format_problem("must be a boolean", at)
 
 
-def number(value: Any, at: str) -> Iterator[str]:
+def check_number(value: Any, at: str) -> Iterator[str]:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        yield problem("must be a number", at)
+        yield format_problem("must be a number", at)
 
 
-def string(most: int, least: int = 1) -> Check:
+def check_string(most: int, least: int = 1) -> Check:
     """A string of `least` to `most` characters."""
 
-    def check(value: Any, at: str) -> Iterator[str]:
+    def check_value(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, str):
-            yield problem("must be a string", at)
+            yield format_problem("must be a string", at)
         elif len(value) < least:
-            yield problem(f"must be more than {least - 1} characters", at)
+            yield format_problem(f"must be more than {least - 1} characters", at)
         elif len(value) > most:
-            yield problem(f"must be less than {most + 1} characters", at)
+            yield format_problem(f"must be less than {most + 1} characters", at)
 
-    return check
+    return check_value
 
 
-def one_of(*allowed: str) -> Check:
-    def check(value: Any, at: str) -> Iterator[str]:
+def check_one_of(*allowed: str) -> Check:
+    def check_value(value: Any, at: str) -> Iterator[str]:
         if value not in allowed:
-            yield problem(f"must be one of: {', '.join(allowed)}", at)
+            yield format_problem(f"must be one of: {', '.join(allowed)}", at)
 
-    return check
+    return check_value
 
 
-def matching(pattern: Callable[[str], object], words: str) -> Check:
+def check_pattern(pattern: Callable[[str], object], words: str) -> Check:
     """A string that `pattern` finds something in; `words` say what is expected."""
 
-    def check(value: Any, at: str) -> Iterator[str]:
+    def check_value(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, str) or not pattern(value):
-            yield problem(words, at)
+            yield format_problem(words, at)
 
-    return check
+    return check_value
 
 
-def items(each: Check, most: int, least: int = 1) -> Check:
+def check_items(each: Check, most: int, least: int = 1) -> Check:
     """A list of `least` to `most` values."""
 
-    def check(value: Any, at: str) -> Iterator[str]:
+    def check_value(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, Sequence) or isinstance(value, str):
-            yield problem("must be an array", at)
+            yield format_problem("must be an array", at)
             return
         if len(value) > most:
-            yield problem(f"no more than {most} items allowed", at)
+            yield format_problem(f"no more than {most} items allowed", at)
         if len(value) < least:
-            yield problem(f"no less than {least} items allowed", at)
+            yield format_problem(f"no less than {least} items allowed", at)
         for index, item in enumerate(value):
             yield from each(item, f"{at}/{index}")
 
-    return check
+    return check_value
 
 
-def shape(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
+def check_shape(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
     """An object with these fields and no others (`type` aside)."""
-    fields = {"type": anything, **(optional or {}), **required}
+    fields = {"type": check_anything, **(optional or {}), **required}
 
-    def check(value: Any, at: str) -> Iterator[str]:
+    def check_value(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, Mapping):
-            yield problem("must be an object", at)
+            yield format_problem("must be an object", at)
             return
         for name in required:
             if value.get(name) is None:
-                yield problem(f"missing required field: {name}", at)
+                yield format_problem(f"missing required field: {name}", at)
         for name, inner in value.items():
             if name not in fields:
-                yield problem(f"invalid additional property: {name}", at)
+                yield format_problem(f"invalid additional property: {name}", at)
             elif inner is not None:
                 yield from fields[name](inner, f"{at}/{name}")
 
-    return check
+    return check_value
 
 
-def typed(checks: Mapping[str, Check]) -> Check:
+def check_by_type(checks: Mapping[str, Check]) -> Check:
     """An object whose `type` chooses the check; other types are refused."""
 
-    def check(value: Any, at: str) -> Iterator[str]:
+    def check_value(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, Mapping):
-            yield problem("must be an object", at)
+            yield format_problem("must be an object", at)
         elif "type" not in value:
-            yield problem("missing required field: type", at)
+            yield format_problem("missing required field: type", at)
         elif not isinstance(value["type"], str) or value["type"] not in checks:
-            yield problem(f"unsupported type: {value['type']}", f"{at}/type")
+            yield format_problem(f"unsupported type: {value['type']}", f"{at}/type")
         else:
             yield from checks[value["type"]](value, at)
 
-    return check
+    return check_value
 
 
-def either(*names: str) -> Check:
+def check_any_field(*names: str) -> Check:
     """An object that has at least one of these fields."""
 
-    def check(value: Any, at: str) -> Iterator[str]:
+    def check_value(value: Any, at: str) -> Iterator[str]:
         if not any(value.get(name) for name in names):
-            yield problem(f"missing required field: {' or '.join(names)}", at)
+            yield format_problem(f"missing required field: {' or '.join(names)}", at)
 
-    return check
+    return check_value
 
 
-def exactly_one(*names: str) -> Check:
-    def check(value: Any, at: str) -> Iterator[str]:
+def check_one_field(*names: str) -> Check:
+    def check_value(value: Any, at: str) -> Iterator[str]:
         if sum(value.get(name) is not None for name in names) != 1:
-            yield problem(f"exactly one of these fields is required: {', '.join(names)}", at)
+            yield format_problem(f"exactly one of these fields is required: {', '.join(names)}", at)
 
-    return check
+    return check_value
 
 
-def both(first: Check, second: Check) -> Check:
+def check_both(first: Check, second: Check) -> Check:
     """`second` is asked only where `first` finds nothing, so that it can rely on the shape."""
 
-    def check(value: Any, at: str) -> Iterator[str]:
+    def check_value(value: Any, at: str) -> Iterator[str]:
         found = list(first(value, at))
         yield from found or second(value, at)
 
-    return check
+    return check_value

@@ -14,57 +14,62 @@ from urllib.parse import urlencode
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
-from bot.local.workspace.delivery import Parcel, Timing, Unanswered
-from bot.local.workspace.faults import Faults
+from bot.local.workspace.delivery import DeliveryAttempt, DeliveryTiming, NotAcknowledgedError
+from bot.local.workspace.faults import PlannedFaults
 from bot.local.workspace.world import Json
 
 VERIFICATION_TOKEN = "local-verification"  # noqa: S105  the platform's deprecated field, not a secret
 
 
-def signature(secret: str, stamp: str, body: str) -> str:
+def sign_request(secret: str, stamp: str, body: str) -> str:
     """`v0=` and the HMAC-SHA256 of `v0:{stamp}:{body}`."""
     return "v0=" + hmac.new(secret.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
 
 
-class SignedHttp:
+class SignedHttpTransport:
     """The carrier over HTTP. `url` is where the app listens; `clock` in seconds."""
 
     def __init__(
-        self, url: str, secret: str, timing: Timing, faults: Faults, clock: Callable[[], float] = time.time
+        self,
+        url: str,
+        secret: str,
+        timing: DeliveryTiming,
+        faults: PlannedFaults,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.url, self.secret, self.timing, self.faults, self.clock = url, secret, timing, faults, clock
         self.session: ClientSession | None = None
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return True
 
-    async def until_ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         return
 
-    async def verify(self) -> bool:
+    async def verify_url(self) -> bool:
         """The handshake done when a request URL is entered: the app must echo the challenge."""
         challenge = secrets.token_hex(16)
         body = {"type": "url_verification", "token": VERIFICATION_TOKEN, "challenge": challenge}
-        status, text, _ = await self._post(json.dumps(body), "application/json", {})
+        status, text, _ = await self._post_signed(json.dumps(body), "application/json", {})
         return status == 200 and challenge in text
 
-    async def carry(self, parcel: Parcel) -> Json:
-        body, kind = encoded(parcel)
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
+        body, kind = encode_delivery(parcel)
         retry = {"X-Slack-Retry-Num": str(parcel.attempt), "X-Slack-Retry-Reason": parcel.reason}
-        status, text, headers = await self._post(body, kind, retry if parcel.attempt else {})
-        if self.faults.take_hold():
+        status, text, headers = await self._post_signed(body, kind, retry if parcel.attempt else {})
+        if self.faults.take_ack_hold():
             await asyncio.sleep(self.timing.ack)
-            raise Unanswered("http_timeout")
+            raise NotAcknowledgedError("http_timeout")
         if status != 200:
-            raise Unanswered("http_error", final=headers.get("X-Slack-No-Retry") == "1")
-        return answer(text)
+            raise NotAcknowledgedError("http_error", final=headers.get("X-Slack-No-Retry") == "1")
+        return parse_answer(text)
 
-    async def _post(self, body: str, kind: str, extra: dict[str, str]) -> tuple[int, str, Any]:
+    async def _post_signed(self, body: str, kind: str, extra: dict[str, str]) -> tuple[int, str, Any]:
         stamp = str(int(self.clock()))
         headers = {
             "Content-Type": kind,
             "X-Slack-Request-Timestamp": stamp,
-            "X-Slack-Signature": signature(self.secret, stamp, body),
+            "X-Slack-Signature": sign_request(self.secret, stamp, body),
             **extra,
         }
         if self.session is None:
@@ -73,16 +78,16 @@ class SignedHttp:
             async with self.session.post(self.url, data=body.encode(), headers=headers) as response:
                 return response.status, await response.text(), response.headers
         except TimeoutError:
-            raise Unanswered("http_timeout") from None
+            raise NotAcknowledgedError("http_timeout") from None
         except ClientError:
-            raise Unanswered("connection_failed") from None
+            raise NotAcknowledgedError("connection_failed") from None
 
     async def close(self) -> None:
         if self.session is not None:
             await self.session.close()
 
 
-def encoded(parcel: Parcel) -> tuple[str, str]:
+def encode_delivery(parcel: DeliveryAttempt) -> tuple[str, str]:
     """(body, content type): JSON for events, a `payload` form for interactions, a flat form for slash commands."""
     if parcel.kind == "events_api":
         return json.dumps(parcel.payload), "application/json"
@@ -90,7 +95,7 @@ def encoded(parcel: Parcel) -> tuple[str, str]:
     return urlencode(form), "application/x-www-form-urlencoded"
 
 
-def answer(text: str) -> Json:
+def parse_answer(text: str) -> Json:
     """The app's answer: a JSON object, or plain text for a slash command."""
     if not text.strip():
         return {}

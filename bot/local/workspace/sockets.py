@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from bot.local.workspace.delivery import Parcel, Timing, Unanswered
-from bot.local.workspace.faults import Faults
-from bot.local.workspace.world import App, Json
+from bot.local.workspace.delivery import DeliveryAttempt, DeliveryTiming, NotAcknowledgedError
+from bot.local.workspace.faults import PlannedFaults
+from bot.local.workspace.world import Json, WorkspaceApp
 
 MOST_SOCKETS = 10
 CLOSE_SECONDS = 1.0
@@ -22,7 +22,7 @@ CLOSE_SECONDS = 1.0
 
 
 @dataclass(eq=False, slots=True)
-class Link:
+class SocketLink:
     """One open socket. `leaving` once it was told to disconnect: nothing new is sent there."""
 
     socket: web.WebSocketResponse
@@ -30,24 +30,24 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Ack:
+class EnvelopeAck:
     """An acknowledgement the app sent. `held`: swallowed on order, so the envelope counts as unacknowledged."""
 
     envelope_id: str
     payload: Json
-    held: bool = False
+    is_held: bool = False
 
 
 @dataclass(slots=True)
-class Sockets:
+class SocketModeTransport:
     """The carrier over Socket Mode."""
 
-    app: App
-    timing: Timing
-    faults: Faults
+    app: WorkspaceApp
+    timing: DeliveryTiming
+    faults: PlannedFaults
     changed: Callable[[], None]
-    links: list[Link] = field(default_factory=list)
-    acks: list[Ack] = field(default_factory=list)
+    links: list[SocketLink] = field(default_factory=list)
+    acks: list[EnvelopeAck] = field(default_factory=list)
     sent: list[Json] = field(default_factory=list)
     """Envelopes sent, oldest first (the last 1,000)."""
     _tickets: set[str] = field(default_factory=set)
@@ -55,50 +55,50 @@ class Sockets:
     _open: asyncio.Event = field(default_factory=asyncio.Event)
     _turn: int = 0
 
-    def ticket(self) -> str:
+    def create_ticket(self) -> str:
         ticket = secrets.token_hex(16)
         self._tickets.add(ticket)
         return ticket
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return self._open.is_set()
 
-    async def until_ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         await self._open.wait()
 
-    def live(self) -> list[Link]:
+    def list_live_links(self) -> list[SocketLink]:
         return [link for link in self.links if not link.leaving and not link.socket.closed]
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def handle_request(self, request: web.Request) -> web.StreamResponse:
         """`GET /link/?ticket=…`"""
         ticket = request.query.get("ticket", "")
         if ticket not in self._tickets:
             return web.Response(status=401, text="invalid_ticket")
         self._tickets.discard(ticket)
-        link = Link(web.WebSocketResponse(timeout=CLOSE_SECONDS))
+        link = SocketLink(web.WebSocketResponse(timeout=CLOSE_SECONDS))
         await link.socket.prepare(request)
         if len(self.links) >= MOST_SOCKETS:
-            await self._say_goodbye(link, "too_many_websockets")
+            await self._send_disconnect(link, "too_many_websockets")
             await link.socket.close()
             return link.socket
-        await self._serve(link)
+        await self._serve_link(link)
         return link.socket
 
-    async def _serve(self, link: Link) -> None:
+    async def _serve_link(self, link: SocketLink) -> None:
         self.links.append(link)
         try:
-            await link.socket.send_json(self._hello())
-            self._recount()
+            await link.socket.send_json(self._build_hello())
+            self._update_readiness()
             async for frame in link.socket:
                 if frame.type == WSMsgType.TEXT:
-                    self._acknowledged(frame.data)
+                    self._accept_ack(frame.data)
         except ConnectionResetError:
             pass  # the app went away: unacknowledged envelopes run into their time limit
         finally:
             self.links.remove(link)
-            self._recount()
+            self._update_readiness()
 
-    def _hello(self) -> Json:
+    def _build_hello(self) -> Json:
         debug = {"host": "applink-local", "build_number": 1, "approximate_connection_time": 18060}
         return {
             "type": "hello",
@@ -107,33 +107,33 @@ class Sockets:
             "debug_info": debug,
         }
 
-    def _recount(self) -> None:
-        if self.live():
+    def _update_readiness(self) -> None:
+        if self.list_live_links():
             self._open.set()
         else:
             self._open.clear()
         self.changed()
 
-    def _acknowledged(self, text: str) -> None:
+    def _accept_ack(self, text: str) -> None:
         try:
             frame = json.loads(text)
             envelope_id, payload = frame["envelope_id"], frame.get("payload") or {}
         except (ValueError, TypeError, KeyError):
             return
-        held = self.faults.take_hold()
-        self.acks.append(Ack(envelope_id, payload, held))
+        held = self.faults.take_ack_hold()
+        self.acks.append(EnvelopeAck(envelope_id, payload, held))
         del self.acks[:-1000]
         waiter = self._pending.get(envelope_id)
         if waiter is not None and not waiter.done() and not held:
             waiter.set_result(payload)
         self.changed()
 
-    async def carry(self, parcel: Parcel) -> Json:
-        live = self.live()
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
+        live = self.list_live_links()
         if not live:
-            raise Unanswered("timeout")
+            raise NotAcknowledgedError("timeout")
         self._turn += 1
-        envelope = self._envelope(parcel)
+        envelope = self._build_envelope(parcel)
         waiter = self._pending[envelope["envelope_id"]] = asyncio.get_running_loop().create_future()
         self.sent.append(envelope)
         del self.sent[:-1000]
@@ -141,11 +141,11 @@ class Sockets:
             await live[self._turn % len(live)].socket.send_json(envelope)
             return await asyncio.wait_for(waiter, self.timing.ack)
         except (TimeoutError, ConnectionResetError):
-            raise Unanswered("timeout") from None
+            raise NotAcknowledgedError("timeout") from None
         finally:
             del self._pending[envelope["envelope_id"]]
 
-    def _envelope(self, parcel: Parcel) -> Json:
+    def _build_envelope(self, parcel: DeliveryAttempt) -> Json:
         event = parcel.kind == "events_api"
         retry = {"retry_attempt": parcel.attempt, "retry_reason": parcel.reason} if event else {}
         return {
@@ -156,30 +156,30 @@ class Sockets:
             **retry,
         }
 
-    async def disconnect(self, reason: str = "refresh_requested") -> None:
+    async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
         """Tell every socket to reconnect; each ends at once, or after a while when it is only a `warning`."""
-        leaving = self.live()
+        leaving = self.list_live_links()
         for link in leaving:
             link.leaving = True
-        self._recount()
+        self._update_readiness()
         for link in leaving:
-            await self._say_goodbye(link, reason)
+            await self._send_disconnect(link, reason)
         if reason == "warning":
             await asyncio.sleep(self.timing.warning)
         for link in leaving:
             await link.socket.close()
 
-    async def _say_goodbye(self, link: Link, reason: str) -> None:
+    async def _send_disconnect(self, link: SocketLink, reason: str) -> None:
         frame = {"type": "disconnect", "reason": reason, "debug_info": {"host": "applink-local"}}
         with suppress(ConnectionResetError):  # already gone
             await link.socket.send_json(frame)
 
-    async def drop(self) -> None:
+    async def drop_sockets(self) -> None:
         """End every socket without a disconnect frame, as a failing network does."""
         for link in list(self.links):
             link.leaving = True
             await link.socket.close()
-        self._recount()
+        self._update_readiness()
 
     async def close(self) -> None:
         await asyncio.gather(*(link.socket.close(code=WSCloseCode.GOING_AWAY) for link in list(self.links)))

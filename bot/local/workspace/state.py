@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.local.private import make_private, open_private
-from bot.local.workspace.world import Json, Person, Room, World
+from bot.local.private import make_private_folder, open_private
+from bot.local.workspace.world import Json, WorkspaceMember, WorkspaceRoom, World
 
 ROOM_CAP = 2000
 """Messages kept per room."""
@@ -20,11 +20,11 @@ VERSION = 1
 
 
 @dataclass(slots=True)
-class State:
+class WorkspaceState:
     """The memory of a workspace. `waiting`, `old_blocks` and `statuses` aside, it is what people see."""
 
-    people: dict[str, Person]
-    rooms: dict[str, Room]
+    people: dict[str, WorkspaceMember]
+    rooms: dict[str, WorkspaceRoom]
     views: dict[str, Json] = field(default_factory=dict)
     stacks: dict[str, list[str]] = field(default_factory=dict)
     """person → ids of the open dialogs, the top one last."""
@@ -41,25 +41,25 @@ class State:
     statuses: dict[tuple[str, str], str] = field(default_factory=dict)
     """(room, thread) → what the app says it is doing."""
 
-    def stamp(self, now: float) -> str:
+    def create_timestamp(self, now: float) -> str:
         """A message timestamp: unique and rising, whatever the clock does. `now` in seconds."""
         self.last_stamp = max(self.last_stamp + 1, int(now * 1_000_000))
         return f"{self.last_stamp // 1_000_000}.{self.last_stamp % 1_000_000:06d}"
 
-    def rooms_of(self, person: str) -> list[Room]:
+    def list_rooms(self, person: str) -> list[WorkspaceRoom]:
         return [room for room in self.rooms.values() if person in room.members]
 
-    def unread(self, person: str, room: Room) -> int:
+    def count_unread(self, person: str, room: WorkspaceRoom) -> int:
         since = self.read.get(person, {}).get(room.id, "")
         return sum(1 for ts, message in room.messages.items() if ts > since and message.get("user") != person)
 
-    def add(self, room: Room, message: Json) -> None:
+    def add_message(self, room: WorkspaceRoom, message: Json) -> None:
         """Add a message; the oldest one goes when the room is full."""
         room.messages[message["ts"]] = message
         if len(room.messages) > ROOM_CAP:
             del room.messages[next(iter(room.messages))]
 
-    def whisper(self, person: str, notice: Json) -> None:
+    def add_ephemeral(self, person: str, notice: Json) -> None:
         notices = self.private.setdefault(person, [])
         notices.append(notice)
         del notices[:-PRIVATE_CAP]
@@ -71,20 +71,21 @@ class State:
             del past[:-10]
 
 
-def fresh(world: World) -> State:
+def build_initial_state(world: World) -> WorkspaceState:
     """The state before anything was said: everybody in every channel, and a DM with the bot each."""
     app = world.app
-    bot = Person(app.user, app.name, app.real_name, is_bot=True)
+    bot = WorkspaceMember(app.user, app.name, app.real_name, is_bot=True)
     people = {person.id: person for person in (*world.people, bot)}
     humans = [person for person in people.values() if not person.is_bot]
     rooms = {
-        id: Room(id, name, "channel", list(people), is_ext_shared=id in world.shared) for id, name in world.channels
+        id: WorkspaceRoom(id, name, "channel", list(people), is_ext_shared=id in world.shared)
+        for id, name in world.channels
     }
-    rooms |= {p.direct: Room(p.direct, "directmessage", "im", [p.id, app.user]) for p in humans}
-    return State(people, rooms)
+    rooms |= {p.dm_id: WorkspaceRoom(p.dm_id, "directmessage", "im", [p.id, app.user]) for p in humans}
+    return WorkspaceState(people, rooms)
 
 
-def dump(state: State) -> Json:
+def dump_state(state: WorkspaceState) -> Json:
     rooms = [
         {
             "id": room.id,
@@ -110,15 +111,17 @@ def dump(state: State) -> Json:
     }
 
 
-def load(world: World, saved: Json) -> State:
+def parse_state(world: World, saved: Json) -> WorkspaceState:
     """The state of `saved` for the people of `world`. `KeyError`, `TypeError` or `ValueError` when it is not ours."""
     if saved["version"] != VERSION:
         raise ValueError("snapshot of another version")
-    state = fresh(world)
+    state = build_initial_state(world)
     for room in saved["rooms"]:
         messages = {message["ts"]: message for message in room["messages"]}
         shared = room.get("is_ext_shared", False)
-        state.rooms[room["id"]] = Room(room["id"], room["name"], room["kind"], room["members"], messages, shared)
+        state.rooms[room["id"]] = WorkspaceRoom(
+            room["id"], room["name"], room["kind"], room["members"], messages, shared
+        )
     for id, locale in saved["locales"].items():
         if id in state.people:
             state.people[id].locale = locale
@@ -128,7 +131,7 @@ def load(world: World, saved: Json) -> State:
     return state
 
 
-class Shelf:
+class StateFile:
     """Where the state is kept: `<folder>/workspace.json`. Without a folder nothing is kept."""
 
     def __init__(self, folder: Path | None, delay_seconds: float) -> None:
@@ -136,36 +139,36 @@ class Shelf:
         self.delay_seconds = delay_seconds
         self.task: asyncio.Task[None] | None = None
 
-    def restore(self, world: World) -> State:
+    def load_state(self, world: World) -> WorkspaceState:
         """What was kept, or a fresh state; an unreadable snapshot is moved aside, never overwritten."""
         if self.file is None or not self.file.exists():
-            return fresh(world)
+            return build_initial_state(world)
         try:
-            return load(world, json.loads(self.file.read_text("utf-8")))
+            return parse_state(world, json.loads(self.file.read_text("utf-8")))
         except (KeyError, TypeError, ValueError, AttributeError):
             self.file.replace(self.file.with_suffix(".unreadable"))
-            return fresh(world)
+            return build_initial_state(world)
 
-    def soon(self, take: Callable[[], State]) -> None:
+    def save_soon(self, take: Callable[[], WorkspaceState]) -> None:
         """Save within the delay; changes in between go along."""
         if self.file is not None and (self.task is None or self.task.done()):
-            self.task = asyncio.get_running_loop().create_task(self._later(take))
+            self.task = asyncio.get_running_loop().create_task(self._save_after_delay(take))
 
-    async def _later(self, take: Callable[[], State]) -> None:
+    async def _save_after_delay(self, take: Callable[[], WorkspaceState]) -> None:
         await asyncio.sleep(self.delay_seconds)
-        self.save(take())
+        self.save_state(take())
 
-    def save(self, state: State) -> None:
+    def save_state(self, state: WorkspaceState) -> None:
         if self.file is None:
             return
-        make_private(self.file.parent)
+        make_private_folder(self.file.parent)
         draft = self.file.with_suffix(".new")
         with open_private(draft, "w", encoding="utf-8") as opened:
-            opened.write(json.dumps(dump(state), ensure_ascii=False))
+            opened.write(json.dumps(dump_state(state), ensure_ascii=False))
         draft.replace(self.file)
 
-    async def close(self, state: State) -> None:
+    async def close(self, state: WorkspaceState) -> None:
         if self.task is not None and not self.task.done():
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
-        self.save(state)
+        self.save_state(state)

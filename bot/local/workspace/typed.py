@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from bot.local.workspace.world import Json, Person, Room
+from bot.local.workspace.world import Json, WorkspaceMember, WorkspaceRoom
 
 LINK = re.compile(r"https?://[^\s<>|]+[^\s<>|.,;:!?)\]}，。；：！？）】]")
 MAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
@@ -15,26 +15,28 @@ MARKUP = re.compile(r"<(?P<mark>@[A-Z0-9]+|#[A-Z0-9]+(?:\|[^<>]*+)?|![a-z]+|http
 ENCODED = re.compile(r"<@[A-Z0-9]+>|&(?:amp|lt|gt);|[&<>]")
 
 
-def escape(text: str) -> str:
+def escape_text(text: str) -> str:
     """`&`, `<` and `>` as entities: nothing typed can become a mention or a link by itself."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def unescape(text: str) -> str:
+def unescape_text(text: str) -> str:
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def escape_rest(text: str) -> str:
+def escape_encoded_text(text: str) -> str:
     """Text a client has already encoded: its entities and mentions of people stay, everything else is escaped."""
-    return ENCODED.sub(lambda m: m[0] if len(m[0]) > 1 else escape(m[0]), text)
+    return ENCODED.sub(lambda m: m[0] if len(m[0]) > 1 else escape_text(m[0]), text)
 
 
-def marked_up(text: str, people: Iterable[Person], rooms: Iterable[Room], *, encoded: bool = False) -> str:
+def mark_up_text(
+    text: str, people: Iterable[WorkspaceMember], rooms: Iterable[WorkspaceRoom], *, encoded: bool = False
+) -> str:
     """Typed text as it arrives at apps: entities escaped, then `@name`, `#channel`, links and addresses marked up.
     `encoded`: by a client that has escaped it and put `<@U…>` for people."""
-    clean = (escape_rest if encoded else escape)(text.strip())
+    clean = (escape_encoded_text if encoded else escape_text)(text.strip())
     out = MAIL.sub(lambda m: f"<mailto:{m[0]}|{m[0]}>", LINK.sub(lambda m: f"<{m[0]}>", clean))
-    for sign, names in (("@", mention_names(people)), ("#", channel_names(rooms))):
+    for sign, names in (("@", build_mention_names(people)), ("#", build_channel_names(rooms))):
         out = replace_names(out, sign, names)
     return out
 
@@ -47,7 +49,7 @@ def replace_names(text: str, sign: str, names: Mapping[str, str]) -> str:
     return re.sub(pattern, lambda m: names[m[1].lower()], text, flags=re.IGNORECASE | re.ASCII)
 
 
-def mention_names(people: Iterable[Person]) -> dict[str, str]:
+def build_mention_names(people: Iterable[WorkspaceMember]) -> dict[str, str]:
     names = {"channel": "<!channel>", "here": "<!here>", "everyone": "<!everyone>"}
     for person in people:
         for name in (person.name, person.display_name, person.real_name):
@@ -56,28 +58,28 @@ def mention_names(people: Iterable[Person]) -> dict[str, str]:
     return names
 
 
-def channel_names(rooms: Iterable[Room]) -> dict[str, str]:
+def build_channel_names(rooms: Iterable[WorkspaceRoom]) -> dict[str, str]:
     return {room.name.lower(): f"<#{room.id}|{room.name}>" for room in rooms if room.kind == "channel"}
 
 
-def rich_text(text: str, block_id: str) -> list[Json]:
+def build_rich_text(text: str, block_id: str) -> list[Json]:
     """The `blocks` that the platform's composer sends along with marked-up text."""
     elements: list[Json] = []
     at = 0
     for match in MARKUP.finditer(text):
-        elements += plain(text[at : match.start()])
-        elements.append(element(match["mark"]))
+        elements += build_text_elements(text[at : match.start()])
+        elements.append(build_mark_element(match["mark"]))
         at = match.end()
-    elements += plain(text[at:])
+    elements += build_text_elements(text[at:])
     section = {"type": "rich_text_section", "elements": elements}
     return [{"type": "rich_text", "block_id": block_id, "elements": [section]}]
 
 
-def plain(text: str) -> list[Json]:
-    return [{"type": "text", "text": unescape(text)}] if text else []
+def build_text_elements(text: str) -> list[Json]:
+    return [{"type": "text", "text": unescape_text(text)}] if text else []
 
 
-def element(mark: str) -> Json:
+def build_mark_element(mark: str) -> Json:
     if mark.startswith("@"):
         return {"type": "user", "user_id": mark[1:]}
     if mark.startswith("#"):
@@ -85,4 +87,4 @@ def element(mark: str) -> Json:
     if mark.startswith("!"):
         return {"type": "broadcast", "range": mark[1:]}
     url, _, label = mark.partition("|")
-    return {"type": "link", "url": unescape(url), **({"text": unescape(label)} if label else {})}
+    return {"type": "link", "url": unescape_text(url), **({"text": unescape_text(label)} if label else {})}

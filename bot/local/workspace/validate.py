@@ -13,8 +13,16 @@ from typing import Any, Literal, TypeAlias
 from slack_sdk.errors import SlackObjectFormationError
 from slack_sdk.models.blocks import Block
 
-from bot.local.workspace.kit import BLOCKS, MESSAGE_ONLY, MODAL_ONLY, plain
-from bot.local.workspace.schema import anything, flag, items, problem, shape, string, typed
+from bot.local.workspace.kit import BLOCKS, MESSAGE_ONLY, MODAL_ONLY, check_plain_text
+from bot.local.workspace.schema import (
+    check_anything,
+    check_boolean,
+    check_by_type,
+    check_items,
+    check_shape,
+    check_string,
+    format_problem,
+)
 from bot.local.workspace.world import Json
 
 Surface: TypeAlias = Literal["message", "modal", "home"]
@@ -31,40 +39,46 @@ VIEW_BYTES = 250_000
 TABLE_TEXT = 10_000
 EVENT_TYPE = re.compile(r"^[A-Za-z0-9_.:-]{1,255}$")
 
-VIEW = typed(
+VIEW = check_by_type(
     {
-        "modal": shape(
-            {"title": plain(24), "blocks": anything},
+        "modal": check_shape(
+            {"title": check_plain_text(24), "blocks": check_anything},
             {
-                "close": plain(24),
-                "submit": plain(24),
-                "private_metadata": string(3000, 0),
-                "callback_id": string(255, 0),
-                "external_id": string(255, 0),
-                "clear_on_close": flag,
-                "notify_on_close": flag,
-                "submit_disabled": flag,
+                "close": check_plain_text(24),
+                "submit": check_plain_text(24),
+                "private_metadata": check_string(3000, 0),
+                "callback_id": check_string(255, 0),
+                "external_id": check_string(255, 0),
+                "clear_on_close": check_boolean,
+                "notify_on_close": check_boolean,
+                "submit_disabled": check_boolean,
             },
         ),
-        "home": shape(
-            {"blocks": anything},
-            {"private_metadata": string(3000, 0), "callback_id": string(255, 0), "external_id": string(255, 0)},
+        "home": check_shape(
+            {"blocks": check_anything},
+            {
+                "private_metadata": check_string(3000, 0),
+                "callback_id": check_string(255, 0),
+                "external_id": check_string(255, 0),
+            },
         ),
     }
 )
 
 
-def block_problems(blocks: Any, surface: Surface = "message", at: str = "/blocks") -> list[str]:
+def check_blocks(blocks: Any, surface: Surface = "message", at: str = "/blocks") -> list[str]:
     """Everything the platform would say about these blocks; empty when they are fine."""
     most = 50 if surface == "message" else 100
     least = 0 if surface == "message" else 1
-    return list(items(typed(BLOCKS), most, least)(blocks, at)) or list(wider(blocks, surface, at))
+    return list(check_items(check_by_type(BLOCKS), most, least)(blocks, at)) or list(
+        check_across_blocks(blocks, surface, at)
+    )
 
 
-def view_problems(view: Any) -> list[str]:
-    found = list(VIEW(view, "/view")) or block_problems(view["blocks"], view["type"], "/view/blocks")
+def check_view(view: Any) -> list[str]:
+    found = list(VIEW(view, "/view")) or check_blocks(view["blocks"], view["type"], "/view/blocks")
     if not found and view["type"] == "modal" and view.get("submit") is None and has_input(view["blocks"]):
-        return [problem("missing required field: submit", "/view")]
+        return [format_problem("missing required field: submit", "/view")]
     return found
 
 
@@ -72,107 +86,109 @@ def has_input(blocks: Sequence[Json]) -> bool:
     return any(block["type"] == "input" for block in blocks)
 
 
-def wider(blocks: Sequence[Json], surface: Surface, at: str) -> Iterator[str]:
+def check_across_blocks(blocks: Sequence[Json], surface: Surface, at: str) -> Iterator[str]:
     """Rules over several places of well-shaped blocks."""
-    yield from misplaced(blocks, surface, at)
-    yield from repeated_ids(blocks, at)
-    yield from input_rules(blocks, at)
+    yield from check_placement(blocks, surface, at)
+    yield from check_unique_ids(blocks, at)
+    yield from check_inputs(blocks, at)
     if sum(len(block["text"]) for block in blocks if block["type"] == "markdown") > MARKDOWN_TEXT:
-        yield problem(f"markdown text must be less than {MARKDOWN_TEXT + 1} characters", at)
+        yield format_problem(f"markdown text must be less than {MARKDOWN_TEXT + 1} characters", at)
     tables = [block for block in blocks if block["type"] == "table"]
     if len(tables) > 1:
-        yield problem("only one table is allowed", at)
-    if sum(text_length(table) for table in tables) > TABLE_TEXT:
-        yield problem(f"table text must be less than {TABLE_TEXT + 1} characters", at)
+        yield format_problem("only one table is allowed", at)
+    if sum(count_text_characters(table) for table in tables) > TABLE_TEXT:
+        yield format_problem(f"table text must be less than {TABLE_TEXT + 1} characters", at)
     for index, block in enumerate(blocks):
-        yield from second_opinion(block, f"{at}/{index}")
+        yield from check_with_slack_sdk(block, f"{at}/{index}")
 
 
-def misplaced(blocks: Sequence[Json], surface: Surface, at: str) -> Iterator[str]:
+def check_placement(blocks: Sequence[Json], surface: Surface, at: str) -> Iterator[str]:
     refused = MODAL_ONLY if surface == "message" else MESSAGE_ONLY | (MODAL_ONLY if surface == "home" else set())
     for index, block in enumerate(blocks):
         if block["type"] in refused:
-            yield problem(f"unsupported type: {block['type']}", f"{at}/{index}/type")
+            yield format_problem(f"unsupported type: {block['type']}", f"{at}/{index}/type")
 
 
-def repeated_ids(blocks: Sequence[Json], at: str) -> Iterator[str]:
+def check_unique_ids(blocks: Sequence[Json], at: str) -> Iterator[str]:
     seen: set[str] = set()
     focused = 0
     for index, block in enumerate(blocks):
         if (name := block.get("block_id")) is not None:
             if name in seen:
-                yield problem(f"`block_id` already exists: {name}", f"{at}/{index}/block_id")
+                yield format_problem(f"`block_id` already exists: {name}", f"{at}/{index}/block_id")
             seen.add(name)
-        ids = [element["action_id"] for element in elements(block) if element.get("action_id")]
+        ids = [element["action_id"] for element in list_elements(block) if element.get("action_id")]
         for name in {name for name in ids if ids.count(name) > 1}:
-            yield problem(f"`action_id` already exists: {name}", f"{at}/{index}/elements")
-        focused += sum(bool(element.get("focus_on_load")) for element in elements(block))
+            yield format_problem(f"`action_id` already exists: {name}", f"{at}/{index}/elements")
+        focused += sum(bool(element.get("focus_on_load")) for element in list_elements(block))
     if focused > 1:
-        yield problem("only one element may have focus_on_load", at)
+        yield format_problem("only one element may have focus_on_load", at)
 
 
-def elements(block: Json) -> list[Json]:
+def list_elements(block: Json) -> list[Json]:
     """The interactive elements (and images) inside a block."""
     inside = [*block.get("elements", ())] if block.get("type") in ("actions", "context_actions") else []
     inside += [block[name] for name in ("accessory", "element") if isinstance(block.get(name), dict)]
     return inside
 
 
-def input_rules(blocks: Sequence[Json], at: str) -> Iterator[str]:
+def check_inputs(blocks: Sequence[Json], at: str) -> Iterator[str]:
     for index, block in enumerate(blocks):
-        for element in elements(block):
-            options = all_options(element)
+        for element in list_elements(block):
+            options = list_options(element)
             values = [option["value"] for option in options]
             if len(set(values)) < len(values):
-                yield problem("option values must be unique", f"{at}/{index}")
-            for initial in initial_options(element):
+                yield format_problem("option values must be unique", f"{at}/{index}")
+            for initial in list_initial_options(element):
                 if initial not in options:
-                    yield problem("initial option must be one of the options", f"{at}/{index}")
+                    yield format_problem("initial option must be one of the options", f"{at}/{index}")
             least, most = element.get("min_length", 0), element.get("max_length", 3000)
             if element["type"] == "plain_text_input" and not 0 <= least <= most <= 3000:
-                yield problem("min_length and max_length must be between 0 and 3000", f"{at}/{index}/element")
+                yield format_problem("min_length and max_length must be between 0 and 3000", f"{at}/{index}/element")
 
 
-def all_options(element: Json) -> list[Json]:
+def list_options(element: Json) -> list[Json]:
     grouped = [option for group in element.get("option_groups") or () for option in group["options"]]
     return [*(element.get("options") or ()), *grouped]
 
 
-def initial_options(element: Json) -> list[Json]:
+def list_initial_options(element: Json) -> list[Json]:
     if element["type"].startswith("external"):
         return []
     one = element.get("initial_option")
     return [*([one] if one else []), *(element.get("initial_options") or ())]
 
 
-def second_opinion(block: Json, at: str) -> Iterator[str]:
+def check_with_slack_sdk(block: Json, at: str) -> Iterator[str]:
     """What slack_sdk's models say."""
     try:
         parsed = Block.parse(block)
         if parsed is None:
-            yield problem(f"unsupported type: {block['type']}", f"{at}/type")
+            yield format_problem(f"unsupported type: {block['type']}", f"{at}/type")
         else:
             parsed.to_dict()
     except (SlackObjectFormationError, TypeError, ValueError, AttributeError, KeyError) as refused:
-        yield problem(str(refused), at)
+        yield format_problem(str(refused), at)
 
 
-def text_length(value: Any) -> int:
+def count_text_characters(value: Any) -> int:
     """Characters of all `text` strings inside, however deep."""
     if isinstance(value, dict):
-        return sum(len(v) if k == "text" and isinstance(v, str) else text_length(v) for k, v in value.items())
-    return sum(map(text_length, value)) if isinstance(value, list) else 0
+        return sum(len(v) if k == "text" and isinstance(v, str) else count_text_characters(v) for k, v in value.items())
+    return sum(map(count_text_characters, value)) if isinstance(value, list) else 0
 
 
-def metadata_problems(metadata: Any) -> list[str]:
-    check = shape({"event_type": string(255), "event_payload": anything}, {"entities": anything})
+def check_metadata(metadata: Any) -> list[str]:
+    check = check_shape(
+        {"event_type": check_string(255), "event_payload": check_anything}, {"entities": check_anything}
+    )
     found = list(check(metadata, "/metadata"))
     if not found and not isinstance(metadata["event_payload"], dict):
-        found.append(problem("must be an object", "/metadata/event_payload"))
+        found.append(format_problem("must be an object", "/metadata/event_payload"))
     if not found and not EVENT_TYPE.match(metadata["event_type"]):
-        found.append(problem("must be alphanumeric", "/metadata/event_type"))
+        found.append(format_problem("must be alphanumeric", "/metadata/event_type"))
     return found
 
 
-def size(value: Any) -> int:
+def count_json_bytes(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode())

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import secrets
 
-from bot.local.workspace.posting import named
-from bot.local.workspace.refused import Refused
-from bot.local.workspace.validate import VIEW_BYTES, size, view_problems
+from bot.local.workspace.posting import fill_block_ids
+from bot.local.workspace.refused import WorkspaceError
+from bot.local.workspace.validate import VIEW_BYTES, check_view, count_json_bytes
 from bot.local.workspace.workspace import Workspace
 from bot.local.workspace.world import Json
 
 MOST_STACKED = 3
 
 
-def checked(view: object, kind: str) -> Json:
-    """The view, or `Refused` as the platform refuses it."""
+def require_valid_view(view: object, kind: str) -> Json:
+    """The view, or `WorkspaceError` as the platform refuses it."""
     if not isinstance(view, dict):
-        raise Refused("invalid_arguments", ["[ERROR] missing required field: view"])
-    if problems := view_problems(view):
-        raise Refused("invalid_arguments", problems)
+        raise WorkspaceError("invalid_arguments", ["[ERROR] missing required field: view"])
+    if problems := check_view(view):
+        raise WorkspaceError("invalid_arguments", problems)
     if view["type"] != kind:
-        raise Refused("invalid_arguments", [f"[ERROR] must be of type {kind} [json-pointer:/view/type]"])
-    if size(view) > VIEW_BYTES:
-        raise Refused("view_too_large")
+        raise WorkspaceError("invalid_arguments", [f"[ERROR] must be of type {kind} [json-pointer:/view/type]"])
+    if count_json_bytes(view) > VIEW_BYTES:
+        raise WorkspaceError("view_too_large")
     return view
 
 
-def complete(ws: Workspace, view: Json, id: str, root: str, previous: str | None) -> Json:
+def build_full_view(ws: Workspace, view: Json, id: str, root: str, previous: str | None) -> Json:
     """A view as it travels: with everything the platform adds."""
     return {
         "id": id,
         "team_id": ws.app.team,
         "type": view["type"],
-        "blocks": named(view["blocks"]),
+        "blocks": fill_block_ids(view["blocks"]),
         "private_metadata": view.get("private_metadata", ""),
         "callback_id": view.get("callback_id", ""),
         "external_id": view.get("external_id", ""),
         "state": {"values": {}},
-        "hash": f"{ws.stamp()}.{secrets.token_hex(4)}",
+        "hash": f"{ws.create_timestamp()}.{secrets.token_hex(4)}",
         "title": view.get("title", {"type": "plain_text", "text": "View Title", "emoji": True}),
         "clear_on_close": view.get("clear_on_close", False),
         "notify_on_close": view.get("notify_on_close", False),
@@ -52,26 +52,28 @@ def complete(ws: Workspace, view: Json, id: str, root: str, previous: str | None
 
 
 def open_view(ws: Workspace, person: str, view: Json) -> Json:
-    """Open a `checked` dialog, in place of whatever the person had open."""
+    """Open a `require_valid_view` dialog, in place of whatever the person had open."""
     claim_external_id(ws, view, "")
-    close_all(ws, person)
-    return stack(ws, person, view)
+    close_all_views(ws, person)
+    return add_to_stack(ws, person, view)
 
 
 def push_view(ws: Workspace, person: str, view: Json) -> Json:
-    """Put a `checked` dialog on top of the open one."""
+    """Put a `require_valid_view` dialog on top of the open one."""
     if len(ws.state.stacks.get(person, [])) >= MOST_STACKED:
-        raise Refused("push_limit_reached")
+        raise WorkspaceError("push_limit_reached")
     claim_external_id(ws, view, "")
-    return stack(ws, person, view)
+    return add_to_stack(ws, person, view)
 
 
-def stack(ws: Workspace, person: str, view: Json) -> Json:
+def add_to_stack(ws: Workspace, person: str, view: Json) -> Json:
     open_ids = ws.state.stacks.setdefault(person, [])
     id = "V" + secrets.token_hex(5).upper()
-    ws.state.views[id] = complete(ws, view, id, open_ids[0] if open_ids else id, open_ids[-1] if open_ids else None)
+    ws.state.views[id] = build_full_view(
+        ws, view, id, open_ids[0] if open_ids else id, open_ids[-1] if open_ids else None
+    )
     open_ids.append(id)
-    ws.tell("views", person=person)
+    ws.notify_change("views", person=person)
     return ws.state.views[id]
 
 
@@ -81,65 +83,67 @@ def update_view(ws: Workspace, id: str, external_id: str, view: object, hash: st
         (v for v in ws.state.views.values() if external_id and v["external_id"] == external_id), None
     )
     if known is None:
-        raise Refused("not_found")
+        raise WorkspaceError("not_found")
     if hash and hash != known["hash"]:
-        raise Refused("hash_conflict")
-    body = checked(view, "modal")
+        raise WorkspaceError("hash_conflict")
+    body = require_valid_view(view, "modal")
     claim_external_id(ws, body, known["id"])
-    ws.state.views[known["id"]] = complete(ws, body, known["id"], known["root_view_id"], known["previous_view_id"])
-    ws.tell("views", person=owner(ws, known["id"]))
+    ws.state.views[known["id"]] = build_full_view(
+        ws, body, known["id"], known["root_view_id"], known["previous_view_id"]
+    )
+    ws.notify_change("views", person=find_view_owner(ws, known["id"]))
     return ws.state.views[known["id"]]
 
 
 def publish_home(ws: Workspace, person: str, view: object, hash: str = "") -> Json:
     """Replace a person's Home tab."""
-    body = checked(view, "home")
+    body = require_valid_view(view, "home")
     known = ws.state.homes.get(person)
     if hash and known and hash != known["hash"]:
-        raise Refused("hash_conflict")
+        raise WorkspaceError("hash_conflict")
     id = known["id"] if known else "V" + secrets.token_hex(5).upper()
-    ws.state.homes[person] = complete(ws, body, id, id, None)
-    ws.tell("home", person=person)
+    ws.state.homes[person] = build_full_view(ws, body, id, id, None)
+    ws.notify_change("home", person=person)
     return ws.state.homes[person]
 
 
 def claim_external_id(ws: Workspace, view: Json, own: str) -> None:
     external = view.get("external_id")
     if external and any(v["external_id"] == external and v["id"] != own for v in ws.state.views.values()):
-        raise Refused("duplicate_external_id")
+        raise WorkspaceError("duplicate_external_id")
 
 
-def owner(ws: Workspace, view_id: str) -> str:
+def find_view_owner(ws: Workspace, view_id: str) -> str:
     return next((person for person, ids in ws.state.stacks.items() if view_id in ids), "")
 
 
-def top_view(ws: Workspace, person: str) -> Json | None:
+def find_top_view(ws: Workspace, person: str) -> Json | None:
     """The dialog in front of a person."""
     ids = ws.state.stacks.get(person)
     return ws.state.views[ids[-1]] if ids else None
 
 
-def in_front(ws: Workspace, person: str, view_id: str) -> Json:
-    """This dialog. `Refused` when it is not the one in front of the person."""
-    view = top_view(ws, person)
+def get_top_view(ws: Workspace, person: str, view_id: str) -> Json:
+    """This dialog. `WorkspaceError` when it is not the one in front of the person."""
+    view = find_top_view(ws, person)
     if view is None or view["id"] != view_id:
-        raise Refused("view_not_found")
+        raise WorkspaceError("view_not_found")
     return view
 
 
-def close_top(ws: Workspace, person: str) -> None:
+def close_top_view(ws: Workspace, person: str) -> None:
     if ids := ws.state.stacks.get(person):
         ws.state.views.pop(ids.pop(), None)
-        ws.tell("views", person=person)
+        ws.notify_change("views", person=person)
 
 
-def close_all(ws: Workspace, person: str) -> None:
+def close_all_views(ws: Workspace, person: str) -> None:
     for id in ws.state.stacks.pop(person, []):
         ws.state.views.pop(id, None)
-    ws.tell("views", person=person)
+    ws.notify_change("views", person=person)
 
 
-def respond(ws: Workspace, person: str, view_id: str, body: Json) -> dict[str, str]:
+def apply_response_action(ws: Workspace, person: str, view_id: str, body: Json) -> dict[str, str]:
     """Do what the app's answer to a submitted dialog says; problems per block_id when it stays open for correction."""
     action = body.get("response_action")
     if action == "errors":
@@ -148,9 +152,9 @@ def respond(ws: Workspace, person: str, view_id: str, body: Json) -> dict[str, s
     if action == "update":
         update_view(ws, view_id, "", body.get("view"))
     elif action == "push":
-        push_view(ws, person, checked(body.get("view"), "modal"))
+        push_view(ws, person, require_valid_view(body.get("view"), "modal"))
     elif action == "clear":
-        close_all(ws, person)
+        close_all_views(ws, person)
     else:
-        close_top(ws, person)
+        close_top_view(ws, person)
     return {}

@@ -11,17 +11,17 @@ from typing import TypeAlias
 from aiohttp import web
 
 from bot.local.workspace import methods_chat, methods_files, methods_people, methods_views
-from bot.local.workspace.arguments import Args, read_args
+from bot.local.workspace.arguments import MethodArguments, read_method_arguments
 from bot.local.workspace.faults import Outcome
-from bot.local.workspace.refused import Refused
-from bot.local.workspace.workspace import Call, Workspace
+from bot.local.workspace.refused import WorkspaceError
+from bot.local.workspace.workspace import WebApiCall, Workspace
 from bot.local.workspace.world import Json
 
-Run: TypeAlias = Callable[[Workspace, Args], Json]
+Run: TypeAlias = Callable[[Workspace, MethodArguments], Json]
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class WebApiMethod:
     run: Run
     scope: str = ""
     """Scopes of which one is needed, separated by spaces."""
@@ -30,7 +30,7 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebApiAnswer:
     body: Json
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -40,49 +40,49 @@ READ_HISTORY = "channels:history groups:history im:history"
 READ_ROOMS = "channels:read groups:read im:read"
 
 
-def api_test(ws: Workspace, args: Args) -> Json:
-    if args.has("error"):
-        raise Refused(args.text("error"), args=args.values)
+def api_test(ws: Workspace, args: MethodArguments) -> Json:
+    if args.has_value("error"):
+        raise WorkspaceError(args.read_text("error"), args=args.values)
     return {"args": args.values}
 
 
-def connections_open(ws: Workspace, args: Args) -> Json:
+def apps_connections_open(ws: Workspace, args: MethodArguments) -> Json:
     address = ws.address.replace("http://", "ws://", 1)
-    return {"url": f"{address}/link/?ticket={ws.sockets.ticket()}&app_id={ws.app.app}"}
+    return {"url": f"{address}/link/?ticket={ws.sockets.create_ticket()}&app_id={ws.app.app}"}
 
 
-METHODS: dict[str, Method] = {
-    "api.test": Method(api_test, token=""),
-    "auth.test": Method(methods_people.auth_test),
-    "apps.connections.open": Method(connections_open, token="app"),  # noqa: S106
-    "blocks.validate": Method(methods_views.blocks_validate, token=""),
-    "chat.postMessage": Method(methods_chat.post_message, "chat:write"),
-    "chat.update": Method(methods_chat.update, "chat:write"),
-    "chat.delete": Method(methods_chat.delete, "chat:write"),
-    "chat.postEphemeral": Method(methods_chat.post_ephemeral, "chat:write"),
-    "chat.getPermalink": Method(methods_chat.get_permalink),
-    "assistant.threads.setStatus": Method(methods_chat.set_status, "chat:write"),
-    "conversations.open": Method(methods_people.conversations_open, "im:write"),
-    "conversations.info": Method(methods_people.conversations_info, READ_ROOMS),
-    "conversations.list": Method(methods_people.conversations_list, READ_ROOMS),
-    "conversations.members": Method(methods_people.conversations_members, READ_ROOMS),
-    "conversations.history": Method(methods_chat.history, READ_HISTORY),
-    "conversations.replies": Method(methods_chat.replies, READ_HISTORY),
-    "users.info": Method(methods_people.users_info, "users:read"),
-    "users.list": Method(methods_people.users_list, "users:read"),
-    "users.lookupByEmail": Method(methods_people.lookup_by_email, "users:read.email"),
-    "users.profile.get": Method(methods_people.profile_get, "users.profile:read"),
-    "team.profile.get": Method(methods_people.team_profile, "users.profile:read"),
-    "team.info": Method(methods_people.team_info, "team:read"),
-    "bots.info": Method(methods_people.bots_info, "users:read"),
-    "reactions.add": Method(methods_chat.reactions_add, "reactions:write"),
-    "reactions.remove": Method(methods_chat.reactions_remove, "reactions:write"),
-    "views.open": Method(methods_views.views_open),
-    "views.push": Method(methods_views.views_push),
-    "views.update": Method(methods_views.views_update),
-    "views.publish": Method(methods_views.views_publish),
-    "files.getUploadURLExternal": Method(methods_files.get_upload_url, "files:write"),
-    "files.completeUploadExternal": Method(methods_files.complete_upload, "files:write"),
+METHODS: dict[str, WebApiMethod] = {
+    "api.test": WebApiMethod(api_test, token=""),
+    "auth.test": WebApiMethod(methods_people.auth_test),
+    "apps.connections.open": WebApiMethod(apps_connections_open, token="app"),  # noqa: S106
+    "blocks.validate": WebApiMethod(methods_views.blocks_validate, token=""),
+    "chat.postMessage": WebApiMethod(methods_chat.chat_post_message, "chat:write"),
+    "chat.update": WebApiMethod(methods_chat.chat_update, "chat:write"),
+    "chat.delete": WebApiMethod(methods_chat.chat_delete, "chat:write"),
+    "chat.postEphemeral": WebApiMethod(methods_chat.chat_post_ephemeral, "chat:write"),
+    "chat.getPermalink": WebApiMethod(methods_chat.chat_get_permalink),
+    "assistant.threads.setStatus": WebApiMethod(methods_chat.assistant_threads_set_status, "chat:write"),
+    "conversations.open": WebApiMethod(methods_people.conversations_open, "im:write"),
+    "conversations.info": WebApiMethod(methods_people.conversations_info, READ_ROOMS),
+    "conversations.list": WebApiMethod(methods_people.conversations_list, READ_ROOMS),
+    "conversations.members": WebApiMethod(methods_people.conversations_members, READ_ROOMS),
+    "conversations.history": WebApiMethod(methods_chat.conversations_history, READ_HISTORY),
+    "conversations.replies": WebApiMethod(methods_chat.conversations_replies, READ_HISTORY),
+    "users.info": WebApiMethod(methods_people.users_info, "users:read"),
+    "users.list": WebApiMethod(methods_people.users_list, "users:read"),
+    "users.lookupByEmail": WebApiMethod(methods_people.users_lookup_by_email, "users:read.email"),
+    "users.profile.get": WebApiMethod(methods_people.users_profile_get, "users.profile:read"),
+    "team.profile.get": WebApiMethod(methods_people.team_profile_get, "users.profile:read"),
+    "team.info": WebApiMethod(methods_people.team_info, "team:read"),
+    "bots.info": WebApiMethod(methods_people.bots_info, "users:read"),
+    "reactions.add": WebApiMethod(methods_chat.reactions_add, "reactions:write"),
+    "reactions.remove": WebApiMethod(methods_chat.reactions_remove, "reactions:write"),
+    "views.open": WebApiMethod(methods_views.views_open),
+    "views.push": WebApiMethod(methods_views.views_push),
+    "views.update": WebApiMethod(methods_views.views_update),
+    "views.publish": WebApiMethod(methods_views.views_publish),
+    "files.getUploadURLExternal": WebApiMethod(methods_files.files_get_upload_url_external, "files:write"),
+    "files.completeUploadExternal": WebApiMethod(methods_files.files_complete_upload_external, "files:write"),
 }
 
 
@@ -92,70 +92,70 @@ class WebApi:
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def handle_request(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["method"]
-        fault = self.ws.faults.take(name)
+        fault = self.ws.faults.take_fault(name)
         if fault == "drop":
-            return broken(request)
-        args, answer = Args({}), Answer({})
+            return abort_connection(request)
+        args, answer = MethodArguments({}), WebApiAnswer({})
         try:
-            args = await read_args(request)
-            answer = self._faulty(fault) or self._called(request, name, args)
-        except Refused as refused:
-            answer = Answer(refused.body())
-        self._noted(name, args, answer)
-        return broken(request) if fault == "drop_after" else self._response(answer)
+            args = await read_method_arguments(request)
+            answer = self._apply_fault(fault) or self._call_method(request, name, args)
+        except WorkspaceError as refused:
+            answer = WebApiAnswer(refused.to_body())
+        self._record_call(name, args, answer)
+        return abort_connection(request) if fault == "drop_after" else self._build_response(answer)
 
-    def _faulty(self, fault: Outcome | None) -> Answer | None:
+    def _apply_fault(self, fault: Outcome | None) -> WebApiAnswer | None:
         if fault is None or fault == "drop_after":
             return None
         if fault == 429:
-            return limited(self.ws.faults.retry_after_seconds)
+            return build_rate_limit_answer(self.ws.faults.retry_after_seconds)
         if isinstance(fault, int):
-            return Answer({"ok": False, "error": "internal_error"}, fault)
-        raise Refused(fault)
+            return WebApiAnswer({"ok": False, "error": "internal_error"}, fault)
+        raise WorkspaceError(fault)
 
-    def _called(self, request: web.Request, name: str, args: Args) -> Answer:
+    def _call_method(self, request: web.Request, name: str, args: MethodArguments) -> WebApiAnswer:
         method = METHODS.get(name)
         if method is None:
-            raise Refused("unknown_method", req_method=name)
+            raise WorkspaceError("unknown_method", req_method=name)
         if method.token:
-            self._authorize(request, args, method)
-        if wait := self.ws.limiter.wait_seconds(name, args.text("channel")):
-            return limited(wait)
-        return Answer({"ok": True, **method.run(self.ws, args)})
+            self._authorize_call(request, args, method)
+        if wait := self.ws.limiter.reserve_call(name, args.read_text("channel")):
+            return build_rate_limit_answer(wait)
+        return WebApiAnswer({"ok": True, **method.run(self.ws, args)})
 
-    def _authorize(self, request: web.Request, args: Args, method: Method) -> None:
+    def _authorize_call(self, request: web.Request, args: MethodArguments, method: WebApiMethod) -> None:
         scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
-        token = bearer.strip() if scheme.lower() == "bearer" else args.text("token")
+        token = bearer.strip() if scheme.lower() == "bearer" else args.read_text("token")
         if not token:
-            raise Refused("not_authed")
+            raise WorkspaceError("not_authed")
         kinds = {"bot": self.ws.setup.bot_token, "app": self.ws.setup.app_token}
         kind = next((k for k, known in kinds.items() if hmac.compare_digest(known.encode(), token.encode())), "")
         if not kind:
-            raise Refused("invalid_auth")
+            raise WorkspaceError("invalid_auth")
         if kind != method.token:
-            raise Refused("not_allowed_token_type")
+            raise WorkspaceError("not_allowed_token_type")
         if method.scope and not set(method.scope.split()) & self.ws.setup.scopes:
             provided = ",".join(sorted(self.ws.setup.scopes))
-            raise Refused("missing_scope", needed=method.scope.split()[0], provided=provided)
+            raise WorkspaceError("missing_scope", needed=method.scope.split()[0], provided=provided)
 
-    def _noted(self, name: str, args: Args, answer: Answer) -> None:
+    def _record_call(self, name: str, args: MethodArguments, answer: WebApiAnswer) -> None:
         values = {key: value for key, value in args.values.items() if key != "token"}
-        self.ws.calls.append(Call(name, values, str(answer.body.get("error", ""))))
-        self.ws.tell("calls")
+        self.ws.calls.append(WebApiCall(name, values, str(answer.body.get("error", ""))))
+        self.ws.notify_change("calls")
 
-    def _response(self, answer: Answer) -> web.Response:
+    def _build_response(self, answer: WebApiAnswer) -> web.Response:
         scopes = ",".join(sorted(self.ws.setup.scopes))
         headers = {"X-OAuth-Scopes": scopes, "X-Slack-Req-Id": secrets.token_hex(16), **answer.headers}
         return web.json_response(answer.body, status=answer.status, headers=headers)
 
 
-def limited(seconds: int) -> Answer:
-    return Answer({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": str(seconds)})
+def build_rate_limit_answer(seconds: int) -> WebApiAnswer:
+    return WebApiAnswer({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": str(seconds)})
 
 
-def broken(request: web.Request) -> web.Response:
+def abort_connection(request: web.Request) -> web.Response:
     """The connection breaks instead of an answer."""
     if request.transport is not None:
         request.transport.abort()

@@ -13,17 +13,17 @@ from typing import Protocol
 
 from aiohttp import WSCloseCode, web
 
-from bot.errors import LocalFailed
-from bot.local.workspace.delivery import Delivery, Timing
-from bot.local.workspace.faults import Faults
-from bot.local.workspace.limiter import Limiter
-from bot.local.workspace.once import ReplyUrls, Triggers
-from bot.local.workspace.payloads import event_callback
-from bot.local.workspace.refused import Refused
-from bot.local.workspace.signed import SignedHttp
-from bot.local.workspace.sockets import Sockets
-from bot.local.workspace.state import Shelf, State
-from bot.local.workspace.world import Json, Person, Room, World, read_world
+from bot.core.errors import LocalStartError
+from bot.local.workspace.delivery import AppDelivery, DeliveryTiming
+from bot.local.workspace.faults import PlannedFaults
+from bot.local.workspace.limiter import MethodRateLimiter
+from bot.local.workspace.once import ResponseUrls, TriggerIds
+from bot.local.workspace.payloads import build_event_callback
+from bot.local.workspace.refused import WorkspaceError
+from bot.local.workspace.signed import SignedHttpTransport
+from bot.local.workspace.sockets import SocketModeTransport
+from bot.local.workspace.state import StateFile, WorkspaceState
+from bot.local.workspace.world import Json, WorkspaceMember, WorkspaceRoom, World, read_world
 
 SCOPES = frozenset(
     {
@@ -36,7 +36,7 @@ EVENTS = frozenset({"app_home_opened", "app_mention", "message.channels", "messa
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class WorkspaceSetup:
     """How the app is installed: what it may do, and what it is sent."""
 
     bot_token: str = field(repr=False)
@@ -46,11 +46,11 @@ class Setup:
     scopes: frozenset[str] = SCOPES
     events: frozenset[str] = EVENTS
     """Event subscriptions, named as in the app's manifest."""
-    timing: Timing = field(default_factory=Timing)
+    timing: DeliveryTiming = field(default_factory=DeliveryTiming)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WorkspaceChange:
     """Something people may see has changed. `what`: messages, private, views, home, mail, people, channels; `calls` and
     `acks` are for tests only. `person` and `channel` narrow it down where they are known."""
 
@@ -60,7 +60,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class WebApiCall:
     """A Web API call the app made. `error` is empty when it succeeded."""
 
     method: str
@@ -69,7 +69,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Standin:
+class StandInService:
     """An outside service replaced on this machine, for the page to say so."""
 
     name: str
@@ -77,7 +77,7 @@ class Standin:
 
 
 @dataclass(slots=True)
-class File:
+class SharedFile:
     """`content` is None until it was uploaded; `rooms` are those it was shared in."""
 
     name: str
@@ -90,7 +90,7 @@ class File:
     rooms: set[str] = field(default_factory=set)
 
 
-class Mailbox(Protocol):
+class MailSource(Protocol):
     """The local mail sink. Each mail has id, at, from, to, subject, body, message_id; newest last."""
 
     on_change: Callable[[Json], None] | None
@@ -99,18 +99,18 @@ class Mailbox(Protocol):
     def mails(self) -> Sequence[Json]: ...
 
 
-class Changes:
+class ChangeNotifier:
     """Who wants to know of changes, and a bell for those who wait for the next one."""
 
     def __init__(self) -> None:
-        self.listeners: list[Callable[[Change], None]] = []
-        self.bell = asyncio.Event()
+        self.listeners: list[Callable[[WorkspaceChange], None]] = []
+        self.next_change = asyncio.Event()
 
-    def tell(self, change: Change) -> None:
+    def notify_listeners(self, change: WorkspaceChange) -> None:
         for listener in list(self.listeners):
             listener(change)
-        self.bell.set()
-        self.bell = asyncio.Event()
+        self.next_change.set()
+        self.next_change = asyncio.Event()
 
 
 class Workspace:
@@ -118,11 +118,11 @@ class Workspace:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: WorkspaceSetup,
         *,
         world: World | None = None,
         folder: Path | None = None,
-        mailbox: Mailbox | None = None,
+        mailbox: MailSource | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.setup, self.clock, self.mailbox = setup, clock, mailbox
@@ -130,82 +130,83 @@ class Workspace:
         self.app = self.world.app
         self.address = ""
         """`http://host:port` this workspace is served at."""
-        self.standins: tuple[Standin, ...] = ()
-        self.calls: deque[Call] = deque(maxlen=10_000)
+        self.standins: tuple[StandInService, ...] = ()
+        self.calls: deque[WebApiCall] = deque(maxlen=10_000)
         self.lines: deque[Json] = deque(maxlen=200)
         """The latest log lines."""
         self.line_listeners: list[Callable[[Json], None]] = []
-        self.files: dict[str, File] = {}
+        self.files: dict[str, SharedFile] = {}
         self.feeds: set[web.WebSocketResponse] = set()
         """Open live feeds of pages."""
-        self.changes, self.faults = Changes(), Faults()
-        self.limiter = Limiter(clock)
-        self.triggers = Triggers(clock, setup.timing.trigger)
-        self.reply_urls = ReplyUrls(clock, setup.timing.reply_url)
-        self.shelf = Shelf(folder, setup.timing.save)
-        self.state: State = self.shelf.restore(self.world)
-        self.sockets = Sockets(self.app, setup.timing, self.faults, self._acked)
-        self.delivery = Delivery(self.sockets, setup.timing, self.state.waiting, self._acked)
+        self.changes, self.faults = ChangeNotifier(), PlannedFaults()
+        self.limiter = MethodRateLimiter(clock)
+        self.triggers = TriggerIds(clock, setup.timing.trigger)
+        self.reply_urls = ResponseUrls(clock, setup.timing.reply_url)
+        self.state_file = StateFile(folder, setup.timing.save)
+        self.state: WorkspaceState = self.state_file.load_state(self.world)
+        self.sockets = SocketModeTransport(self.app, setup.timing, self.faults, self._notify_acks)
+        self.delivery = AppDelivery(self.sockets, setup.timing, self.state.waiting, self._notify_acks)
 
-    def _acked(self) -> None:
-        self.tell("acks")
+    def _notify_acks(self) -> None:
+        self.notify_change("acks")
 
-    def tell(self, what: str, channel: str = "", person: str = "") -> None:
+    def notify_change(self, what: str, channel: str = "", person: str = "") -> None:
         if what not in ("calls", "mail"):
-            self.shelf.soon(lambda: self.state)
-        self.changes.tell(Change(what, channel, person))
+            self.state_file.save_soon(lambda: self.state)
+        self.changes.notify_listeners(WorkspaceChange(what, channel, person))
 
-    def log(self, line: Json) -> None:
+    def append_log_line(self, line: Json) -> None:
         """Show a line in the page's log pane."""
         self.lines.append(line)
         for listener in list(self.line_listeners):
             listener(line)
 
-    def stamp(self) -> str:
-        return self.state.stamp(self.clock())
+    def create_timestamp(self) -> str:
+        return self.state.create_timestamp(self.clock())
 
-    def person(self, id: str) -> Person:
-        """A person of the workspace. `Refused` when there is none, or it is the bot."""
+    def get_person(self, id: str) -> WorkspaceMember:
+        """A person of the workspace. `WorkspaceError` when there is none, or it is the bot."""
         person = self.state.people.get(id)
         if person is None or person.is_bot or person.deleted:
-            raise Refused("user_not_found")
+            raise WorkspaceError("user_not_found")
         return person
 
-    def room_with(self, channel: str, person: str) -> Room:
+    def get_room(self, channel: str, person: str) -> WorkspaceRoom:
         """The room, which the person must be in."""
         room = self.state.rooms.get(channel)
         if room is None:
-            raise Refused("channel_not_found")
+            raise WorkspaceError("channel_not_found")
         if person not in room.members:
-            raise Refused("not_in_channel")
+            raise WorkspaceError("not_in_channel")
         return room
 
     def send_event(self, subscription: str, event: Json) -> str:
         """Deliver an event if the app subscribed to it; its event id, empty when it did not."""
         if subscription not in self.setup.events:
             return ""
-        payload = event_callback(self.app, event, self.clock())
+        payload = build_event_callback(self.app, event, self.clock())
         room = self.state.rooms.get(str(event.get("channel", "")))
         payload["is_ext_shared_channel"] = room is not None and room.is_ext_shared
-        self.delivery.event(payload)
+        self.delivery.deliver_event(payload)
         return str(payload["event_id"])
 
-    async def deliver_by_http(self, url: str) -> None:
-        """Deliver to a request URL from now on, after the handshake. `LocalFailed` when the URL does not answer it."""
-        carrier = SignedHttp(url, self.setup.signing_secret, self.setup.timing, self.faults)
+    async def use_http_delivery(self, url: str) -> None:
+        """Deliver to a request URL from now on, after the handshake. `LocalStartError` when the URL does not answer
+        it."""
+        carrier = SignedHttpTransport(url, self.setup.signing_secret, self.setup.timing, self.faults)
         self.delivery.carrier = carrier
-        if not await carrier.verify():
-            raise LocalFailed(f"{url} did not answer the url_verification challenge")
+        if not await carrier.verify_url():
+            raise LocalStartError(f"{url} did not answer the url_verification challenge")
 
-    def started(self, address: str) -> None:
+    def start_delivery(self, address: str) -> None:
         """To be called once the server listens, in its loop."""
         self.address = address
-        self.delivery.resume()
+        self.delivery.resume_events()
         if self.mailbox is not None:
-            self.mailbox.on_change = lambda mail: self.tell("mail")
+            self.mailbox.on_change = lambda mail: self.notify_change("mail")
 
     async def close(self) -> None:
         await self.delivery.close()
         await self.sockets.close()
         await asyncio.gather(*(feed.close(code=WSCloseCode.GOING_AWAY) for feed in list(self.feeds)))
-        await self.shelf.close(self.state)
+        await self.state_file.close(self.state)

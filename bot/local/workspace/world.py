@@ -12,7 +12,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Person:
+class WorkspaceMember:
     """A member of the workspace, as the platform knows them."""
 
     id: str
@@ -34,13 +34,13 @@ class Person:
     """Id of a profile field → its value."""
 
     @property
-    def direct(self) -> str:
+    def dm_id(self) -> str:
         """Id of the DM between this person and the bot."""
         return "D" + self.id[1:]
 
 
 @dataclass(slots=True)
-class Room:
+class WorkspaceRoom:
     """A channel or a DM, with its messages by timestamp, oldest first."""
 
     id: str
@@ -53,7 +53,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class App:
+class WorkspaceApp:
     """The team and the one app that is installed in it."""
 
     team: str = "T0LOCAL"
@@ -70,8 +70,8 @@ class App:
 class World:
     """Where a workspace starts from before anything was said."""
 
-    app: App
-    people: tuple[Person, ...]
+    app: WorkspaceApp
+    people: tuple[WorkspaceMember, ...]
     channels: tuple[tuple[str, str], ...]
     """(id, name); everybody and the bot are members."""
     profile: tuple[Json, ...] = ()
@@ -84,10 +84,10 @@ def read_world() -> World:
     """The world of the demo people."""
     data = tomllib.loads(resources.files("bot.local").joinpath("demo", "people.toml").read_text("utf-8"))
     team, bot = data["team"], data["bot"]
-    app = App(
+    app = WorkspaceApp(
         team["id"], team["name"], team["domain"], bot["user"], bot["id"], bot["app"], bot["name"], bot["real_name"]
     )
-    people = tuple(Person(**person) for person in data["person"])
+    people = tuple(WorkspaceMember(**person) for person in data["person"])
     channels = tuple((c["id"], c["name"]) for c in data["channel"])
     shared = frozenset(c["id"] for c in data["channel"] if c.get("shared"))
     return World(app, people, channels, tuple(data["profile"]), shared)

@@ -7,15 +7,15 @@ import json
 import os
 import sys
 
-from bot import serving
+from bot.app import lifecycle
 from tests.bench.job import Job, profiled
 from tests.bench.lines import lines
 from tests.bench.programs.ours import outside, settings, working
 
 
 async def linked(job: Job) -> None:
-    async with working(job) as bot, serving.connected(bot, settings(job), outside(job)):
-        serving.settle_in()
+    async with working(job) as bot, lifecycle.open_slack_connection(bot, settings(job), outside(job)):
+        lifecycle.freeze_garbage_collector()
         print(json.dumps({"linked": True}), flush=True)
         with profiled(job):
             async for _ in lines():

@@ -13,13 +13,13 @@ import sys
 import time
 from collections.abc import Sequence
 
-from bot import logs
-from bot.store.connect import connect
-from bot.store.dead import DeadLetters
-from bot.store.keys import Keys
-from bot.store.lanes import Item, Lanes, Lease
-from bot.store.writes import Write
-from bot.worker import Worker
+from bot.core import logs
+from bot.queue.keys import Keys
+from bot.queue.lanes import LaneItem, Lanes, Lease
+from bot.queue.worker import Worker
+from bot.queue.writes import Write
+from bot.redis.connect import connect_redis
+from bot.storage.dead_letters import DeadLetterStore
 from tests.bench.lines import lines
 
 
@@ -29,18 +29,18 @@ class Empty:
     def __init__(self) -> None:
         self.handled, self.last = 0, 0.0
 
-    async def handle(self, lease: Lease) -> Sequence[Write]:
+    async def handle_item(self, lease: Lease) -> Sequence[Write]:
         self.handled += 1
         self.last = time.monotonic()
         return ()
 
-    async def give_up(self, item: Item, error: str) -> Sequence[Write]:
+    async def give_up_item(self, item: LaneItem, error: str) -> Sequence[Write]:
         return ()
 
 
 async def drain(url: str) -> None:
-    redis, empty = await connect(url), Empty()
-    worker = Worker(Lanes(redis, Keys()), empty, bury=DeadLetters(redis, Keys()).bury)
+    redis, empty = await connect_redis(url), Empty()
+    worker = Worker(Lanes(redis, Keys()), empty, bury=DeadLetterStore(redis, Keys()).build_bury_writes)
     told = lines()
     print(json.dumps({"ready": True}), flush=True)
     await anext(told)
@@ -55,5 +55,5 @@ async def drain(url: str) -> None:
 
 if __name__ == "__main__":
     with open(os.devnull, "w") as nothing:
-        logs.configure("INFO", json=True, stream=nothing)
+        logs.configure_logging("INFO", json=True, stream=nothing)
         asyncio.run(drain(sys.argv[1]))

@@ -13,19 +13,19 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.store.connect import connect
+from bot.redis.connect import connect_redis
 from tests.bench.programs.staff import AUTHORS, BOB, CID, Directory
 from tests.bench.programs.timing import main, timed
-from tools.workflow.commands import Decide, Start
-from tools.workflow.embedded import EmbeddedEngine
-from tools.workflow.machine import apply
-from tools.workflow.process import shipped
-from tools.workflow.redis_store import RedisStore
-from tools.workflow.state import Decision, Filled
+from tools.workflow.engine.commands import DecideCommand, StartCommand
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.reducer import apply_command
+from tools.workflow.engine.state import Decision, FilledForm
+from tools.workflow.process.definition import load_shipped_processes
 
 SHARED = frozenset({"files", "processes", "numbers"})
 """Kinds of keys of which there is one, however many requests there are."""
-LEAVE = shipped()[0]
+LEAVE = load_shipped_processes()[0]
 NOW = datetime.now(UTC)
 
 
@@ -37,9 +37,9 @@ def forms(form: dict[str, str], most: int) -> Iterator[tuple[str, dict[str, str]
         yield AUTHORS[n % len(AUTHORS)].id, {**form, **days}
 
 
-async def keep(engine: EmbeddedEngine, number: int, author: str, filled: Filled) -> None:
+async def keep(engine: EmbeddedEngine, number: int, author: str, filled: FilledForm) -> None:
     """A request from a filled form."""
-    start = Start(
+    start = StartCommand(
         request=f"L-{number:04d}",
         process=LEAVE.key,
         definition=LEAVE.definition.version,
@@ -47,14 +47,14 @@ async def keep(engine: EmbeddedEngine, number: int, author: str, filled: Filled)
         initiator=author,
         filled=filled,
     )
-    applied = apply(LEAVE.definition, None, start, NOW)
-    await engine._kept_as(f"start {number:08d}", None, LEAVE.definition, applied, None)
+    applied = apply_command(LEAVE.definition, None, start, NOW)
+    await engine._save_result(f"start {number:08d}", None, LEAVE.definition, applied, None)
 
 
 async def decide(engine: EmbeddedEngine, number: int, level: int, actor: str) -> None:
     task = f"L-{number:04d}-{level}"
-    said = Decide(task=task, actor=actor, decision=Decision.APPROVE, opinion="Get well soon")
-    await engine.act(said, f"decision {task}", NOW)
+    said = DecideCommand(task=task, actor=actor, decision=Decision.APPROVE, opinion="Get well soon")
+    await engine.execute_command(said, f"decision {task}", NOW)
 
 
 async def kinds(redis: Redis) -> Counter[str]:
@@ -66,23 +66,23 @@ async def kinds(redis: Redis) -> Counter[str]:
 
 
 async def measured(job: dict[str, Any]) -> dict[str, Any]:
-    redis = await connect(job["redis_url"])
-    engine = EmbeddedEngine(RedisStore(redis), shipped(), Directory())
+    redis = await connect_redis(job["redis_url"])
+    engine = EmbeddedEngine(RedisStore(redis), load_shipped_processes(), Directory())
     warm, most = job["warm"], job["warm"] + job["runs"]
     whole = await timed(
         (
-            engine.start("leave", form, author, f"start {author} {form['start_date']}", NOW)
+            engine.start_request("leave", form, author, f"start {author} {form['start_date']}", NOW)
             for author, form in forms(job["form"], most)
         ),
         warm,
     )
-    filled = (await engine.request("L-0001")).filled
+    filled = (await engine.get_request("L-0001")).filled
     numbers = count(most + 1)
     start = await timed((keep(engine, next(numbers), author, filled) for author, _ in forms(job["form"], most)), warm)
     every = range(1, 2 * most + 1)
     decided = await timed((decide(engine, number, 1, BOB.id) for number in every), warm)
     before = await kinds(redis)
-    await engine.sent([event.id for event in await engine.outbox(8 * most)])
+    await engine.mark_sent([event.id for event in await engine.list_outbox(8 * most)])
     after = await kinds(redis)
     ended = await timed((decide(engine, number, 2, CID.id) for number in every), warm)
     await redis.aclose()

@@ -1,5 +1,6 @@
-"""Ours: the real composition (`bot.main.assembled`) with its worker, lanes, checkpoints, journal and history in Redis.
-Only the platform is replaced, by one that costs nothing; messages are put into their lanes by the real intake."""
+"""Ours: the real composition (`bot.app.build.build_app`) with its worker, lanes, checkpoints, journal and history in
+Redis. Only the platform is replaced, by one that costs nothing; messages are put into their lanes by the real
+intake."""
 
 from __future__ import annotations
 
@@ -13,17 +14,18 @@ from unittest.mock import patch
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot import base, logs, main
-from bot.chat.slack.inbound import Me
-from bot.entries import Entry
-from bot.events import Message, Place, Post, Ref, Surroundings
-from bot.main import Bot
-from bot.outside import Outside
-from bot.react.endpoints.lessons import ApiWish
-from bot.react.model import Model
-from bot.settings import Settings
-from bot.store.writes import apply
-from bot.telling import Telling
+from bot.agent.model import Model
+from bot.agent.models.model_profile import ApiWish
+from bot.app import build, resources
+from bot.app.build import Application
+from bot.app.services import Services
+from bot.app.settings import Settings
+from bot.chat.messages import ChannelReaders, Message, MessageRef, Place, Post
+from bot.chat.slack.listeners import BotIdentity
+from bot.conversation.reply import MessageDelivery
+from bot.core import logs
+from bot.core.history_entries import HistoryEntry
+from bot.queue.writes import apply_writes
 from tests.bench import job as bench
 from tests.bench.job import Job
 from tests.bench.tool import LOOK_UP
@@ -60,56 +62,58 @@ class Nowhere:
     endings: Endings
     posts: int = 0
 
-    async def post(self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None) -> Ref:
+    async def post_message(
+        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+    ) -> MessageRef:
         self.posts += 1
         self.endings.said(place, post, key)
-        return Ref(channel=place.channel, ts=str(self.posts))
+        return MessageRef(channel=place.channel, ts=str(self.posts))
 
-    async def edit(self, ref: Ref, post: Post) -> None:
+    async def update_message(self, ref: MessageRef, post: Post) -> None:
         pass
 
-    async def whisper(self, place: Place, person: str, text: str) -> None:
+    async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
         pass
 
-    async def direct(self, person: str) -> Place:
+    async def open_dm(self, person: str) -> Place:
         return Place(team="T1", channel=f"D{person}", direct=True)
 
-    async def share(
+    async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
     ) -> None:
         pass
 
-    def slot(self, place: Place) -> None:
+    def find_rate_slot(self, place: Place) -> None:
         return None
 
 
 class Staff:
     """A directory of three people. Everybody who asks is Ann."""
 
-    async def get(self, person: str) -> Person | None:
+    async def find_person(self, person: str) -> Person | None:
         return next((one for one in (BOB, CID) if one.id == person), ANN)
 
-    async def everyone(self) -> tuple[Person, ...]:
+    async def list_people(self) -> tuple[Person, ...]:
         return (ANN, BOB, CID)
 
-    async def refresh(self, people: Iterable[str]) -> None:
+    async def refresh_people(self, people: Iterable[str]) -> None:
         """Nothing is remembered here: it is as fresh as can be."""
 
-    async def caller(self, person: str) -> Caller | None:
+    async def find_caller(self, person: str) -> Caller | None:
         return Caller(ANN)
 
 
 class Direct:
     """Every place is a DM."""
 
-    async def surroundings(self, place: Place) -> Surroundings:
-        return Surroundings.DIRECT
+    async def classify_readers(self, place: Place) -> ChannelReaders:
+        return ChannelReaders.DIRECT
 
 
 @dataclass
 class Ours:
     job: Job
-    bot: Bot
+    bot: Application
     endings: Endings
     places: list[tuple[Place, str]] = field(default_factory=list)
     """Where the runs are asked for, and by whom; empty: every run has a place of its own."""
@@ -125,32 +129,32 @@ class Ours:
         message = Message(
             id=f"Ev{place.channel}{number:05d}", place=place, person=person, text=self.job.question, at=f"{number}.0"
         )
-        await self.bot.intake.message(message, aliases=(f"at:{place.channel}:{number}",))
+        await self.bot.ingress.accept_message(message, aliases=(f"at:{place.channel}:{number}",))
         return await ending
 
     async def settled(self) -> None:
-        while self.bot.worker.busy:
+        while self.bot.worker.active_lane_count:
             await asyncio.sleep(0.002)
 
     async def remember(self, number: int, count: int) -> None:
         """The conversation of a run begins with so many earlier messages. It has just been folded: between two folds,
         which are no part of a turn, lie some dozens of them."""
-        history, (place, _) = self.bot.intake.history, self.place(number)
-        history = replace(history, max_tokens=history.mark * 3 // 4)
-        partition = history.keys.partition(place.conversation)
+        history, (place, _) = self.bot.ingress.history, self.place(number)
+        history = replace(history, max_tokens=history.compaction_threshold * 3 // 4)
+        partition = history.keys.get_partition(place.conversation)
         for start in range(0, count, AT_ONCE):  # not all at once: it would leave this process another one than before
-            entries = [Entry.of(**one) for one in bench.earlier(min(start + AT_ONCE, count), start)]
-            write = history.turn(place.conversation, entries)
-            await apply(history.redis, history.keys, partition, [write])
+            entries = [HistoryEntry.from_content(**one) for one in bench.earlier(min(start + AT_ONCE, count), start)]
+            write = history.build_turn_write(place.conversation, entries)
+            await apply_writes(history.redis, history.keys, partition, [write])
 
 
 @asynccontextmanager
-async def nowhere(platform: Nowhere) -> AsyncIterator[base.Slack]:
+async def nowhere(platform: Nowhere) -> AsyncIterator[resources.SlackPlatform]:
     """In the place of Slack."""
     client = AsyncWebClient("xoxb-bench", "http://127.0.0.1:9/api/")
     staff = Staff()
-    telling = Telling(platform, Direct(), staff)  # type: ignore[arg-type]
-    yield base.Slack(client, Me("T1", "U0BOT", "B0BOT"), platform, staff, telling)  # type: ignore[arg-type]
+    telling = MessageDelivery(platform, Direct(), staff)  # type: ignore[arg-type]
+    yield resources.SlackPlatform(client, BotIdentity("T1", "U0BOT", "B0BOT"), platform, staff, telling)  # type: ignore[arg-type]
 
 
 def settings(job: Job) -> Settings:
@@ -163,8 +167,8 @@ def api_of(job: Job) -> ApiWish:
     return "responses" if job.variant == "responses" else "chat"
 
 
-def outside(job: Job) -> Outside:
-    return Outside(
+def outside(job: Job) -> Services:
+    return Services(
         redis_url=job.redis_url,
         slack_api_url=job.workspace.get("api", ""),
         bot_token=job.workspace.get("bot_token", ""),
@@ -185,12 +189,14 @@ def warnings() -> logging.Handler:
 
 
 @asynccontextmanager
-async def working(job: Job, tools: Sequence[Tool] = (LOOK_UP,), model: Model | None = None) -> AsyncIterator[Bot]:
+async def working(
+    job: Job, tools: Sequence[Tool] = (LOOK_UP,), model: Model | None = None
+) -> AsyncIterator[Application]:
     """The bot with its worker running. What it logs is formatted as in production, and thrown away."""
-    with open(os.devnull, "w") as nothing, patch.object(main, "TOOLS", tools):
-        logs.configure("INFO", json=True, stream=nothing)
+    with open(os.devnull, "w") as nothing, patch.object(build, "TOOLS", tools):
+        logs.configure_logging("INFO", json=True, stream=nothing)
         logging.getLogger().addHandler(warnings())
-        async with main.assembled(settings(job), outside(job), model=model) as bot:
+        async with build.build_app(settings(job), outside(job), model=model) as bot:
             work = asyncio.create_task(bot.worker.run())
             try:
                 yield bot
@@ -203,7 +209,7 @@ async def working(job: Job, tools: Sequence[Tool] = (LOOK_UP,), model: Model | N
 async def opened(job: Job) -> AsyncIterator[Ours]:
     endings = Endings()
     async with AsyncExitStack() as stack:
-        stack.enter_context(patch.object(base, "_slack", lambda *_: nowhere(Nowhere(endings))))
+        stack.enter_context(patch.object(resources, "_slack", lambda *_: nowhere(Nowhere(endings))))
         bot = await stack.enter_async_context(working(job))
         ours = Ours(job, bot, endings)
         if job.earlier > LONG:

@@ -22,11 +22,11 @@ FORM = {
 
 
 class Directory:
-    async def get(self, person: str) -> Person | None:
+    async def find_person(self, person: str) -> Person | None:
         return next((one for one in STAFF if one.id == person), None)
 
-    async def everyone(self) -> tuple[Person, ...]:
+    async def list_people(self) -> tuple[Person, ...]:
         return STAFF
 
-    async def refresh(self, people: Iterable[str]) -> None:
+    async def refresh_people(self, people: Iterable[str]) -> None:
         """Nothing is remembered here: it is as fresh as can be."""

@@ -8,13 +8,13 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.store.connect import connect
+from bot.redis.connect import connect_redis
 from tests.bench.programs.flow import LEAVE, NOW, keep
 from tests.bench.programs.staff import AUTHORS, Directory
 from tests.bench.programs.timing import main
-from tools.workflow.embedded import EmbeddedEngine
-from tools.workflow.redis_store import RedisStore
-from tools.workflow.state import Filled
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import FilledForm
 
 ASKED = 100
 """Queries that are measured together."""
@@ -29,7 +29,7 @@ def assignee(number: int) -> str:
     return LONG if number <= 1_021 else f"P{number % 500}"
 
 
-async def filled_up(engine: EmbeddedEngine, before: int, most: int, form: Filled) -> None:
+async def filled_up(engine: EmbeddedEngine, before: int, most: int, form: FilledForm) -> None:
     for number in range(before + 1, most + 1):
         values = {**form.values, "approver": assignee(number)}
         author = AUTHORS[number % len(AUTHORS)].id
@@ -40,17 +40,17 @@ async def cost(redis: Redis, engine: EmbeddedEngine, person: str) -> tuple[float
     """(ms at the server, commands) of one query."""
     await redis.config_resetstat()
     for _ in range(ASKED):
-        assert len((await engine.todo(person, NOW, most=20)).tasks) == 20
+        assert len((await engine.list_todo_tasks(person, NOW, most=20)).tasks) == 20
     told: Mapping[str, Mapping[str, float]] = await redis.info("commandstats")
     own = [stat for name, stat in told.items() if "config" not in name and "info" not in name]
     return sum(s["usec"] for s in own) / ASKED / 1000, sum(s["calls"] for s in own) / ASKED
 
 
 async def measured(job: dict[str, Any]) -> dict[str, Any]:
-    redis = await connect(job["redis_url"])
+    redis = await connect_redis(job["redis_url"])
     engine = EmbeddedEngine(RedisStore(redis), [LEAVE], Directory())
-    await engine.start("leave", job["form"], AUTHORS[0].id, "start", NOW)
-    form, there = (await engine.request("L-0001")).filled, 1
+    await engine.start_request("leave", job["form"], AUTHORS[0].id, "start", NOW)
+    form, there = (await engine.get_request("L-0001")).filled, 1
     found: dict[str, list[dict[str, float]]] = {"server_ms": [], "calls": []}
     for most in job["open"]:
         await filled_up(engine, there, most, form)

@@ -19,15 +19,15 @@ from unittest.mock import patch
 
 from redis.asyncio.connection import AbstractConnection
 
-from bot import base, engine
-from bot.events import Card, Click, Message, Place, Post, Ref
-from bot.main import Bot
-from bot.react.model import RawCall, Reply
+from bot.agent.model import ModelReply, RawToolCall
+from bot.app import engine, resources
+from bot.app.build import Application
+from bot.chat.messages import Card, Click, Message, MessageRef, Place, Post
 from tests.bench.job import Job
 from tests.bench.programs.ours import ANN, Endings, Nowhere, nowhere, working
 from tests.bench.programs.paused import FORM
 from tools.catalog import TOOLS
-from tools.workflow.memory_store import MemoryStore
+from tools.workflow.engine.memory_store import MemoryStore
 
 STEPS = 6
 PUTTING = "putting"
@@ -39,7 +39,7 @@ SENT: Counter[str] = Counter()
 class Ordered:
     """A model that does what the message says: `plain`, `steps` or `leave <fortnights>`."""
 
-    async def reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> Reply:
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         said = [json.loads(one) for one in messages]
         begun = max(number for number, one in enumerate(said) if one["role"] == "user")
         step, order = len(said[begun:]) // 2, str(said[begun]["content"])
@@ -47,7 +47,7 @@ class Ordered:
             return _call(step, "list_people", {"name": f"Ann {step}"})
         if (leave := re.search(r"leave (\d+)", order)) and step == 0:
             return _call(step, "start_process", {"process": "leave", "form": _form(int(leave[1]))})
-        return Reply(text="Done.")
+        return ModelReply(text="Done.")
 
 
 def _form(fortnights: int) -> dict[str, str]:
@@ -56,9 +56,9 @@ def _form(fortnights: int) -> dict[str, str]:
     return {**FORM, **{k: str(day) for k, day in later.items()}}
 
 
-def _call(step: int, name: str, args: dict[str, Any]) -> Reply:
+def _call(step: int, name: str, args: dict[str, Any]) -> ModelReply:
     arguments = json.dumps({"reason": "It has to be known.", **args})
-    return Reply(calls=(RawCall(f"call_{step:024d}", name, arguments),), finish="tool_calls")
+    return ModelReply(calls=(RawToolCall(f"call_{step:024d}", name, arguments),), finish="tool_calls")
 
 
 class Cards(Nowhere):
@@ -66,9 +66,11 @@ class Cards(Nowhere):
 
     card: Card | None = None
 
-    async def post(self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None) -> Ref:
+    async def post_message(
+        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+    ) -> MessageRef:
         self.card = post.card if post.card is not None and post.card.buttons else self.card
-        return await super().post(place, post, key=key, again=again, wait_ms=wait_ms)
+        return await super().post_message(place, post, key=key, again=again, wait_ms=wait_ms)
 
 
 @contextmanager
@@ -85,7 +87,7 @@ def counting() -> Iterator[None]:
         yield
 
 
-async def sent_for(bot: Bot, lane: str, putting: Coroutine[Any, Any, None]) -> int:
+async def sent_for(bot: Application, lane: str, putting: Coroutine[Any, Any, None]) -> int:
     """Round trips of putting something into this lane, and of handling it to its end."""
     await quiet(bot)
     SENT.clear()
@@ -96,18 +98,18 @@ async def sent_for(bot: Bot, lane: str, putting: Coroutine[Any, Any, None]) -> i
     return SENT[PUTTING] + SENT[f"lane {lane}"]
 
 
-async def quiet(bot: Bot) -> None:
+async def quiet(bot: Application) -> None:
     """What follows from something may begin a moment later."""
     for _ in range(3):
         await asyncio.sleep(0.03)
-        while bot.worker.busy:
+        while bot.worker.active_lane_count:
             await asyncio.sleep(0.005)
 
 
 async def counted(job: Job) -> dict[str, float]:
     cards = Cards(Endings())
     with (
-        patch.object(base, "_slack", lambda *_: nowhere(cards)),
+        patch.object(resources, "_slack", lambda *_: nowhere(cards)),
         patch.object(engine, "RedisStore", lambda _: MemoryStore()),
     ):
         async with working(job, TOOLS, Ordered()) as bot:
@@ -117,12 +119,12 @@ async def counted(job: Job) -> dict[str, float]:
                     steps = await wrote(bot, _message(10 + number, "steps"))
                     await wrote(bot, _message(20 + number, f"leave {number}"))
                     press = _press(cards.card)
-                    decision = await sent_for(bot, press.approval, bot.intake.click(press))
+                    decision = await sent_for(bot, press.approval, bot.ingress.accept_click(press))
     return {"plain": plain, "step": (steps - plain) / STEPS, "decision": decision}
 
 
-async def wrote(bot: Bot, message: Message) -> int:
-    return await sent_for(bot, message.place.conversation, bot.intake.message(message))
+async def wrote(bot: Application, message: Message) -> int:
+    return await sent_for(bot, message.place.conversation, bot.ingress.accept_message(message))
 
 
 def _message(number: int, text: str) -> Message:

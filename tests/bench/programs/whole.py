@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from unittest.mock import patch
 
-from bot import base
-from bot.chat.slack.outbound import SlackChannel
-from bot.events import Place, Post, Ref
+from bot.app import resources
+from bot.chat.messages import MessageRef, Place, Post
+from bot.chat.slack.channel import SlackChannel
 from tests.bench import job as bench
 from tests.bench.job import Job
 from tests.bench.programs.ours import PACKAGES, Endings, Ours, working
@@ -19,15 +19,15 @@ async def opened(job: Job) -> AsyncIterator[Ours]:
     endings = Endings()
 
     class Told(SlackChannel):
-        async def post(
+        async def post_message(
             self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
-        ) -> Ref:
-            ref = await super().post(place, post, key=key, again=again, wait_ms=wait_ms)
+        ) -> MessageRef:
+            ref = await super().post_message(place, post, key=key, again=again, wait_ms=wait_ms)
             endings.said(place, post, key)
             return ref
 
     async with AsyncExitStack() as stack:
-        stack.enter_context(patch.object(base, "SlackChannel", Told))
+        stack.enter_context(patch.object(resources, "SlackChannel", Told))
         bot = await stack.enter_async_context(working(job))
         team = job.workspace["team"]
         places = [

@@ -7,9 +7,9 @@ import pytest
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.slack.app import build, open_client
+from bot.chat.slack.app import build_bolt_app, open_web_client
+from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.directory import SlackDirectory
-from bot.chat.slack.outbound import SlackChannel
 from tests.chat.slack.doubles import ME, TOKEN, Inbox, Slack, Slots, member, slack
 
 
@@ -26,7 +26,7 @@ class Desk:
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    async with slack() as here, open_client(TOKEN, here.url) as client:
+    async with slack() as here, open_web_client(TOKEN, here.url) as client:
         here.members = [
             member("U01ZHANG", "Zhang San", "zhangsan@example.com", "zh-CN"),
             member("U04ZHAO", "Zhao Liu", "zhaoliu@example.com", "en-US"),
@@ -34,5 +34,5 @@ async def desk() -> AsyncIterator[Desk]:
         inbox, slots = Inbox(), Slots()
         channel = SlackChannel(client, slots, team=ME.team, bot=ME.user)
         directory = SlackDirectory(client, {}, team=ME.team)
-        app = build(client, ME, inbox, channel, directory, signing_secret="secret")
+        app = build_bolt_app(client, ME, inbox, channel, directory, signing_secret="secret")
         yield Desk(here, client, inbox, slots, channel, directory, app)

@@ -14,17 +14,17 @@ from aiohttp import WSMsgType, web
 from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
-from bot.chat.slack.inbound import Me
-from bot.errors import StoreDown
-from bot.events import Click, Dialog, Home, Message, Place
-from bot.local.workspace.validate import BLOCK_TEXT, UPDATE_BYTES, block_problems, text_length, view_problems
+from bot.chat.messages import Click, Dialog, HomeView, Message, Place
+from bot.chat.slack.listeners import BotIdentity
+from bot.core.errors import StoreUnavailableError
+from bot.local.workspace.validate import BLOCK_TEXT, UPDATE_BYTES, check_blocks, check_view, count_text_characters
 
-ME = Me(team="T0", user="U0BOT", bot="B0BOT")
+ME = BotIdentity(team="T0", user="U0BOT", bot="B0BOT")
 TOKEN, APP_TOKEN = "xoxb-test", "xapp-test"
 
 
 class Inbox:
-    """An `Intake` in memory; `down` makes it as good as no Redis."""
+    """An `Ingress` in memory; `down` makes it as good as no Redis."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[Message, tuple[str, ...]]] = []
@@ -34,45 +34,45 @@ class Inbox:
         self.threads: set[str] = set()
         self.dialogs: dict[str, Dialog] = {}
         self.wrong: dict[str, str] = {}
-        self.homes: dict[str, Home] = {}
+        self.homes: dict[str, HomeView] = {}
         self.down = False
 
     def _up(self, what: str) -> None:
         if self.down:
-            raise StoreDown("no Redis")
+            raise StoreUnavailableError("no Redis")
         self.log.append(what)
 
-    async def message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+    async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         self._up("message")
         names = {message.id, *aliases}
         if not any(names & {one.id, *others} for one, others in self.messages):
             self.messages.append((message, aliases))
 
-    async def click(self, click: Click) -> None:
+    async def accept_click(self, click: Click) -> None:
         self._up("click")
         if click.id not in [one.id for one in self.clicks]:
             self.clicks.append(click)
 
-    async def stop(self, place: Place, person: str, at: str) -> None:
+    async def stop_conversation(self, place: Place, person: str, at: str) -> None:
         self._up("stop")
         self.stops.append((place, person, at))
 
-    def is_stop(self, text: str) -> bool:
+    def is_stop_word(self, text: str) -> bool:
         return text.lower() in ("stop", "停")
 
-    async def engaged(self, place: Place) -> bool:
+    async def is_engaged(self, place: Place) -> bool:
         self._up("engaged")
         return place.thread in self.threads
 
-    async def dialog(self, click: Click) -> Dialog | None:
+    async def build_dialog(self, click: Click) -> Dialog | None:
         self._up("dialog")
         return self.dialogs.get(click.choice)
 
-    async def problems(self, click: Click) -> dict[str, str]:
+    async def check_dialog(self, click: Click) -> dict[str, str]:
         self._up("problems")
         return self.wrong
 
-    async def home(self, person: str) -> Home | None:
+    async def build_home(self, person: str) -> HomeView | None:
         return self.homes.get(person)
 
     @property
@@ -88,11 +88,11 @@ class Slots:
         self.reserved: list[tuple[str, int, int]] = []
         self.penalties: list[tuple[str, int]] = []
 
-    async def reserve(self, key: str, spacing_ms: int, burst: int) -> int:
+    async def reserve_slot(self, key: str, spacing_ms: int, burst: int) -> int:
         self.reserved.append((key, spacing_ms, burst))
         return self.wait_ms
 
-    async def penalty(self, key: str, ms: int) -> None:
+    async def apply_penalty(self, key: str, ms: int) -> None:
         self.penalties.append((key, ms))
 
 
@@ -265,11 +265,11 @@ async def slack() -> AsyncIterator[Slack]:
 def validate(arguments: dict[str, Any]) -> None:
     """What Slack would refuse: its limits as the local workspace and slack_sdk's models know them."""
     if blocks := arguments.get("blocks"):
-        assert block_problems(blocks) == []
-        assert text_length(blocks) <= BLOCK_TEXT
+        assert check_blocks(blocks) == []
+        assert count_text_characters(blocks) <= BLOCK_TEXT
         assert 0 < len(arguments["text"].encode()) <= UPDATE_BYTES
     if view := arguments.get("view"):
-        assert view_problems(view) == []
+        assert check_view(view) == []
 
 
 async def dispatch(app: AsyncApp, payload: dict[str, Any]) -> BoltResponse:

@@ -14,17 +14,24 @@ from urllib.parse import urlencode
 import pytest
 from aiohttp import ClientSession, web
 
+from bot.chat.ingress_gate import IngressGate
+from bot.chat.messages import Message
 from bot.chat.slack import app
-from bot.chat.slack.app import build, identify, is_loopback, open_client, socket_mode, web_app
-from bot.door import Door
-from bot.errors import ChatFailed, SettingsWrong
-from bot.events import Message
+from bot.chat.slack.app import (
+    build_bolt_app,
+    build_web_app,
+    identify_bot,
+    is_loopback_url,
+    open_socket_mode,
+    open_web_client,
+)
+from bot.core.errors import ChatError, SettingsError
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import APP_TOKEN, ME, TOKEN, event, pressed, slash, written
 
 
 async def test_an_event_is_acknowledged_when_durable_and_redelivered_until_then(desk: Desk) -> None:
-    async with socket_mode(desk.app, APP_TOKEN, Door()):
+    async with open_socket_mode(desk.app, APP_TOKEN, IngressGate()):
         desk.inbox.down = True
         await desk.slack.deliver("E1", event(written("hello")))
         assert not await desk.slack.acknowledged("E1", 0.15)
@@ -38,10 +45,10 @@ class Slow:
     """The app's intake of messages, which lasts until somebody lets it go on."""
 
     def __init__(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.began, self.go_on, self._take = asyncio.Event(), asyncio.Event(), desk.inbox.message
-        monkeypatch.setattr(desk.inbox, "message", self.message)
+        self.began, self.go_on, self._take = asyncio.Event(), asyncio.Event(), desk.inbox.accept_message
+        monkeypatch.setattr(desk.inbox, "message", self.accept_message)
 
-    async def message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+    async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         self.began.set()
         await self.go_on.wait()
         await self._take(message, aliases=aliases)
@@ -51,7 +58,7 @@ async def test_what_was_received_is_durable_and_acknowledged_before_the_socket_e
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = Slow(desk, monkeypatch)
-    async with socket_mode(desk.app, APP_TOKEN, Door()):
+    async with open_socket_mode(desk.app, APP_TOKEN, IngressGate()):
         await desk.slack.deliver("E1", event(written("hello")))
         await slow.began.wait()
         asyncio.get_running_loop().call_later(0.1, slow.go_on.set)
@@ -62,7 +69,7 @@ async def test_an_intake_that_hangs_does_not_hold_the_end_up(desk: Desk, monkeyp
     monkeypatch.setattr(app, "DRAIN_S", 0.1)
     slow = Slow(desk, monkeypatch)
     async with asyncio.timeout(5):
-        async with socket_mode(desk.app, APP_TOKEN, Door()):
+        async with open_socket_mode(desk.app, APP_TOKEN, IngressGate()):
             await desk.slack.deliver("E1", event(written("hello")))
             await slow.began.wait()
     assert desk.slack.acks == {}, "Slack brings it to somebody else"
@@ -71,25 +78,25 @@ async def test_an_intake_that_hangs_does_not_hold_the_end_up(desk: Desk, monkeyp
 
 async def test_a_refused_app_token_is_said_at_once(desk: Desk) -> None:
     desk.slack.faults["apps.connections.open"] = ["invalid_auth"]
-    with pytest.raises(SettingsWrong, match=r"SLACK_APP_TOKEN.*invalid_auth"):
-        async with socket_mode(desk.app, APP_TOKEN, Door()):
+    with pytest.raises(SettingsError, match=r"SLACK_APP_TOKEN.*invalid_auth"):
+        async with open_socket_mode(desk.app, APP_TOKEN, IngressGate()):
             pass
 
 
 async def test_a_refused_bot_token_is_said_at_once(desk: Desk) -> None:
-    assert await identify(desk.client) == ME
+    assert await identify_bot(desk.client) == ME
     desk.slack.faults["auth.test"] = ["invalid_auth"]
-    with pytest.raises(SettingsWrong, match=r"SLACK_BOT_TOKEN \(invalid_auth\)"):
-        await identify(desk.client)
+    with pytest.raises(SettingsError, match=r"SLACK_BOT_TOKEN \(invalid_auth\)"):
+        await identify_bot(desk.client)
 
 
 async def test_slack_away_at_the_start_is_another_matter(desk: Desk) -> None:
     desk.slack.faults["auth.test"] = ["drop"] * 3
-    with pytest.raises(ChatFailed, match="unreachable"):
-        await identify(desk.client)
+    with pytest.raises(ChatError, match="unreachable"):
+        await identify_bot(desk.client)
     desk.slack.faults["apps.connections.open"] = ["drop"] * 3
-    with pytest.raises(ChatFailed, match="unreachable"):
-        async with socket_mode(desk.app, APP_TOKEN, Door()):
+    with pytest.raises(ChatError, match="unreachable"):
+        async with open_socket_mode(desk.app, APP_TOKEN, IngressGate()):
             pass
 
 
@@ -99,12 +106,12 @@ async def test_what_the_environment_holds_changes_nothing(desk: Desk, monkeypatc
         monkeypatch.setenv(name, value)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    async with open_client(TOKEN, desk.slack.url) as client:
-        app = build(client, ME, desk.inbox, desk.channel, desk.directory)
+    async with open_web_client(TOKEN, desk.slack.url) as client:
+        app = build_bolt_app(client, ME, desk.inbox, desk.channel, desk.directory)
         assert app.oauth_flow is None
-        assert await identify(client) == ME
+        assert await identify_bot(client) == ME
         assert desk.slack.authorization == [f"Bearer {TOKEN}"]
-        async with socket_mode(app, APP_TOKEN, Door()) as handler:
+        async with open_socket_mode(app, APP_TOKEN, IngressGate()) as handler:
             assert handler.client.proxy is None
     assert (app.client.proxy, app.client.token) == (None, None)
     assert {name: os.environ[name] for name in kept} == kept
@@ -118,7 +125,7 @@ async def test_what_the_environment_holds_changes_nothing(desk: Desk, monkeypatc
     ],
 )  # fmt: skip
 def test_loopback(url: str, local: bool) -> None:
-    assert is_loopback(url) is local
+    assert is_loopback_url(url) is local
 
 
 SECRET = "secret"
@@ -126,7 +133,7 @@ SECRET = "secret"
 
 @pytest.fixture
 async def served(desk: Desk) -> AsyncIterator[str]:
-    runner = web.AppRunner(web_app(desk.app, SECRET, Door()), shutdown_timeout=0.1)
+    runner = web.AppRunner(build_web_app(desk.app, SECRET, IngressGate()), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     yield "http://{}:{}/slack/events".format(*runner.addresses[0][:2])
@@ -175,5 +182,5 @@ async def test_http_without_a_store_is_not_acknowledged(desk: Desk, served: str)
 
 
 async def test_http_needs_a_secret(desk: Desk) -> None:
-    with pytest.raises(SettingsWrong, match="SLACK_SIGNING_SECRET"):
-        web_app(desk.app, "", Door())
+    with pytest.raises(SettingsError, match="SLACK_SIGNING_SECRET"):
+        build_web_app(desk.app, "", IngressGate())

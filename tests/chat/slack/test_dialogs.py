@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from bot.chat.slack.dialogs import values, view
-from bot.events import Dialog, Place
-from bot.local.workspace.validate import view_problems
+from bot.chat.messages import Dialog, Place
+from bot.chat.slack.dialogs import parse_view_state, render_modal
+from bot.local.workspace.validate import check_view
 from tests.tools.company import SICK, filled
-from tools.facts import PREFIX, form_inputs
-from tools.spec import Field
-from tools.workflow.process import shipped
+from tools.cards.fields import PREFIX, build_dialog_fields
+from tools.spec import DialogField
+from tools.workflow.process.definition import load_shipped_processes
 
 PLACE = Place(team="T0", channel="D01ZHANG", thread="10.1", direct=True)
 
 
-def dialog(*fields: Field) -> Dialog:
+def dialog(*fields: DialogField) -> Dialog:
     return Dialog(
         title="Edit", submit="Save", cancel="Back", approval="A1", version=1, choice="edit", place=PLACE, fields=fields,
         labels=tuple(f.name for f in fields),
@@ -25,23 +25,23 @@ def dialog(*fields: Field) -> Dialog:
     )  # fmt: skip
 
 
-def element(field: Field) -> dict[str, Any]:
-    shown = view(dialog(field))
-    assert view_problems(shown) == []
+def element(field: DialogField) -> dict[str, Any]:
+    shown = render_modal(dialog(field))
+    assert check_view(shown) == []
     return dict(shown["blocks"][0]["element"])
 
 
 @pytest.mark.parametrize(
     ("field", "initial"),
     [
-        (Field(name="x", label="x", kind="people", value="U01,U02LI"), {"initial_users": ["U01", "U02LI"]}),
-        (Field(name="x", label="x", kind="people", value=""), {}),
-        (Field(name="x", label="x", kind="people", value="李四,U01"), {"initial_users": ["U01"]}),
-        (Field(name="x", label="x", kind="number", value="2.5"), {"initial_value": "2.5"}),
-        (Field(name="x", label="x", kind="number", value="many"), {}),
+        (DialogField(name="x", label="x", kind="people", value="U01,U02LI"), {"initial_users": ["U01", "U02LI"]}),
+        (DialogField(name="x", label="x", kind="people", value=""), {}),
+        (DialogField(name="x", label="x", kind="people", value="李四,U01"), {"initial_users": ["U01"]}),
+        (DialogField(name="x", label="x", kind="number", value="2.5"), {"initial_value": "2.5"}),
+        (DialogField(name="x", label="x", kind="number", value="many"), {}),
     ],
 )
-def test_several_persons_and_numbers_have_their_inputs(field: Field, initial: dict[str, Any]) -> None:
+def test_several_persons_and_numbers_have_their_inputs(field: DialogField, initial: dict[str, Any]) -> None:
     types = {"people": {"type": "multi_users_select"}, "number": {"type": "number_input", "is_decimal_allowed": True}}
     assert element(field) == {**types[field.kind], "action_id": "cs:input", **initial}
 
@@ -56,14 +56,14 @@ def test_several_persons_and_numbers_have_their_inputs(field: Field, initial: di
     ],
 )
 def test_what_was_put_in_comes_back(state: dict[str, Any], value: str) -> None:
-    assert values({"x": {"cs:input": state}}) == {"x": value}
+    assert parse_view_state({"x": {"cs:input": state}}) == {"x": value}
 
 
 def test_the_shipped_forms_open_as_dialogs_that_slack_takes() -> None:
-    for process in shipped():
+    for process in load_shipped_processes():
         given = filled(process, SICK).values if process.key == "leave" else {}
-        shown = view(dialog(*form_inputs(process, given)))
-        assert view_problems(shown) == []
+        shown = render_modal(dialog(*build_dialog_fields(process, given)))
+        assert check_view(shown) == []
         optional = {b["block_id"].removeprefix(PREFIX) for b in shown["blocks"] if b["optional"]}
         assert {"cc", "approver"} <= optional
         assert not {"reason", "leave_type", "amount"} & optional

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from bot.chat.facts import FactsFile
+from bot.chat.directory_file import DirectoryFile
 from bot.chat.slack.directory import FRESH_S, SlackDirectory
-from bot.errors import ChatDown
+from bot.core.errors import ChatUnavailableError
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME
 
@@ -38,59 +38,59 @@ def write(path: Path, text: str) -> Path:
 
 def opened(desk: Desk, path: Path | None = None) -> tuple[SlackDirectory, Clock]:
     clock = Clock()
-    return SlackDirectory(desk.client, FactsFile(path, clock), team=ME.team, clock=clock), clock
+    return SlackDirectory(desk.client, DirectoryFile(path, clock), team=ME.team, clock=clock), clock
 
 
 async def test_who_lost_their_membership_a_moment_ago_is_no_caller(desk: Desk) -> None:
     directory, clock = opened(desk)
-    assert await directory.caller(ZHANG)
+    assert await directory.find_caller(ZHANG)
     for change in ({"deleted": True}, {"is_restricted": True}, {"is_ultra_restricted": True}):
         desk.slack.members[0] |= change
-        assert await directory.caller(ZHANG), "what was read before still says so: the control"
+        assert await directory.find_caller(ZHANG), "what was read before still says so: the control"
         clock.now += FRESH_S
-        await directory.refresh([ZHANG])
-        assert await directory.caller(ZHANG) is None
-        assert ZHANG not in [one.id for one in await directory.everyone()]
+        await directory.refresh_people([ZHANG])
+        assert await directory.find_caller(ZHANG) is None
+        assert ZHANG not in [one.id for one in await directory.list_people()]
         for why in change:
             desk.slack.members[0].pop(why)
         clock.now += FRESH_S
-        await directory.refresh([ZHANG])
-        assert await directory.caller(ZHANG)
+        await directory.refresh_people([ZHANG])
+        assert await directory.find_caller(ZHANG)
 
 
 async def test_slack_is_asked_once_in_thirty_seconds_and_once_for_many(desk: Desk) -> None:
     directory, clock = opened(desk)
-    await directory.refresh([ZHANG, ZHAO])
+    await directory.refresh_people([ZHANG, ZHAO])
     assert desk.slack.called("users.info") == [], "everybody has just been read"
     clock.now += FRESH_S
-    await asyncio.gather(*(directory.refresh([ZHANG]) for _ in range(30)))
+    await asyncio.gather(*(directory.refresh_people([ZHANG]) for _ in range(30)))
     assert len(desk.slack.called("users.info")) == 1
     clock.now += FRESH_S - 1
-    await directory.refresh([ZHANG])
+    await directory.refresh_people([ZHANG])
     assert len(desk.slack.called("users.info")) == 1
     clock.now += 1
-    await directory.refresh([ZHANG, ZHANG, ZHAO])
+    await directory.refresh_people([ZHANG, ZHANG, ZHAO])
     assert [call["user"] for call in desk.slack.called("users.info")] == [ZHANG, ZHANG, ZHAO]
 
 
 async def test_while_slack_is_away_nothing_is_said_to_be_fresh(desk: Desk) -> None:
     directory, clock = opened(desk)
-    assert await directory.caller(ZHANG)
+    assert await directory.find_caller(ZHANG)
     clock.now += FRESH_S
     desk.slack.faults["users.info"] = ["fatal_error"] * 3
-    with pytest.raises(ChatDown):
-        await directory.refresh([ZHANG])
-    await directory.refresh([ZHANG])
-    assert await directory.caller(ZHANG)
+    with pytest.raises(ChatUnavailableError):
+        await directory.refresh_people([ZHANG])
+    await directory.refresh_people([ZHANG])
+    assert await directory.find_caller(ZHANG)
 
 
 async def test_who_is_unknown_to_slack_by_now_is_nobody(desk: Desk) -> None:
     directory, clock = opened(desk)
-    assert await directory.get(ZHANG)
+    assert await directory.find_person(ZHANG)
     desk.slack.members.pop(0)
     clock.now += FRESH_S
-    await directory.refresh([ZHANG, "U0NOBODY", "nobody", "", "../x"])
-    assert await directory.get(ZHANG) is None and await directory.caller("U0NOBODY") is None
+    await directory.refresh_people([ZHANG, "U0NOBODY", "nobody", "", "../x"])
+    assert await directory.find_person(ZHANG) is None and await directory.find_caller("U0NOBODY") is None
     assert [call["user"] for call in desk.slack.called("users.info")] == [ZHANG, "U0NOBODY"]
 
 
@@ -98,23 +98,23 @@ async def test_a_manager_in_the_profile_is_read_again_too(desk: Desk) -> None:
     desk.slack.fields = [{"id": "Xf1", "label": "Manager", "options": {"is_protected": True}}]
     desk.slack.profiles = {ZHANG: {"Xf1": ZHAO}, ZHAO: {}}
     directory, clock = opened(desk)
-    found = await directory.get(ZHANG)
+    found = await directory.find_person(ZHANG)
     assert found and found.manager == ZHAO
     desk.slack.profiles[ZHANG] = {}
     desk.slack.members[0]["updated"] = 2
     clock.now += FRESH_S
-    await directory.refresh([ZHANG])
-    found = await directory.get(ZHANG)
+    await directory.refresh_people([ZHANG])
+    found = await directory.find_person(ZHANG)
     assert found and found.manager is None
     desk.slack.members[0]["updated"] = 3
     desk.slack.faults["users.profile.get"] = ["fatal_error"] * 3
     clock.now += FRESH_S
-    with pytest.raises(ChatDown):
-        await directory.refresh([ZHANG])
+    with pytest.raises(ChatUnavailableError):
+        await directory.refresh_people([ZHANG])
 
 
 async def roles(directory: SlackDirectory) -> frozenset[str]:
-    found = await directory.get(ZHAO)
+    found = await directory.find_person(ZHAO)
     assert found is not None
     return found.roles
 
@@ -128,7 +128,7 @@ async def test_the_file_is_read_again_when_it_changes(desk: Desk, tmp_path: Path
     write(path, BARE)
     assert await roles(directory) == {"finance"}, "nobody looks at it all the time"
     if at_once:
-        await directory.refresh([])
+        await directory.refresh_people([])
     clock.now += 3
     assert await roles(directory) == frozenset()
     assert len(desk.slack.called("users.list")) == 1, "and nobody is asked for again"
@@ -178,7 +178,7 @@ EDITS: list[Callable[[Path], object]] = [
 async def test_every_way_of_writing_is_noticed(tmp_path: Path, edit: Callable[[Path], object]) -> None:
     """In place, replaced, and replaced by as many characters."""
     path = write(tmp_path / "directory.toml", FINANCE)
-    file = FactsFile(path)
+    file = DirectoryFile(path)
     edit(path)
-    assert await file.reload(at_once=True) and not file.known["zhaoliu@example.com"].roles
-    assert not await file.reload(at_once=True), "once"
+    assert await file.reload_if_changed(at_once=True) and not file.entries["zhaoliu@example.com"].roles
+    assert not await file.reload_if_changed(at_once=True), "once"

@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 import pytest
 from aiohttp import ClientSession, web
 
-from bot.chat.slack import app, verifying
-from bot.door import Door
+from bot.chat.ingress_gate import IngressGate
+from bot.chat.slack import app, request_verifier
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import event, written
 
@@ -25,21 +25,21 @@ SECRET, PATH = "secret", "/slack/events"
 JSON = "application/json"
 
 
-class Counting(Door):
+class Counting(IngressGate):
     """A door that remembers how many have come in."""
 
     def __init__(self) -> None:
         super().__init__()
         self.entered = 0
 
-    def enters(self) -> None:
+    def begin_event(self) -> None:
         self.entered += 1
-        super().enters()
+        super().begin_event()
 
 
 @asynccontextmanager
-async def serve(desk: Desk, door: Door) -> AsyncIterator[tuple[str, int]]:
-    runner = app.http_runner(desk.app, SECRET, door)
+async def serve(desk: Desk, door: IngressGate) -> AsyncIterator[tuple[str, int]]:
+    runner = app.build_http_runner(desk.app, SECRET, door)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
@@ -155,7 +155,7 @@ async def test_what_is_signed_and_no_payload_is_acknowledged_and_dropped(
 async def test_a_body_that_is_too_large_is_not_read(address: tuple[str, int]) -> None:
     stamp = now()
     headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": "v0=" + "0" * 64, "Content-Type": JSON}
-    assert (await post(address, b"x" * (verifying.BODY_MAX + 1), headers))[0] == 413
+    assert (await post(address, b"x" * (request_verifier.BODY_MAX + 1), headers))[0] == 413
 
 
 async def half_sent(stack: AsyncExitStack, address: tuple[str, int], *, headers_too: bool) -> asyncio.StreamReader:
@@ -169,17 +169,17 @@ async def half_sent(stack: AsyncExitStack, address: tuple[str, int], *, headers_
     return reader
 
 
-async def work(door: Door, pieces: int) -> float:
+async def work(door: IngressGate, pieces: int) -> float:
     """Seconds that so many turns take to pass the door, all at once."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await asyncio.gather(*(door.quiet() for _ in range(pieces)))
+    await asyncio.gather(*(door.wait_until_quiet() for _ in range(pieces)))
     return loop.time() - began
 
 
 async def test_three_hundred_half_sent_bodies_hold_nobody_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured before this was so: 0.13 s → 5.2 s for 50 pieces of work."""
-    monkeypatch.setattr(verifying, "BODY_S", 2.0)
+    monkeypatch.setattr(request_verifier, "BODY_S", 2.0)
     door = Counting()
     async with serve(desk, door) as address, AsyncExitStack() as stack:
         alone = await work(door, 50)
@@ -197,15 +197,15 @@ async def test_three_hundred_half_sent_bodies_hold_nobody_up(desk: Desk, monkeyp
 
 async def test_who_counts_before_being_verified_holds_everybody_up() -> None:
     """The negative control: what the door costs when it is entered too early."""
-    door = Door()
+    door = IngressGate()
     for _ in range(300):
-        door.enters()
+        door.begin_event()
     assert await work(door, 5) > 0.4
 
 
 async def test_headers_that_never_end_are_not_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "HEADERS_S", 0.3)
-    async with serve(desk, Door()) as address, AsyncExitStack() as stack:
+    async with serve(desk, IngressGate()) as address, AsyncExitStack() as stack:
         readers = [await half_sent(stack, address, headers_too=False) for _ in range(20)]
         async with asyncio.timeout(10):
             assert [await reader.read() for reader in readers] == [b""] * 20
@@ -214,8 +214,8 @@ async def test_headers_that_never_end_are_not_waited_for(desk: Desk, monkeypatch
 async def test_large_bodies_have_few_places_and_small_ones_pass_them(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verifying, "LARGE_AT_ONCE", 1)
-    async with serve(desk, Door()) as address, AsyncExitStack() as stack:
+    monkeypatch.setattr(request_verifier, "LARGE_AT_ONCE", 1)
+    async with serve(desk, IngressGate()) as address, AsyncExitStack() as stack:
         _, writer = await asyncio.open_connection(*address)
         stack.callback(writer.close)
         stamp = now()
@@ -223,7 +223,7 @@ async def test_large_bodies_have_few_places_and_small_ones_pass_them(
         told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         writer.write(f"POST {PATH} HTTP/1.1\r\nHost: bot\r\nContent-Length: 900000\r\n{told}\r\n{{".encode())
         await writer.drain()
-        large = b" " * (verifying.SMALL_MAX + 1)
+        large = b" " * (request_verifier.SMALL_MAX + 1)
         async with asyncio.timeout(10):
             while (await post(address, large, headers))[0] != 503:
                 await asyncio.sleep(0.01)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.chat.facts import Facts
+from bot.chat.directory_file import DirectoryEntry
 from bot.chat.slack.directory import SlackDirectory
 from bot.chat.slack.profiles import A_TIME
 from tests.chat.slack.conftest import Desk
@@ -28,7 +28,7 @@ def slack(desk: Desk, *fields: dict[str, Any], **said: str) -> SlackDirectory:
 
 
 async def facts(directory: SlackDirectory, id: str = "U01ZHANG") -> tuple[str | None, str]:
-    person = await directory.get(id)
+    person = await directory.find_person(id)
     assert person is not None
     return person.manager, person.department
 
@@ -49,7 +49,7 @@ async def test_labels_are_known_in_both_languages(desk: Desk, label: str) -> Non
 
 async def test_the_file_goes_before_the_profile(desk: Desk) -> None:
     slack(desk, MANAGER, DEPARTMENT, Xf1="U01ZHANG", Xf2="Sales")
-    both = Facts(email="zhangsan@example.com", manager="zhaoliu@example.com", department="Legal")
+    both = DirectoryEntry(email="zhangsan@example.com", manager="zhaoliu@example.com", department="Legal")
     one = both.model_copy(update={"department": ""})
     for said, department, calls in ((both, "Legal", 1), (one, "Sales", 2)):
         desk.slack.calls.clear()
@@ -78,7 +78,7 @@ async def test_a_manager_is_an_id_or_an_address_and_never_a_name(desk: Desk, sai
 async def test_without_profiles_people_are_still_there(desk: Desk, method: str, fault: str | float) -> None:
     directory = slack(desk, MANAGER, Xf1="U04ZHAO")
     desk.slack.faults[method] = [fault] * 5
-    assert {p.id for p in await directory.everyone()} == {"U01ZHANG", "U04ZHAO"}
+    assert {p.id for p in await directory.list_people()} == {"U01ZHANG", "U04ZHAO"}
 
 
 async def test_nobody_is_read_twice_until_their_record_changes(desk: Desk) -> None:
@@ -98,16 +98,16 @@ async def test_many_are_read_a_part_at_a_time(desk: Desk) -> None:
     slack(desk, MANAGER, Xf1="U04ZHAO")
     desk.slack.members += [member(f"U1{n:03d}", f"Person {n}") for n in range(A_TIME)]
     directory = SlackDirectory(desk.client, {}, team=ME.team, clock=lambda: now[0])
-    await directory.everyone()
+    await directory.list_people()
     assert len(desk.slack.called("users.profile.get")) == A_TIME
     now[0] = 61
-    await directory.everyone()
+    await directory.list_people()
     assert len(desk.slack.called("users.profile.get")) == len(desk.slack.members)
 
 
 async def test_a_newcomers_profile_is_read_too(desk: Desk) -> None:
     directory = slack(desk, MANAGER)
-    await directory.everyone()
+    await directory.list_people()
     desk.slack.members.append(member("U10", "New", "new@example.com"))
     desk.slack.profiles["U10"] = {"Xf1": "U04ZHAO"}
     assert await facts(directory, "U10") == ("U04ZHAO", "")

@@ -7,17 +7,17 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from bot.local.workspace.server import serving
-from bot.local.workspace.workspace import Standin, Workspace
-from tests.browser import Browser
+from bot.local.workspace.server import serve_workspace
+from bot.local.workspace.workspace import StandInService, Workspace
+from tests.harness.browser import Browser
 from tests.local.workspace.hands import setup
 
 
 @pytest.fixture
 async def workspace() -> AsyncIterator[Workspace]:
     ws = Workspace(setup())
-    ws.standins = (Standin("workspace", "a local stand-in for Slack"),)
-    async with serving(ws):
+    ws.standins = (StandInService("workspace", "a local stand-in for Slack"),)
+    async with serve_workspace(ws):
         yield ws
 
 

@@ -12,7 +12,7 @@ import pytest
 import bot
 
 PAGE = Path(bot.__file__).parent / "local/workspace/page"
-WORDS = tomllib.loads((Path(bot.__file__).parent / "words/page.toml").read_text("utf-8"))["page"]
+WORDS = tomllib.loads((Path(bot.__file__).parent / "core/words/page.toml").read_text("utf-8"))["page"]
 SOURCES = {file.name: file.read_text("utf-8") for file in sorted(PAGE.iterdir())}
 SCRIPTS = {name: text for name, text in SOURCES.items() if name.endswith(".js")}
 MADE = ("error_", "standin_")

@@ -8,9 +8,9 @@ import pytest
 import resvg_py
 from slack_bolt.async_app import AsyncApp
 
-from bot.local.workspace.driver import Driver
+from bot.local.workspace.driver import WorkspaceDriver
 from bot.local.workspace.workspace import Workspace
-from tests.browser import ABSENT, Browser
+from tests.harness.browser import ABSENT, Browser
 from tests.local.page.conftest import Opener
 from tests.local.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, bolt, online, sinks, web_client
 
@@ -97,7 +97,7 @@ def leave_bot(workspace: Workspace, forms: list[Any]) -> AsyncApp:
     return app
 
 
-async def test_a_person_works_through_a_card(workspace: Workspace, driver: Driver, page: Opener) -> None:
+async def test_a_person_works_through_a_card(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
     forms: list[Any] = []
     async with page() as browser, online(driver, leave_bot(workspace, forms)):
         await browser.type(WRITE, "我肚子疼 <b> & 请假")
@@ -128,7 +128,7 @@ async def test_a_person_works_through_a_card(workspace: Workspace, driver: Drive
         assert "只有你能看到" in await browser.text(".message.private", "李四会收到卡片")
 
 
-async def test_a_press_without_a_bot_says_so(workspace: Workspace, driver: Driver, page: Opener) -> None:
+async def test_a_press_without_a_bot_says_so(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
     async with page() as browser:
         await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN)
         await browser.click("#list button", "确认")
@@ -143,16 +143,18 @@ def not_busy(browser: Browser) -> Any:
     return released
 
 
-async def test_people_languages_and_places_are_remembered(workspace: Workspace, driver: Driver, page: Opener) -> None:
+async def test_people_languages_and_places_are_remembered(
+    workspace: Workspace, driver: WorkspaceDriver, page: Opener
+) -> None:
     async with page() as browser:
         await browser.find("h3", "张三，你好")
-        await driver.say(LI, "D02LI", "有人吗")
+        await driver.send_message(LI, "D02LI", "有人吗")
         await browser.press("Alt", "2")
         await browser.find("#list .message", "有人吗")
         await browser.click("[data-language=en]")
         await browser.find("#tab-mail", "Mailbox")
-        assert workspace.person(LI).locale == "en-US"
-        assert workspace.person(ZHANG).locale == "zh-CN"
+        assert workspace.get_person(LI).locale == "en-US"
+        assert workspace.get_person(ZHANG).locale == "zh-CN"
         await browser.click("#nav button", "general")
         await browser.open(f"{workspace.address}/")
         await browser.find(".face[aria-pressed=true]", "李四")
@@ -161,7 +163,7 @@ async def test_people_languages_and_places_are_remembered(workspace: Workspace, 
         await browser.find("#tab-mail", "邮箱")
 
 
-async def test_mentions_and_unread_counts(workspace: Workspace, driver: Driver, page: Opener) -> None:
+async def test_mentions_and_unread_counts(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
     async with page() as browser:
         await browser.click("#nav button", "general")
         await browser.find("#title", "#general")
@@ -171,7 +173,7 @@ async def test_mentions_and_unread_counts(workspace: Workspace, driver: Driver, 
         await browser.type(WRITE, "早上好")
         await browser.press("Enter")
         await browser.find("#list .mention", "@Countersign")
-        assert driver.messages(GENERAL)[-1]["text"] == "<@U0BOT> 早上好"
+        assert driver.list_messages(GENERAL)[-1]["text"] == "<@U0BOT> 早上好"
         await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="新卡片")
         await web_client(workspace).chat_postMessage(channel="D02LI", text="新卡片")
         await browser.find("#nav .count", "1")
@@ -224,8 +226,8 @@ async def test_hostile_text_stays_text(workspace: Workspace, page: Opener) -> No
 
 
 @pytest.mark.parametrize("dark", [False, True])
-async def test_fits_a_phone(workspace: Workspace, driver: Driver, page: Opener, dark: bool) -> None:
-    root = await driver.say(ZHANG, DM_ZHANG, "一句很长的话，" * 30 + "x" * 300)
+async def test_fits_a_phone(workspace: Workspace, driver: WorkspaceDriver, page: Opener, dark: bool) -> None:
+    root = await driver.send_message(ZHANG, DM_ZHANG, "一句很长的话，" * 30 + "x" * 300)
     await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN, thread_ts=root)
     async with page(size=(390, 844), dark=dark) as browser:
         for pane in ("nav", "chat", "thread", "mail", "log"):
@@ -243,9 +245,9 @@ async def test_fits_a_phone(workspace: Workspace, driver: Driver, page: Opener, 
 
 
 async def test_everything_is_reached_by_keyboard_and_has_a_name(
-    workspace: Workspace, driver: Driver, page: Opener
+    workspace: Workspace, driver: WorkspaceDriver, page: Opener
 ) -> None:
-    root = await driver.say(ZHANG, DM_ZHANG, "请假")
+    root = await driver.send_message(ZHANG, DM_ZHANG, "请假")
     await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN, thread_ts=root)
     async with page() as browser:
         await browser.find(f"{THREAD} button", "确认")
@@ -262,8 +264,8 @@ async def test_everything_is_reached_by_keyboard_and_has_a_name(
         await browser.find("#panel-mail h3", "还没有邮件")
 
 
-async def test_a_picture_is_shown_in_its_thread(workspace: Workspace, driver: Driver, page: Opener) -> None:
-    root = await driver.say(ZHANG, DM_ZHANG, "流程图")
+async def test_a_picture_is_shown_in_its_thread(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
+    root = await driver.send_message(ZHANG, DM_ZHANG, "流程图")
     task = '<bpmn:userTask id="t" name="审批"/>'
     png = resvg_py.svg_to_bytes(svg_string='<svg xmlns="http://www.w3.org/2000/svg" width="90" height="40"/>')
     where = {"channel": DM_ZHANG, "thread_ts": root, "filename": "process.png"}
@@ -279,11 +281,11 @@ async def test_a_picture_is_shown_in_its_thread(workspace: Workspace, driver: Dr
 
 async def test_log_lines_are_shown_and_filtered(workspace: Workspace, page: Opener) -> None:
     line = {"at_ms": 1_790_000_000_000, "kind": "step", "run": "R03abc", "person": ZHANG, "channel": DM_ZHANG}
-    workspace.log({**line, "text": "查找同事"})
+    workspace.append_log_line({**line, "text": "查找同事"})
     async with page() as browser:
         await browser.click("#tab-log")
         await browser.find(".lines li", "查找同事")
-        workspace.log({**line, "kind": "refused", "run": "R04xyz", "text": "不是你的卡片"})
+        workspace.append_log_line({**line, "kind": "refused", "run": "R04xyz", "text": "不是你的卡片"})
         await browser.find(".lines [data-tone=warn]", "不是你的卡片")
         await browser.type(".filter input", "r04")
         await browser.gone(".lines li", "查找同事")

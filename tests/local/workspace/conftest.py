@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.local.workspace.server import serving
+from bot.local.workspace.server import serve_workspace
 from bot.local.workspace.workspace import Workspace
 from tests.local.workspace.hands import setup, web_client
 
@@ -15,7 +15,7 @@ from tests.local.workspace.hands import setup, web_client
 @pytest.fixture
 async def workspace() -> AsyncIterator[Workspace]:
     ws = Workspace(setup())
-    async with serving(ws):
+    async with serve_workspace(ws):
         yield ws
 
 

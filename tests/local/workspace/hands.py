@@ -14,22 +14,22 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.local.workspace.delivery import Timing
-from bot.local.workspace.driver import Driver
-from bot.local.workspace.workspace import Setup, Workspace
+from bot.local.workspace.delivery import DeliveryTiming
+from bot.local.workspace.driver import WorkspaceDriver
+from bot.local.workspace.workspace import Workspace, WorkspaceSetup
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-test", "xapp-local-test", "signing-secret-of-a-test"
-PATIENT = Timing(ack=10.0, redelivery=(0.0, 0.05, 0.05), trigger=10.0, warning=0.05, save=0.01)
+PATIENT = DeliveryTiming(ack=10.0, redelivery=(0.0, 0.05, 0.05), trigger=10.0, warning=0.05, save=0.01)
 """For tests in which the app answers, however busy the machine is."""
-HASTY = Timing(ack=0.3, redelivery=(0.0, 0.05, 0.05), warning=0.05, save=0.01)
+HASTY = DeliveryTiming(ack=0.3, redelivery=(0.0, 0.05, 0.05), warning=0.05, save=0.01)
 """For tests in which nobody answers."""
 ZHANG, LI, WANG = "U01ZHANG", "U02LI", "U03WANG"
 DM_ZHANG, DM_LI, GENERAL, BOT = "D01ZHANG", "D02LI", "C01GENERAL", "U0BOT"
 
 
-def setup(**changes: object) -> Setup:
+def setup(**changes: object) -> WorkspaceSetup:
     values: dict[str, object] = {"signing_secret": SECRET, "timing": PATIENT}
-    return Setup(BOT_TOKEN, APP_TOKEN, **(values | changes))  # type: ignore[arg-type]
+    return WorkspaceSetup(BOT_TOKEN, APP_TOKEN, **(values | changes))  # type: ignore[arg-type]
 
 
 def web_client(workspace: Workspace, token: str = BOT_TOKEN) -> AsyncWebClient:
@@ -58,13 +58,13 @@ def sinks(app: AsyncApp) -> None:
 
 
 @asynccontextmanager
-async def online(driver: Driver, app: AsyncApp) -> AsyncIterator[AsyncSocketModeHandler]:
+async def online(driver: WorkspaceDriver, app: AsyncApp) -> AsyncIterator[AsyncSocketModeHandler]:
     """The app connected over Socket Mode."""
-    before = len(driver.ws.sockets.live())
+    before = len(driver.ws.sockets.list_live_links())
     handler = AsyncSocketModeHandler(app, APP_TOKEN, ping_interval=1)
     await handler.connect_async()
     try:
-        await driver.connected(before + 1)
+        await driver.wait_for_sockets(before + 1)
         yield handler
     finally:
         await handler.close_async()

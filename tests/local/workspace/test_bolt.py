@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 from slack_bolt.async_app import AsyncApp
 
-from bot.errors import LocalFailed
-from bot.local.workspace.driver import Driver
-from bot.local.workspace.refused import Refused
-from bot.local.workspace.signed import signature
+from bot.core.errors import LocalStartError
+from bot.local.workspace.driver import WorkspaceDriver
+from bot.local.workspace.refused import WorkspaceError
+from bot.local.workspace.signed import sign_request
 from bot.local.workspace.workspace import Workspace
 from tests.local.workspace.hands import (
     BOT,
@@ -123,49 +123,49 @@ def approval_app(workspace: Workspace, seen: list[dict[str, Any]]) -> AsyncApp:
     return app
 
 
-async def whole_conversation(driver: Driver) -> None:
+async def whole_conversation(driver: WorkspaceDriver) -> None:
     """Mention, card, press, dialog with a correction, slash command, Home tab."""
-    ts = await driver.mention(ZHANG, GENERAL, "ten days off")
-    card = await driver.until(lambda: driver.thread(GENERAL, ts)[1:])
+    ts = await driver.mention_bot(ZHANG, GENERAL, "ten days off")
+    card = await driver.wait_until(lambda: driver.list_thread_messages(GENERAL, ts)[1:])
     assert card[0]["thread_ts"] == ts
-    assert driver.thread(GENERAL, ts)[0]["reply_count"] == 1
+    assert driver.list_thread_messages(GENERAL, ts)[0]["reply_count"] == 1
 
-    await driver.say(ZHANG, DM_ZHANG, "bring Li Si a card")
-    ts = (await driver.until(lambda: driver.messages(DM_LI)))[0]["ts"]
-    assert (await driver.click(LI, DM_LI, ts, "reject")).ok
-    view = (await driver.until(lambda: driver.views(LI)))[0]
-    assert (await driver.submit(LI, view["id"], {})).errors == {"why": "required"}
-    assert (await driver.submit(LI, view["id"], {"why": "no"})).errors == {"why": "Say more, please"}
-    assert driver.views(LI)
-    assert (await driver.submit(LI, view["id"], {"why": "too short notice"})).ok
-    assert not driver.views(LI)
+    await driver.send_message(ZHANG, DM_ZHANG, "bring Li Si a card")
+    ts = (await driver.wait_until(lambda: driver.list_messages(DM_LI)))[0]["ts"]
+    assert (await driver.click_button(LI, DM_LI, ts, "reject")).ok
+    view = (await driver.wait_until(lambda: driver.list_open_views(LI)))[0]
+    assert (await driver.submit_view(LI, view["id"], {})).errors == {"why": "required"}
+    assert (await driver.submit_view(LI, view["id"], {"why": "no"})).errors == {"why": "Say more, please"}
+    assert driver.list_open_views(LI)
+    assert (await driver.submit_view(LI, view["id"], {"why": "too short notice"})).ok
+    assert not driver.list_open_views(LI)
 
-    assert (await driver.click(LI, DM_LI, ts, "approve")).ok
-    await driver.until(lambda: driver.messages(DM_LI)[0]["text"] == f"approved by <@{LI}>")
-    assert "blocks" not in driver.messages(DM_LI)[0]
-    await driver.until(lambda: driver.private(LI))
-    assert driver.private(LI)[0]["text"] == "Thank you"
-    with pytest.raises(Refused, match="action_not_found"):
-        await driver.click(LI, DM_LI, ts, "approve")
-    assert (await driver.click(LI, DM_LI, ts, "approve", force=True)).ok
+    assert (await driver.click_button(LI, DM_LI, ts, "approve")).ok
+    await driver.wait_until(lambda: driver.list_messages(DM_LI)[0]["text"] == f"approved by <@{LI}>")
+    assert "blocks" not in driver.list_messages(DM_LI)[0]
+    await driver.wait_until(lambda: driver.list_ephemerals(LI))
+    assert driver.list_ephemerals(LI)[0]["text"] == "Thank you"
+    with pytest.raises(WorkspaceError, match="action_not_found"):
+        await driver.click_button(LI, DM_LI, ts, "approve")
+    assert (await driver.click_button(LI, DM_LI, ts, "approve", force=True)).ok
 
-    assert (await driver.slash(ZHANG, DM_ZHANG, "/countersign", "tasks & more")).ok
-    assert driver.private(ZHANG)[-1]["text"] == "You said tasks &amp; more"
+    assert (await driver.run_slash_command(ZHANG, DM_ZHANG, "/countersign", "tasks & more")).ok
+    assert driver.list_ephemerals(ZHANG)[-1]["text"] == "You said tasks &amp; more"
     await driver.open_home(ZHANG)
-    await driver.until(lambda: ZHANG in driver.homes)
+    await driver.wait_until(lambda: ZHANG in driver.homes)
 
 
-async def test_socket_mode(workspace: Workspace, driver: Driver) -> None:
+async def test_socket_mode(workspace: Workspace, driver: WorkspaceDriver) -> None:
     seen: list[dict[str, Any]] = []
     async with online(driver, approval_app(workspace, seen)):
         await whole_conversation(driver)
     shapes(seen)
 
 
-async def test_signed_http(workspace: Workspace, driver: Driver) -> None:
+async def test_signed_http(workspace: Workspace, driver: WorkspaceDriver) -> None:
     seen: list[dict[str, Any]] = []
     async with listening(approval_app(workspace, seen)) as url:
-        await workspace.deliver_by_http(url)
+        await workspace.use_http_delivery(url)
         await whole_conversation(driver)
         await workspace.delivery.carrier.close()
     shapes(seen)
@@ -202,29 +202,29 @@ def shapes(seen: list[dict[str, Any]]) -> None:
     assert sent["view"]["state"]["values"] == {"why": {"text": {"type": "plain_text_input", "value": "no"}}}
 
 
-async def test_thread_of_a_press(workspace: Workspace, driver: Driver) -> None:
+async def test_thread_of_a_press(workspace: Workspace, driver: WorkspaceDriver) -> None:
     seen: list[dict[str, Any]] = []
     async with online(driver, approval_app(workspace, seen)):
-        ts = await driver.mention(ZHANG, GENERAL, "card please")
-        card = (await driver.until(lambda: driver.thread(GENERAL, ts)[1:]))[0]
-        await driver.click(LI, GENERAL, card["ts"], "approve")
+        ts = await driver.mention_bot(ZHANG, GENERAL, "card please")
+        card = (await driver.wait_until(lambda: driver.list_thread_messages(GENERAL, ts)[1:]))[0]
+        await driver.click_button(LI, GENERAL, card["ts"], "approve")
     press = next(body for body in seen if body["type"] == "block_actions")
     assert press["container"]["thread_ts"] == ts
 
 
-async def test_close_is_told(workspace: Workspace, driver: Driver) -> None:
+async def test_close_is_told(workspace: Workspace, driver: WorkspaceDriver) -> None:
     seen: list[dict[str, Any]] = []
     async with online(driver, approval_app(workspace, seen)):
-        await driver.say(ZHANG, DM_ZHANG, "card")
-        ts = (await driver.until(lambda: driver.messages(DM_LI)))[0]["ts"]
-        await driver.click(LI, DM_LI, ts, "reject")
-        view = (await driver.until(lambda: driver.views(LI)))[0]
+        await driver.send_message(ZHANG, DM_ZHANG, "card")
+        ts = (await driver.wait_until(lambda: driver.list_messages(DM_LI)))[0]["ts"]
+        await driver.click_button(LI, DM_LI, ts, "reject")
+        view = (await driver.wait_until(lambda: driver.list_open_views(LI)))[0]
         assert (await driver.close_view(LI, view["id"])).ok
-    assert not driver.views(LI)
+    assert not driver.list_open_views(LI)
     assert any(body["type"] == "view_closed" for body in seen)
 
 
-async def test_edits_and_own_messages_reach_the_app_as_such(workspace: Workspace, driver: Driver) -> None:
+async def test_edits_and_own_messages_reach_the_app_as_such(workspace: Workspace, driver: WorkspaceDriver) -> None:
     app, changed = bolt(workspace), []
 
     @app.event({"type": "message", "subtype": "message_changed"})
@@ -233,11 +233,11 @@ async def test_edits_and_own_messages_reach_the_app_as_such(workspace: Workspace
 
     sinks(app)
     async with online(driver, app):
-        ts = await driver.say(ZHANG, DM_ZHANG, "one")
-        await driver.edit(ZHANG, DM_ZHANG, ts, "two")
-        await driver.until(lambda: changed)
+        ts = await driver.send_message(ZHANG, DM_ZHANG, "one")
+        await driver.edit_message(ZHANG, DM_ZHANG, ts, "two")
+        await driver.wait_until(lambda: changed)
         await app.client.chat_postMessage(channel=DM_ZHANG, text="mine")
-        await driver.until(lambda: not workspace.state.waiting)
+        await driver.wait_until(lambda: not workspace.state.waiting)
     event = changed[0]
     assert (event["message"]["text"], event["previous_message"]["text"]) == ("two", "one")
     assert event["message"]["edited"]["user"] == ZHANG and event["hidden"] is True
@@ -249,7 +249,7 @@ async def test_wrong_signature_is_refused_by_the_app(workspace: Workspace) -> No
     async with listening(approval_app(workspace, [])) as url, aiohttp.ClientSession() as session:
         for secret, status in ((SECRET, 200), ("another", 401)):
             stamp, body = str(int(time.time())), '{"type":"url_verification","challenge":"c","token":"t"}'
-            headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": signature(secret, stamp, body)}
+            headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign_request(secret, stamp, body)}
             headers["Content-Type"] = "application/json"
             async with session.post(url, data=body, headers=headers) as response:
                 assert response.status == status
@@ -264,18 +264,18 @@ def test_signature_is_the_published_one() -> None:
         "&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
     )
     expected = "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"
-    assert signature("8f742231b10e8888abcd99yyyzzz85a5", "1531420618", body) == expected
+    assert sign_request("8f742231b10e8888abcd99yyyzzz85a5", "1531420618", body) == expected
 
 
 async def test_a_url_that_does_not_echo_is_not_used(workspace: Workspace) -> None:
     wrong = Workspace(setup(signing_secret="another"))
     async with listening(approval_app(workspace, [])) as url:
-        with pytest.raises(LocalFailed, match="challenge"):
-            await wrong.deliver_by_http(url)
+        with pytest.raises(LocalStartError, match="challenge"):
+            await wrong.use_http_delivery(url)
     await wrong.close()
 
 
-async def test_many_conversations_at_once(workspace: Workspace, driver: Driver) -> None:
+async def test_many_conversations_at_once(workspace: Workspace, driver: WorkspaceDriver) -> None:
     async with online(driver, approval_app(workspace, [])):
-        roots = await asyncio.gather(*(driver.mention(ZHANG, GENERAL, f"request {n}") for n in range(20)))
-        await driver.until(lambda: all(len(driver.thread(GENERAL, ts)) == 2 for ts in roots))
+        roots = await asyncio.gather(*(driver.mention_bot(ZHANG, GENERAL, f"request {n}") for n in range(20)))
+        await driver.wait_until(lambda: all(len(driver.list_thread_messages(GENERAL, ts)) == 2 for ts in roots))

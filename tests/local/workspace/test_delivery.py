@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.local.workspace.driver import Driver
-from bot.local.workspace.server import serving
+from bot.local.workspace.driver import WorkspaceDriver
+from bot.local.workspace.server import serve_workspace
 from bot.local.workspace.workspace import Workspace
 from tests.local.workspace.hands import (
     APP_TOKEN,
@@ -35,7 +35,7 @@ from tests.local.workspace.hands import (
 async def hasty() -> AsyncIterator[Workspace]:
     """A workspace that does not wait long for acknowledgements."""
     ws = Workspace(setup(timing=HASTY))
-    async with serving(ws):
+    async with serve_workspace(ws):
         yield ws
 
 
@@ -61,11 +61,11 @@ async def test_hello_and_single_use_ticket(workspace: Workspace, client: AsyncWe
 
 
 async def test_unacknowledged_events_come_again_in_new_envelopes(hasty: Workspace) -> None:
-    driver = Driver(hasty)
+    driver = WorkspaceDriver(hasty)
     async with socket(hasty) as ws:
-        await driver.say(ZHANG, DM_ZHANG, "hello")
+        await driver.send_message(ZHANG, DM_ZHANG, "hello")
         frames = [await ws.receive_json(timeout=3) for _ in range(4)]
-        await driver.until(lambda: hasty.delivery.lost)
+        await driver.wait_until(lambda: hasty.delivery.abandoned_events)
         with pytest.raises(TimeoutError):
             await ws.receive_json(timeout=0.2)
     assert [frame["retry_attempt"] for frame in frames] == [0, 1, 2, 3]
@@ -75,19 +75,19 @@ async def test_unacknowledged_events_come_again_in_new_envelopes(hasty: Workspac
 
 
 async def test_an_acknowledged_event_comes_once(hasty: Workspace) -> None:
-    driver = Driver(hasty)
+    driver = WorkspaceDriver(hasty)
     async with socket(hasty) as ws:
-        await driver.say(ZHANG, DM_ZHANG, "hello")
+        await driver.send_message(ZHANG, DM_ZHANG, "hello")
         frame = await ws.receive_json(timeout=2)
         await ws.send_json({"envelope_id": frame["envelope_id"]})
-        await driver.until(lambda: not hasty.state.waiting)
+        await driver.wait_until(lambda: not hasty.state.waiting)
         with pytest.raises(TimeoutError):
             await ws.receive_json(timeout=HASTY.ack + 0.2)
-    assert not hasty.delivery.lost
+    assert not hasty.delivery.abandoned_events
 
 
 async def test_a_lost_acknowledgement_means_redelivery(hasty: Workspace) -> None:
-    driver = Driver(hasty)
+    driver = WorkspaceDriver(hasty)
     seen: Counter[str] = Counter()
     app = bolt(hasty)
 
@@ -98,21 +98,21 @@ async def test_a_lost_acknowledgement_means_redelivery(hasty: Workspace) -> None
 
     sinks(app)
     async with online(driver, app):
-        driver.hold_ack()
-        await driver.say(ZHANG, DM_ZHANG, "once")
-        await driver.until(lambda: not hasty.state.waiting)
-        assert sum(ack.held for ack in driver.acks) == 1
+        driver.hold_next_acks()
+        await driver.send_message(ZHANG, DM_ZHANG, "once")
+        await driver.wait_until(lambda: not hasty.state.waiting)
+        assert sum(ack.is_held for ack in driver.acks) == 1
         (event_id, came), *others = seen.items()
         assert came >= 2 and not others
-        driver.deliver_again(event_id)
-        await driver.until(lambda: seen[event_id] > came)
+        driver.redeliver_event(event_id)
+        await driver.wait_until(lambda: seen[event_id] > came)
 
 
-async def test_events_wait_for_a_socket_and_presses_do_not(workspace: Workspace, driver: Driver) -> None:
+async def test_events_wait_for_a_socket_and_presses_do_not(workspace: Workspace, driver: WorkspaceDriver) -> None:
     texts = ["one", "two", "three"]
     for text in texts:
-        await driver.say(ZHANG, DM_ZHANG, text)
-    done = await driver.slash(ZHANG, DM_ZHANG, "/countersign", "tasks")
+        await driver.send_message(ZHANG, DM_ZHANG, text)
+    done = await driver.run_slash_command(ZHANG, DM_ZHANG, "/countersign", "tasks")
     assert done.error == "no_app"
     async with socket(workspace) as ws:
         came = [(await ws.receive_json(timeout=2))["payload"]["event"]["text"] for _ in texts]
@@ -120,9 +120,9 @@ async def test_events_wait_for_a_socket_and_presses_do_not(workspace: Workspace,
 
 
 async def test_a_press_is_not_brought_again(hasty: Workspace) -> None:
-    driver = Driver(hasty)
+    driver = WorkspaceDriver(hasty)
     async with socket(hasty) as ws:
-        done = await driver.slash(ZHANG, DM_ZHANG, "/countersign", "tasks")
+        done = await driver.run_slash_command(ZHANG, DM_ZHANG, "/countersign", "tasks")
         frame = await ws.receive_json(timeout=2)
         assert done.error == "no_answer"
         assert frame["type"] == "slash_commands" and "retry_attempt" not in frame
@@ -131,10 +131,10 @@ async def test_a_press_is_not_brought_again(hasty: Workspace) -> None:
             await ws.receive_json(timeout=0.3)
 
 
-async def test_each_envelope_goes_to_one_socket(workspace: Workspace, driver: Driver) -> None:
+async def test_each_envelope_goes_to_one_socket(workspace: Workspace, driver: WorkspaceDriver) -> None:
     async with socket(workspace) as first, socket(workspace) as second:
         for number in range(6):
-            await driver.say(ZHANG, DM_ZHANG, str(number))
+            await driver.send_message(ZHANG, DM_ZHANG, str(number))
         came = []
         for ws in (first, second):
             for _ in range(3):
@@ -154,11 +154,11 @@ async def test_the_eleventh_socket_is_sent_away(workspace: Workspace, client: As
         frame = await eleventh.receive_json(timeout=2)
         assert (frame["type"], frame["reason"]) == ("disconnect", "too_many_websockets")
         assert (await eleventh.receive(timeout=2)).type == aiohttp.WSMsgType.CLOSE
-        assert len(workspace.sockets.live()) == 10
+        assert len(workspace.sockets.list_live_links()) == 10
 
 
 @pytest.mark.parametrize("reason", ["warning", "refresh_requested", "link_disabled"])
-async def test_the_app_reconnects_when_told(workspace: Workspace, driver: Driver, reason: str) -> None:
+async def test_the_app_reconnects_when_told(workspace: Workspace, driver: WorkspaceDriver, reason: str) -> None:
     app, heard = bolt(workspace), []
 
     @app.event("message")
@@ -166,14 +166,14 @@ async def test_the_app_reconnects_when_told(workspace: Workspace, driver: Driver
         heard.append(event["text"])
 
     async with online(driver, app):
-        await driver.disconnect(reason)
-        await driver.connected()
-        await driver.say(ZHANG, DM_ZHANG, "still there?")
-        await driver.until(lambda: heard)
-    assert len(driver.called("apps.connections.open")) >= 2
+        await driver.disconnect_sockets(reason)
+        await driver.wait_for_sockets()
+        await driver.send_message(ZHANG, DM_ZHANG, "still there?")
+        await driver.wait_until(lambda: heard)
+    assert len(driver.list_call_arguments("apps.connections.open")) >= 2
 
 
-async def test_the_app_reconnects_after_a_broken_socket(workspace: Workspace, driver: Driver) -> None:
+async def test_the_app_reconnects_after_a_broken_socket(workspace: Workspace, driver: WorkspaceDriver) -> None:
     app, heard = bolt(workspace), []
 
     @app.event("message")
@@ -182,8 +182,8 @@ async def test_the_app_reconnects_after_a_broken_socket(workspace: Workspace, dr
 
     async with online(driver, app):
         await driver.drop_sockets()
-        await driver.say(ZHANG, DM_ZHANG, "still there?")
-        await driver.until(lambda: heard)
+        await driver.send_message(ZHANG, DM_ZHANG, "still there?")
+        await driver.wait_until(lambda: heard)
     assert set(heard) == {"still there?"}
 
 
@@ -213,7 +213,7 @@ async def by_http(workspace: Workspace, listener: Listener) -> AsyncIterator[Non
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    await workspace.deliver_by_http(f"http://127.0.0.1:{runner.addresses[0][1]}/slack/events")
+    await workspace.use_http_delivery(f"http://127.0.0.1:{runner.addresses[0][1]}/slack/events")
     try:
         yield
     finally:
@@ -222,42 +222,42 @@ async def by_http(workspace: Workspace, listener: Listener) -> AsyncIterator[Non
 
 
 async def test_http_redelivery_says_why(hasty: Workspace) -> None:
-    driver = Driver(hasty)
+    driver = WorkspaceDriver(hasty)
     listener = Listener(web.Response(status=500), HASTY.ack + 0.2)
     async with by_http(hasty, listener):
-        await driver.say(ZHANG, DM_ZHANG, "hello")
-        await driver.until(lambda: len(listener.got) == 3)
-        await driver.until(lambda: not hasty.state.waiting)
+        await driver.send_message(ZHANG, DM_ZHANG, "hello")
+        await driver.wait_until(lambda: len(listener.got) == 3)
+        await driver.wait_until(lambda: not hasty.state.waiting)
     retries = [(h.get("X-Slack-Retry-Num"), h.get("X-Slack-Retry-Reason")) for h, _ in listener.got]
     assert retries == [(None, None), ("1", "http_error"), ("2", "http_timeout")]
-    assert not hasty.delivery.lost
+    assert not hasty.delivery.abandoned_events
 
 
-async def test_no_retry_header_is_honoured(workspace: Workspace, driver: Driver) -> None:
+async def test_no_retry_header_is_honoured(workspace: Workspace, driver: WorkspaceDriver) -> None:
     listener = Listener(web.Response(status=500, headers={"X-Slack-No-Retry": "1"}))
     async with by_http(workspace, listener):
-        await driver.say(ZHANG, DM_ZHANG, "hello")
-        await driver.until(lambda: workspace.delivery.lost)
+        await driver.send_message(ZHANG, DM_ZHANG, "hello")
+        await driver.wait_until(lambda: workspace.delivery.abandoned_events)
         await asyncio.sleep(0.1)
     assert len(listener.got) == 1
 
 
-async def test_http_forms(workspace: Workspace, driver: Driver) -> None:
+async def test_http_forms(workspace: Workspace, driver: WorkspaceDriver) -> None:
     listener = Listener(web.json_response({"text": "done"}))
     async with by_http(workspace, listener):
-        assert (await driver.slash(ZHANG, GENERAL, "/countersign", "a b")).ok
+        assert (await driver.run_slash_command(ZHANG, GENERAL, "/countersign", "a b")).ok
         headers, body = listener.got[0]
     assert headers["Content-Type"] == "application/x-www-form-urlencoded"
     assert "text=a+b" in body and "command=%2Fcountersign" in body
-    assert driver.private(ZHANG)[0]["text"] == "done"
+    assert driver.list_ephemerals(ZHANG)[0]["text"] == "done"
 
 
 async def test_undelivered_events_survive_a_restart(tmp_path: Any) -> None:
     first = Workspace(setup(), folder=tmp_path)
-    async with serving(first):
-        await Driver(first).say(ZHANG, DM_ZHANG, "are you there?")
+    async with serve_workspace(first):
+        await WorkspaceDriver(first).send_message(ZHANG, DM_ZHANG, "are you there?")
     second = Workspace(setup(), folder=tmp_path)
-    async with serving(second), socket(second) as ws:
+    async with serve_workspace(second), socket(second) as ws:
         frame = await ws.receive_json(timeout=2)
     assert frame["payload"]["event"]["text"] == "are you there?"
-    assert frame["payload"]["event_id"] == Driver(first).events[0]["event_id"]
+    assert frame["payload"]["event_id"] == WorkspaceDriver(first).events[0]["event_id"]

@@ -9,11 +9,11 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from bot.local.workspace.acts import Done
-from bot.local.workspace.delivery import Parcel, Timing
-from bot.local.workspace.driver import Driver
-from bot.local.workspace.refused import Refused
-from bot.local.workspace.server import serving
+from bot.local.workspace.acts import ActResult
+from bot.local.workspace.delivery import DeliveryAttempt, DeliveryTiming
+from bot.local.workspace.driver import WorkspaceDriver
+from bot.local.workspace.refused import WorkspaceError
+from bot.local.workspace.server import serve_workspace
 from bot.local.workspace.workspace import Workspace
 from bot.local.workspace.world import Json
 from tests.local.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, error_of, setup
@@ -31,16 +31,16 @@ class Obedient:
     """A carrier to an app that answers what the test says, and keeps what it got."""
 
     def __init__(self) -> None:
-        self.got: list[Parcel] = []
+        self.got: list[DeliveryAttempt] = []
         self.answer: Json = {}
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return True
 
-    async def until_ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         return
 
-    async def carry(self, parcel: Parcel) -> Json:
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
         self.got.append(parcel)
         return self.answer
 
@@ -64,9 +64,9 @@ def app() -> Obedient:
 
 @pytest.fixture
 async def workspace(clock: Clock, app: Obedient) -> AsyncIterator[Workspace]:
-    ws = Workspace(setup(timing=Timing()), clock=clock)
+    ws = Workspace(setup(timing=DeliveryTiming()), clock=clock)
     ws.delivery.carrier = app
-    async with serving(ws):
+    async with serve_workspace(ws):
         yield ws
 
 
@@ -89,62 +89,64 @@ def card(*buttons: Json) -> list[Json]:
 
 
 async def test_trigger_ids(workspace: Workspace, client: AsyncWebClient, clock: Clock) -> None:
-    used, late = workspace.triggers.mint(ZHANG), workspace.triggers.mint(ZHANG)
+    used, late = workspace.triggers.create_trigger(ZHANG), workspace.triggers.create_trigger(ZHANG)
     await client.views_open(trigger_id=used, view=modal())
     assert await error_of(client.views_open(trigger_id=used, view=modal())) == "exchanged_trigger_id"
     clock.now += 3.1
     assert await error_of(client.views_open(trigger_id=late, view=modal())) == "expired_trigger_id"
     assert await error_of(client.views_open(trigger_id="12345.98765.abcd", view=modal())) == "invalid_trigger_id"
-    fresh = workspace.triggers.mint(ZHANG)
+    fresh = workspace.triggers.create_trigger(ZHANG)
     assert (
         await error_of(client.views_open(trigger_id=fresh, view={"type": "modal", "blocks": []})) == "invalid_arguments"
     )
     await client.views_open(trigger_id=fresh, view=modal())
 
 
-async def test_dialogs_stack_three_high(workspace: Workspace, driver: Driver, client: AsyncWebClient) -> None:
-    mint = workspace.triggers.mint
+async def test_dialogs_stack_three_high(workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    mint = workspace.triggers.create_trigger
     root = (await client.views_open(trigger_id=mint(ZHANG), view=modal()))["view"]
     for _ in range(2):
         top = (await client.views_push(trigger_id=mint(ZHANG), view=modal()))["view"]
-    assert (top["root_view_id"], len(driver.views(ZHANG))) == (root["id"], 3)
+    assert (top["root_view_id"], len(driver.list_open_views(ZHANG))) == (root["id"], 3)
     assert await error_of(client.views_push(trigger_id=mint(ZHANG), view=modal())) == "push_limit_reached"
     new = await client.views_update(view_id=top["id"], view=modal(callback_id="new"), hash=top["hash"])
-    assert driver.view(ZHANG) == new["view"]
+    assert driver.find_top_view(ZHANG) == new["view"]
     stale = client.views_update(view_id=top["id"], view=modal(), hash=top["hash"])
     assert await error_of(stale) == "hash_conflict"
     assert await error_of(client.views_update(view_id="V0", view=modal())) == "not_found"
     await client.views_open(trigger_id=mint(ZHANG), view=modal())
-    assert len(driver.views(ZHANG)) == 1
+    assert len(driver.list_open_views(ZHANG)) == 1
 
 
 @pytest.mark.parametrize("action", ["update", "push", "clear", ""])
 async def test_what_an_answer_does(
-    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient, action: str
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient, action: str
 ) -> None:
-    view = (await client.views_open(trigger_id=workspace.triggers.mint(ZHANG), view=modal()))["view"]
+    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=modal()))["view"]
     app.answer = {"response_action": action, "view": modal(callback_id="next")} if action else {}
-    assert (await driver.submit(ZHANG, view["id"], {"why": "because"})).ok
-    left = [v["callback_id"] for v in driver.views(ZHANG)]
+    assert (await driver.submit_view(ZHANG, view["id"], {"why": "because"})).ok
+    left = [v["callback_id"] for v in driver.list_open_views(ZHANG)]
     assert left == {"update": ["next"], "push": ["", "next"], "clear": [], "": []}[action]
 
 
 async def test_the_composer_refuses_what_is_missing(
-    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
 ) -> None:
-    view = (await client.views_open(trigger_id=workspace.triggers.mint(ZHANG), view=modal()))["view"]
-    assert (await driver.submit(ZHANG, view["id"], {"why": " " * 0})).errors == {"why": "required"}
-    assert (await driver.submit(ZHANG, view["id"], {"why": "x" * 11})).errors == {"why": "too_long"}
+    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=modal()))["view"]
+    assert (await driver.submit_view(ZHANG, view["id"], {"why": " " * 0})).errors == {"why": "required"}
+    assert (await driver.submit_view(ZHANG, view["id"], {"why": "x" * 11})).errors == {"why": "too_long"}
     assert not app.got
-    with pytest.raises(Refused, match="invalid_block_id"):
-        await driver.submit(ZHANG, view["id"], {"other": "x"})
-    with pytest.raises(Refused, match="view_not_found"):
-        await driver.submit(LI, view["id"], {"why": "x"})
-    assert (await driver.submit(ZHANG, view["id"], {}, force=True)).ok
+    with pytest.raises(WorkspaceError, match="invalid_block_id"):
+        await driver.submit_view(ZHANG, view["id"], {"other": "x"})
+    with pytest.raises(WorkspaceError, match="view_not_found"):
+        await driver.submit_view(LI, view["id"], {"why": "x"})
+    assert (await driver.submit_view(ZHANG, view["id"], {}, force=True)).ok
     assert app.last["view"]["state"]["values"]["why"]["text"] == {"type": "plain_text_input", "value": None}
 
 
-async def test_every_kind_of_value(workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient) -> None:
+async def test_every_kind_of_value(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
     options = [{"text": plain(word), "value": word} for word in ("a", "b")]
     kinds: dict[str, tuple[Json, Any, Json]] = {
         "text": ({"type": "plain_text_input", "initial_value": "x"}, None, {"value": "x"}),
@@ -173,110 +175,114 @@ async def test_every_kind_of_value(workspace: Workspace, driver: Driver, client:
         }
         for name, (element, _, _) in kinds.items()
     ]  # fmt: skip
-    view = (await client.views_open(trigger_id=workspace.triggers.mint(ZHANG), view=modal(blocks=blocks)))["view"]
+    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=modal(blocks=blocks)))[
+        "view"
+    ]
     given = {name: value for name, (_, value, _) in kinds.items() if value is not None}
-    with pytest.raises(Refused, match="invalid_option"):
-        await driver.submit(ZHANG, view["id"], {**given, "one": "c"})
-    assert (await driver.submit(ZHANG, view["id"], given)).ok
+    with pytest.raises(WorkspaceError, match="invalid_option"):
+        await driver.submit_view(ZHANG, view["id"], {**given, "one": "c"})
+    assert (await driver.submit_view(ZHANG, view["id"], given)).ok
     values = app.last["view"]["state"]["values"]
     for name, (element, _, expected) in kinds.items():
         assert values[name]["i"] == {"type": element["type"], **expected}
 
 
 async def test_buttons_that_are_gone(
-    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
 ) -> None:
     ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(button("approve", "v1"))))["ts"]
-    assert (await driver.click(ZHANG, GENERAL, ts, "approve")).ok
+    assert (await driver.click_button(ZHANG, GENERAL, ts, "approve")).ok
     await client.chat_update(channel=GENERAL, ts=ts, text="done", blocks=[])
-    with pytest.raises(Refused, match="action_not_found"):
-        await driver.click(ZHANG, GENERAL, ts, "approve")
-    assert (await driver.click(ZHANG, GENERAL, ts, "approve", force=True)).ok
+    with pytest.raises(WorkspaceError, match="action_not_found"):
+        await driver.click_button(ZHANG, GENERAL, ts, "approve")
+    assert (await driver.click_button(ZHANG, GENERAL, ts, "approve", force=True)).ok
     assert app.last["actions"][0]["value"] == "v1"
     assert app.last["message"]["text"] == "done"
-    await driver.click(ZHANG, GENERAL, ts, "approve", force=True, value="forged")
+    await driver.click_button(ZHANG, GENERAL, ts, "approve", force=True, value="forged")
     assert app.last["actions"][0]["value"] == "forged"
-    await driver.click(ZHANG, GENERAL, ts, "never_there", force=True, value="x")
+    await driver.click_button(ZHANG, GENERAL, ts, "never_there", force=True, value="x")
     assert app.last["actions"][0]["action_id"] == "never_there"
-    with pytest.raises(Refused, match="not_in_channel"):
-        await driver.click(LI, DM_ZHANG, ts, "approve")
+    with pytest.raises(WorkspaceError, match="not_in_channel"):
+        await driver.click_button(LI, DM_ZHANG, ts, "approve")
 
 
 async def test_menus_and_private_messages(
-    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
 ) -> None:
     options = [{"text": plain(word), "value": word} for word in ("a", "b")]
     menu = {"type": "static_select", "action_id": "pick", "options": options}
     await client.chat_postEphemeral(channel=GENERAL, user=ZHANG, text="x", blocks=card(menu))
-    ts = driver.private(ZHANG)[0]["ts"]
-    assert (await driver.click(ZHANG, GENERAL, ts, "pick", value="b")).ok
+    ts = driver.list_ephemerals(ZHANG)[0]["ts"]
+    assert (await driver.click_button(ZHANG, GENERAL, ts, "pick", value="b")).ok
     assert app.last["actions"][0]["selected_option"] == options[1]
     assert app.last["container"]["is_ephemeral"] is True and "message" not in app.last
-    with pytest.raises(Refused, match="message_not_found"):
-        await driver.click(LI, GENERAL, ts, "pick", value="b")
+    with pytest.raises(WorkspaceError, match="message_not_found"):
+        await driver.click_button(LI, GENERAL, ts, "pick", value="b")
     await AsyncWebhookClient(app.last["response_url"]).send(text="picked", replace_original=True)
-    assert (driver.private(ZHANG)[0]["text"], driver.private(ZHANG)[0]["blocks"]) == ("picked", [])
+    assert (driver.list_ephemerals(ZHANG)[0]["text"], driver.list_ephemerals(ZHANG)[0]["blocks"]) == ("picked", [])
 
 
 async def test_home_and_dialog_buttons(
-    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
 ) -> None:
     await client.views_publish(user_id=ZHANG, view={"type": "home", "blocks": card(button("open"))})
     home = driver.homes[ZHANG]
-    assert (await driver.click_view(ZHANG, home["id"], "open")).ok
+    assert (await driver.click_view_button(ZHANG, home["id"], "open")).ok
     assert app.last["container"] == {"type": "view", "view_id": home["id"]}
-    with pytest.raises(Refused, match="view_not_found"):
-        await driver.click_view(LI, home["id"], "open")
+    with pytest.raises(WorkspaceError, match="view_not_found"):
+        await driver.click_view_button(LI, home["id"], "open")
 
 
 async def test_response_url_five_times(
-    workspace: Workspace, driver: Driver, client: AsyncWebClient, app: Obedient, clock: Clock
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient, clock: Clock
 ) -> None:
     ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(button("go"))))["ts"]
-    await driver.click(ZHANG, GENERAL, ts, "go")
+    await driver.click_button(ZHANG, GENERAL, ts, "go")
     hook = AsyncWebhookClient(app.last["response_url"])
     assert (await hook.send(text="to you")).status_code == 200
     assert (await hook.send(text="to all", response_type="in_channel")).status_code == 200
     assert (await hook.send(text="instead", replace_original=True, blocks=[])).status_code == 200
-    assert driver.private(ZHANG)[0]["text"] == "to you"
-    assert [m["text"] for m in driver.messages(GENERAL)] == ["instead", "to all"]
-    assert "blocks" not in driver.messages(GENERAL)[0]
+    assert driver.list_ephemerals(ZHANG)[0]["text"] == "to you"
+    assert [m["text"] for m in driver.list_messages(GENERAL)] == ["instead", "to all"]
+    assert "blocks" not in driver.list_messages(GENERAL)[0]
     assert (await hook.send(delete_original=True)).status_code == 200
     assert (await hook.send(text="five")).status_code == 200
     assert "used_url" in (await hook.send(text="six")).body
-    await driver.slash(ZHANG, GENERAL, "/countersign", "x")
+    await driver.run_slash_command(ZHANG, GENERAL, "/countersign", "x")
     late = AsyncWebhookClient(app.last["response_url"])
     clock.now += 1801
     assert "expired_url" in (await late.send(text="late")).body
 
 
-async def test_slash_answers(workspace: Workspace, driver: Driver, app: Obedient) -> None:
+async def test_slash_answers(workspace: Workspace, driver: WorkspaceDriver, app: Obedient) -> None:
     app.answer = {"text": "for all", "response_type": "in_channel"}
-    await driver.slash(ZHANG, GENERAL, "/countersign", "x")
-    assert driver.messages(GENERAL)[0]["text"] == "for all"
-    with pytest.raises(Refused, match="unknown_command"):
-        await driver.slash(ZHANG, GENERAL, "/other", "x")
+    await driver.run_slash_command(ZHANG, GENERAL, "/countersign", "x")
+    assert driver.list_messages(GENERAL)[0]["text"] == "for all"
+    with pytest.raises(WorkspaceError, match="unknown_command"):
+        await driver.run_slash_command(ZHANG, GENERAL, "/other", "x")
 
 
-async def test_what_a_person_cannot_send(driver: Driver) -> None:
+async def test_what_a_person_cannot_send(driver: WorkspaceDriver) -> None:
     for text, error in ((" \n", "no_text"), ("x" * 40_001, "msg_too_long")):
-        with pytest.raises(Refused, match=error):
-            await driver.say(ZHANG, GENERAL, text)
-    with pytest.raises(Refused, match="not_in_channel"):
-        await driver.say(LI, DM_ZHANG, "x")
-    with pytest.raises(Refused, match="user_not_found"):
-        await driver.say("U0BOT", GENERAL, "x")
-    ts = await driver.say(ZHANG, GENERAL, "x" * 40_000)
-    with pytest.raises(Refused, match="cant_update_message"):
-        await driver.edit(LI, GENERAL, ts, "y")
+        with pytest.raises(WorkspaceError, match=error):
+            await driver.send_message(ZHANG, GENERAL, text)
+    with pytest.raises(WorkspaceError, match="not_in_channel"):
+        await driver.send_message(LI, DM_ZHANG, "x")
+    with pytest.raises(WorkspaceError, match="user_not_found"):
+        await driver.send_message("U0BOT", GENERAL, "x")
+    ts = await driver.send_message(ZHANG, GENERAL, "x" * 40_000)
+    with pytest.raises(WorkspaceError, match="cant_update_message"):
+        await driver.edit_message(LI, GENERAL, ts, "y")
 
 
-async def test_buttons_for_some_people_only(workspace: Workspace, driver: Driver, client: AsyncWebClient) -> None:
+async def test_buttons_for_some_people_only(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
     mine = {**button("go"), "visible_to_user_ids": [ZHANG]}
     ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(mine)))["ts"]
-    assert await driver.click(ZHANG, GENERAL, ts, "go") == Done()
-    with pytest.raises(Refused, match="action_not_found"):
-        await driver.click(LI, GENERAL, ts, "go")
+    assert await driver.click_button(ZHANG, GENERAL, ts, "go") == ActResult()
+    with pytest.raises(WorkspaceError, match="action_not_found"):
+        await driver.click_button(LI, GENERAL, ts, "go")
 
 
 async def test_unknown_response_url(workspace: Workspace) -> None:

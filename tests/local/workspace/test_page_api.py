@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from bot.local.workspace.driver import Driver
+from bot.local.workspace.driver import WorkspaceDriver
 from bot.local.workspace.page_api import PAGE
-from bot.local.workspace.server import serving
-from bot.local.workspace.workspace import Standin, Workspace
+from bot.local.workspace.server import serve_workspace
+from bot.local.workspace.workspace import StandInService, Workspace
 from bot.local.workspace.world import Json
 from tests.local.workspace.hands import DM_ZHANG, GENERAL, LI, WANG, ZHANG, bolt, online, setup, sinks, web_client
 
@@ -33,8 +33,8 @@ class Mails:
 @pytest.fixture
 async def workspace() -> AsyncIterator[Workspace]:
     ws = Workspace(setup(), mailbox=Mails())
-    ws.standins = (Standin("model", "rehearsal"),)
-    async with serving(ws):
+    ws.standins = (StandInService("model", "rehearsal"),)
+    async with serve_workspace(ws):
         yield ws
 
 
@@ -55,8 +55,8 @@ async def post(http: aiohttp.ClientSession, path: str, **body: Any) -> Json:
         return dict(await response.json())
 
 
-async def test_state(http: aiohttp.ClientSession, driver: Driver) -> None:
-    await driver.say(LI, GENERAL, "hello")
+async def test_state(http: aiohttp.ClientSession, driver: WorkspaceDriver) -> None:
+    await driver.send_message(LI, GENERAL, "hello")
     state = await get(http, "state", person=ZHANG)
     assert state["team"]["id"] == "T0LOCAL" and state["bot"] == {"id": "U0BOT", "name": "Countersign"}
     assert state["me"]["id"] == ZHANG
@@ -98,7 +98,9 @@ async def test_say_edit_and_read_back(http: aiohttp.ClientSession) -> None:
     assert (await get(http, "messages", person="U0BOT", channel=GENERAL))["error"] == "user_not_found"
 
 
-async def test_cards_dialogs_and_home(workspace: Workspace, http: aiohttp.ClientSession, driver: Driver) -> None:
+async def test_cards_dialogs_and_home(
+    workspace: Workspace, http: aiohttp.ClientSession, driver: WorkspaceDriver
+) -> None:
     app = bolt(workspace)
     label, field = {"type": "plain_text", "text": "Why"}, {"type": "plain_text_input", "action_id": "text"}
     dialog = {
@@ -134,7 +136,7 @@ async def test_cards_dialogs_and_home(workspace: Workspace, http: aiohttp.Client
         gone = await post(http, "click", **press, action_id="gone")
         assert (gone["error"], gone["message"][:4]) == ("action_not_found", "This")
         assert await post(http, "click", **press, action_id="go") == {"ok": True}
-        await driver.until(lambda: driver.view(WANG))
+        await driver.wait_until(lambda: driver.find_top_view(WANG))
         view = (await get(http, "views", person=WANG))["view"]
         submit = {"person": WANG, "view_id": view["id"]}
         empty = {"why": {"text": {"type": "plain_text_input", "value": ""}}}
@@ -147,7 +149,7 @@ async def test_cards_dialogs_and_home(workspace: Workspace, http: aiohttp.Client
         assert (await post(http, "close", **submit))["error"] == "view_not_found"
 
         await post(http, "home", person=WANG)
-        await driver.until(lambda: WANG in driver.homes)
+        await driver.wait_until(lambda: WANG in driver.homes)
         home_view = (await get(http, "home", person=WANG))["view"]
         assert (await post(http, "click", person=WANG, view_id=home_view["id"], action_id="go"))["ok"]
         slash = {"person": WANG, "channel": GENERAL, "text": "help"}
@@ -165,14 +167,14 @@ async def test_a_press_without_an_app_says_so(workspace: Workspace, http: aiohtt
     assert (await post(http, "locale", person=ZHANG, locale="xx"))["error"] == "invalid_locale"
 
 
-async def test_feed(workspace: Workspace, http: aiohttp.ClientSession, driver: Driver) -> None:
-    workspace.log({"event": "before"})
+async def test_feed(workspace: Workspace, http: aiohttp.ClientSession, driver: WorkspaceDriver) -> None:
+    workspace.append_log_line({"event": "before"})
     async with http.ws_connect("/local/feed", params={"person": ZHANG}) as feed:
         assert await feed.receive_json(timeout=2) == {"type": "log", "line": {"event": "before"}}
-        await driver.until(lambda: workspace.feeds)
-        workspace.log({"event": "now"})
+        await driver.wait_until(lambda: workspace.feeds)
+        workspace.append_log_line({"event": "now"})
         assert (await feed.receive_json(timeout=2))["line"] == {"event": "now"}
-        ts = await driver.say(LI, GENERAL, "hello")
+        ts = await driver.send_message(LI, GENERAL, "hello")
         assert await feed.receive_json(timeout=2) == {"type": "changed", "what": "messages", "channel": GENERAL}
         client = web_client(workspace)
         await client.chat_postEphemeral(channel=GENERAL, user=LI, text="not for you")
@@ -185,7 +187,7 @@ async def test_feed(workspace: Workspace, http: aiohttp.ClientSession, driver: D
 
 async def test_only_the_last_200_lines_are_replayed(workspace: Workspace) -> None:
     for number in range(250):
-        workspace.log({"n": number})
+        workspace.append_log_line({"n": number})
     assert (len(workspace.lines), workspace.lines[0]) == (200, {"n": 50})
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bot.local.workspace.driver import Driver
-from bot.local.workspace.server import serving
-from bot.local.workspace.state import State, fresh
+from bot.local.workspace.driver import WorkspaceDriver
+from bot.local.workspace.server import serve_workspace
+from bot.local.workspace.state import WorkspaceState, build_initial_state
 from bot.local.workspace.workspace import Workspace
 from bot.local.workspace.world import read_world
 from tests.local.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, setup, web_client
@@ -20,34 +20,34 @@ MODAL = {"type": "modal", "title": {"type": "plain_text", "text": "T"}, "blocks"
 
 async def test_restart_keeps_everything_people_see(tmp_path: Path) -> None:
     first = Workspace(setup(), folder=tmp_path)
-    async with serving(first):
-        driver, client = Driver(first), web_client(first)
-        root = await driver.say(ZHANG, GENERAL, "hello")
+    async with serve_workspace(first):
+        driver, client = WorkspaceDriver(first), web_client(first)
+        root = await driver.send_message(ZHANG, GENERAL, "hello")
         await client.chat_postMessage(channel=GENERAL, thread_ts=root, text="a card", blocks=CARD)
         await client.chat_postEphemeral(channel=GENERAL, user=LI, text="psst")
         await client.views_publish(user_id=ZHANG, view=HOME)
-        await client.views_open(trigger_id=first.triggers.mint(ZHANG), view=MODAL)
-        first.person(LI).locale = "en-US"
-        before = driver.messages(GENERAL)
+        await client.views_open(trigger_id=first.triggers.create_trigger(ZHANG), view=MODAL)
+        first.get_person(LI).locale = "en-US"
+        before = driver.list_messages(GENERAL)
     second = Workspace(setup(), folder=tmp_path)
-    driver = Driver(second)
-    assert driver.messages(GENERAL) == before
-    assert driver.thread(GENERAL, root)[0]["reply_count"] == 1
-    assert driver.private(LI)[0]["text"] == "psst"
+    driver = WorkspaceDriver(second)
+    assert driver.list_messages(GENERAL) == before
+    assert driver.list_thread_messages(GENERAL, root)[0]["reply_count"] == 1
+    assert driver.list_ephemerals(LI)[0]["text"] == "psst"
     assert driver.homes[ZHANG]["blocks"][0]["type"] == "divider"
-    assert driver.views(ZHANG)[0]["title"]["text"] == "T"
-    assert second.person(LI).locale == "en-US"
-    assert second.state.unread(LI, second.state.rooms[GENERAL]) == 2
-    async with serving(second):
-        assert await driver.say(ZHANG, DM_ZHANG, "later") > before[-1]["ts"]
+    assert driver.list_open_views(ZHANG)[0]["title"]["text"] == "T"
+    assert second.get_person(LI).locale == "en-US"
+    assert second.state.count_unread(LI, second.state.rooms[GENERAL]) == 2
+    async with serve_workspace(second):
+        assert await driver.send_message(ZHANG, DM_ZHANG, "later") > before[-1]["ts"]
 
 
 async def test_changes_are_on_disk_soon(tmp_path: Path) -> None:
     """Without a proper close, as after a kill."""
     ws = Workspace(setup(), folder=tmp_path)
-    async with serving(ws):
-        await Driver(ws).say(ZHANG, GENERAL, "hello")
-        await Driver(ws).until(lambda: "hello" in snapshot(tmp_path))
+    async with serve_workspace(ws):
+        await WorkspaceDriver(ws).send_message(ZHANG, GENERAL, "hello")
+        await WorkspaceDriver(ws).wait_until(lambda: "hello" in snapshot(tmp_path))
 
 
 def snapshot(folder: Path) -> str:
@@ -66,13 +66,13 @@ def test_an_unreadable_snapshot_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_stamps_rise_even_when_the_clock_goes_back() -> None:
-    state: State = fresh(read_world())
-    stamps = [state.stamp(now) for now in (1000.0, 1000.0, 900.0, 1000.000002, 2000.5)]
+    state: WorkspaceState = build_initial_state(read_world())
+    stamps = [state.create_timestamp(now) for now in (1000.0, 1000.0, 900.0, 1000.000002, 2000.5)]
     assert stamps == sorted(set(stamps))
     assert stamps[-1] == "2000.500000"
 
 
 def test_the_demo_world() -> None:
-    state = fresh(read_world())
+    state = build_initial_state(read_world())
     assert [p.real_name for p in state.people.values()] == ["张三", "李四", "王五", "赵六", "管理员", "Countersign"]
-    assert {room.id for room in state.rooms_of(ZHANG)} == {GENERAL, DM_ZHANG}
+    assert {room.id for room in state.list_rooms(ZHANG)} == {GENERAL, DM_ZHANG}

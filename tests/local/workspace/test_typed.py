@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.local.workspace.state import fresh
-from bot.local.workspace.typed import marked_up, rich_text, unescape
+from bot.local.workspace.state import build_initial_state
+from bot.local.workspace.typed import build_rich_text, mark_up_text, unescape_text
 from bot.local.workspace.world import read_world
 
-STATE = fresh(read_world())
+STATE = build_initial_state(read_world())
 
 
 def typed(text: str, encoded: bool = False) -> str:
-    return marked_up(text, STATE.people.values(), STATE.rooms.values(), encoded=encoded)
+    return mark_up_text(text, STATE.people.values(), STATE.rooms.values(), encoded=encoded)
 
 
 @pytest.mark.parametrize(
@@ -65,20 +65,20 @@ def test_nothing_typed_becomes_markup_by_itself(text: str) -> None:
     for mark in re.findall(r"<([^<>]*)>", arrived):
         assert re.match(r"@U|#C|!(channel|here|everyone)$|https?://|mailto:", mark)
         if mark.startswith(("http", "mailto")):
-            assert unescape(mark.removeprefix("mailto:").split("|")[0]) in text
+            assert unescape_text(mark.removeprefix("mailto:").split("|")[0]) in text
     assert re.sub(r"<[^<>]*>", "", arrived).count("<") == 0
 
 
 @settings(deadline=None)
 @given(st.text(alphabet=st.characters(exclude_characters="@#", exclude_categories=["Cs"]), max_size=200))
 def test_rich_text_says_the_same(text: str) -> None:
-    blocks = rich_text(typed(text), "b")
+    blocks = build_rich_text(typed(text), "b")
     parts = blocks[0]["elements"][0]["elements"]
     assert "".join(part.get("text") or part.get("url", "") for part in parts) == text.strip()
 
 
 def test_rich_text_parts() -> None:
-    parts = rich_text("<@U0BOT> see <#C01GENERAL|general> <!here> <mailto:a@b.cn|a@b.cn>", "b")[0]["elements"][0][
+    parts = build_rich_text("<@U0BOT> see <#C01GENERAL|general> <!here> <mailto:a@b.cn|a@b.cn>", "b")[0]["elements"][0][
         "elements"
     ]
     assert [part["type"] for part in parts] == ["user", "text", "channel", "text", "broadcast", "text", "link"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.local.workspace.validate import block_problems, metadata_problems, view_problems
+from bot.local.workspace.validate import check_blocks, check_metadata, check_view
 from bot.local.workspace.world import Json
 
 
@@ -157,13 +157,13 @@ INVALID: dict[str, tuple[list[Any], str]] = {
 
 @pytest.mark.parametrize("name", VALID)
 def test_accepted(name: str) -> None:
-    assert block_problems(VALID[name]) == []
+    assert check_blocks(VALID[name]) == []
 
 
 @pytest.mark.parametrize("name", INVALID)
 def test_refused(name: str) -> None:
     blocks, words = INVALID[name]
-    problems = block_problems(blocks)
+    problems = check_blocks(blocks)
     assert any(words in problem for problem in problems), problems
     assert all(problem.startswith("[ERROR] ") and "[json-pointer:/blocks" in problem for problem in problems)
 
@@ -200,13 +200,13 @@ INVALID_VIEWS: dict[str, tuple[Json, str]] = {
 
 @pytest.mark.parametrize("view", VALID_VIEWS)
 def test_views_accepted(view: Json) -> None:
-    assert view_problems(view) == []
+    assert check_view(view) == []
 
 
 @pytest.mark.parametrize("name", INVALID_VIEWS)
 def test_views_refused(name: str) -> None:
     view, words = INVALID_VIEWS[name]
-    assert any(words in problem for problem in view_problems(view)), view_problems(view)
+    assert any(words in problem for problem in check_view(view)), check_view(view)
 
 
 JSON = st.recursive(
@@ -238,8 +238,8 @@ def test_spoilt_blocks_are_answered_never_crash(data: st.DataObject) -> None:
     """Any valid payload with any one value in it replaced by any JSON."""
     blocks = VALID[data.draw(st.sampled_from(sorted(VALID)))]
     spoilt = replaced(blocks, data.draw(st.sampled_from(paths(blocks))), data.draw(JSON))
-    assert all(isinstance(problem, str) for problem in block_problems(spoilt))
-    assert isinstance(view_problems({"type": "modal", "title": plain(), "blocks": spoilt}), list)
+    assert all(isinstance(problem, str) for problem in check_blocks(spoilt))
+    assert isinstance(check_view({"type": "modal", "title": plain(), "blocks": spoilt}), list)
 
 
 @settings(deadline=None)
@@ -247,10 +247,10 @@ def test_spoilt_blocks_are_answered_never_crash(data: st.DataObject) -> None:
 def test_spoilt_views_are_answered_never_crash(data: st.DataObject) -> None:
     view = data.draw(st.sampled_from(VALID_VIEWS[:2]))
     spoilt = replaced(view, data.draw(st.sampled_from(paths(view))), data.draw(JSON))
-    assert isinstance(view_problems(spoilt), list)
+    assert isinstance(check_view(spoilt), list)
 
 
 @settings(deadline=None)
 @given(JSON)
 def test_any_metadata_is_answered(metadata: Any) -> None:
-    assert isinstance(metadata_problems(metadata), list)
+    assert isinstance(check_metadata(metadata), list)

@@ -10,10 +10,10 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.local.workspace.driver import Driver
-from bot.local.workspace.server import serving
+from bot.local.workspace.driver import WorkspaceDriver
+from bot.local.workspace.server import serve_workspace
 from bot.local.workspace.workspace import Workspace
-from bot.local.workspace.world import Room
+from bot.local.workspace.world import WorkspaceRoom
 from tests.local.workspace.hands import (
     APP_TOKEN,
     BOT_TOKEN,
@@ -31,14 +31,14 @@ SECTION = [{"type": "section", "block_id": "s", "text": {"type": "mrkdwn", "text
 
 
 @pytest.mark.parametrize("encoding", ["json", "form", "query"])
-async def test_three_encodings(workspace: Workspace, driver: Driver, encoding: str) -> None:
+async def test_three_encodings(workspace: Workspace, driver: WorkspaceDriver, encoding: str) -> None:
     url, args = f"{workspace.address}/api/chat.postMessage", {"channel": GENERAL, "text": "hello"}
     sent: dict[str, Any] = {"json": {"json": args}, "form": {"data": args}, "query": {"params": args}}[encoding]
     headers = {"Authorization": f"Bearer {BOT_TOKEN}"}
     async with aiohttp.ClientSession(headers=headers) as session, session.post(url, **sent) as response:
         body = await response.json()
         assert body["ok"] and "chat:write" in response.headers["X-OAuth-Scopes"]
-    assert driver.messages(GENERAL)[0]["text"] == "hello"
+    assert driver.list_messages(GENERAL)[0]["text"] == "hello"
 
 
 async def test_tokens(workspace: Workspace, client: AsyncWebClient) -> None:
@@ -58,7 +58,7 @@ async def test_tokens(workspace: Workspace, client: AsyncWebClient) -> None:
 
 async def test_scopes_are_needed() -> None:
     ws = Workspace(setup(scopes=frozenset({"chat:write", "users:read"})))
-    async with serving(ws):
+    async with serve_workspace(ws):
         client = web_client(ws)
         with pytest.raises(SlackApiError) as refused:
             await client.reactions_add(channel=GENERAL, timestamp="1.0", name="eyes")
@@ -68,10 +68,10 @@ async def test_scopes_are_needed() -> None:
         assert (await client.chat_postMessage(channel=GENERAL, text="x"))["ok"]
 
 
-async def test_posting(workspace: Workspace, driver: Driver, client: AsyncWebClient) -> None:
+async def test_posting(workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient) -> None:
     said = await client.chat_postMessage(channel=ZHANG, text="hello", blocks=SECTION)
     assert said["channel"] == DM_ZHANG
-    message = driver.messages(DM_ZHANG)[0]
+    message = driver.list_messages(DM_ZHANG)[0]
     assert (message["user"], message["bot_id"], message["app_id"]) == ("U0BOT", "B0BOT", "A0APP")
     assert await error_of(client.chat_postMessage(channel="C0NOWHERE", text="x")) == "channel_not_found"
     assert await error_of(client.api_call("chat.postMessage", json={"channel": GENERAL})) == "no_text"
@@ -79,7 +79,7 @@ async def test_posting(workspace: Workspace, driver: Driver, client: AsyncWebCli
     assert (
         await error_of(client.chat_postMessage(channel=GENERAL, text="x", thread_ts="1.0")) == "cannot_reply_to_message"
     )
-    workspace.state.rooms["C02SECRET"] = Room("C02SECRET", "secret", "channel", [ZHANG])
+    workspace.state.rooms["C02SECRET"] = WorkspaceRoom("C02SECRET", "secret", "channel", [ZHANG])
     assert await error_of(client.chat_postMessage(channel="C02SECRET", text="x")) == "not_in_channel"
     long = [{"type": "section", "text": {"type": "mrkdwn", "text": "x" * 3000}} for _ in range(5)]
     assert await error_of(client.chat_postMessage(channel=GENERAL, text="x", blocks=long)) == "msg_blocks_too_long"
@@ -101,26 +101,26 @@ async def test_refused_blocks_say_why(client: AsyncWebClient) -> None:
     )
 
 
-async def test_update_keeps_blocks_that_are_left_out(driver: Driver, client: AsyncWebClient) -> None:
+async def test_update_keeps_blocks_that_are_left_out(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
     ts = (await client.chat_postMessage(channel=GENERAL, text="one", blocks=SECTION))["ts"]
     await client.chat_update(channel=GENERAL, ts=ts, text="two")
-    assert (driver.messages(GENERAL)[0]["text"], driver.messages(GENERAL)[0]["blocks"]) == ("two", SECTION)
+    assert (driver.list_messages(GENERAL)[0]["text"], driver.list_messages(GENERAL)[0]["blocks"]) == ("two", SECTION)
     await client.chat_update(channel=GENERAL, ts=ts, text="three", blocks=[])
-    assert "blocks" not in driver.messages(GENERAL)[0]
+    assert "blocks" not in driver.list_messages(GENERAL)[0]
     assert await error_of(client.chat_update(channel=GENERAL, ts="1.0", text="x")) == "message_not_found"
-    theirs = await driver.say(ZHANG, GENERAL, "mine")
+    theirs = await driver.send_message(ZHANG, GENERAL, "mine")
     assert await error_of(client.chat_update(channel=GENERAL, ts=theirs, text="x")) == "cant_update_message"
     assert await error_of(client.chat_update(channel=GENERAL, ts=ts, text="语" * 1334)) == "msg_too_long"
     assert await error_of(client.chat_delete(channel=GENERAL, ts=theirs)) == "cant_delete_message"
     await client.chat_delete(channel=GENERAL, ts=ts)
-    assert [m["ts"] for m in driver.messages(GENERAL)] == [theirs]
+    assert [m["ts"] for m in driver.list_messages(GENERAL)] == [theirs]
 
 
-async def test_threads_are_kept_book_of(driver: Driver, client: AsyncWebClient) -> None:
-    root = await driver.say(ZHANG, GENERAL, "root")
+async def test_threads_are_kept_book_of(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    root = await driver.send_message(ZHANG, GENERAL, "root")
     first = (await client.chat_postMessage(channel=GENERAL, text="1", thread_ts=root))["ts"]
-    last = await driver.say(LI, GENERAL, "2", root)
-    book = driver.messages(GENERAL)[0]
+    last = await driver.send_message(LI, GENERAL, "2", root)
+    book = driver.list_messages(GENERAL)[0]
     assert (book["reply_count"], book["latest_reply"], book["thread_ts"]) == (2, last, root)
     assert book["reply_users"] == ["U0BOT", LI]
     replies = await client.conversations_replies(channel=GENERAL, ts=root)
@@ -129,15 +129,15 @@ async def test_threads_are_kept_book_of(driver: Driver, client: AsyncWebClient) 
     assert [m["ts"] for m in (await client.conversations_history(channel=GENERAL))["messages"]] == [root]
     assert await error_of(client.conversations_replies(channel=GENERAL, ts="1.0")) == "thread_not_found"
     await client.chat_delete(channel=GENERAL, ts=first)
-    assert driver.messages(GENERAL)[0]["reply_count"] == 1
+    assert driver.list_messages(GENERAL)[0]["reply_count"] == 1
     nested = client.chat_postMessage(channel=GENERAL, text="x", thread_ts=last)
     assert await error_of(nested) == "cannot_reply_to_message"
-    await driver.delete(ZHANG, GENERAL, root)
-    assert driver.messages(GENERAL)[0]["subtype"] == "tombstone"
+    await driver.delete_message(ZHANG, GENERAL, root)
+    assert driver.list_messages(GENERAL)[0]["subtype"] == "tombstone"
 
 
-async def test_history_pages(driver: Driver, client: AsyncWebClient) -> None:
-    stamps = [await driver.say(ZHANG, GENERAL, str(number)) for number in range(5)]
+async def test_history_pages(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    stamps = [await driver.send_message(ZHANG, GENERAL, str(number)) for number in range(5)]
     page = await client.conversations_history(channel=GENERAL, limit=2)
     seen = [m["ts"] for m in page["messages"]]
     while page["has_more"]:
@@ -151,7 +151,7 @@ async def test_history_pages(driver: Driver, client: AsyncWebClient) -> None:
     assert await error_of(client.conversations_history(channel=GENERAL, limit=0)) == "invalid_limit"
 
 
-async def test_metadata_is_shown_only_when_asked_for(driver: Driver, client: AsyncWebClient) -> None:
+async def test_metadata_is_shown_only_when_asked_for(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
     metadata = {"event_type": "posted", "event_payload": {"key": "k1"}}
     await client.chat_postMessage(channel=GENERAL, text="x", metadata=metadata)
     plain = await client.conversations_history(channel=GENERAL)
@@ -168,11 +168,11 @@ async def test_metadata_is_shown_only_when_asked_for(driver: Driver, client: Asy
         assert await error_of(refused) == "invalid_metadata_format"
 
 
-async def test_ephemerals(workspace: Workspace, driver: Driver, client: AsyncWebClient) -> None:
-    root = await driver.say(ZHANG, GENERAL, "root")
+async def test_ephemerals(workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    root = await driver.send_message(ZHANG, GENERAL, "root")
     await client.chat_postEphemeral(channel=GENERAL, user=LI, text="only you", thread_ts=root)
-    assert driver.private(LI)[0]["text"] == "only you" and driver.private(LI)[0]["thread_ts"] == root
-    assert not driver.private(ZHANG)
+    assert driver.list_ephemerals(LI)[0]["text"] == "only you" and driver.list_ephemerals(LI)[0]["thread_ts"] == root
+    assert not driver.list_ephemerals(ZHANG)
     assert await error_of(client.chat_postEphemeral(channel=DM_LI, user=ZHANG, text="x")) == "user_not_in_channel"
 
 
@@ -204,11 +204,13 @@ async def test_people_and_rooms(client: AsyncWebClient) -> None:
     assert (await client.bots_info(bot="B0BOT"))["bot"]["user_id"] == "U0BOT"
 
 
-async def test_reactions_status_permalink(workspace: Workspace, driver: Driver, client: AsyncWebClient) -> None:
-    ts = await driver.say(ZHANG, GENERAL, "hello")
+async def test_reactions_status_permalink(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
+    ts = await driver.send_message(ZHANG, GENERAL, "hello")
     where = {"channel": GENERAL, "timestamp": ts, "name": "eyes"}
     await client.reactions_add(**where)
-    assert driver.messages(GENERAL)[0]["reactions"] == [{"name": "eyes", "users": ["U0BOT"], "count": 1}]
+    assert driver.list_messages(GENERAL)[0]["reactions"] == [{"name": "eyes", "users": ["U0BOT"], "count": 1}]
     assert await error_of(client.reactions_add(**where)) == "already_reacted"
     await client.reactions_remove(**where)
     assert await error_of(client.reactions_remove(**where)) == "no_reaction"
@@ -219,9 +221,9 @@ async def test_reactions_status_permalink(workspace: Workspace, driver: Driver, 
     assert ts.replace(".", "") in (await client.chat_getPermalink(channel=GENERAL, message_ts=ts))["permalink"]
 
 
-async def test_files_in_three_steps(driver: Driver, client: AsyncWebClient) -> None:
+async def test_files_in_three_steps(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
     await client.files_upload_v2(channel=GENERAL, filename="a.txt", content="hello", initial_comment="see")
-    message = driver.messages(GENERAL)[0]
+    message = driver.list_messages(GENERAL)[0]
     assert (message["text"], message["files"][0]["name"]) == ("see", "a.txt")
     assert message["files"][0]["mimetype"] == "application/octet-stream"
 
@@ -242,39 +244,41 @@ async def test_only_what_was_announced_is_taken_and_only_once(client: AsyncWebCl
     assert await error_of(long) == "alt_txt_too_large"
 
 
-async def test_a_form_is_taken_as_well(driver: Driver, client: AsyncWebClient) -> None:
+async def test_a_form_is_taken_as_well(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
     given = await client.files_getUploadURLExternal(filename="a.gif", length=6)
     form = aiohttp.FormData()
     form.add_field("filename", b"GIF89a", filename="a.gif")
     async with aiohttp.ClientSession() as http, http.post(given["upload_url"], data=form) as response:
         assert response.status == 200
     await client.files_completeUploadExternal(files=[{"id": given["file_id"]}], channel_id=GENERAL)
-    assert driver.messages(GENERAL)[0]["files"][0]["mimetype"] == "image/gif"
+    assert driver.list_messages(GENERAL)[0]["files"][0]["mimetype"] == "image/gif"
 
 
 @pytest.mark.parametrize("outcome", ["channel_not_found", 429, 500])
-async def test_failures_on_order(driver: Driver, client: AsyncWebClient, outcome: str | int) -> None:
-    driver.fail_next("chat.postMessage", outcome)
+async def test_failures_on_order(driver: WorkspaceDriver, client: AsyncWebClient, outcome: str | int) -> None:
+    driver.fail_next_call("chat.postMessage", outcome)
     with pytest.raises(SlackApiError) as failed:
         await client.chat_postMessage(channel=GENERAL, text="x")
     assert failed.value.response.status_code == (200 if isinstance(outcome, str) else outcome)
-    assert not driver.messages(GENERAL)
+    assert not driver.list_messages(GENERAL)
     await client.chat_postMessage(channel=GENERAL, text="x")
-    assert len(driver.messages(GENERAL)) == 1
+    assert len(driver.list_messages(GENERAL)) == 1
 
 
 @pytest.mark.parametrize(("outcome", "posted"), [("drop", 0), ("drop_after", 1)])
-async def test_dropped_connections(driver: Driver, client: AsyncWebClient, outcome: str, posted: int) -> None:
-    driver.fail_next("chat.postMessage", outcome)
+async def test_dropped_connections(driver: WorkspaceDriver, client: AsyncWebClient, outcome: str, posted: int) -> None:
+    driver.fail_next_call("chat.postMessage", outcome)
     with pytest.raises(aiohttp.ClientError):
         await client.chat_postMessage(channel=GENERAL, text="x")
-    assert len(driver.messages(GENERAL)) == posted
+    assert len(driver.list_messages(GENERAL)) == posted
 
 
-async def test_rate_limit_when_switched_on(workspace: Workspace, driver: Driver, client: AsyncWebClient) -> None:
+async def test_rate_limit_when_switched_on(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
     for number in range(8):
         await client.chat_postMessage(channel=GENERAL, text=str(number))
-    workspace.limiter.on, workspace.limiter.post_burst = True, 2
+    workspace.limiter.is_enabled, workspace.limiter.post_burst = True, 2
     for number in range(2):
         await client.chat_postMessage(channel=GENERAL, text=str(number))
     with pytest.raises(SlackApiError) as limited:
@@ -285,7 +289,7 @@ async def test_rate_limit_when_switched_on(workspace: Workspace, driver: Driver,
     patient = web_client(workspace)
     patient.retry_handlers = [AsyncRateLimitErrorRetryHandler(max_retry_count=2)]
     await patient.chat_postMessage(channel=GENERAL, text="later")
-    assert driver.messages(GENERAL)[-1]["text"] == "later"
+    assert driver.list_messages(GENERAL)[-1]["text"] == "later"
 
 
 async def test_blocks_validate_needs_no_token(workspace: Workspace) -> None:

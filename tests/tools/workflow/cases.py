@@ -8,13 +8,11 @@ from hypothesis import strategies as st
 
 from tests.tools.office import LONG, PEOPLE, SHORT, SICK, TAXI, filled
 from tests.tools.workflow.flows import AMOUNTS, AUTHOR, CROWD, flows
-from tools.workflow.graph import Definition
-from tools.workflow.process import shipped
-from tools.workflow.state import (
-    Filled,
-)
+from tools.workflow.bpmn.graph import ProcessDefinition
+from tools.workflow.engine.state import FilledForm
+from tools.workflow.process.definition import load_shipped_processes
 
-LEAVE, EXPENSE = shipped()
+LEAVE, EXPENSE = load_shipped_processes()
 STRANGERS = ("S1", "S2")
 
 
@@ -22,10 +20,10 @@ STRANGERS = ("S1", "S2")
 class Case:
     """A process, who asks, whom else there is, and the forms they may hand in."""
 
-    definition: Definition
+    definition: ProcessDefinition
     author: str
     crowd: tuple[str, ...]
-    forms: tuple[Filled, ...]
+    forms: tuple[FilledForm, ...]
 
     def __repr__(self) -> str:
         """What a failing example is told with."""

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from tools.workflow.bpmn import compile_bpmn
-from tools.workflow.expressions import Type
-from tools.workflow.graph import Definition
+from tools.workflow.bpmn.expressions import Type
+from tools.workflow.bpmn.graph import ProcessDefinition
+from tools.workflow.bpmn.reader import compile_bpmn
 
 TYPES: Mapping[str, Type] = {"days": "number", "currency": "text"}
 PEOPLE = ("approver", "second", "reviewers")
@@ -53,7 +53,7 @@ def flows(arrows: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def compiled(text: str) -> Definition:
+def compiled(text: str) -> ProcessDefinition:
     return compile_bpmn(text.encode(), TYPES, PEOPLE)
 
 

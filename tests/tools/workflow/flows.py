@@ -13,26 +13,26 @@ from xml.sax.saxutils import escape
 from hypothesis import strategies as st
 
 from tests.tools.workflow.drawing import HEAD, TAIL
-from tools.workflow.graph import (
+from tools.workflow.bpmn.graph import (
     INITIATOR,
-    Alarm,
-    Definition,
-    Mode,
-    Node,
+    BoundaryTimer,
+    FlowNode,
     NodeKind,
-    Route,
-    Timer,
-    Topic,
+    ProcessDefinition,
+    SequenceFlow,
+    ServiceTopic,
+    TimerAction,
+    VotingMode,
     check_graph,
 )
-from tools.workflow.state import Filled
+from tools.workflow.engine.state import FilledForm
 
 AUTHOR = "A"
 CROWD = tuple(f"P{n}" for n in range(14))
 """Who may be asked."""
 TIMERS = (
-    Timer(id="remind", after_s=24 * 3600, alarm=Alarm.REMIND),
-    Timer(id="escalate", after_s=72 * 3600, alarm=Alarm.ESCALATE),
+    BoundaryTimer(id="remind", after_s=24 * 3600, alarm=TimerAction.REMIND),
+    BoundaryTimer(id="escalate", after_s=72 * 3600, alarm=TimerAction.ESCALATE),
 )
 VERSION = "drawn"
 AMOUNTS = (Decimal(1), Decimal(100), Decimal(5000))
@@ -42,7 +42,7 @@ AMOUNTS = (Decimal(1), Decimal(100), Decimal(5000))
 class Asked:
     """A task: how many decide, and how."""
 
-    mode: Mode
+    mode: VotingMode
     people: int
 
 
@@ -64,7 +64,7 @@ class Both:
 
 @dataclass(frozen=True)
 class Serve:
-    topic: Topic
+    topic: ServiceTopic
 
 
 Stage = Asked | Either | Both | Serve
@@ -74,14 +74,14 @@ Stage = Asked | Either | Both | Serve
 class Flow:
     """A process, and how many people each name of it stands for."""
 
-    definition: Definition
+    definition: ProcessDefinition
     names: dict[str, int]
 
-    def filled(self, amount: Decimal, first: int) -> Filled:
+    def filled(self, amount: Decimal, first: int) -> FilledForm:
         """Everybody another person; `first` turns the crowd."""
         crowd = iter([*CROWD[first:], *CROWD[:first]])
         people = {name: tuple(next(crowd) for _ in range(size)) for name, size in self.names.items()}
-        return Filled(values={"reason": "x"}, people=people, numbers={"amount": amount})
+        return FilledForm(values={"reason": "x"}, people=people, numbers={"amount": amount})
 
 
 @dataclass
@@ -89,13 +89,13 @@ class Drawing:
     """A process as it is drawn, from its end to its beginning: whatever is drawn knows where it leads."""
 
     ends_rejected: bool
-    nodes: dict[str, Node] = field(default_factory=dict)
+    nodes: dict[str, FlowNode] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
     alone: set[str] = field(default_factory=set)
     numbers: Any = field(default_factory=lambda: count(1))
 
-    def put(self, kind: NodeKind, name: str, *routes: Route, **more: Any) -> str:
-        self.nodes[name] = Node(id=name, kind=kind, name=name, routes=routes, **more)
+    def put(self, kind: NodeKind, name: str, *routes: SequenceFlow, **more: Any) -> str:
+        self.nodes[name] = FlowNode(id=name, kind=kind, name=name, routes=routes, **more)
         return name
 
     def stage(self, stage: Stage, to: str) -> str:
@@ -140,7 +140,10 @@ class Drawing:
         return self.put(NodeKind.CHOICE, f"before{n}", route(f"before{n}", split))  # several flows may lead here
 
     def choice(self, name: str, condition: str, then: str, otherwise: str) -> str:
-        routes = Route(flow=f"{name}_yes", to=then, condition=condition), Route(flow=f"{name}_no", to=otherwise)
+        routes = (
+            SequenceFlow(flow=f"{name}_yes", to=then, condition=condition),
+            SequenceFlow(flow=f"{name}_no", to=otherwise),
+        )
         return self.put(NodeKind.CHOICE, name, *routes)
 
     @property
@@ -155,8 +158,8 @@ class Drawing:
             self.choice("again", "${decision == 'resubmit'}", first, "withdrawn")
 
 
-def route(source: str, to: str) -> Route:
-    return Route(flow=f"{source}_{to}", to=to)
+def route(source: str, to: str) -> SequenceFlow:
+    return SequenceFlow(flow=f"{source}_{to}", to=to)
 
 
 def drawn(stages: Sequence[Stage], ends_rejected: bool = False) -> Flow:
@@ -170,17 +173,17 @@ def drawn(stages: Sequence[Stage], ends_rejected: bool = False) -> Flow:
     nodes = {node.id: _joined(node, drawing.nodes.values()) for node in drawing.nodes.values()}
     check_graph("start", nodes)
     alone = frozenset(drawing.alone)
-    return Flow(Definition(key="drawn", version=VERSION, start="start", nodes=nodes, alone=alone), drawing.names)
+    return Flow(ProcessDefinition(key="drawn", version=VERSION, start="start", nodes=nodes, alone=alone), drawing.names)
 
 
-def _joined(node: Node, others: Iterable[Node]) -> Node:
+def _joined(node: FlowNode, others: Iterable[FlowNode]) -> FlowNode:
     """With the flows that lead to it."""
     return node.model_copy(update={"incoming": tuple(r.flow for n in others for r in n.routes if r.to == node.id)})
 
 
 def asked() -> st.SearchStrategy[Asked]:
-    one = st.builds(Asked, st.sampled_from(Mode), st.just(1))
-    return one | st.builds(Asked, st.sampled_from(Mode), st.integers(2, 3))
+    one = st.builds(Asked, st.sampled_from(VotingMode), st.just(1))
+    return one | st.builds(Asked, st.sampled_from(VotingMode), st.integers(2, 3))
 
 
 def flows() -> st.SearchStrategy[Flow]:
@@ -189,7 +192,7 @@ def flows() -> st.SearchStrategy[Flow]:
     either = st.builds(Either, st.sampled_from(AMOUNTS), maybe, maybe)
     branch = st.lists(asked(), min_size=1, max_size=2).map(tuple)
     both = st.builds(Both, st.lists(branch, min_size=2, max_size=3).map(tuple))
-    stage = asked() | either | both | st.builds(Serve, st.sampled_from([Topic.CC, Topic.MAIL]))
+    stage = asked() | either | both | st.builds(Serve, st.sampled_from([ServiceTopic.CC, ServiceTopic.MAIL]))
     many = st.tuples(asked(), st.lists(stage, max_size=3), st.booleans())
     found = many.flatmap(lambda m: st.permutations([m[0], *m[1]]).map(lambda stages: drawn(stages, m[2])))
     return found.filter(lambda flow: sum(flow.names.values()) <= len(CROWD))
@@ -204,13 +207,13 @@ def written(flow: Flow) -> bytes:
 
 SERVICE = 'camunda:type="external" camunda:topic'
 MODES = {
-    Mode.ALL: ("false", "${decision == 'reject'}"),
-    Mode.ANY: ("false", "${nrOfCompletedInstances >= 1}"),
-    Mode.ORDER: ("true", "${decision == 'reject'}"),
+    VotingMode.ALL: ("false", "${decision == 'reject'}"),
+    VotingMode.ANY: ("false", "${nrOfCompletedInstances >= 1}"),
+    VotingMode.ORDER: ("true", "${decision == 'reject'}"),
 }
 
 
-def _element(node: Node, names: dict[str, int]) -> str:
+def _element(node: FlowNode, names: dict[str, int]) -> str:
     more, inside = "", ""
     match node.kind:
         case NodeKind.CHOICE:
@@ -222,10 +225,10 @@ def _element(node: Node, names: dict[str, int]) -> str:
     return f'<bpmn:{node.kind} id="{node.id}" {more}>{inside}</bpmn:{node.kind}>'
 
 
-def _decided(node: Node, names: dict[str, int]) -> tuple[str, str]:
+def _decided(node: FlowNode, names: dict[str, int]) -> tuple[str, str]:
     """How a file says who decides."""
     (who,) = node.who
-    if node.mode is Mode.ALL and names.get(who, 1) == 1:
+    if node.mode is VotingMode.ALL and names.get(who, 1) == 1:
         return f'camunda:assignee="${{{who}}}"', ""
     in_turn, until = MODES[node.mode]
     several = f'isSequential="{in_turn}" camunda:collection="{who}" camunda:elementVariable="one_of_{node.id}"'
@@ -234,6 +237,6 @@ def _decided(node: Node, names: dict[str, int]) -> tuple[str, str]:
     return f'camunda:assignee="${{one_of_{node.id}}}"', loop
 
 
-def _arrow(source: str, way: Route) -> str:
+def _arrow(source: str, way: SequenceFlow) -> str:
     said = f"<bpmn:conditionExpression>{escape(way.condition)}</bpmn:conditionExpression>" if way.condition else ""
     return f'<bpmn:sequenceFlow id="{way.flow}" sourceRef="{source}" targetRef="{way.to}">{said}</bpmn:sequenceFlow>'

@@ -6,14 +6,14 @@ from datetime import timedelta
 
 from tests.tools.company import LONG, NOW, SHORT, SICK, TAXI
 from tests.tools.office import decide, office, withdraw
-from tools.workflow.commands import Cc, Comment, Transfer
-from tools.workflow.embedded import EmbeddedEngine
-from tools.workflow.process import Process, compile_process, shipped
-from tools.workflow.state import Decision, Delegation
-from tools.workflow.store import Store
+from tools.workflow.engine.commands import CcCommand, CommentCommand, TransferCommand
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.state import Decision, Delegation
+from tools.workflow.engine.store import Store
+from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 
 YES, NO = Decision.APPROVE, Decision.REJECT
-LEAVE = shipped()[0]
+LEAVE = load_shipped_processes()[0]
 
 
 def other(process: Process) -> Process:
@@ -30,27 +30,27 @@ async def lived(store: Store) -> EmbeddedEngine:
     """Six requests: two levels, a rule, a rejection and what followed, operations and a deputy, another version, and
     timers."""
     engine = office(store).engine
-    await engine.start("leave", LONG, "U1", "a", NOW)
+    await engine.start_request("leave", LONG, "U1", "a", NOW)
     await decide(engine, "L-0001-1", "U2", YES)
     await decide(engine, "L-0001-2", "U3", YES, "好好休息")
-    await engine.start("leave", on(SHORT, "01"), "U1", "b", NOW)
-    await engine.start("leave", on(SICK, "03", "04"), "U1", "c", NOW)
+    await engine.start_request("leave", on(SHORT, "01"), "U1", "b", NOW)
+    await engine.start_request("leave", on(SICK, "03", "04"), "U1", "c", NOW)
     await decide(engine, "L-0003-1", "U2", NO, "太忙")
     await decide(engine, "L-0003-2", "U1", Decision.RESUBMIT, form={"end_date": "2026-12-07"})
     await withdraw(engine, "L-0003", "U1", "算了")
-    await engine.start("expense", {**TAXI, "amount": "5000"}, "U1", "d", NOW)
-    await engine.act(Comment(request="E-0001", actor="U1", text="请尽快"), "e", NOW)
-    await engine.act(Cc(request="E-0001", actor="U1", people=("U5",)), "f", NOW)
-    await engine.act(Transfer(task="E-0001-1", actor="U2", person="U3", opinion="请看"), "g", NOW)
+    await engine.start_request("expense", {**TAXI, "amount": "5000"}, "U1", "d", NOW)
+    await engine.execute_command(CommentCommand(request="E-0001", actor="U1", text="请尽快"), "e", NOW)
+    await engine.execute_command(CcCommand(request="E-0001", actor="U1", people=("U5",)), "f", NOW)
+    await engine.execute_command(TransferCommand(task="E-0001-1", actor="U2", person="U3", opinion="请看"), "g", NOW)
     away = Delegation(id="d1", person="U3", deputy="U5", start=NOW - timedelta(days=1), end=NOW + timedelta(days=1))
-    await engine.delegate(away, NOW)
+    await engine.add_delegation(away, NOW)
     await decide(engine, "E-0001-2", "U5", YES)
     await decide(engine, "E-0001-3", "U4", YES)
-    await engine.start("leave", on(LONG, "07", "11"), "U1", "h", NOW)
-    await engine.deploy(other(LEAVE))
-    await engine.migrate("L-0004", other(LEAVE), "system:admin:root", "i", NOW)
+    await engine.start_request("leave", on(LONG, "07", "11"), "U1", "h", NOW)
+    await engine.deploy_process(other(LEAVE))
+    await engine.migrate_request("L-0004", other(LEAVE), "system:admin:root", "i", NOW)
     await decide(engine, "L-0004-1", "U2", YES)
-    await engine.start("leave", on(SICK, "14", "15"), "U1", "j", NOW)
+    await engine.start_request("leave", on(SICK, "14", "15"), "U1", "j", NOW)
     for days in (2, 4):  # a word to 李四, then on to 王五
-        await engine.tick(NOW + timedelta(days=days))
+        await engine.run_due_jobs(NOW + timedelta(days=days))
     return engine

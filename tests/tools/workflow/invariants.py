@@ -15,32 +15,24 @@ from hypothesis.stateful import (
 )
 
 from tests.tools.workflow.cases import Case
-from tools.workflow.ballots import everybody, seat_of, verdict, waiting
-from tools.workflow.commands import (
-    AddSign,
-    Cc,
-    Comment,
-    Decide,
-    Event,
-    Fire,
-    Migrate,
+from tools.workflow.bpmn.graph import ProcessDefinition, VotingMode
+from tools.workflow.engine.commands import (
+    AddSignCommand,
+    CcCommand,
+    CommentCommand,
+    DecideCommand,
+    FireTimerCommand,
+    MigrateCommand,
+    RequestEvent,
     TaskCommand,
-    Transfer,
-    Urge,
-    Withdraw,
+    TransferCommand,
+    UrgeCommand,
+    WithdrawCommand,
 )
-from tools.workflow.graph import Definition, Mode
-from tools.workflow.machine import apply, replay
-from tools.workflow.moving import Applied
-from tools.workflow.state import (
-    ALLOWED,
-    OPEN,
-    Ballot,
-    Decision,
-    Kind,
-    Request,
-    Status,
-)
+from tools.workflow.engine.reducer import apply_command, replay_events
+from tools.workflow.engine.state import ALLOWED, OPEN, Ballot, Decision, Request, Status, TaskKind
+from tools.workflow.engine.transitions import TransitionResult
+from tools.workflow.engine.votes import compute_verdict, find_seat, list_seats, list_waiting_seats
 
 NEW = "another version"
 
@@ -49,102 +41,102 @@ class Invariants(RuleBasedStateMachine):
     """What is known of one request, and what may never be."""
 
     case: Case
-    definition: Definition
+    definition: ProcessDefinition
     now: datetime
     request: Request | None = None
-    events: list[Event]
+    events: list[RequestEvent]
     """As they are read again."""
-    applied: list[Applied]
+    applied: list[TransitionResult]
 
     @property
     def held(self) -> Request:
         assert self.request is not None
         return self.request
 
-    def check_step(self, before: Request, applied: Applied, command: Any) -> None:
+    def check_step(self, before: Request, applied: TransitionResult, command: Any) -> None:
         after = applied.request
         if isinstance(command, TaskCommand):
             self.check_entitled(before, command)
-        if isinstance(command, Decide):
+        if isinstance(command, DecideCommand):
             self.check_decision(before, command)
-        if isinstance(command, Transfer | AddSign | Fire):
+        if isinstance(command, TransferCommand | AddSignCommand | FireTimerCommand):
             fresh = {t.assignee for t in after.open_tasks} - {t.assignee for t in before.open_tasks}
             assert before.initiator not in fresh, "I3, S17: never over to the author"
-        if isinstance(command, Comment | Cc | Urge | Migrate):
+        if isinstance(command, CommentCommand | CcCommand | UrgeCommand | MigrateCommand):
             same = {"status": after.status, "visits": after.visits, "filled": after.filled}
             assert before.model_copy(update=same) == before, "I8: those who only speak change nothing"
-        if isinstance(command, Comment | Cc):
+        if isinstance(command, CommentCommand | CcCommand):
             assert command.actor in before.participants, "I8: read access is for those whom it concerns"
-        if isinstance(command, Fire):
+        if isinstance(command, FireTimerCommand):
             self.check_timer(before, after, command)
-        if isinstance(command, Urge):
+        if isinstance(command, UrgeCommand):
             self.check_urge(before, command)
         self.check_kept(before, applied, command)
         self.check_told(before, applied)
 
     def check_entitled(self, before: Request, command: TaskCommand) -> None:
-        task, standing = before.task(command.task), command.standing
-        assert task is not None and task.open and before.running, "S1, S2: an open task of a running request"
-        assert task.kind is Kind.REVISE or command.actor != before.initiator, "I3: nobody decides for themselves"
+        task, standing = before.find_task(command.task), command.standing
+        assert task is not None and task.is_open and before.is_running, "S1, S2: an open task of a running request"
+        assert task.kind is TaskKind.REVISE or command.actor != before.initiator, "I3: nobody decides for themselves"
         if command.actor == task.assignee:
             return
         assert standing is not None, "I2: only the assignee, or who stands in"
         assert (standing.person, standing.deputy) == (task.assignee, command.actor), "I2, I6: only for the one away"
         assert standing.start <= self.now < standing.end, "I6: only while they are away"
-        assert task.kind is not Kind.REVISE, "I6: the author's own task is nobody else's"
+        assert task.kind is not TaskKind.REVISE, "I6: the author's own task is nobody else's"
 
-    def check_decision(self, before: Request, command: Decide) -> None:
-        task = before.task(command.task)
+    def check_decision(self, before: Request, command: DecideCommand) -> None:
+        task = before.find_task(command.task)
         assert task is not None
         assert command.decision in ALLOWED[task.kind], "S4: the author resubmits or withdraws, others decide"
         silent = command.decision in (Decision.REJECT, Decision.RETURN) and not command.opinion.strip()
         assert not silent, "S6: a rejection has an opinion"
 
-    def check_timer(self, before: Request, after: Request, command: Fire) -> None:
-        task = before.task(command.task)
-        assert task is not None and task.open and before.running, "S14: only while it is open"
+    def check_timer(self, before: Request, after: Request, command: FireTimerCommand) -> None:
+        task = before.find_task(command.task)
+        assert task is not None and task.is_open and before.is_running, "S14: only while it is open"
         assert after.status is before.status and after.opinions == before.opinions, "S14: time decides nothing"
 
-    def check_urge(self, before: Request, command: Urge) -> None:
-        task = before.task(command.task)
+    def check_urge(self, before: Request, command: UrgeCommand) -> None:
+        task = before.find_task(command.task)
         assert task is not None
         assert command.actor == before.initiator, "I8: only the author urges"
         assert len(task.urged) < 5, "S15: five times in all"
         assert not task.urged or self.now - task.urged[-1] >= timedelta(hours=4), "S15: once in four hours"
         assert command.opens is None, "S15: never outside working hours"
 
-    def check_kept(self, before: Request, applied: Applied, command: Any) -> None:
+    def check_kept(self, before: Request, applied: TransitionResult, command: Any) -> None:
         after = applied.request
-        resubmits = isinstance(command, Decide) and command.decision is Decision.RESUBMIT
+        resubmits = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
         assert resubmits or after.filled == before.filled, "S5: the form only changes by its author's resubmission"
         assert after.opinions[: len(before.opinions)] == before.opinions, "S5: opinions stay"
-        kept = isinstance(command, Migrate) or after.definition == before.definition
+        kept = isinstance(command, MigrateCommand) or after.definition == before.definition
         assert kept and after.form == before.form, "S2: the version is pinned"
         for task in before.tasks:
-            assert task.open or after.task(task.id) == task, "S1: what is decided stays decided"
+            assert task.is_open or after.find_task(task.id) == task, "S1: what is decided stays decided"
         for visit in after.visits:
             if visit.node not in {v.node for v in before.visits}:
-                assert not any(s.vote for s in everybody(visit.ballot)), "S7: on entering, nobody has voted"
+                assert not any(s.vote for s in list_seats(visit.ballot)), "S7: on entering, nobody has voted"
                 assert visit.node not in after.decisions, "S3: no decision is left over"
-        if isinstance(command, Decide | AddSign):
+        if isinstance(command, DecideCommand | AddSignCommand):
             self.check_agreed(before, after, command)
         assert len(applied.event.steps) <= 3 * len(self.definition.nodes), "S9: steps are bounded"
 
-    def check_agreed(self, before: Request, after: Request, command: Decide | AddSign) -> None:
+    def check_agreed(self, before: Request, after: Request, command: DecideCommand | AddSignCommand) -> None:
         """Counted by hand: where all have to agree, everybody else had agreed before the last one did."""
-        task = before.task(command.task)
+        task = before.find_task(command.task)
         assert task is not None
         visit = next(v for v in before.visits if v.node == task.node)
         through = visit.node not in {v.node for v in after.visits} and command.kind == "decide"
-        if through and command.decision is Decision.APPROVE and visit.ballot.mode is not Mode.ANY:
-            others = [s for s in visit.ballot.seats if not seat_of(Ballot(seats=(s,)), task.seat)]
+        if through and command.decision is Decision.APPROVE and visit.ballot.mode is not VotingMode.ANY:
+            others = [s for s in visit.ballot.seats if not find_seat(Ballot(seats=(s,)), task.seat)]
             assert all(s.vote == Decision.APPROVE for s in others), "S7: all have to agree"
 
-    def check_told(self, before: Request, applied: Applied) -> None:
+    def check_told(self, before: Request, applied: TransitionResult) -> None:
         told = Counter((n.kind, n.data.get("task", n.data.get("node")), n.data["person"]) for n in applied.notices)
         assert all(times == 1 for times in told.values()), f"S18: one notice of a kind for one task and person: {told}"
         ends = told.keys() & {("ended", None, before.initiator)}
-        over = before.running and not applied.request.running
+        over = before.is_running and not applied.request.is_running
         mine = applied.event.by == before.initiator
         kept = before.status is Status.REVOKING and applied.request.status is Status.APPROVED
         assert bool(ends) is ((over or kept) and not mine), "S18: the author is told of the end, unless it was theirs"
@@ -152,18 +144,18 @@ class Invariants(RuleBasedStateMachine):
     @invariant()
     def s3_s7_what_goes_on_has_no_verdict_and_nothing_left_over(self) -> None:
         for visit in self.held.visits:
-            assert not verdict(visit.ballot), "S7: with a verdict, it is through"
+            assert not compute_verdict(visit.ballot), "S7: with a verdict, it is through"
             assert visit.node not in self.held.decisions, "S3: no decision is left over"
 
     @invariant()
     def s7_exactly_those_whose_turn_it_is_have_a_task(self) -> None:
-        turns = sorted((s.n, s.person) for v in self.held.visits for s in waiting(v.ballot))
+        turns = sorted((s.n, s.person) for v in self.held.visits for s in list_waiting_seats(v.ballot))
         assert sorted((t.seat, t.assignee) for t in self.held.open_tasks) == turns, "S7: a task for each turn"
 
     @invariant()
     def i3_what_is_to_be_approved_is_never_its_authors(self) -> None:
         for task in self.held.tasks:
-            assert (task.kind is Kind.REVISE) == (task.assignee == self.held.initiator), "I3: never one's own"
+            assert (task.kind is TaskKind.REVISE) == (task.assignee == self.held.initiator), "I3: never one's own"
 
     @invariant()
     def i5_nobody_approves_two_levels_of_a_round(self) -> None:
@@ -177,13 +169,13 @@ class Invariants(RuleBasedStateMachine):
     @invariant()
     def i6_both_names_are_in_the_record(self) -> None:
         for said in self.held.opinions:
-            task = self.held.task(said.task)
+            task = self.held.find_task(said.task)
             if task is not None and said.by != task.assignee:
                 assert said.on_behalf == task.assignee, "I6: the record names both"
 
     @invariant()
     def s4_a_rejection_gives_the_author_one_task_or_ends_it(self) -> None:
-        revising = [t for t in self.held.open_tasks if t.kind is Kind.REVISE]
+        revising = [t for t in self.held.open_tasks if t.kind is TaskKind.REVISE]
         assert (self.held.status is Status.REVISE) == (len(revising) == 1), "S4: one task of the author's"
         if revising:
             assert self.held.open_tasks == tuple(revising), "S4: and nothing else"
@@ -197,25 +189,27 @@ class Invariants(RuleBasedStateMachine):
     @invariant()
     def s9_the_author_can_end_it_from_anywhere(self) -> None:
         if self.held.status in (Status.WAITING, Status.REVISE):
-            withdrawn = Withdraw(request="L-0001", actor=self.held.initiator)
-            ended = apply(self.definition, self.held, withdrawn, self.now).request
+            withdrawn = WithdrawCommand(request="L-0001", actor=self.held.initiator)
+            ended = apply_command(self.definition, self.held, withdrawn, self.now).request
             assert (ended.status, ended.open_tasks) == (Status.WITHDRAWN, ()), "S9: the author can end it"
 
     @invariant()
     def s10_nothing_of_an_ended_request_is_open(self) -> None:
         request = self.held
-        assert request.running == (request.status in OPEN) == bool(request.open_tasks), "S10: it waits, or it has ended"
-        assert request.running or not (request.visits or request.arrived), "S10: an ended request has nothing left"
+        assert request.is_running == (request.status in OPEN) == bool(request.open_tasks), (
+            "S10: it waits, or it has ended"
+        )
+        assert request.is_running or not (request.visits or request.arrived), "S10: an ended request has nothing left"
 
     @invariant()
     def s11_the_record_tells_everything(self) -> None:
-        told = replay({self.definition.version: self.definition, NEW: self.definition}, self.events)
+        told = replay_events({self.definition.version: self.definition, NEW: self.definition}, self.events)
         assert told == self.held == Request.model_validate_json(self.held.model_dump_json()), "S11: replayed, it is it"
         previous = ""
         for n, event in enumerate(self.events):
             assert (event.n, event.previous) == (n, previous), "S11: one after another"
-            assert event.sealed() == event, "S11: the seal is the content's"
-            assert event.model_copy(update={"via": "else"}).sealed().hash != event.hash, "S11: and of no other"
+            assert event.add_hash() == event, "S11: the seal is the content's"
+            assert event.model_copy(update={"via": "else"}).add_hash().hash != event.hash, "S11: and of no other"
             previous = event.hash
         assert (self.held.events, self.held.head) == (len(self.events), previous), "S11: up to the last one"
         assert len({e.hash for e in self.events}) == len(self.events), "S11: each has a seal of its own"
@@ -226,4 +220,4 @@ class Invariants(RuleBasedStateMachine):
         announced = [n.data["task"] for n in told if n.kind == "assigned"]
         closed = [n.data["task"] for n in told if n.kind == "task_closed"]
         assert announced == [t.id for t in self.held.tasks], "S18: each task is announced once"
-        assert sorted(closed) == sorted(t.id for t in self.held.tasks if not t.open), "S18: and closed once"
+        assert sorted(closed) == sorted(t.id for t in self.held.tasks if not t.is_open), "S18: and closed once"

@@ -1,5 +1,5 @@
 """SpiffWorkflow running the files that ours runs: the oracle of the differential test, and what the benchmark compares
-with. Conditions are evaluated by `tools.workflow.expressions`; nothing is given to `eval`.
+with. Conditions are evaluated by `tools.workflow.bpmn.expressions`; nothing is given to `eval`.
 
 What its shipped parser does not know is told to it: who a task is assigned to, what a service task is, and in which
 words a collection of deciders is written. Decisions are put into its data and taken out again as BPMN engines leave it
@@ -23,7 +23,7 @@ from SpiffWorkflow.bpmn.specs.defaults import ServiceTask, UserTask
 from SpiffWorkflow.bpmn.workflow import BpmnWorkflow
 from SpiffWorkflow.util.task import TaskState
 
-from tools.workflow.expressions import Value, holds, names, parse, variable
+from tools.workflow.bpmn.expressions import Value, evaluate_condition, list_variables, parse_expression, parse_variable
 
 BPMN = "{http://www.omg.org/spec/BPMN/20100524/MODEL}"
 CAMUNDA = "{http://camunda.org/schema/1.0/bpmn}"
@@ -73,8 +73,8 @@ class Conditions:
     def evaluate(self, task: Any, expression: str, external_context: Any = None) -> Any:
         if not expression.startswith("${"):
             return expression
-        parsed = parse(expression)
-        return holds(parsed, {name: self._value(task, name) for name in names(parsed)})
+        parsed = parse_expression(expression)
+        return evaluate_condition(parsed, {name: self._value(task, name) for name in list_variables(parsed)})
 
     def _value(self, task: Any, name: str) -> Value:
         if name == "nrOfCompletedInstances":
@@ -121,7 +121,7 @@ def number(value: Decimal) -> dict[str, str]:
 def open_tasks(workflow: Any) -> Iterator[tuple[str, str, Any]]:
     """(node, assignee, task)"""
     for task in workflow.get_tasks(state=TaskState.READY, manual=True):
-        yield task.task_spec.name.removesuffix(CHILD), task.data[variable(task.task_spec.assignee)], task
+        yield task.task_spec.name.removesuffix(CHILD), task.data[parse_variable(task.task_spec.assignee)], task
 
 
 def decide(
@@ -136,7 +136,7 @@ def decide(
         task.data.update(changes)
     task.data.update({DECISION: decision, f"{DECISION}_{node}": decision, **more})
     if task.task_spec.name.endswith(CHILD):  # it would go to the next one, which has "the input item already"
-        del task.data[variable(task.task_spec.assignee)]
+        del task.data[parse_variable(task.task_spec.assignee)]
     task.run()
     workflow.do_engine_steps()
 

@@ -9,23 +9,23 @@ import pytest
 from tests.tools.company import LONG, NOW, SICK
 from tests.tools.office import Office, decide, office, refused, withdraw
 from tests.tools.workflow.history import LEAVE, NO, YES, lived, on, other
-from tools.workflow.administration import (
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.administration import (
     NOBODY,
-    Difference,
-    Moving,
-    Rehearsal,
-    differences,
-    migrate,
-    refuse_clash,
-    versions,
+    MigrationResult,
+    ProcessDifference,
+    ReadOnlyStore,
+    compare_processes,
+    list_process_versions,
+    migrate_requests,
+    reject_number_clash,
 )
-from tools.workflow.audit import Verification
-from tools.workflow.commands import Migrate, Transfer
-from tools.workflow.embedded import EmbeddedEngine
-from tools.workflow.graph import DefinitionRefused
-from tools.workflow.memory_store import MemoryStore
-from tools.workflow.process import Process, compile_process, shipped
-from tools.workflow.state import Decision, Status
+from tools.workflow.engine.audit import Verification
+from tools.workflow.engine.commands import MigrateCommand, TransferCommand
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.memory_store import MemoryStore
+from tools.workflow.engine.state import Decision, Status
+from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 
 FILES = Path(__file__).parent / "processes"
 TRIP = {
@@ -74,49 +74,51 @@ def there(store: MemoryStore) -> Office:
     return office(store)
 
 
-async def moved(store: MemoryStore, process: Process, *requests: str, dry: bool = False) -> list[Moving]:
-    return [one async for one in migrate(store, process, requests, ROOT, NOW, dry=dry)]
+async def moved(store: MemoryStore, process: Process, *requests: str, dry: bool = False) -> list[MigrationResult]:
+    return [one async for one in migrate_requests(store, process, requests, ROOT, NOW, dry=dry)]
 
 
 async def outcome(store: MemoryStore, process: Process, *requests: str) -> list[str]:
-    return [one.refused.code if one.refused else "moved" for one in await moved(store, process, *requests)]
+    return [one.error.code if one.error else "moved" for one in await moved(store, process, *requests)]
 
 
 # Another process
 
 
 async def test_a_process_of_ones_own_works_without_any_code(store: MemoryStore, there: Office) -> None:
-    assert "trip" not in {p.key for p in await there.engine.processes()}
-    await EmbeddedEngine(store, shipped(), NOBODY).deploy(brought())
-    assert "trip" in {p.key for p in await there.engine.processes()}, "a bot that was running sees it at once"
+    assert "trip" not in {p.key for p in await there.engine.list_processes()}
+    await EmbeddedEngine(store, load_shipped_processes(), NOBODY).deploy_process(brought())
+    assert "trip" in {p.key for p in await there.engine.list_processes()}, "a bot that was running sees it at once"
     assert await there.start(TRIP, process="trip") == "T-0001"
     await decide(there.engine, "T-0001-1", "U2", YES)
-    assert set((await there.engine.request("T-0001")).waits_for) == {"U4", "U5"}, "finance and administration at once"
+    assert set((await there.engine.get_request("T-0001")).waits_for) == {"U4", "U5"}, (
+        "finance and administration at once"
+    )
     await decide(there.engine, "T-0001-3", "U5", YES)
-    assert (await there.engine.request("T-0001")).status is Status.WAITING
+    assert (await there.engine.get_request("T-0001")).status is Status.WAITING
     await decide(there.engine, "T-0001-2", "U4", YES)
-    request = await there.engine.request("T-0001")
+    request = await there.engine.get_request("T-0001")
     assert (request.status, request.cc) == (Status.APPROVED, ("U3",))
 
 
 async def test_its_requests_come_back_to_their_author_when_anybody_refuses(store: MemoryStore, there: Office) -> None:
-    await there.engine.deploy(brought())
+    await there.engine.deploy_process(brought())
     await there.start(TRIP, process="trip")
     await decide(there.engine, "T-0001-1", "U2", YES)
     await decide(there.engine, "T-0001-2", "U4", NO, "预算不够")
     await decide(there.engine, "T-0001-3", "U5", YES)
-    request = await there.engine.request("T-0001")
+    request = await there.engine.get_request("T-0001")
     assert (request.status, request.waits_for) == (Status.REVISE, ("U1",))
     await decide(there.engine, "T-0001-4", "U1", Decision.RESUBMIT, form={"destination": "杭州"})
-    assert (await there.engine.request("T-0001")).waits_for == ("U2",)
+    assert (await there.engine.get_request("T-0001")).waits_for == ("U2",)
 
 
 async def test_requests_of_two_processes_are_never_numbered_alike(store: MemoryStore) -> None:
     clashing = rewritten(brought(), 'number = "T"', 'number = "L"', form=True)
-    with pytest.raises(DefinitionRefused, match="leave"):
-        refuse_clash(clashing, await versions(store, shipped()))
-    refuse_clash(brought(), await versions(store, shipped()))
-    refuse_clash(other(LEAVE), await versions(store, shipped()))
+    with pytest.raises(InvalidDefinitionError, match="leave"):
+        reject_number_clash(clashing, await list_process_versions(store, load_shipped_processes()))
+    reject_number_clash(brought(), await list_process_versions(store, load_shipped_processes()))
+    reject_number_clash(other(LEAVE), await list_process_versions(store, load_shipped_processes()))
 
 
 # Versions
@@ -124,65 +126,65 @@ async def test_requests_of_two_processes_are_never_numbered_alike(store: MemoryS
 
 async def test_every_version_with_where_it_comes_from_and_how_many_are_under_way(store: MemoryStore) -> None:
     engine = await lived(store)
-    await engine.start("leave", on(SICK, "21", "22"), "U1", "x", NOW)
-    leave = [v for v in await versions(store, shipped()) if v.key == "leave"]
-    assert [(v.version, v.shipped, v.deployed, v.current, v.running) for v in leave] == [
+    await engine.start_request("leave", on(SICK, "21", "22"), "U1", "x", NOW)
+    leave = [v for v in await list_process_versions(store, load_shipped_processes()) if v.key == "leave"]
+    assert [(v.version, v.is_shipped, v.is_deployed, v.is_current, v.running_requests) for v in leave] == [
         (other(LEAVE).version, False, True, True, 2),
         (LEAVE.version, True, False, False, 0),
     ]
-    (expense,) = [v for v in await versions(store, shipped()) if v.key == "expense"]
-    assert (expense.shipped, expense.deployed, expense.current) == (True, False, True)
+    (expense,) = [v for v in await list_process_versions(store, load_shipped_processes()) if v.key == "expense"]
+    assert (expense.is_shipped, expense.is_deployed, expense.is_current) == (True, False, True)
 
 
 async def test_a_version_that_is_gone_says_so_and_hides_no_other(store: MemoryStore) -> None:
     await lived(store)
     del store.files[other(LEAVE).definition.version]
-    known = {v.version: v for v in await versions(store, shipped())}
-    assert known[other(LEAVE).version].process is None and "missing" in known[other(LEAVE).version].reason
+    known = {v.version: v for v in await list_process_versions(store, load_shipped_processes())}
+    assert known[other(LEAVE).version].process is None and "missing" in known[other(LEAVE).version].error
     assert known[LEAVE.version].process is not None
 
 
 def test_what_another_version_changes_is_told_exactly() -> None:
-    assert differences(LEAVE, other(LEAVE)) == (
-        Difference("long_leave.routes[long].condition", "${days > 3}", "${days > 30}"),
+    assert compare_processes(LEAVE, other(LEAVE)) == (
+        ProcessDifference("long_leave.routes[long].condition", "${days > 3}", "${days > 30}"),
     )
     longer = rewritten(LEAVE, "max_length = 500", "max_length = 900", form=True)
-    assert differences(LEAVE, longer) == (Difference("field[reason].max_length", "500", "900"),)
-    assert differences(LEAVE, LEAVE) == ()
+    assert compare_processes(LEAVE, longer) == (ProcessDifference("field[reason].max_length", "500", "900"),)
+    assert compare_processes(LEAVE, LEAVE) == ()
 
 
 def test_how_a_file_is_laid_out_is_no_change() -> None:
     flows = ("      <bpmn:outgoing>long</bpmn:outgoing>\n", "      <bpmn:outgoing>not_long</bpmn:outgoing>\n")
-    assert differences(LEAVE, rewritten(LEAVE, flows[0] + flows[1], flows[1] + flows[0])) == ()
+    assert compare_processes(LEAVE, rewritten(LEAVE, flows[0] + flows[1], flows[1] + flows[0])) == ()
 
 
 # Moving
 
 
 async def test_requests_move_with_an_event_and_go_on_in_the_other_version(store: MemoryStore, there: Office) -> None:
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
-    await there.engine.deploy(other(LEAVE))
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
+    await there.engine.deploy_process(other(LEAVE))
     assert await outcome(store, other(LEAVE), "L-0001") == ["moved"]
-    event = (await there.engine.events("L-0001"))[-1]
-    assert isinstance(event.command, Migrate) and (event.by, event.via) == (ROOT, "command")
+    event = (await there.engine.list_events("L-0001"))[-1]
+    assert isinstance(event.command, MigrateCommand) and (event.by, event.via) == (ROOT, "command")
     assert (await decide(there.engine, "L-0001-1", "U2", YES)).status is Status.APPROVED, "one level is enough there"
-    assert [finding async for finding in Verification(store).everything()] == []
+    assert [finding async for finding in Verification(store).verify_all()] == []
 
 
 async def test_there_and_back_and_there_again(store: MemoryStore, there: Office) -> None:
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     for process in (other(LEAVE), LEAVE, other(LEAVE)):
         assert await outcome(store, process, "L-0001") == ["moved"]
-        assert (await there.engine.request("L-0001")).definition == process.definition.version
+        assert (await there.engine.get_request("L-0001")).definition == process.definition.version
 
 
 async def test_a_rehearsal_tells_the_same_and_changes_nothing(store: MemoryStore, there: Office) -> None:
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
-    await there.engine.start("leave", on(SICK, "01", "02"), "U1", "b", NOW)
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
+    await there.engine.start_request("leave", on(SICK, "01", "02"), "U1", "b", NOW)
     await decide(there.engine, "L-0002-1", "U2", YES)
     before = (dict(store.requests), {k: list(v) for k, v in store.records.items()}, dict(store.files))
     rehearsed = await moved(store, other(LEAVE), "L-0001", "L-0002", dry=True)
-    assert [one.refused.code if one.refused else "moved" for one in rehearsed] == ["moved", "not_movable"]
+    assert [one.error.code if one.error else "moved" for one in rehearsed] == ["moved", "not_movable"]
     assert (store.requests, store.records, store.files) == before
     assert await outcome(store, other(LEAVE), "L-0001", "L-0002") == ["moved", "not_movable"]
 
@@ -190,18 +192,18 @@ async def test_a_rehearsal_tells_the_same_and_changes_nothing(store: MemoryStore
 def test_a_rehearsal_can_write_nothing_else(store: MemoryStore) -> None:
     for name in ("deploy", "announce", "sent", "forget_timer", "put_delegation", "end_delegation"):
         with pytest.raises(AttributeError):
-            getattr(Rehearsal(store), name)
+            getattr(ReadOnlyStore(store), name)
 
 
 async def test_a_step_that_was_come_through_must_be_the_same(store: MemoryStore, there: Office) -> None:
     renamed = rewritten(LEAVE, 'name="审批 Approval"', 'name="一级审批 First"')
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     assert await outcome(store, renamed, "L-0001") == ["not_movable"]
-    assert (await there.engine.request("L-0001")).definition == LEAVE.definition.version
+    assert (await there.engine.get_request("L-0001")).definition == LEAVE.definition.version
 
 
 async def test_a_gateway_that_was_come_through_must_be_the_same(store: MemoryStore, there: Office) -> None:
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     error = await refused(raising(await moved(store, rewritten(LEAVE, "days &lt;= 1", "days &lt;= 2"), "L-0001")))
     assert (error.code, error.params["node"]) == ("not_movable", "length")
 
@@ -210,8 +212,8 @@ async def test_a_form_that_lacks_what_the_version_asks_for_keeps_the_request_bac
     store: MemoryStore, there: Office
 ) -> None:
     earlier = rewritten(LEAVE, "days &gt; 3}", "days &gt; 30}")
-    await there.engine.deploy(earlier)
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.deploy_process(earlier)
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     error = await refused(raising(await moved(store, LEAVE, "L-0001")))
     assert (error.code, error.params["what"]) == ("not_ready", "second_approver")
     fewer = rewritten(earlier, 'name = "reason"', 'name = "why"', form=True)
@@ -221,7 +223,7 @@ async def test_a_form_that_lacks_what_the_version_asks_for_keeps_the_request_bac
 
 async def test_what_a_rejection_would_look_at_has_to_be_there(store: MemoryStore, there: Office) -> None:
     """Else whoever rejects it could not."""
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     bpmn, toml = LEAVE.bpmn.decode(), LEAVE.toml.decode().replace("[numbers]", '[numbers]\nlongest = "30"')
     bpmn = bpmn.replace("<bpmn:incoming>first_no</bpmn:incoming>", "<bpmn:incoming>harsh_no</bpmn:incoming>")
     answered = 'sourceRef="first_answer" targetRef='
@@ -231,14 +233,14 @@ async def test_what_a_rejection_would_look_at_has_to_be_there(store: MemoryStore
 
 
 async def test_what_is_compared_has_to_be_of_the_right_type(store: MemoryStore, there: Office) -> None:
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     numbered = rewritten(LEAVE, 'name = "reason"\nkind = "text"', 'name = "reason"\nkind = "number"', form=True)
     error = await refused(raising(await moved(store, rewritten(numbered, "days &gt; 3}", "reason &gt; 3}"), "L-0001")))
     assert (error.code, error.params["what"]) == ("not_ready", "${reason > 3}: > needs number, not text")
 
 
 async def test_whoever_agrees_to_a_withdrawal_keeps_no_request_back(store: MemoryStore, there: Office) -> None:
-    await there.engine.start("leave", SICK, "U1", "a", NOW)
+    await there.engine.start_request("leave", SICK, "U1", "a", NOW)
     await decide(there.engine, "L-0001-1", "U2", YES)
     await withdraw(there.engine, "L-0001", "U1")
     assert await outcome(store, rewritten(LEAVE, 'name="二级审批', 'name="第二级审批'), "L-0001") == ["moved"]
@@ -246,15 +248,15 @@ async def test_whoever_agrees_to_a_withdrawal_keeps_no_request_back(store: Memor
 
 
 async def test_nobody_would_decide_two_levels_of_the_version(store: MemoryStore, there: Office) -> None:
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     error = await refused(raising(await moved(store, rewritten(LEAVE, "${second_approver}", "${approver}"), "L-0001")))
     assert (error.code, error.params["what"]) == ("not_ready", "approver")
     assert (await decide(there.engine, "L-0001-1", "U2", YES)).waits_for == ("U3",)
 
 
 async def test_nobody_who_is_asked_now_would_be_asked_again_in_the_version(store: MemoryStore, there: Office) -> None:
-    await there.engine.start("leave", {**LONG, "handover": "U5"}, "U1", "a", NOW)
-    await there.engine.act(Transfer(task="L-0001-1", actor="U2", person="U5"), "b", NOW)
+    await there.engine.start_request("leave", {**LONG, "handover": "U5"}, "U1", "a", NOW)
+    await there.engine.execute_command(TransferCommand(task="L-0001-1", actor="U2", person="U5"), "b", NOW)
     error = await refused(raising(await moved(store, rewritten(LEAVE, "${second_approver}", "${handover}"), "L-0001")))
     assert (error.code, error.params["what"]) == ("not_ready", "handover")
 
@@ -266,20 +268,20 @@ async def test_a_way_that_only_a_resubmission_takes_has_its_people(store: Memory
     bpmn = bpmn.replace(flow, "")
     element = bpmn.index("<bpmn:incoming>", bpmn.index('<bpmn:userTask id="second_level"'))
     detour = compile_process(f"{bpmn[:element]}{flow}{bpmn[element:]}".encode(), LEAVE.toml)
-    await there.engine.deploy(detour)
-    await there.engine.start("leave", SICK, "U1", "a", NOW)
-    assert (await there.engine.request("L-0001")).filled.people["second_approver"] == ("U3",)
+    await there.engine.deploy_process(detour)
+    await there.engine.start_request("leave", SICK, "U1", "a", NOW)
+    assert (await there.engine.get_request("L-0001")).filled.people["second_approver"] == ("U3",)
     await decide(there.engine, "L-0001-1", "U2", NO, "太忙")
     assert (await decide(there.engine, "L-0001-2", "U1", Decision.RESUBMIT)).waits_for == ("U3",)
 
 
-async def raising(moving: list[Moving]) -> None:
+async def raising(moving: list[MigrationResult]) -> None:
     for one in moving:
-        if one.refused:
-            raise one.refused
+        if one.error:
+            raise one.error
 
 
 async def test_a_request_of_a_version_that_is_gone_stays(store: MemoryStore, there: Office) -> None:
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     del store.files[LEAVE.definition.version]
     assert await outcome(store, other(LEAVE), "L-0001") == ["not_ready"]

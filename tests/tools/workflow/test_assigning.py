@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.tools.company import LIN, PEOPLE, WANG, ZHANG, ZHAO, filled, refused
 from tests.tools.workflow.trip import FORM, MAIL, TELL, TOLD, line, trip, user
 from tools.spec import Person, ToolError
-from tools.workflow.authority import MOST_ADDED
-from tools.workflow.checks import check_nodes
-from tools.workflow.graph import DefinitionRefused, Node
-from tools.workflow.policy import read_policy
-from tools.workflow.process import passes_by, read_form
+from tools.workflow.bpmn.graph import FlowNode, InvalidDefinitionError
+from tools.workflow.engine.authority import MOST_ADDED
+from tools.workflow.process.checks import check_nodes
+from tools.workflow.process.definition import find_passing_rule, parse_form
+from tools.workflow.process.policy import parse_policy
 
 ONE = trip(user("first", "approver"))
 TWO = trip(user("first", "approver"), user("next", "second"))
@@ -39,11 +39,11 @@ def test_a_level_that_everybody_left_is_refused_and_says_which() -> None:
 
 
 def test_the_own_file_comes_first() -> None:
-    rows = read_policy(
+    rows = parse_policy(
         '[[policy]]\nprocess = "trip"\nlevel = "second"\nwho = ["role director", "person lin@example.com"]'
     )
     assert filled(TWO, LED, more={"policy": rows}).people == {"second": ("U3",)}
-    other = read_policy('[[policy]]\nprocess = "leave"\nlevel = "second"\nwho = ["person lin@example.com"]')
+    other = parse_policy('[[policy]]\nprocess = "leave"\nlevel = "second"\nwho = ["person lin@example.com"]')
     assert filled(TWO, LED, WANG, more={"policy": other}).people == {"second": ("U4",)}, "of another process"
 
 
@@ -66,7 +66,7 @@ def test_several_persons_are_read_as_people_write_them() -> None:
     for text in ("李文光、赵六", "U5, U4", "<@U5> <@U4>", "lin@example.com；Zhao Liu", "U5,U4,U5,"):
         found = filled(CHOSEN, {**LED, "reviewers": text})
         assert found.values["reviewers"] == "U5,U4"
-        assert found.holders("reviewers") == ("U5", "U4")
+        assert found.resolve_people("reviewers") == ("U5", "U4")
 
 
 def test_a_field_names_so_many_people_and_no_more() -> None:
@@ -127,7 +127,7 @@ def test_an_attachment_is_asked_for_where_the_form_requires_one() -> None:
         assert (error.code, error.field, error.ask) == ("missing_field", "attachment", True)
         assert f"missing: {missing}." in error.text
     for fine in ({**long, "kind": "annual"}, {**long, "end_date": "2026-11-25"}, {**long, "attachment": "F0123ABCD"}):
-        assert filled(ONE, fine).holders("approver") == ("U2",)
+        assert filled(ONE, fine).resolve_people("approver") == ("U2",)
 
 
 def test_copies_and_mails_have_their_people() -> None:
@@ -145,14 +145,16 @@ def test_copies_and_mails_have_their_people() -> None:
         ((TELL, MAIL), TOLD + '[[cc]]\nnode = "tell"\nwho = ["manager"]', "form", "cc row 2: 'tell' has a row already"),
     ],
 )
-def test_copies_and_mails_need_a_row_and_a_node(nodes: tuple[Node, ...], text: str, element: str, reason: str) -> None:
-    with pytest.raises(DefinitionRefused) as wrong:
-        check_nodes(read_form((FORM + text).encode()), line(*nodes))
+def test_copies_and_mails_need_a_row_and_a_node(
+    nodes: tuple[FlowNode, ...], text: str, element: str, reason: str
+) -> None:
+    with pytest.raises(InvalidDefinitionError) as wrong:
+        check_nodes(parse_form((FORM + text).encode()), line(*nodes))
     assert (wrong.value.element, reason in wrong.value.reason) == (element, True), wrong.value
 
 
 def test_copies_alone_let_nothing_pass() -> None:
-    assert passes_by(COPIES, filled(COPIES, LED)) == ""
+    assert find_passing_rule(COPIES, filled(COPIES, LED)) == ""
 
 
 ANYBODY = st.sampled_from([None, "U1", "U2", "U3", "U4", "U5", "U6"])
@@ -179,6 +181,6 @@ def test_whatever_the_directory_says_nobody_decides_their_own_or_twice(
         assert error.code in ("own_approver", "own_level", "no_level", "unknown_person")
         return
     may = {p.id for p in people if p.active} - {people[author].id}
-    tasks = [[p for name in FOUR.definition.nodes[node].who for p in found.holders(name)] for node in "abcd"]
+    tasks = [[p for name in FOUR.definition.nodes[node].who for p in found.resolve_people(name)] for node in "abcd"]
     assert all(task and set(task) <= may for task in tasks)
     assert len({p for task in tasks for p in task}) == sum(len(set(task)) for task in tasks)

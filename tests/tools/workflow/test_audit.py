@@ -18,14 +18,22 @@ from redis.asyncio import Redis
 from tests.tools.company import NOW, TAXI
 from tests.tools.office import office, refused
 from tests.tools.workflow.history import LEAVE, YES, lived, other
-from tools.workflow.audit import Finding, Verification
-from tools.workflow.commands import Comment, Decide, Event, Start
-from tools.workflow.machine import replay
-from tools.workflow.memory_store import MemoryStore
-from tools.workflow.record import PAGE, Head, Line, heads, lines, read_heads, recorded
-from tools.workflow.redis_store import RedisStore
-from tools.workflow.state import Request
-from tools.workflow.store import Store
+from tools.workflow.engine.audit import AuditFinding, Verification
+from tools.workflow.engine.audit_record import (
+    PAGE,
+    AuditLine,
+    RecordHead,
+    build_audit_lines,
+    list_record_heads,
+    list_recorded_events,
+    parse_heads,
+)
+from tools.workflow.engine.commands import CommentCommand, DecideCommand, RequestEvent, StartCommand
+from tools.workflow.engine.memory_store import MemoryStore
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.reducer import replay_events
+from tools.workflow.engine.state import Request
+from tools.workflow.engine.store import Store
 
 
 @cache
@@ -40,17 +48,22 @@ def store() -> MemoryStore:
     return copy.deepcopy(history())
 
 
-async def verified(store: Store, against: tuple[Head, ...] = ()) -> list[Finding]:
-    return [finding async for finding in Verification(store, against).everything()]
+async def verified(store: Store, against: tuple[RecordHead, ...] = ()) -> list[AuditFinding]:
+    return [finding async for finding in Verification(store, against).verify_all()]
 
 
-def found(store: Store, against: tuple[Head, ...] = ()) -> list[tuple[str, str]]:
+def found(store: Store, against: tuple[RecordHead, ...] = ()) -> list[tuple[str, str]]:
     return [(one.request, one.code) for one in asyncio.run(verified(store, against))]
 
 
-async def told(store: Store, request: str = "", **back: int) -> list[Line]:
+async def told(store: Store, request: str = "", **back: int) -> list[AuditLine]:
     since = NOW - timedelta(**back or {"days": 7})
-    return [one async for name, _, e in recorded(store, since, request) if e for one in lines(name, e)]
+    return [
+        one
+        async for name, _, e in list_recorded_events(store, since, request)
+        if e
+        for one in build_audit_lines(name, e)
+    ]
 
 
 # Telling
@@ -109,10 +122,15 @@ async def test_the_hashes_of_the_lines_are_a_chain(store: MemoryStore) -> None:
 async def test_only_what_is_recent_is_told_and_requests_by_their_last_change(store: MemoryStore) -> None:
     engine = office(store).engine
     later = NOW + timedelta(days=5)
-    await engine.act(Comment(request="L-0001", actor="U1", text="谢谢"), "later", later)
+    await engine.execute_command(CommentCommand(request="L-0001", actor="U1", text="谢谢"), "later", later)
     everything = [line.request for line in await told(store)]
     assert everything[-1] == "L-0001" and set(everything) == set(REQUESTS)
-    recent = [line async for name, _, e in recorded(store, later - timedelta(hours=1)) if e for line in lines(name, e)]
+    recent = [
+        line
+        async for name, _, e in list_recorded_events(store, later - timedelta(hours=1))
+        if e
+        for line in build_audit_lines(name, e)
+    ]
     assert [(line.request, line.command) for line in recent] == [("L-0001", "comment")]
 
 
@@ -120,8 +138,8 @@ async def test_many_requests_are_told_page_by_page() -> None:
     store = MemoryStore()
     engine, count = office(store).engine, 2 * PAGE + 1
     for n in range(count):
-        await engine.start("expense", TAXI, "U1", f"{n}", NOW)
-    assert len([name async for name, _, _ in recorded(store, NOW)]) == count
+        await engine.start_request("expense", TAXI, "U1", f"{n}", NOW)
+    assert len([name async for name, _, _ in list_recorded_events(store, NOW)]) == count
     assert len(await exported(store)) == count and await verified(store) == []
 
 
@@ -139,14 +157,14 @@ async def test_the_control_of_the_real_store(redis: Redis) -> None:
 
 async def test_the_look_counts_what_it_looked_at(store: MemoryStore) -> None:
     verification = Verification(store)
-    assert [finding async for finding in verification.everything()] == []
+    assert [finding async for finding in verification.verify_all()] == []
     assert (verification.requests, verification.events) == (6, sum(map(len, store.records.values())))
 
 
 async def test_a_request_of_another_version_replays_by_the_version_of_each_event(store: MemoryStore) -> None:
-    events = [Event.model_validate_json(text) for text in store.records["L-0004"]]
+    events = [RequestEvent.model_validate_json(text) for text in store.records["L-0004"]]
     both = {p.definition.version: p.definition for p in (LEAVE, other(LEAVE))}
-    assert replay(both, events) == await store.load("L-0004")
+    assert replay_events(both, events) == await store.load_request("L-0004")
     assert "second_level" not in {line.to for line in await told(store, "L-0004")}
 
 
@@ -162,8 +180,10 @@ class Moving:
     async def load(self, request: str) -> Request | None:
         if not self._moved:
             self._moved = True
-            await office(self._store).engine.act(Comment(request=request, actor="U1", text="嗯"), "meanwhile", NOW)
-        return await self._store.load(request)
+            await office(self._store).engine.execute_command(
+                CommentCommand(request=request, actor="U1", text="嗯"), "meanwhile", NOW
+            )
+        return await self._store.load_request(request)
 
 
 async def test_bots_may_be_at_work_meanwhile(store: MemoryStore) -> None:
@@ -286,7 +306,7 @@ def test_a_request_that_no_list_by_time_would_show_is_found() -> None:
 
 def test_a_number_that_was_taken_back_is_found() -> None:
     store = copy.deepcopy(history())
-    store.last["L"] = 4
+    store.last_numbers["L"] = 4
     assert found(store) == [("L-0005", "unnumbered")]
 
 
@@ -302,7 +322,7 @@ def test_an_altered_or_missing_process_file_is_found() -> None:
 
 def test_deployed_files_that_cannot_be_used_are_found() -> None:
     store = copy.deepcopy(history())
-    store.versions["leave"] = ("0" * 64, LEAVE.form_version)
+    store.deployments["leave"] = ("0" * 64, LEAVE.form_version)
     assert found(store) == [("leave", "deployed")]
 
 
@@ -311,11 +331,11 @@ def test_deployed_files_that_cannot_be_used_are_found() -> None:
 
 def forged(store: MemoryStore, request: str, n: int, **change: Any) -> None:
     """An event rewritten, and all hashes from it on computed again, also the request's."""
-    events = [Event.model_validate_json(text) for text in store.records[request]]
+    events = [RequestEvent.model_validate_json(text) for text in store.records[request]]
     events[n] = events[n].model_copy(update=change)
     previous = events[n].previous
     for at in range(n, len(events)):
-        events[at] = events[at].model_copy(update={"previous": previous}).sealed()
+        events[at] = events[at].model_copy(update={"previous": previous}).add_hash()
         previous = events[at].hash
     store.records[request] = [event.model_dump_json() for event in events]
     kept = Request.model_validate_json(store.requests[request]).model_copy(update={"head": previous})
@@ -324,7 +344,7 @@ def forged(store: MemoryStore, request: str, n: int, **change: Any) -> None:
 
 def test_a_forged_approval_by_the_author_is_refused_by_the_replay() -> None:
     store = copy.deepcopy(history())
-    forged(store, "L-0001", 1, command=Decide(task="L-0001-1", actor="U1", decision=YES))
+    forged(store, "L-0001", 1, command=DecideCommand(task="L-0001-1", actor="U1", decision=YES))
     assert found(store) == [("L-0001", "impossible")]
 
 
@@ -336,8 +356,8 @@ def test_a_forged_way_is_not_the_one_that_the_process_takes() -> None:
 
 def test_another_form_than_the_one_confirmed_is_not_what_the_request_shows() -> None:
     store = copy.deepcopy(history())
-    start = Event.model_validate_json(store.records["L-0001"][0]).command
-    assert isinstance(start, Start)
+    start = RequestEvent.model_validate_json(store.records["L-0001"][0]).command
+    assert isinstance(start, StartCommand)
     filled = start.filled.model_copy(update={"values": {**start.filled.values, "reason": "旅游"}})
     forged(store, "L-0001", 0, command=start.model_copy(update={"filled": filled}))
     assert found(store) == [("L-0001", "request")]
@@ -346,15 +366,15 @@ def test_another_form_than_the_one_confirmed_is_not_what_the_request_shows() -> 
 def rewound(store: MemoryStore) -> None:
     """The last event of L-0001 undone so well that what is left is right in itself."""
     store.records["L-0001"].pop()
-    events = [Event.model_validate_json(text) for text in store.records["L-0001"]]
-    before = replay({LEAVE.definition.version: LEAVE.definition}, events)
+    events = [RequestEvent.model_validate_json(text) for text in store.records["L-0001"]]
+    before = replay_events({LEAVE.definition.version: LEAVE.definition}, events)
     assert before is not None
     store.requests["L-0001"] = before.model_dump_json()
     store.lists["changed", ""]["L-0001"] = int(before.changed.timestamp() * 1000)
 
 
-async def exported(store: MemoryStore) -> tuple[Head, ...]:
-    return tuple([head async for head in heads(store) if isinstance(head, Head)])
+async def exported(store: MemoryStore) -> tuple[RecordHead, ...]:
+    return tuple([head async for head in list_record_heads(store) if isinstance(head, RecordHead)])
 
 
 def test_what_is_right_in_itself_is_seen_through_only_by_heads_kept_elsewhere() -> None:
@@ -367,27 +387,27 @@ def test_what_is_right_in_itself_is_seen_through_only_by_heads_kept_elsewhere() 
 
 def test_a_last_request_that_is_gone_with_its_number_is_missed_by_heads_kept_elsewhere() -> None:
     known, store = asyncio.run(exported(history())), copy.deepcopy(history())
-    del store.requests["E-0001"], store.records["E-0001"], store.lists["changed", ""]["E-0001"], store.last["E"]
+    del store.requests["E-0001"], store.records["E-0001"], store.lists["changed", ""]["E-0001"], store.last_numbers["E"]
     assert found(store) == [], "the limit: nothing in the store tells"
     assert found(store, known) == [("E-0001", "rewritten")]
 
 
 async def test_heads_stay_in_a_record_that_goes_on(store: MemoryStore) -> None:
     known = await exported(store)
-    await office(store).engine.act(Comment(request="L-0004", actor="U1", text="谢谢"), "on", NOW)
+    await office(store).engine.execute_command(CommentCommand(request="L-0004", actor="U1", text="谢谢"), "on", NOW)
     assert await verified(store, known) == []
 
 
 def test_heads_are_read_as_they_are_written() -> None:
     known = asyncio.run(exported(history()))
-    assert read_heads([f"{head}\n" for head in known] + ["\n"]).heads == known
+    assert parse_heads([f"{head}\n" for head in known] + ["\n"]).heads == known
     for odd in ("L-0001", "L-0001 x " + "0" * 64, "L-0001 1 abc", "L-0001 ² " + "0" * 64):
         with pytest.raises(ValueError, match="2"):
-            read_heads([str(known[0]), odd])
+            parse_heads([str(known[0]), odd])
 
 
 async def test_one_request_can_be_looked_at_alone(store: MemoryStore) -> None:
     del store.requests["L-0002"]
-    assert await Verification(store).only("L-0001") == ()
-    assert [one.code for one in await Verification(store).only("L-0002")] == ["orphan"]
-    assert (await refused(Verification(store).only("L-0099"))).code == "no_request"
+    assert await Verification(store).verify_request("L-0001") == ()
+    assert [one.code for one in await Verification(store).verify_request("L-0002")] == ["orphan"]
+    assert (await refused(Verification(store).verify_request("L-0099"))).code == "no_request"

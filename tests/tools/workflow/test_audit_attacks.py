@@ -16,13 +16,19 @@ from redis.asyncio import Redis
 from tests.tools.company import NOW, SHORT
 from tests.tools.office import office
 from tests.tools.workflow.history import LEAVE, YES, lived, other
-from tools.workflow.audit import Verification
-from tools.workflow.commands import Comment, Decide, Event
-from tools.workflow.machine import apply, replay
-from tools.workflow.record import ExportAltered, Head, close_heads, heads, read_heads
-from tools.workflow.redis_store import RedisStore
-from tools.workflow.state import Request
-from tools.workflow.store import milliseconds
+from tools.workflow.engine.audit import Verification
+from tools.workflow.engine.audit_record import (
+    ExportAlteredError,
+    RecordHead,
+    format_closing_line,
+    list_record_heads,
+    parse_heads,
+)
+from tools.workflow.engine.commands import CommentCommand, DecideCommand, RequestEvent
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.reducer import apply_command, replay_events
+from tools.workflow.engine.state import Request
+from tools.workflow.engine.store import to_milliseconds
 
 P = "cs:{wf}:"
 DEFINITIONS = {one.definition.version: one.definition for one in (LEAVE, other(LEAVE))}
@@ -36,7 +42,7 @@ class Intruder:
     store: RedisStore
 
     async def events(self, request: str) -> list[str]:
-        return list(await self.store.events(request))
+        return list(await self.store.load_events(request))
 
     async def write_events(self, request: str, events: Sequence[str]) -> None:
         await self.redis.delete(f"{P}events:{request}")
@@ -54,36 +60,36 @@ class Intruder:
         """So many of its events undone, and everything that tells of them."""
         kept = (await self.events(request))[:-count]
         await self.write_events(request, kept)
-        before = replay(DEFINITIONS, [Event.model_validate_json(one) for one in kept])
+        before = replay_events(DEFINITIONS, [RequestEvent.model_validate_json(one) for one in kept])
         assert before is not None
         await self.write_request(request, before)
-        await self.redis.zadd(f"{P}changed", {request: milliseconds(before.changed)})
+        await self.redis.zadd(f"{P}changed", {request: to_milliseconds(before.changed)})
 
     async def forge_event(self, request: str, n: int, **change: Any) -> None:
         """An event rewritten, and every hash after it computed again."""
-        events = [Event.model_validate_json(one) for one in await self.events(request)]
+        events = [RequestEvent.model_validate_json(one) for one in await self.events(request)]
         events[n] = events[n].model_copy(update=change)
         for at in range(n, len(events)):
             previous = events[at - 1].hash if at else ""
-            events[at] = events[at].model_copy(update={"previous": previous}).sealed()
+            events[at] = events[at].model_copy(update={"previous": previous}).add_hash()
         await self.write_events(request, [one.model_dump_json() for one in events])
-        known = await self.store.load(request)
+        known = await self.store.load_request(request)
         assert known is not None
         await self.write_request(request, known.model_copy(update={"head": events[-1].hash}))
 
     async def add_decision(self, request: str, task: str, person: str) -> None:
         """A press that nobody made, exactly as the engine would have written it."""
-        known = await self.store.load(request)
+        known = await self.store.load_request(request)
         assert known is not None
-        applied = apply(
+        applied = apply_command(
             DEFINITIONS[known.definition],
             known,
-            Decide(task=task, actor=person, decision=YES),
+            DecideCommand(task=task, actor=person, decision=YES),
             NOW + timedelta(hours=9),
         )
         await self.redis.rpush(f"{P}events:{request}", zlib.compress(applied.event.model_dump_json().encode()))
         await self.write_request(request, applied.request)
-        await self.redis.zadd(f"{P}changed", {request: milliseconds(applied.request.changed)})
+        await self.redis.zadd(f"{P}changed", {request: to_milliseconds(applied.request.changed)})
 
 
 @pytest.fixture
@@ -93,12 +99,12 @@ async def intruder(redis: Redis) -> Intruder:
     return Intruder(redis, store)
 
 
-async def verify(store: RedisStore, against: Sequence[Head] = ()) -> set[tuple[str, str]]:
-    return {(one.request, one.code) async for one in Verification(store, against).everything()}
+async def verify(store: RedisStore, against: Sequence[RecordHead] = ()) -> set[tuple[str, str]]:
+    return {(one.request, one.code) async for one in Verification(store, against).verify_all()}
 
 
-async def export(store: RedisStore) -> list[Head]:
-    return [one async for one in heads(store) if isinstance(one, Head)]
+async def export(store: RedisStore) -> list[RecordHead]:
+    return [one async for one in list_record_heads(store) if isinstance(one, RecordHead)]
 
 
 async def cut(by: Intruder) -> None:
@@ -142,11 +148,11 @@ async def rewrite_a_byte(by: Intruder) -> None:
 
 
 async def rewrite_with_hashes(by: Intruder) -> None:
-    await by.forge_event("L-0001", 1, command=Decide(task="L-0001-1", actor="U1", decision=YES))
+    await by.forge_event("L-0001", 1, command=DecideCommand(task="L-0001-1", actor="U1", decision=YES))
 
 
 async def rewrite_the_time(by: Intruder) -> None:
-    first = Event.model_validate_json((await by.events("L-0001"))[1])
+    first = RequestEvent.model_validate_json((await by.events("L-0001"))[1])
     await by.forge_event("L-0001", 1, at=first.at - timedelta(days=1))
 
 
@@ -243,7 +249,7 @@ async def test_it_is_found_without_any_help(attack: str, intruder: Intruder) -> 
 
 async def test_a_number_beyond_all_costs_no_billion_looks(intruder: Intruder) -> None:
     await raise_the_number_beyond_all(intruder)
-    found = [one async for one in Verification(intruder.store).everything()]
+    found = [one async for one in Verification(intruder.store).verify_all()]
     assert found[-1].code == "gone_all" and found[-1].params == {"last": "L-1000000000000"} and len(found) == 1001
 
 
@@ -268,11 +274,11 @@ async def restore_an_older_dump(by: Intruder) -> None:
 
 async def write_another_history(by: Intruder) -> None:
     """The same request, confirmed with another reason."""
-    events = [Event.model_validate_json(one) for one in await by.events("L-0002")]
+    events = [RequestEvent.model_validate_json(one) for one in await by.events("L-0002")]
     start: Any = events[0].command
     values = {**start.filled.values, "reason": "另一个理由"}
     command = start.model_copy(update={"filled": start.filled.model_copy(update={"values": values})})
-    applied = apply(LEAVE.definition, None, command, events[0].at)
+    applied = apply_command(LEAVE.definition, None, command, events[0].at)
     await by.write_events("L-0002", [applied.event.model_dump_json()])
     await by.write_request("L-0002", applied.request)
 
@@ -297,34 +303,34 @@ async def test_heads_kept_elsewhere_show_it(attack: str, intruder: Intruder) -> 
 # The file of heads
 
 
-def lines(found: Sequence[Head]) -> list[str]:
-    return [*map(str, found), close_heads(found)]
+def lines(found: Sequence[RecordHead]) -> list[str]:
+    return [*map(str, found), format_closing_line(found)]
 
 
 async def test_a_head_that_was_altered_or_is_another_stores_is_found(intruder: Intruder) -> None:
     first, *rest = await export(intruder.store)
-    raised = Head(first.request, first.n + 1, first.hash)
-    other_hash = Head(first.request, first.n, "0" * 64)
-    unknown = Head("L-0077", 0, first.hash)
+    raised = RecordHead(first.request, first.n + 1, first.hash)
+    other_hash = RecordHead(first.request, first.n, "0" * 64)
+    unknown = RecordHead("L-0077", 0, first.hash)
     for one in (raised, other_hash, unknown):
         assert await verify(intruder.store, [one, *rest]) == {(one.request, "rewritten")}
     await intruder.redis.flushall()
-    await office(intruder.store).engine.start("leave", SHORT, "U1", "in another company", NOW)
+    await office(intruder.store).engine.start_request("leave", SHORT, "U1", "in another company", NOW)
     assert await verify(intruder.store, [first, *rest]) == {(one.request, "rewritten") for one in (first, *rest)}
 
 
 async def test_a_file_that_was_cut_changed_or_emptied_is_no_file_of_heads(intruder: Intruder) -> None:
     whole = lines(await export(intruder.store))
-    export_ = read_heads(whole)
+    export_ = parse_heads(whole)
     assert export_.is_closed and len(export_.heads) == len(REQUESTS)
-    assert read_heads([*whole, *whole]).heads == (*export_.heads, *export_.heads), "two exports in one file"
+    assert parse_heads([*whole, *whole]).heads == (*export_.heads, *export_.heads), "two exports in one file"
     changed = whole[0][:-1] + ("0" if whole[0][-1] != "0" else "1")
     for odd in (whole[1:], whole[:2] + whole[3:], [whole[1], whole[0], *whole[2:]], [changed, *whole[1:]]):
-        with pytest.raises(ExportAltered):
-            read_heads(odd)
-    assert not read_heads(whole[:-1]).is_closed, "an older version's, or cut at the end: read, and said"
-    assert not read_heads([]).is_closed and not read_heads([]).heads
-    assert read_heads([close_heads([])]).is_closed, "a store that held nothing"
+        with pytest.raises(ExportAlteredError):
+            parse_heads(odd)
+    assert not parse_heads(whole[:-1]).is_closed, "an older version's, or cut at the end: read, and said"
+    assert not parse_heads([]).is_closed and not parse_heads([]).heads
+    assert parse_heads([format_closing_line([])]).is_closed, "a store that held nothing"
 
 
 async def test_heads_are_of_every_request_also_of_one_that_no_list_shows(intruder: Intruder) -> None:
@@ -333,7 +339,7 @@ async def test_heads_are_of_every_request_also_of_one_that_no_list_shows(intrude
     known = await export(intruder.store)
     assert {one.request for one in known} == {*REQUESTS}
     await delete_one(intruder)
-    missing = [one async for one in heads(intruder.store) if isinstance(one, str)]
+    missing = [one async for one in list_record_heads(intruder.store) if isinstance(one, str)]
     assert missing == ["L-0002"]
 
 
@@ -343,9 +349,9 @@ async def test_heads_are_of_every_request_also_of_one_that_no_list_shows(intrude
 async def test_what_was_added_as_the_engine_would_have_written_it_cannot_be_found(intruder: Intruder) -> None:
     """The limit that the README and `audit verify --help` name: who can write to Redis can press for others."""
     known = await export(intruder.store)
-    before = await intruder.store.load("L-0005")
+    before = await intruder.store.load_request("L-0005")
     assert before is not None
-    (task,) = (one for one in before.tasks if one.open)
+    (task,) = (one for one in before.tasks if one.is_open)
     await intruder.add_decision("L-0005", task.id, task.assignee)
     assert await verify(intruder.store, known) == set()
     assert {(one.request, one.n) for one in await export(intruder.store)} != {(one.request, one.n) for one in known}
@@ -353,7 +359,9 @@ async def test_what_was_added_as_the_engine_would_have_written_it_cannot_be_foun
 
 async def test_what_was_changed_after_the_export_is_not_in_it(intruder: Intruder) -> None:
     known = await export(intruder.store)
-    await office(intruder.store).engine.act(Comment(request="L-0001", actor="U1", text="谢谢"), "later", NOW)
+    await office(intruder.store).engine.execute_command(
+        CommentCommand(request="L-0001", actor="U1", text="谢谢"), "later", NOW
+    )
     later = await export(intruder.store)
     await intruder.rewind("L-0001", 1)
     assert await verify(intruder.store, known) == set()
@@ -376,9 +384,9 @@ async def test_the_cost_grows_with_the_record_and_not_with_its_square(intruder: 
     engine, took, count = office(intruder.store).engine, list[float](), 0
     for many in (100, 800):
         while count < many:
-            await engine.act(Comment(request="L-0001", actor="U1", text="x" * 50), f"c{count}", NOW)
+            await engine.execute_command(CommentCommand(request="L-0001", actor="U1", text="x" * 50), f"c{count}", NOW)
             count += 1
         began = process_time()
-        assert await Verification(intruder.store).only("L-0001") == ()
+        assert await Verification(intruder.store).verify_request("L-0001") == ()
         took.append(process_time() - began)
     assert took[1] < 16 * max(took[0], 0.02), took

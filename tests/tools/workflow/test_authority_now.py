@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from bot.texts import literal
+from bot.core.i18n import render_value
 from tests.tools.company import CHOICE, LI, LIN, LONG, NOW, PEOPLE, SICK, TAXI, WANG, ZHANG, ZHAO
 from tests.tools.office import Office, decide, office, refused
 from tools.spec import Person
-from tools.workflow.commands import AddSign, Decide, Transfer, Where
-from tools.workflow.completing import Completing
-from tools.workflow.memory_store import MemoryStore
-from tools.workflow.state import Decision, Delegation, Status
+from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPosition, TransferCommand
+from tools.workflow.engine.enrich import CommandEnricher
+from tools.workflow.engine.memory_store import MemoryStore
+from tools.workflow.engine.state import Decision, Delegation, Status
 
 LARGE = {**TAXI, "amount": "5000"}
 OTHER = Person(id="U7", name="孙七", names=("Sun Qi",), roles=frozenset({"finance"}))
@@ -25,8 +25,8 @@ def change(there: Office, person: Person, **fields: Any) -> None:
     there.people.known = [one.model_copy(update=fields) if one.id == person.id else one for one in there.people.known]
 
 
-def approve(task: str, actor: str) -> Decide:
-    return Decide(task=task, actor=actor, decision=Decision.APPROVE)
+def approve(task: str, actor: str) -> DecideCommand:
+    return DecideCommand(task=task, actor=actor, decision=Decision.APPROVE)
 
 
 async def at_finance(*more: Person) -> Office:
@@ -39,21 +39,23 @@ async def at_finance(*more: Person) -> Office:
 
 async def test_who_lost_the_role_decides_no_longer_and_hears_who_does() -> None:
     there = await at_finance()
-    await there.engine.authorize(approve("E-0001-2", ZHAO.id), NOW)  # as long as he has it
+    await there.engine.authorize_command(approve("E-0001-2", ZHAO.id), NOW)  # as long as he has it
     change(there, ZHAO, roles=frozenset())
     there.people.known.append(OTHER)
     error = await refused(decide(there.engine, "E-0001-2", ZHAO.id, Decision.APPROVE))
     assert error.code == "not_named"
-    assert literal(error.note, "zh") == "按现在的规则，这一步由孙七审批，不再由赵六审批。可以把它转交给孙七"
-    assert literal(error.note, "en").startswith("By the rules as they are now 孙七 decides this, no longer 赵六.")
-    assert (await there.engine.request("E-0001")).waits_for == (ZHAO.id,), "and nothing was done"
+    assert render_value(error.note, "zh") == "按现在的规则，这一步由孙七审批，不再由赵六审批。可以把它转交给孙七"
+    assert render_value(error.note, "en").startswith("By the rules as they are now 孙七 decides this, no longer 赵六.")
+    assert (await there.engine.get_request("E-0001")).waits_for == (ZHAO.id,), "and nothing was done"
     for forbidden in (
-        Transfer(task="E-0001-2", actor=ZHAO.id, person=LIN.id),
-        AddSign(task="E-0001-2", actor=ZHAO.id, where=Where.AFTER, people=(LIN.id,)),
-        Decide(task="E-0001-2", actor=ZHAO.id, decision=Decision.REJECT, opinion="不行"),
+        TransferCommand(task="E-0001-2", actor=ZHAO.id, person=LIN.id),
+        AddSignCommand(task="E-0001-2", actor=ZHAO.id, where=SignPosition.AFTER, people=(LIN.id,)),
+        DecideCommand(task="E-0001-2", actor=ZHAO.id, decision=Decision.REJECT, opinion="不行"),
     ):
-        assert (await refused(there.engine.act(forbidden, f"{forbidden.kind}", NOW))).code == "not_named"
-    moved = await there.engine.act(Transfer(task="E-0001-2", actor=ZHAO.id, person=OTHER.id), "on", NOW)
+        assert (await refused(there.engine.execute_command(forbidden, f"{forbidden.kind}", NOW))).code == "not_named"
+    moved = await there.engine.execute_command(
+        TransferCommand(task="E-0001-2", actor=ZHAO.id, person=OTHER.id), "on", NOW
+    )
     assert moved.waits_for == (OTHER.id,), "on to who is named now: nothing else"
     assert (await decide(there.engine, "E-0001-3", OTHER.id, Decision.APPROVE)).status is Status.APPROVED
 
@@ -61,16 +63,16 @@ async def test_who_lost_the_role_decides_no_longer_and_hears_who_does() -> None:
 async def test_with_nobody_named_any_more_an_administrator_is_asked_for() -> None:
     there = await at_finance()
     change(there, ZHAO, roles=frozenset())
-    error = await refused(there.engine.authorize(approve("E-0001-2", ZHAO.id), NOW))
-    assert error.code == "nobody_named" and "请联系管理员" in literal(error.note, "zh")
+    error = await refused(there.engine.authorize_command(approve("E-0001-2", ZHAO.id), NOW))
+    assert error.code == "nobody_named" and "请联系管理员" in render_value(error.note, "zh")
 
 
 async def test_without_the_look_the_press_would_have_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control."""
 
-    async def blind(self: Completing, *args: Any) -> None: ...
+    async def blind(self: CommandEnricher, *args: Any) -> None: ...
 
-    monkeypatch.setattr(Completing, "authorize", blind)
+    monkeypatch.setattr(CommandEnricher, "authorize_command", blind)
     there = await at_finance()
     change(there, ZHAO, roles=frozenset())
     assert (await decide(there.engine, "E-0001-2", ZHAO.id, Decision.APPROVE)).status is Status.APPROVED
@@ -82,7 +84,7 @@ async def test_a_manager_of_before_decides_no_longer() -> None:
     change(there, ZHANG, manager=WANG.id)
     error = await refused(decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE))
     assert (error.code, error.params["names"]) == ("not_named", {"zh": "王五", "en": "王五"})
-    moved = await there.engine.act(Transfer(task="L-0001-1", actor=LI.id, person=WANG.id), "on", NOW)
+    moved = await there.engine.execute_command(TransferCommand(task="L-0001-1", actor=LI.id, person=WANG.id), "on", NOW)
     assert moved.waits_for == (WANG.id,)
 
 
@@ -91,9 +93,9 @@ async def test_the_second_level_follows_the_chain_as_it_is_at_the_press() -> Non
     there.people.known.append(Person(id="U9", name="钱总", roles=frozenset({"director"})))
     await there.start(LONG)
     await decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE)
-    assert (await there.engine.request("L-0001")).waits_for == (WANG.id,)
+    assert (await there.engine.get_request("L-0001")).waits_for == (WANG.id,)
     change(there, LI, manager="U9")
-    error = await refused(there.engine.authorize(approve("L-0001-2", WANG.id), NOW))
+    error = await refused(there.engine.authorize_command(approve("L-0001-2", WANG.id), NOW))
     assert (error.code, error.params["names"]) == ("not_named", {"zh": "钱总", "en": "钱总"})
 
 
@@ -117,7 +119,7 @@ async def test_whom_the_author_chose_by_a_row_that_permits_it_keeps_the_task() -
 async def test_whom_somebody_gave_the_task_keeps_it() -> None:
     there = office()
     await there.start(SICK)
-    await there.engine.act(Transfer(task="L-0001-1", actor=LI.id, person=LIN.id), "on", NOW)
+    await there.engine.execute_command(TransferCommand(task="L-0001-1", actor=LI.id, person=LIN.id), "on", NOW)
     change(there, ZHANG, manager=WANG.id)
     assert (await decide(there.engine, "L-0001-2", LIN.id, Decision.APPROVE)).status is Status.APPROVED
 
@@ -125,8 +127,8 @@ async def test_whom_somebody_gave_the_task_keeps_it() -> None:
 async def test_whom_a_timer_gave_the_task_keeps_it() -> None:
     there = office()
     await there.start(SICK)
-    await there.engine.tick(NOW + timedelta(days=4))
-    assert (await there.engine.request("L-0001")).waits_for == (WANG.id,), "escalated"
+    await there.engine.run_due_jobs(NOW + timedelta(days=4))
+    assert (await there.engine.get_request("L-0001")).waits_for == (WANG.id,), "escalated"
     change(there, ZHANG, manager=ZHAO.id)
     assert (await decide(there.engine, "L-0001-2", WANG.id, Decision.APPROVE)).status is Status.APPROVED
 
@@ -135,8 +137,8 @@ async def test_a_deputy_stands_in_for_who_may_and_for_nobody_else() -> None:
     there = office()
     await there.start(SICK)
     away = Delegation(id="d", person=LI.id, deputy=LIN.id, start=NOW, end=NOW + timedelta(days=2))
-    await there.engine.delegate(away, NOW)
-    await there.engine.authorize(approve("L-0001-1", LIN.id), NOW)
+    await there.engine.add_delegation(away, NOW)
+    await there.engine.authorize_command(approve("L-0001-1", LIN.id), NOW)
     change(there, ZHANG, manager=WANG.id)
     assert (await refused(decide(there.engine, "L-0001-1", LIN.id, Decision.APPROVE))).code == "not_named"
 
@@ -159,11 +161,11 @@ async def test_a_request_of_the_version_before_is_decided_by_whom_its_author_nam
     there = office(store, policy=CHOICE)
     await there.start({**SICK, "approver": LIN.id})
     (name,) = store.requests
-    kept = await there.engine.request(name)
+    kept = await there.engine.get_request(name)
     old = kept.model_copy(update={"filled": kept.filled.model_copy(update={"exceptions": None})})
     store.requests[name] = old.model_dump_json()
     strict = office(store)
-    await strict.engine.authorize(approve("L-0001-1", LIN.id), NOW)
+    await strict.engine.authorize_command(approve("L-0001-1", LIN.id), NOW)
 
 
 async def test_strangers_and_authors_are_refused_as_before() -> None:
@@ -202,4 +204,4 @@ async def test_while_people_cannot_be_looked_up_nobody_decides(monkeypatch: pyte
     monkeypatch.setattr(there.people, "refresh", refresh)
     with pytest.raises(ConnectionError):
         await decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE)
-    assert (await there.engine.request("L-0001")).waits_for == (LI.id,)
+    assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tests.tools.company import LONG, SHORT, SICK, ZHANG, filled, refused, request
 from tools.spec import ToolError
-from tools.workflow.balance import balances
-from tools.workflow.calendar import Calendar
-from tools.workflow.process import shipped
-from tools.workflow.state import OPEN, Request, Status
+from tools.workflow.engine.balance import list_remaining_days
+from tools.workflow.engine.state import OPEN, Request, Status
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.definition import load_shipped_processes
 
-LEAVE, EXPENSE = shipped()
+LEAVE, EXPENSE = load_shipped_processes()
 ANNUAL = {**SICK, "leave_type": "annual"}
 """Two days from Monday, 23 November."""
 
@@ -27,7 +27,7 @@ def on(first: str, last: str, start_half: str = "am", end_half: str = "pm", kind
 
 
 def left(form: dict[str, str], *earlier: Request, **more: str) -> list[tuple[str, str, str]]:
-    return list(balances(LEAVE.form, filled(LEAVE, form, more={"earlier": earlier}, **more)))
+    return list(list_remaining_days(LEAVE.form, filled(LEAVE, form, more={"earlier": earlier}, **more)))
 
 
 def test_the_balance_is_what_is_left_after_this_request() -> None:
@@ -39,7 +39,9 @@ def test_the_balance_is_what_is_left_after_this_request() -> None:
 
 def test_a_persons_own_allowance_goes_before_everybodys() -> None:
     zhang = ZHANG.model_copy(update={"allowance": Decimal("5.5")})
-    assert list(balances(LEAVE.form, filled(LEAVE, ANNUAL, zhang, annual_days="20"))) == [("2026", "3.5", "5.5")]
+    assert list(list_remaining_days(LEAVE.form, filled(LEAVE, ANNUAL, zhang, annual_days="20"))) == [
+        ("2026", "3.5", "5.5")
+    ]
 
 
 def test_only_the_kind_that_has_a_balance_is_counted() -> None:
@@ -144,4 +146,4 @@ def test_whatever_is_asked_for_no_half_day_is_taken_twice_and_no_year_overdrawn(
     together = [half for one in taken for half in halves(one)]
     assert len(together) == len(set(together))
     for year in (2026, 2027):
-        assert sum(Calendar().works(day)[0] for day, _ in together if day.year == year) <= 2 * 10
+        assert sum(WorkCalendar().get_day_status(day)[0] for day, _ in together if day.year == year) <= 2 * 10

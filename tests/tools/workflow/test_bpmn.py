@@ -5,9 +5,17 @@ import hashlib
 import pytest
 
 from tests.tools.workflow.drawing import PEOPLE, TYPES, compiled, drawn, timer
-from tools.workflow.bpmn import compile_bpmn
-from tools.workflow.graph import Alarm, DefinitionRefused, Mode, Node, NodeKind, Timer, Topic
-from tools.workflow.process import compile_process, shipped
+from tools.workflow.bpmn.graph import (
+    BoundaryTimer,
+    FlowNode,
+    InvalidDefinitionError,
+    NodeKind,
+    ServiceTopic,
+    TimerAction,
+    VotingMode,
+)
+from tools.workflow.bpmn.reader import compile_bpmn
+from tools.workflow.process.definition import compile_process, load_shipped_processes
 
 SMALL = """
     submitted -> a -> g?
@@ -23,7 +31,7 @@ REVISED = """
 """
 
 
-def task(attributes: str) -> Node:
+def task(attributes: str) -> FlowNode:
     """The compiled task `a` with these attributes."""
     return compiled(drawn(SMALL, tasks={"a": attributes})).nodes["a"]
 
@@ -36,14 +44,14 @@ def several(collection: str = "reviewers", until: str = "${decision == 'reject'}
     )
 
 
-def refusal(text: str) -> DefinitionRefused:
-    with pytest.raises(DefinitionRefused) as refused:
+def refusal(text: str) -> InvalidDefinitionError:
+    with pytest.raises(InvalidDefinitionError) as refused:
         compiled(text)
     return refused.value
 
 
 def test_the_shipped_files_compile_and_name_their_version() -> None:
-    for process in shipped():
+    for process in load_shipped_processes():
         assert process.definition.version == hashlib.sha256(process.bpmn).hexdigest()
         assert process.definition.key == process.key
         assert process.definition.nodes[process.definition.start].kind is NodeKind.START
@@ -76,18 +84,22 @@ def test_a_parallel_gateway_knows_the_flows_it_waits_for() -> None:
 @pytest.mark.parametrize(
     ("attributes", "who", "mode"),
     [
-        ('camunda:assignee="${approver}"', ("approver",), Mode.ALL),
-        ('camunda:candidateUsers="${approver}, ${second}"', ("approver", "second"), Mode.ANY),
-        ('camunda:candidateGroups="finance,hr"', ("role:finance", "role:hr"), Mode.ANY),
-        ('camunda:candidateUsers="${second}" camunda:candidateGroups="hr"', ("second", "role:hr"), Mode.ANY),
-        (several(), ("reviewers",), Mode.ALL),
-        (several("${reviewers}"), ("reviewers",), Mode.ALL),
-        (several(how='isSequential="false"', until="${decision eq &quot;reject&quot;}"), ("reviewers",), Mode.ALL),
-        (several(how='isSequential="true"'), ("reviewers",), Mode.ORDER),
-        (several(until="${nrOfCompletedInstances &gt;= 1}"), ("reviewers",), Mode.ANY),
+        ('camunda:assignee="${approver}"', ("approver",), VotingMode.ALL),
+        ('camunda:candidateUsers="${approver}, ${second}"', ("approver", "second"), VotingMode.ANY),
+        ('camunda:candidateGroups="finance,hr"', ("role:finance", "role:hr"), VotingMode.ANY),
+        ('camunda:candidateUsers="${second}" camunda:candidateGroups="hr"', ("second", "role:hr"), VotingMode.ANY),
+        (several(), ("reviewers",), VotingMode.ALL),
+        (several("${reviewers}"), ("reviewers",), VotingMode.ALL),
+        (
+            several(how='isSequential="false"', until="${decision eq &quot;reject&quot;}"),
+            ("reviewers",),
+            VotingMode.ALL,
+        ),
+        (several(how='isSequential="true"'), ("reviewers",), VotingMode.ORDER),
+        (several(until="${nrOfCompletedInstances &gt;= 1}"), ("reviewers",), VotingMode.ANY),
     ],
 )
-def test_who_decides_a_task(attributes: str, who: tuple[str, ...], mode: Mode) -> None:
+def test_who_decides_a_task(attributes: str, who: tuple[str, ...], mode: VotingMode) -> None:
     assert (task(attributes).who, task(attributes).mode) == (who, mode)
 
 
@@ -129,7 +141,7 @@ def reminded(after: str = "PT24H", more: str = 'cancelActivity="false"', task: s
 )
 def test_a_timer_is_a_part_of_its_task(written: str, seconds: int) -> None:
     definition = compiled(reminded(written))
-    assert definition.nodes["a"].timers == (Timer(id="timer", after_s=seconds, alarm=Alarm.REMIND),)
+    assert definition.nodes["a"].timers == (BoundaryTimer(id="timer", after_s=seconds, alarm=TimerAction.REMIND),)
     assert definition.nodes.keys().isdisjoint({"timer", "remind", "told"})
 
 
@@ -178,11 +190,11 @@ def test_the_authors_own_task_is_never_given_to_somebody_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "topic"), [("rule", Topic.RULE), ("cc", Topic.CC), ("mail", Topic.MAIL)]
+    ("name", "topic"), [("rule", ServiceTopic.RULE), ("cc", ServiceTopic.CC), ("mail", ServiceTopic.MAIL)]
 )  # fmt: skip
-def test_service_tasks_have_a_topic(name: str, topic: Topic) -> None:
+def test_service_tasks_have_a_topic(name: str, topic: ServiceTopic) -> None:
     node = compiled(drawn(SMALL.replace("-> all_approved", f"-> {name} -> all_approved"))).nodes[name]
-    assert (node.topic, node.rules) == (topic, topic is Topic.RULE)
+    assert (node.topic, node.is_rule) == (topic, topic is ServiceTopic.RULE)
 
 
 def test_flowable_spelling_means_the_same() -> None:
@@ -234,12 +246,12 @@ def test_what_modelers_note_about_themselves_changes_nothing() -> None:
 def test_a_form_cannot_say_what_the_engine_says(name: str) -> None:
     source = drawn(SMALL).encode()
     for types, people in (({**TYPES, name: "text"}, PEOPLE), (TYPES, (*PEOPLE, name))):
-        with pytest.raises(DefinitionRefused, match="the engine's own"):
+        with pytest.raises(InvalidDefinitionError, match="the engine's own"):
             compile_bpmn(source, types, people)
 
 
 def test_a_form_that_does_not_fit_is_refused() -> None:
-    leave = shipped()[0]
+    leave = load_shipped_processes()[0]
     for broken in (b"key = ", b"\xff", b'key = "x"', leave.toml.replace(b'node = "short_leave"', b'node = "nothing"')):
-        with pytest.raises(DefinitionRefused):
+        with pytest.raises(InvalidDefinitionError):
             compile_process(leave.bpmn, broken)

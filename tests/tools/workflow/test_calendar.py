@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.workflow.calendar import Calendar, read_calendar
+from tools.workflow.process.calendar import WorkCalendar, read_calendar
 
 
 @pytest.mark.parametrize(
@@ -28,19 +28,21 @@ from tools.workflow.calendar import Calendar, read_calendar
     ],
 )
 def test_lengths(start: str, start_half: str, end: str, end_half: str, days: str, estimated: bool) -> None:
-    length = Calendar().length(date.fromisoformat(start), start_half, date.fromisoformat(end), end_half)
-    assert (length.days, length.estimated) == (Decimal(days), estimated)
+    length = WorkCalendar().measure_working_time(
+        date.fromisoformat(start), start_half, date.fromisoformat(end), end_half
+    )
+    assert (length.working_days, length.is_estimated) == (Decimal(days), estimated)
 
 
 def test_an_override_wins_and_is_certain() -> None:
     day = date(2027, 3, 1)
-    assert Calendar().works(day) == (True, True)
-    assert Calendar(overrides={day: False}).works(day) == (False, False)
+    assert WorkCalendar().get_day_status(day) == (True, True)
+    assert WorkCalendar(overrides={day: False}).get_day_status(day) == (False, False)
 
 
 def test_other_countries() -> None:
-    assert Calendar("US").works(date(2026, 11, 26)) == (False, False), "Thanksgiving"
-    assert Calendar("US").works(date(2026, 10, 1)) == (True, False)
+    assert WorkCalendar("US").get_day_status(date(2026, 11, 26)) == (False, False), "Thanksgiving"
+    assert WorkCalendar("US").get_day_status(date(2026, 10, 1)) == (True, False)
 
 
 HALF = st.sampled_from(["am", "pm"])
@@ -50,13 +52,21 @@ DAYS = st.dates(date(2025, 1, 1), date(2027, 12, 31))
 @given(DAYS, HALF, st.integers(0, 40), st.integers(0, 40), HALF)
 def test_the_length_of_two_spans_is_the_sum_of_theirs(start: date, half: str, one: int, two: int, last: str) -> None:
     """Cut between two days or at noon, nothing is lost and nothing counted twice."""
-    calendar = Calendar()
+    calendar = WorkCalendar()
     cut, end = start + timedelta(days=one), start + timedelta(days=one + two + 1)
-    whole = calendar.length(start, half, end, last).days
+    whole = calendar.measure_working_time(start, half, end, last).working_days
     next_day = cut + timedelta(days=1)
-    assert whole == calendar.length(start, half, cut, "pm").days + calendar.length(next_day, "am", end, last).days
+    assert (
+        whole
+        == calendar.measure_working_time(start, half, cut, "pm").working_days
+        + calendar.measure_working_time(next_day, "am", end, last).working_days
+    )
     if (cut, "am") >= (start, half):
-        assert whole == calendar.length(start, half, cut, "am").days + calendar.length(cut, "pm", end, last).days
+        assert (
+            whole
+            == calendar.measure_working_time(start, half, cut, "am").working_days
+            + calendar.measure_working_time(cut, "pm", end, last).working_days
+        )
 
 
 @given(DAYS, HALF, st.integers(1, 366), HALF)
@@ -64,32 +74,34 @@ def test_a_length_is_in_halves_never_negative_and_the_sum_of_its_years(
     start: date, half: str, more: int, last: str
 ) -> None:
     end = start + timedelta(days=more)
-    days = Calendar().length(start, half, end, last).days
+    days = WorkCalendar().measure_working_time(start, half, end, last).working_days
     assert 0 <= days <= more + 1
     assert days * 2 == int(days * 2)
-    assert days == sum(Calendar().by_year(start, half, end, last).values())
+    assert days == sum(WorkCalendar().count_days_by_year(start, half, end, last).values())
 
 
 @given(DAYS, st.booleans(), st.sampled_from(["CN", "US", "DE", "DE-BY", "JP"]))
 def test_an_override_wins_in_every_country(day: date, works: bool, country: str) -> None:
-    calendar = Calendar(country, {day: works})
-    assert calendar.works(day) == (works, False)
-    assert calendar.length(day, "am", day, "pm").days == works
-    assert calendar.length(day, "pm", day, "pm").days == Decimal("0.5") * works
+    calendar = WorkCalendar(country, {day: works})
+    assert calendar.get_day_status(day) == (works, False)
+    assert calendar.measure_working_time(day, "am", day, "pm").working_days == works
+    assert calendar.measure_working_time(day, "pm", day, "pm").working_days == Decimal("0.5") * works
 
 
 def test_regions_and_movable_feasts() -> None:
-    assert read_calendar("de-by").works(date(2026, 1, 6)) == (False, False)
-    assert read_calendar("DE").works(date(2026, 1, 6)) == (True, False)
-    assert read_calendar("SG").works(date(2030, 5, 16)) == (False, True), "the library only estimates Vesak Day"
-    assert read_calendar("SG").works(date(2030, 8, 9)) == (False, False)
+    assert read_calendar("de-by").get_day_status(date(2026, 1, 6)) == (False, False)
+    assert read_calendar("DE").get_day_status(date(2026, 1, 6)) == (True, False)
+    assert read_calendar("SG").get_day_status(date(2030, 5, 16)) == (False, True), (
+        "the library only estimates Vesak Day"
+    )
+    assert read_calendar("SG").get_day_status(date(2030, 8, 9)) == (False, False)
 
 
 def test_an_overrides_file_is_read() -> None:
     text = '[days]\n2027-01-02 = "work"\n2027-01-04 = "off"\n'
     calendar = read_calendar("CN", text)
-    assert calendar.works(date(2027, 1, 2)) == (True, False)
-    assert calendar.length(date(2027, 1, 2), "am", date(2027, 1, 4), "pm").days == 1
+    assert calendar.get_day_status(date(2027, 1, 2)) == (True, False)
+    assert calendar.measure_working_time(date(2027, 1, 2), "am", date(2027, 1, 4), "pm").working_days == 1
 
 
 @pytest.mark.parametrize(
@@ -131,14 +143,16 @@ SHANGHAI, LONDON = ZoneInfo("Asia/Shanghai"), ZoneInfo("Europe/London")
 def test_working_hours(moment: str, opens: str | None) -> None:
     at = datetime.fromisoformat(moment).replace(tzinfo=SHANGHAI)
     expected = datetime.fromisoformat(opens).replace(tzinfo=SHANGHAI) if opens else None
-    assert Calendar().opens(at, SHANGHAI) == expected
-    assert Calendar().opens(at.astimezone(UTC), SHANGHAI) == expected, "whatever zone the moment is given in"
+    assert WorkCalendar().find_next_opening(at, SHANGHAI) == expected
+    assert WorkCalendar().find_next_opening(at.astimezone(UTC), SHANGHAI) == expected, (
+        "whatever zone the moment is given in"
+    )
 
 
 def test_working_hours_are_those_of_the_persons_time_zone() -> None:
     at = datetime(2026, 11, 20, 10, 0, tzinfo=SHANGHAI)
-    assert Calendar("GB").opens(at, SHANGHAI) is None
-    assert Calendar("GB").opens(at, LONDON) == datetime(2026, 11, 20, 9, 0, tzinfo=LONDON)
+    assert WorkCalendar("GB").find_next_opening(at, SHANGHAI) is None
+    assert WorkCalendar("GB").find_next_opening(at, LONDON) == datetime(2026, 11, 20, 9, 0, tzinfo=LONDON)
 
 
 @given(
@@ -146,7 +160,7 @@ def test_working_hours_are_those_of_the_persons_time_zone() -> None:
 )
 def test_when_it_opens_it_is_open_and_that_is_soon(moment: datetime, zone: str) -> None:
     at, where = moment.replace(tzinfo=UTC), ZoneInfo(zone)
-    opens = Calendar().opens(at, where)
+    opens = WorkCalendar().find_next_opening(at, where)
     if opens is not None:
         assert at < opens <= at + timedelta(days=12)
-        assert Calendar().opens(opens, where) is None
+        assert WorkCalendar().find_next_opening(opens, where) is None

@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.texts import label, literal
+from bot.core.i18n import render_value, translate_label
 from tests.tools.company import CHOICE, LI, LIN, LONG, PEOPLE, SHORT, SICK, WANG, ZHANG, ZHAO, filled, refused
 from tests.tools.office import decide, office
 from tests.tools.office import refused as refusal
 from tests.tools.workflow.trip import FORM, trip, user
-from tools.facts import form_facts
+from tools.cards.fields import build_form_card_fields
 from tools.spec import Person, ToolError
-from tools.workflow.graph import DefinitionRefused
-from tools.workflow.memory_store import MemoryStore
-from tools.workflow.policy import read_policy
-from tools.workflow.process import read_form, shipped
-from tools.workflow.record import lines
-from tools.workflow.state import Decision, Filled
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.audit_record import build_audit_lines
+from tools.workflow.engine.memory_store import MemoryStore
+from tools.workflow.engine.state import Decision, FilledForm
+from tools.workflow.process.definition import load_shipped_processes, parse_form
+from tools.workflow.process.policy import parse_policy
 
-LEAVE, EXPENSE = shipped()
+LEAVE, EXPENSE = load_shipped_processes()
 FREE: dict[str, Any] = {"policy": CHOICE}
 DIRECTOR = Person(id="U9", name="钱总", roles=frozenset({"director"}))
 
@@ -34,8 +34,10 @@ def test_only_whom_the_table_names_is_accepted_and_the_refusal_offers_them() -> 
         error = refused(LEAVE, {**SICK, "approver": friend.id})
         assert (error.code, error.field, error.ask) == ("other_approver", "approver", True)
         assert "“李四” (lisi@example.com, manager “王五”) = U2" in error.text and friend.name in error.text
-        assert literal(error.note, "zh") == f"按规则，审批人是李四，不能是{friend.name}。要由李四审批吗？"
-        assert literal(error.note, "en") == f"Approver: the rules name 李四, not {friend.name}. Shall it go to 李四?"
+        assert render_value(error.note, "zh") == f"按规则，审批人是李四，不能是{friend.name}。要由李四审批吗？"
+        assert (
+            render_value(error.note, "en") == f"Approver: the rules name 李四, not {friend.name}. Shall it go to 李四?"
+        )
 
 
 def test_the_next_selector_counts_only_where_the_one_before_names_nobody() -> None:
@@ -50,7 +52,7 @@ def test_where_the_table_names_nobody_it_says_who_can_mend_that_instead_of_askin
         error = refused(LEAVE, form, WANG)
         assert (error.code, error.field, error.ask) == ("no_approver", "approver", False)
         assert "manager in the directory" in error.text and 'others = "flagged"' in error.text
-        assert "请管理员在通讯录里填写您的上级" in literal(error.note, "zh")
+        assert "请管理员在通讯录里填写您的上级" in render_value(error.note, "zh")
 
 
 def test_a_manager_who_has_left_names_nobody() -> None:
@@ -103,10 +105,12 @@ async def test_a_row_that_permits_a_choice_flags_it(
 ) -> None:
     found = filled(LEAVE, form, author, more=FREE)
     assert found.exceptions == exceptions
-    facts = await form_facts(office().people, LEAVE, found)
+    facts = await build_form_card_fields(office().people, LEAVE, found)
     for language, words in (("zh", zh), ("en", en)):
-        assert words in [literal(f.value, language) for f in facts]
-    assert not [f for f in await form_facts(office().people, LEAVE, filled(LEAVE, SICK)) if f.label == "notice"]
+        assert words in [render_value(f.value, language) for f in facts]
+    assert not [
+        f for f in await build_form_card_fields(office().people, LEAVE, filled(LEAVE, SICK)) if f.label == "notice"
+    ]
 
 
 async def test_the_flag_is_on_both_cards_and_in_the_record() -> None:
@@ -115,12 +119,12 @@ async def test_the_flag_is_on_both_cards_and_in_the_record() -> None:
     await there.press(ZHANG, "start_process", plan, "confirm")
     flag = ("请注意", "审批人不是规则指定的人，由申请人自选")
     for card in (plan, await there.card("L-0001-1")):
-        assert flag in [(label(f.label, "zh"), literal(f.value, "zh")) for f in card.facts]
-    (event,) = await there.engine.events("L-0001")
-    assert {line.flags for line in lines("L-0001", event)} == {"exception approver=U5 rules=U2"}
+        assert flag in [(translate_label(f.label, "zh"), render_value(f.value, "zh")) for f in card.facts]
+    (event,) = await there.engine.list_events("L-0001")
+    assert {line.flags for line in build_audit_lines("L-0001", event)} == {"exception approver=U5 rules=U2"}
     await there.start({**SICK, "start_date": "2026-12-01", "end_date": "2026-12-02"})
-    (event,) = await there.engine.events("L-0002")
-    assert {line.flags for line in lines("L-0002", event)} == {""}
+    (event,) = await there.engine.list_events("L-0002")
+    assert {line.flags for line in build_audit_lines("L-0002", event)} == {""}
 
 
 async def test_a_resubmission_is_judged_by_the_rules_as_they_are_then() -> None:
@@ -147,19 +151,19 @@ async def test_a_row_that_permits_a_choice_still_offers_whom_the_rules_name() ->
 
 def test_others_belong_to_person_fields_alone() -> None:
     rows = '[[policy]]\nlevel = "second_approver"\nwho = ["manager of manager"]\nothers = "flagged"\n'
-    with pytest.raises(DefinitionRefused, match="others: 'second_approver' is no person field"):
-        read_form(LEAVE.toml + rows.encode())
+    with pytest.raises(InvalidDefinitionError, match="others: 'second_approver' is no person field"):
+        parse_form(LEAVE.toml + rows.encode())
     with pytest.raises(ValueError, match="others"):
-        read_policy(rows.replace('"flagged"', '"anybody"').replace("level", 'process = "leave"\nlevel'))
+        parse_policy(rows.replace('"flagged"', '"anybody"').replace("level", 'process = "leave"\nlevel'))
 
 
 def test_a_form_of_the_version_before_keeps_its_name_and_is_read() -> None:
     """What a card shows is bound to `sha`: cards that wait while a new version is brought in stay good."""
     stored = '{"values":{"amount":"86.50","approver":"U2"},"people":{"x":["U3"]},"numbers":{"threshold":"1000"}}'
-    old = Filled.model_validate_json(stored)
-    assert (old.exceptions, old.exceeded, old.sha) == (None, (), "85842dd051b4ac3c")
-    assert len({old.sha, old.model_copy(update={"exceptions": {}}).sha,
-                old.model_copy(update={"exceeded": ("recent",)}).sha}) == 3  # fmt: skip
+    old = FilledForm.model_validate_json(stored)
+    assert (old.exceptions, old.exceeded, old.content_hash) == (None, (), "85842dd051b4ac3c")
+    assert len({old.content_hash, old.model_copy(update={"exceptions": {}}).content_hash,
+                old.model_copy(update={"exceeded": ("recent",)}).content_hash}) == 3  # fmt: skip
 
 
 ANYBODY = st.sampled_from([None, *(p.id for p in PEOPLE)])
@@ -168,7 +172,7 @@ FACTS = st.fixed_dictionaries(
 )
 
 
-def accepted(people: tuple[Person, ...], author: Person, approver: str, **more: Any) -> Filled | None:
+def accepted(people: tuple[Person, ...], author: Person, approver: str, **more: Any) -> FilledForm | None:
     try:
         return filled(LEAVE, {**SICK, "approver": approver}, author, people=people, more=more)
     except ToolError as error:

@@ -14,9 +14,9 @@ from threading import get_ident
 import pytest
 
 from tests.tools.workflow.drawing import PEOPLE, drawn
-from tools.workflow.bpmn import compile_bpmn
-from tools.workflow.expressions import Type
-from tools.workflow.graph import Definition, DefinitionRefused
+from tools.workflow.bpmn.expressions import Type
+from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
+from tools.workflow.bpmn.reader import compile_bpmn
 
 CORPUS = Path(__file__).parent / "corpus"
 EXPECTED = tomllib.loads((CORPUS / "expected.toml").read_text(encoding="utf-8"))
@@ -53,14 +53,14 @@ def watch() -> Watch:
     return Watch()
 
 
-def compiled(source: bytes) -> Definition:
+def compiled(source: bytes) -> ProcessDefinition:
     return compile_bpmn(source, TYPES, PEOPLE)
 
 
-def refused(source: bytes, watch: Watch) -> DefinitionRefused:
+def refused(source: bytes, watch: Watch) -> InvalidDefinitionError:
     """How it was refused: in under a second of this processor's time, reaching for nothing."""
     began = time.process_time()
-    with watch.watching() as reached, pytest.raises(DefinitionRefused) as found:
+    with watch.watching() as reached, pytest.raises(InvalidDefinitionError) as found:
         compiled(source)
     assert time.process_time() - began < 1
     assert reached == []

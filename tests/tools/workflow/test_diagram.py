@@ -13,10 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.spec import ToolError
-from tools.workflow.diagram import font_file, has_diagram, painted, picture, png_of, svg_of
-from tools.workflow.layout import Box, Point, Shape, read_diagram
-from tools.workflow.lettering import LEADING, lines, unprintable, width
-from tools.workflow.placing import Placer, beside, segments
+from tools.workflow.diagram.label_placement import LabelPlacer, build_segment_boxes, list_label_positions
+from tools.workflow.diagram.labels import LEADING, list_missing_glyphs, measure_width, wrap_label
+from tools.workflow.diagram.layout import Box, Point, Shape, read_diagram
+from tools.workflow.diagram.render import (
+    find_font_file,
+    has_diagram,
+    rasterize_svg,
+    render_picture,
+    render_png,
+    render_svg,
+)
 
 FOLDER = resources.files("tools.workflow").joinpath("definitions")
 SHIPPED = {name: FOLDER.joinpath(f"{name}.bpmn").read_bytes() for name in ("leave", "expense")}
@@ -24,7 +31,7 @@ LEAVE = SHIPPED["leave"]
 TAKEN = ("submitted", "to_length", "length", "longer", "first_level")
 SVG = "{http://www.w3.org/2000/svg}"
 PNG = b"\x89PNG\r\n\x1a\n"
-FONT = font_file()
+FONT = find_font_file()
 shipped = pytest.mark.parametrize("bpmn", SHIPPED.values(), ids=SHIPPED)
 
 
@@ -47,14 +54,14 @@ def written(svg: str) -> str:
 
 def area(text: Element) -> Box:
     """About what a line of text covers."""
-    size, wide = float(text.attrib["font-size"]), width(text.text or "") * float(text.attrib["font-size"])
+    size, wide = float(text.attrib["font-size"]), measure_width(text.text or "") * float(text.attrib["font-size"])
     x, y = float(text.attrib["x"]), float(text.attrib["y"])
     return Box(x - wide / 2, y - size * 0.8, wide, size)
 
 
 def refused(bpmn: bytes, font: Path | None = None) -> str:
     with pytest.raises(ToolError) as error:
-        png_of(bpmn, [], [], "zh", font)
+        render_png(bpmn, [], [], "zh", font)
     return error.value.code
 
 
@@ -80,46 +87,48 @@ def test_flows_begin_and_end_at_what_they_join_and_cross_nothing_else(bpmn: byte
     shapes = {shape.id: shape for shape in diagram.shapes}
     for edge in diagram.edges:
         for point, id in zip((edge.points[0], edge.points[-1]), ends[edge.id], strict=True):
-            assert Box(point.x - 1, point.y - 1, 2, 2).shared(shapes[id].box), edge.id
+            assert Box(point.x - 1, point.y - 1, 2, 2).measure_overlap(shapes[id].box), edge.id
         for shape in shapes.values():
-            crossed = sum(line.shared(shape.box) for line in segments(edge.points))
+            crossed = sum(line.measure_overlap(shape.box) for line in build_segment_boxes(edge.points))
             assert shape.id in ends[edge.id] or not crossed, (edge.id, shape.id)
 
 
 @shipped
 def test_nothing_covers_anything(bpmn: bytes) -> None:
     outside = [shape for shape in read_diagram(bpmn).shapes if shape.kind != "boundaryEvent"]
-    assert not [(a.id, b.id) for a, b in combinations(outside, 2) if a.box.shared(b.box)]
-    names = [(one.text, area(one)) for one in texts(svg_of(bpmn, [], [], "zh"))]
-    assert not [(a, b) for (a, one), (b, other) in combinations(names, 2) if one.shared(other) > 1]
-    assert not [text for text, box in names for shape in outside if 1 < box.shared(shape.box) < 0.99 * box.w * box.h]
+    assert not [(a.id, b.id) for a, b in combinations(outside, 2) if a.box.measure_overlap(b.box)]
+    names = [(one.text, area(one)) for one in texts(render_svg(bpmn, [], [], "zh"))]
+    assert not [(a, b) for (a, one), (b, other) in combinations(names, 2) if one.measure_overlap(other) > 1]
+    assert not [
+        text for text, box in names for shape in outside if 1 < box.measure_overlap(shape.box) < 0.99 * box.w * box.h
+    ]
 
 
 def test_what_was_taken_is_what_is_current_and_what_is_not_are_told_apart() -> None:
-    svg = svg_of(LEAVE, TAKEN, ["first_level"], "en")
+    svg = render_svg(LEAVE, TAKEN, ["first_level"], "en")
     tasks = [one.get("class") for one in fromstring(svg).iter(f"{SVG}rect") if one.get("rx") == "9"]
     assert (tasks.count("now"), tasks.count("done")) == (1, 0)
     heads = [one.get("class") for one in fromstring(svg).iter(f"{SVG}polygon")]
     assert (heads.count("done head thin"), heads.count("now head thin")) == (2, 0)
-    assert svg_of(LEAVE, (), (), "en").count('class="tick"') == 1
-    assert svg_of(LEAVE, ("first_level",), (), "en").count('class="tick"') == 2
+    assert render_svg(LEAVE, (), (), "en").count('class="tick"') == 1
+    assert render_svg(LEAVE, ("first_level",), (), "en").count('class="tick"') == 2
 
 
 def test_the_legend_is_in_the_readers_language() -> None:
-    assert "当前步骤" in written(svg_of(LEAVE, (), (), "zh"))
-    assert "Current step" in written(svg_of(LEAVE, (), (), "en"))
+    assert "当前步骤" in written(render_svg(LEAVE, (), (), "zh"))
+    assert "Current step" in written(render_svg(LEAVE, (), (), "en"))
 
 
 def test_several_people_and_timers_have_their_signs() -> None:
     shapes: dict[str, Shape] = {shape.id: shape for shape in read_diagram(SHIPPED["expense"]).shapes}
-    assert shapes["finance"].many == "parallel" and not shapes["approval"].many
+    assert shapes["finance"].multi_instance == "parallel" and not shapes["approval"].multi_instance
     assert shapes["finance_remind"].kind == "boundaryEvent"
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), max_size=12))
 def test_a_name_never_becomes_markup(name: str) -> None:
     escaped = name.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    shown = texts(svg_of(small(f"a{escaped}"), (), (), "en"))[0]
+    shown = texts(render_svg(small(f"a{escaped}"), (), (), "en"))[0]
     assert f"a{name}".startswith((shown.text or "").rstrip("…"))
 
 
@@ -144,31 +153,35 @@ def test_a_file_that_is_none_is_no_picture(file: bytes) -> None:
 
 async def test_chinese_can_be_read() -> None:
     """Characters that a font does not have all look the same."""
-    one, other = await picture(small("审"), [], [], "en"), await picture(small("批"), [], [], "en")
+    one, other = await render_picture(small("审"), [], [], "en"), await render_picture(small("批"), [], [], "en")
     assert one.startswith(PNG) and other.startswith(PNG) and one != other
 
 
 def test_a_name_the_font_cannot_write_is_no_picture_and_never_boxes(tmp_path: Path) -> None:
     assert refused(small("อนุมัติ")) == "no_font"
     assert refused(small("审批"), tmp_path / "none.otf") == "no_font"
-    assert FONT and not unprintable("请假审批：≤ 1 天，Größe €5…", FONT) and unprintable("审😀", FONT) == "😀"
+    assert (
+        FONT
+        and not list_missing_glyphs("请假审批：≤ 1 天，Größe €5…", FONT)
+        and list_missing_glyphs("审😀", FONT) == "😀"
+    )
 
 
 def test_every_shipped_process_can_be_painted() -> None:
     for bpmn in SHIPPED.values():
-        assert png_of(bpmn, TAKEN, ["first_level"], "zh").startswith(PNG)
+        assert render_png(bpmn, TAKEN, ["first_level"], "zh").startswith(PNG)
 
 
 def test_the_same_picture_is_painted_once() -> None:
-    first = png_of(small("审批"), ["t", "u"], [], "zh")
-    assert png_of(small("审批"), ("u", "t"), set(), "zh") is first
-    assert png_of(small("审批"), [], ["t"], "zh") != first
+    first = render_png(small("审批"), ["t", "u"], [], "zh")
+    assert render_png(small("审批"), ("u", "t"), set(), "zh") is first
+    assert render_png(small("审批"), [], ["t"], "zh") != first
 
 
 def test_a_renderer_that_fails_says_so() -> None:
     assert FONT
     with pytest.raises(ToolError) as error:
-        painted("no picture at all", FONT, 1)
+        rasterize_svg("no picture at all", FONT, 1)
     assert error.value.code == "no_picture"
 
 
@@ -186,18 +199,18 @@ def test_a_renderer_that_fails_says_so() -> None:
     ],
 )
 def test_where_names_break(name: str, ems: float, most: int, split: bool, shown: tuple[str, ...]) -> None:
-    assert lines(name, ems, most, split=split) == shown
+    assert wrap_label(name, ems, most, split=split) == shown
 
 
 @given(st.text("审批 Ab,？", max_size=30), st.floats(1.5, 12), st.integers(1, 4))
 def test_no_line_is_longer_than_allowed(name: str, ems: float, most: int) -> None:
-    found = lines(name, ems, most)
-    assert len(found) <= most and all(width(line) <= max(ems, 2) for line in found)
+    found = wrap_label(name, ems, most)
+    assert len(found) <= most and all(measure_width(line) <= max(ems, 2) for line in found)
 
 
 def test_a_name_goes_where_the_file_wants_it_unless_it_would_cover_something() -> None:
     box, wanted = Box(0, 0, 50, 50), Point(25, 70)
-    assert Placer([box]).place(wanted, beside(box, 40, 12 * LEADING), 40, 12) == wanted
-    crowded = Placer([box, Box(0, 55, 50, 40)])
-    assert crowded.place(wanted, beside(box, 40, 12), 40, 12) != wanted
-    assert not crowded.placed[0].shared(Box(0, 55, 50, 40))
+    assert LabelPlacer([box]).place_label(wanted, list_label_positions(box, 40, 12 * LEADING), 40, 12) == wanted
+    crowded = LabelPlacer([box, Box(0, 55, 50, 40)])
+    assert crowded.place_label(wanted, list_label_positions(box, 40, 12), 40, 12) != wanted
+    assert not crowded.placed[0].measure_overlap(Box(0, 55, 50, 40))

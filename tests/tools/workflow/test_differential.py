@@ -16,16 +16,16 @@ from tests.tools.office import LONG, NOW, PEOPLE, SHORT, SICK, TAXI, ZHANG
 from tests.tools.workflow import spiff
 from tests.tools.workflow.flows import AMOUNTS, AUTHOR, CROWD, Flow, flows, written
 from tools.spec import Person
-from tools.workflow import moving
-from tools.workflow.bpmn import compile_bpmn
-from tools.workflow.calendar import Calendar
-from tools.workflow.commands import Decide, Start
-from tools.workflow.graph import Definition, Mode, Node, NodeKind, Route
-from tools.workflow.machine import apply
-from tools.workflow.process import Process, fill, shipped
-from tools.workflow.state import ALLOWED, Ballot, Decision, Filled, Kind, Request, Status, Task
+from tools.workflow.bpmn.graph import FlowNode, NodeKind, ProcessDefinition, SequenceFlow, VotingMode
+from tools.workflow.bpmn.reader import compile_bpmn
+from tools.workflow.engine import transitions
+from tools.workflow.engine.commands import DecideCommand, StartCommand
+from tools.workflow.engine.reducer import apply_command
+from tools.workflow.engine.state import ALLOWED, Ballot, Decision, FilledForm, Request, Status, Task, TaskKind
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.definition import Process, fill_form, load_shipped_processes
 
-LEAVE, EXPENSE = shipped()
+LEAVE, EXPENSE = load_shipped_processes()
 MOST = 30
 """Decisions of one case."""
 FORMS = {
@@ -33,22 +33,22 @@ FORMS = {
     EXPENSE.key: tuple({**TAXI, "amount": amount} for amount in ("86", "999.99", "1000", "5000")),
 }
 LIKELY = {
-    Kind.APPROVE: (Decision.APPROVE, Decision.APPROVE, Decision.APPROVE, Decision.REJECT),
-    Kind.REVISE: (Decision.RESUBMIT, Decision.RESUBMIT, Decision.RESUBMIT, Decision.WITHDRAW),
+    TaskKind.APPROVE: (Decision.APPROVE, Decision.APPROVE, Decision.APPROVE, Decision.REJECT),
+    TaskKind.REVISE: (Decision.RESUBMIT, Decision.RESUBMIT, Decision.RESUBMIT, Decision.WITHDRAW),
 }
 
 
 class Both:
     """One request, in both engines."""
 
-    def __init__(self, definition: Definition, source: bytes, author: str, form: Filled) -> None:
+    def __init__(self, definition: ProcessDefinition, source: bytes, author: str, form: FilledForm) -> None:
         self.definition, self.author = definition, author
         key, version = definition.key, definition.version
-        command = Start(request="L-1", process=key, definition=version, form="", initiator=author, filled=form)
-        self.ours: Request = apply(definition, None, command, NOW).request
+        command = StartCommand(request="L-1", process=key, definition=version, form="", initiator=author, filled=form)
+        self.ours: Request = apply_command(definition, None, command, NOW).request
         self.theirs = spiff.begun(spiff.loaded(source), self.data(form))
 
-    def data(self, form: Filled) -> dict[str, Any]:
+    def data(self, form: FilledForm) -> dict[str, Any]:
         """What a collection stands for is a list there; one person is a name."""
         several = {name: list(people) for name, people in form.people.items()}
         one = {name: people[0] for name, people in form.people.items() if len(people) == 1 and not self.asks(name)}
@@ -57,28 +57,28 @@ class Both:
 
     def asks(self, name: str) -> bool:
         """Whether somewhere a collection of this name decides."""
-        return name.endswith("approvers") or any(n.mode is not Mode.ALL for n in self.nodes_of(name))
+        return name.endswith("approvers") or any(n.mode is not VotingMode.ALL for n in self.nodes_of(name))
 
     def nodes_of(self, name: str) -> list[Any]:
         return [n for n in self.definition.nodes.values() if name in n.who]
 
-    def decide(self, task: Task, decision: Decision, form: Filled | None) -> None:
+    def decide(self, task: Task, decision: Decision, form: FilledForm | None) -> None:
         changes = self.data(form) if form is not None else None
         spiff.decide(self.theirs, task.node, task.assignee, decision.value, changes)
-        command = Decide(task=task.id, actor=task.assignee, decision=decision, opinion="x", filled=form)
-        self.ours = apply(self.definition, self.ours, command, NOW).request
+        command = DecideCommand(task=task.id, actor=task.assignee, decision=decision, opinion="x", filled=form)
+        self.ours = apply_command(self.definition, self.ours, command, NOW).request
 
     def compare(self) -> None:
         here = Counter((t.node, t.assignee) for t in self.ours.open_tasks)
         there = Counter((node, assignee) for node, assignee, _ in spiff.open_tasks(self.theirs))
         assert here == there, "the same tasks are open, for the same people"
         end = spiff.ended(self.theirs)
-        assert self.ours.running is not bool(end), "both go on, or both have ended"
+        assert self.ours.is_running is not bool(end), "both go on, or both have ended"
         if end:
             assert self.ours.status == self.definition.nodes[end].end, "and ended alike"
 
 
-def play(both: Both, forms: tuple[Filled, ...], random: Random) -> int:
+def play(both: Both, forms: tuple[FilledForm, ...], random: Random) -> int:
     """To its end, or for long enough; how many decisions there were. A process with parallel parts is played for one
     round: in a further one SpiffWorkflow's join takes branches of the first for those it waits for."""
     parallel = any(n.kind is NodeKind.PARALLEL for n in both.definition.nodes.values())
@@ -94,10 +94,12 @@ def play(both: Both, forms: tuple[Filled, ...], random: Random) -> int:
     return MOST
 
 
-def form_of(process: Process, form: dict[str, str]) -> Filled:
+def form_of(process: Process, form: dict[str, str]) -> FilledForm:
     more = Person(id="U7", name="孙八", names=("Sun Ba",), roles=frozenset({"director", "finance"}))
-    day, calendar = NOW.date(), Calendar()
-    return fill(process, form, initiator=ZHANG, people=(*PEOPLE, more), today=day, calendar=calendar, numbers={})
+    day, calendar = NOW.date(), WorkCalendar()
+    return fill_form(
+        process, form, initiator=ZHANG, people=(*PEOPLE, more), today=day, calendar=calendar, number_overrides={}
+    )
 
 
 @pytest.mark.parametrize("process", [LEAVE, EXPENSE], ids=lambda p: p.key)
@@ -114,7 +116,7 @@ def test_shipped_processes_run_alike(process: Process) -> None:
 QUICK = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def compiled(flow: Flow) -> Definition:
+def compiled(flow: Flow) -> ProcessDefinition:
     return compile_bpmn(written(flow), {"amount": "number"}, flow.names)
 
 
@@ -134,11 +136,11 @@ def test_drawn_processes_run_alike() -> None:
     run_alike(QUICK)
 
 
-def first_way(node: Node, values: Any) -> tuple[Route, ...]:
+def first_way(node: FlowNode, values: Any) -> tuple[SequenceFlow, ...]:
     return node.routes[:1] if node.kind is NodeKind.CHOICE else node.routes
 
 
-def waits_for_nobody(move: Any, node: Node, flow: str, decision: str) -> None:
+def waits_for_nobody(move: Any, node: FlowNode, flow: str, decision: str) -> None:
     move.leave(node, decision)
 
 
@@ -147,9 +149,9 @@ def first_vote(ballot: Ballot) -> str:
 
 
 WRONG: dict[str, tuple[object, str, object]] = {
-    "it takes the first way": (moving, "choose", first_way),
-    "the first vote decides": (moving, "verdict", first_vote),
-    "a join waits for nobody": (moving.Move, "_arrive", waits_for_nobody),
+    "it takes the first way": (transitions, "choose", first_way),
+    "the first vote decides": (transitions, "verdict", first_vote),
+    "a join waits for nobody": (transitions.Transition, "_arrive", waits_for_nobody),
 }
 
 

@@ -27,14 +27,23 @@ from tests.tools.office import (
     withdraw,
 )
 from tools.spec import ToolError
-from tools.workflow.commands import AddSign, Cc, Comment, Decide, Transfer, Urge, Where, Withdraw
-from tools.workflow.embedded import DUE, LATER, EmbeddedEngine
-from tools.workflow.engine import Act
-from tools.workflow.memory_store import MemoryStore
-from tools.workflow.process import Process, compile_process, shipped
-from tools.workflow.redis_store import RedisStore
-from tools.workflow.state import Decision, Delegation, Request, Status
-from tools.workflow.store import Store
+from tools.workflow.engine.commands import (
+    AddSignCommand,
+    CcCommand,
+    CommentCommand,
+    DecideCommand,
+    SignPosition,
+    TransferCommand,
+    UrgeCommand,
+    WithdrawCommand,
+)
+from tools.workflow.engine.embedded import DUE, LATER, EmbeddedEngine
+from tools.workflow.engine.memory_store import MemoryStore
+from tools.workflow.engine.port import Act
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Decision, Delegation, Request, Status
+from tools.workflow.engine.store import Store
+from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 
 
 @pytest.fixture(params=["memory", "redis", "redis_cluster"])
@@ -49,7 +58,7 @@ def engine(store: Store) -> EmbeddedEngine:
 
 
 async def kinds(engine: EmbeddedEngine) -> list[tuple[str, str, str]]:
-    return [(e.kind, e.data.get("task", ""), e.data["person"]) for e in await engine.outbox(100)]
+    return [(e.kind, e.data.get("task", ""), e.data["person"]) for e in await engine.list_outbox(100)]
 
 
 async def refusal(work: object) -> str:
@@ -57,17 +66,21 @@ async def refusal(work: object) -> str:
 
 
 async def test_a_request_from_start_to_end(engine: EmbeddedEngine) -> None:
-    started = await engine.start("leave", LONG, "U1", "k1", NOW)
+    started = await engine.start_request("leave", LONG, "U1", "k1", NOW)
     assert (started.request, started.status, started.waits_for, started.days) == ("L-0001", "waiting", ("U2",), "5")
-    (todo,) = (await engine.todo("U2", NOW)).tasks
+    (todo,) = (await engine.list_todo_tasks("U2", NOW)).tasks
     assert todo.task.id == "L-0001-1"
     first = await decide(engine, todo.task.id, "U2", Decision.APPROVE, "", None, "k2")
     assert (first.status, first.waits_for) == (Status.WAITING, ("U3",))
     second = await decide(engine, "L-0001-2", "U3", Decision.APPROVE, "好好休息", None, "k3")
     assert (second.status, second.waits_for, second.opinion) == (Status.APPROVED, (), "好好休息")
-    assert (await engine.todo("U2", NOW)).total == (await engine.todo("U3", NOW)).total == 0
-    assert [t.task.id for t in await engine.done("U3")] == ["L-0001-2"]
-    assert [r.status for r in await engine.mine("U1")] == [Status.APPROVED]
+    assert (
+        (await engine.list_todo_tasks("U2", NOW)).total_count
+        == (await engine.list_todo_tasks("U3", NOW)).total_count
+        == 0
+    )
+    assert [t.task.id for t in await engine.list_decided_tasks("U3")] == ["L-0001-2"]
+    assert [r.status for r in await engine.list_own_requests("U1")] == [Status.APPROVED]
     assert await kinds(engine) == [
         ("assigned", "L-0001-1", "U2"),
         ("task_closed", "L-0001-1", "U2"),
@@ -75,47 +88,47 @@ async def test_a_request_from_start_to_end(engine: EmbeddedEngine) -> None:
         ("task_closed", "L-0001-2", "U3"),
         ("ended", "", "U1"),
     ]
-    told = (await engine.outbox(100))[-1].data
+    told = (await engine.list_outbox(100))[-1].data
     assert (told["status"], told["by"], told["by_name"], told["opinion"]) == ("approved", "U3", "王五", "好好休息")
 
 
 async def test_the_outbox_is_emptied_by_what_was_sent(engine: EmbeddedEngine) -> None:
-    await engine.start("leave", SICK, "U1", "k1", NOW)
-    await engine.start("leave", {**SICK, "approver": "U3"}, "U5", "k2", NOW)
-    (first,) = await engine.outbox(1)
-    assert await engine.outbox(1) == [first], "until it is marked"
-    await engine.sent([first.id])
-    (second,) = await engine.outbox(10)
+    await engine.start_request("leave", SICK, "U1", "k1", NOW)
+    await engine.start_request("leave", {**SICK, "approver": "U3"}, "U5", "k2", NOW)
+    (first,) = await engine.list_outbox(1)
+    assert await engine.list_outbox(1) == [first], "until it is marked"
+    await engine.mark_sent([first.id])
+    (second,) = await engine.list_outbox(10)
     assert second.data["request"] == "L-0002"
-    await engine.sent([])
-    await engine.sent([first.id, second.id])
-    assert await engine.outbox(10) == []
+    await engine.mark_sent([])
+    await engine.mark_sent([first.id, second.id])
+    assert await engine.list_outbox(10) == []
 
 
 async def test_the_same_key_has_one_effect_and_one_answer(engine: EmbeddedEngine) -> None:
-    started = [await engine.start("leave", SICK, "U1", "k1", NOW) for _ in range(3)]
+    started = [await engine.start_request("leave", SICK, "U1", "k1", NOW) for _ in range(3)]
     assert started[0] == started[1] == started[2]
-    assert len(await engine.mine("U1")) == 1
+    assert len(await engine.list_own_requests("U1")) == 1
     decided = [await decide(engine, "L-0001-1", "U2", Decision.REJECT, "不行", None, "k2") for _ in range(3)]
     assert decided[0] == decided[1] == decided[2]
     moved = [await withdraw(engine, "L-0001", "U1", "", "k3") for _ in range(3)]
     assert moved[0] == moved[1] == moved[2]
-    assert len((await engine.request("L-0001")).opinions) == 1
-    assert len(await engine.outbox(100)) == 4
+    assert len((await engine.get_request("L-0001")).opinions) == 1
+    assert len(await engine.list_outbox(100)) == 4
 
 
 U2 = "U2"
 COMMANDS: dict[str, Act] = {
-    "approve": Decide(task="L-0001-1", actor=U2, decision=Decision.APPROVE, opinion="好"),
-    "reject": Decide(task="L-0001-1", actor=U2, decision=Decision.REJECT, opinion="不行"),
-    "return": Decide(task="L-0001-1", actor=U2, decision=Decision.RETURN, opinion="写清楚"),
-    "transfer": Transfer(task="L-0001-1", actor=U2, person="U5"),
-    "add sign before": AddSign(task="L-0001-1", actor=U2, where=Where.BEFORE, people=("U4", "U5")),
-    "add sign after": AddSign(task="L-0001-1", actor=U2, where=Where.AFTER, people=("U5",)),
-    "withdraw": Withdraw(request="L-0001", actor="U1", reason="算了"),
-    "urge": Urge(task="L-0001-1", actor="U1"),
-    "comment": Comment(request="L-0001", actor=U2, text="看过了"),
-    "cc": Cc(request="L-0001", actor="U1", people=("U4",)),
+    "approve": DecideCommand(task="L-0001-1", actor=U2, decision=Decision.APPROVE, opinion="好"),
+    "reject": DecideCommand(task="L-0001-1", actor=U2, decision=Decision.REJECT, opinion="不行"),
+    "return": DecideCommand(task="L-0001-1", actor=U2, decision=Decision.RETURN, opinion="写清楚"),
+    "transfer": TransferCommand(task="L-0001-1", actor=U2, person="U5"),
+    "add sign before": AddSignCommand(task="L-0001-1", actor=U2, where=SignPosition.BEFORE, people=("U4", "U5")),
+    "add sign after": AddSignCommand(task="L-0001-1", actor=U2, where=SignPosition.AFTER, people=("U5",)),
+    "withdraw": WithdrawCommand(request="L-0001", actor="U1", reason="算了"),
+    "urge": UrgeCommand(task="L-0001-1", actor="U1"),
+    "comment": CommentCommand(request="L-0001", actor=U2, text="看过了"),
+    "cc": CcCommand(request="L-0001", actor="U1", people=("U4",)),
 }
 
 
@@ -123,34 +136,38 @@ COMMANDS: dict[str, Act] = {
 async def test_s13_every_command_repeated_has_one_effect(store: Store, command: str) -> None:
     """Also long after, when it could not be carried out any more."""
     engine = office(store).engine
-    await engine.start("leave", LONG, "U1", "start", NOW)
-    moved = [await engine.act(COMMANDS[command], "same", NOW) for _ in range(2)]
-    before = (await engine.request("L-0001"), await engine.outbox(100), await engine.events("L-0001"))
-    if before[0].running:
+    await engine.start_request("leave", LONG, "U1", "start", NOW)
+    moved = [await engine.execute_command(COMMANDS[command], "same", NOW) for _ in range(2)]
+    before = (await engine.get_request("L-0001"), await engine.list_outbox(100), await engine.list_events("L-0001"))
+    if before[0].is_running:
         await withdraw(engine, "L-0001", "U1", "", "over")
-        before = (await engine.request("L-0001"), await engine.outbox(100), await engine.events("L-0001"))
-    moved += await asyncio.gather(*(engine.act(COMMANDS[command], "same", NOW) for _ in range(5)))
+        before = (await engine.get_request("L-0001"), await engine.list_outbox(100), await engine.list_events("L-0001"))
+    moved += await asyncio.gather(*(engine.execute_command(COMMANDS[command], "same", NOW) for _ in range(5)))
     assert all(one == moved[0] for one in moved), "S13: the same answer"
-    assert before == (await engine.request("L-0001"), await engine.outbox(100), await engine.events("L-0001"))
+    assert before == (
+        await engine.get_request("L-0001"),
+        await engine.list_outbox(100),
+        await engine.list_events("L-0001"),
+    )
     if command != "comment":
-        assert await refusal(engine.act(COMMANDS[command], "another", NOW)), "it could not be done now"
+        assert await refusal(engine.execute_command(COMMANDS[command], "another", NOW)), "it could not be done now"
 
 
 async def test_s13_a_migration_repeated_has_one_effect(store: Store) -> None:
-    engine, new = office(store).engine, changed(shipped()[0])
-    await engine.start("leave", LONG, "U1", "start", NOW)
-    moved = [await engine.migrate("L-0001", new, "admin", "same", NOW) for _ in range(3)]
+    engine, new = office(store).engine, changed(load_shipped_processes()[0])
+    await engine.start_request("leave", LONG, "U1", "start", NOW)
+    moved = [await engine.migrate_request("L-0001", new, "admin", "same", NOW) for _ in range(3)]
     assert moved[0] == moved[1] == moved[2]
-    assert len(await engine.events("L-0001")) == 2
+    assert len(await engine.list_events("L-0001")) == 2
 
 
 async def test_s14_a_timer_that_is_found_twice_goes_off_once(store: Store) -> None:
     engine = office(Crowd(store, "due", 2)).engine
-    await engine.start("leave", SICK, "U1", "start", NOW)
-    await asyncio.gather(*(engine.tick(NOW + timedelta(days=4)) for _ in range(2)))
-    told = [e.kind for e in await engine.outbox(100)]
+    await engine.start_request("leave", SICK, "U1", "start", NOW)
+    await asyncio.gather(*(engine.run_due_jobs(NOW + timedelta(days=4)) for _ in range(2)))
+    told = [e.kind for e in await engine.list_outbox(100)]
     assert (told.count("reminded"), told.count("escalated")) == (1, 1)
-    assert await engine.tick(NOW + timedelta(days=4)) == 0
+    assert await engine.run_due_jobs(NOW + timedelta(days=4)) == 0
 
 
 def unreadable(process: Process) -> Process:
@@ -159,20 +176,20 @@ def unreadable(process: Process) -> Process:
 
 
 async def test_what_cannot_be_read_stops_no_clock(store: Store) -> None:
-    leave, expense = shipped()
+    leave, expense = load_shipped_processes()
     before = EmbeddedEngine(store, [leave, unreadable(expense)], People())
     for n in range(DUE + 1):
-        await before.start("expense", TAXI, "U1", f"{n}", NOW)
-    await before.start("leave", SICK, "U1", "later", NOW + timedelta(minutes=1))
+        await before.start_request("expense", TAXI, "U1", f"{n}", NOW)
+    await before.start_request("leave", SICK, "U1", "later", NOW + timedelta(minutes=1))
     engine = EmbeddedEngine(store, [leave], People())
     later = NOW + timedelta(days=4)
-    while await engine.tick(later):
+    while await engine.run_due_jobs(later):
         pass
-    told = [(e.kind, e.data["request"]) for e in await engine.outbox(1000) if e.kind in ("reminded", "escalated")]
+    told = [(e.kind, e.data["request"]) for e in await engine.list_outbox(1000) if e.kind in ("reminded", "escalated")]
     assert told == [("reminded", "L-0001"), ("escalated", "L-0001")], "nothing stood before it"
-    assert await engine.tick(later + timedelta(minutes=59)) == 0
-    await EmbeddedEngine(store, [leave, unreadable(expense)], People()).tick(later + LATER)
-    assert (await engine.request("E-0001")).tasks[0].fired, "and nothing is lost"
+    assert await engine.run_due_jobs(later + timedelta(minutes=59)) == 0
+    await EmbeddedEngine(store, [leave, unreadable(expense)], People()).run_due_jobs(later + LATER)
+    assert (await engine.get_request("E-0001")).tasks[0].fired, "and nothing is lost"
 
 
 @pytest.mark.parametrize("most", [20, None])
@@ -182,11 +199,11 @@ async def test_a_to_do_list_costs_the_same_however_many_requests_there_are(redis
     asked = []
     for many in (5, 60):
         for n in range(many):
-            await engine.start("expense", {**TAXI, "approver": "U5"}, "U1", f"{many} {n}", NOW)
+            await engine.start_request("expense", {**TAXI, "approver": "U5"}, "U1", f"{many} {n}", NOW)
         if not asked:
-            await engine.start("leave", SICK, "U1", "one", NOW)
+            await engine.start_request("leave", SICK, "U1", "one", NOW)
         await redis.config_resetstat()
-        assert (await engine.todo("U2", NOW, most)).total == 1
+        assert (await engine.list_todo_tasks("U2", NOW, most)).total_count == 1
         asked.append(
             {name: one["calls"] for name, one in (await redis.info("commandstats")).items() if "config" not in name}
         )
@@ -196,10 +213,10 @@ async def test_a_to_do_list_costs_the_same_however_many_requests_there_are(redis
 async def test_of_a_long_to_do_list_only_what_is_shown_is_read(redis: Redis) -> None:
     engine = office(RedisStore(redis)).engine
     for n in range(30):
-        await engine.start("expense", TAXI, "U1", f"{n}", NOW)
+        await engine.start_request("expense", TAXI, "U1", f"{n}", NOW)
     await redis.config_resetstat()
-    found = await engine.todo("U2", NOW, 5)
-    assert (len(found.tasks), found.total) == (5, 30)
+    found = await engine.list_todo_tasks("U2", NOW, 5)
+    assert (len(found.tasks), found.total_count) == (5, 30)
     counted = await redis.info("commandstats")
     assert {n: s["calls"] for n, s in counted.items() if "zrange" in n or ("get" in n and "config" not in n)} == {
         "cmdstat_zrange": 1,
@@ -230,27 +247,27 @@ class Crowd:
 
 async def test_the_same_key_at_the_same_time_has_one_effect(store: Store) -> None:
     engine = office(Crowd(store, "opening", 20)).engine
-    answers = await asyncio.gather(*(engine.start("leave", SICK, "U1", "same", NOW) for _ in range(20)))
+    answers = await asyncio.gather(*(engine.start_request("leave", SICK, "U1", "same", NOW) for _ in range(20)))
     assert len({a.request for a in answers}) == 1
-    assert len(await engine.mine("U1")) == 1
+    assert len(await engine.list_own_requests("U1")) == 1
 
 
 async def test_a_repeated_decision_that_overtakes_itself_has_one_effect(store: Store) -> None:
-    await office(store).engine.start("leave", LONG, "U1", "start", NOW)
+    await office(store).engine.start_request("leave", LONG, "U1", "start", NOW)
     engine = office(Crowd(store, "recall", 5)).engine
     work = (decide(engine, "L-0001-1", "U2", Decision.APPROVE, "", None, "same") for _ in range(5))
     answers = await asyncio.gather(*work)
     assert all(a == answers[0] for a in answers)
-    assert len((await engine.request("L-0001")).opinions) == 1
+    assert len((await engine.get_request("L-0001")).opinions) == 1
 
 
 async def test_a_command_without_a_key_is_a_mistake_of_the_program(engine: EmbeddedEngine) -> None:
     with pytest.raises(ValueError, match="idempotency"):
-        await engine.start("leave", SICK, "U1", "", NOW)
+        await engine.start_request("leave", SICK, "U1", "", NOW)
 
 
 async def test_fifty_decisions_at_once_have_one_winner(store: Store) -> None:
-    await office(store).engine.start("leave", SICK, "U1", "start", NOW)
+    await office(store).engine.start_request("leave", SICK, "U1", "start", NOW)
     engine = office(Crowd(store, "recall", 50)).engine
 
     async def press(n: int) -> str:
@@ -263,18 +280,18 @@ async def test_fifty_decisions_at_once_have_one_winner(store: Store) -> None:
     answers = await asyncio.gather(*(press(n) for n in range(50)))
     winners = [a for a in answers if a != "task_closed"]
     assert (len(winners), answers.count("task_closed")) == (1, 49), "S1: one wins, the others are told"
-    request = await engine.request("L-0001")
+    request = await engine.get_request("L-0001")
     assert [o.text for o in request.opinions] == winners
-    assert len([e for e in await engine.outbox(100) if e.kind == "task_closed"]) == 1
+    assert len([e for e in await engine.list_outbox(100) if e.kind == "task_closed"]) == 1
 
 
 async def test_numbers_have_no_gaps_and_no_doubles(store: Store) -> None:
     engine = office(Crowd(store, "opening", 25)).engine
-    started = await asyncio.gather(*(engine.start("expense", TAXI, "U1", f"k{n}", NOW) for n in range(25)))
+    started = await asyncio.gather(*(engine.start_request("expense", TAXI, "U1", f"k{n}", NOW) for n in range(25)))
     assert sorted(s.request for s in started) == [f"E-{n:04d}" for n in range(1, 26)]
-    assert await refusal(engine.start("expense", {**TAXI, "reason": ""}, "U1", "bad", NOW)) == "missing_field"
-    assert (await engine.start("expense", TAXI, "U1", "next", NOW)).request == "E-0026"
-    assert (await engine.start("leave", SICK, "U1", "other", NOW)).request == "L-0001"
+    assert await refusal(engine.start_request("expense", {**TAXI, "reason": ""}, "U1", "bad", NOW)) == "missing_field"
+    assert (await engine.start_request("expense", TAXI, "U1", "next", NOW)).request == "E-0026"
+    assert (await engine.start_request("leave", SICK, "U1", "other", NOW)).request == "L-0001"
 
 
 WEEK = {**LONG, "start_date": "2026-12-21", "end_date": "2026-12-25"}
@@ -290,7 +307,7 @@ async def either(*work: Any) -> list[str]:
 async def test_two_leaves_handed_in_again_at_once_do_not_overlap(store: Store) -> None:
     before = office(store).engine
     for n, form in enumerate((SICK, {**LONG, "start_date": "2026-12-07", "end_date": "2026-12-11"}), 1):
-        await before.start("leave", form, "U1", f"start {n}", NOW)
+        await before.start_request("leave", form, "U1", f"start {n}", NOW)
         await decide(before, f"L-000{n}-1", "U2", Decision.REJECT, "不行", None, f"no {n}")
     engine = office(Crowd(store, "own", 2)).engine
     again = (decide(engine, f"L-000{n}-2", "U1", Decision.RESUBMIT, "", WEEK, f"again {n}") for n in (1, 2))
@@ -299,20 +316,22 @@ async def test_two_leaves_handed_in_again_at_once_do_not_overlap(store: Store) -
 
 async def test_a_leave_that_starts_while_another_changes_does_not_overlap(store: Store) -> None:
     before = office(store).engine
-    await before.start("leave", SICK, "U1", "start", NOW)
+    await before.start_request("leave", SICK, "U1", "start", NOW)
     await decide(before, "L-0001-1", "U2", Decision.REJECT, "不行", None, "no")
     engine = office(Crowd(store, "load_all", 2)).engine
     again = decide(engine, "L-0001-2", "U1", Decision.RESUBMIT, "", WEEK, "again")
-    assert await either(again, engine.start("leave", WEEK, "U1", "second", NOW)) == ["overlap", "waiting"]
+    assert await either(again, engine.start_request("leave", WEEK, "U1", "second", NOW)) == ["overlap", "waiting"]
 
 
 async def test_a_balance_is_not_spent_twice_at_once(store: Store) -> None:
     before = office(store).engine
     for n, (first, last) in enumerate((("07", "11"), ("14", "18")), 1):
         form = {**LONG, "start_date": f"2026-12-{first}", "end_date": f"2026-12-{last}"}
-        await before.start("leave", form, "U1", f"{n}", NOW)
+        await before.start_request("leave", form, "U1", f"{n}", NOW)
         await decide(before, f"L-000{n}-1", "U2", Decision.REJECT, "不行", None, f"no {n}")
-    engine = EmbeddedEngine(Crowd(store, "own", 2), shipped(), People(), numbers={"annual_days": Decimal(5)})
+    engine = EmbeddedEngine(
+        Crowd(store, "own", 2), load_shipped_processes(), People(), numbers={"annual_days": Decimal(5)}
+    )
     more = {"leave_type": "annual"}
     again = (decide(engine, f"L-000{n}-2", "U1", Decision.RESUBMIT, "", more, f"again {n}") for n in (1, 2))
     assert await either(*again) == ["no_balance", "waiting"]
@@ -321,19 +340,19 @@ async def test_a_balance_is_not_spent_twice_at_once(store: Store) -> None:
 async def test_two_deputies_at_once_are_one(store: Store) -> None:
     engine, end = office(Crowd(store, "away", 2)).engine, NOW + timedelta(days=2)
     away = [Delegation(id=f"d{n}", person="U2", deputy=p, start=NOW, end=end) for n, p in enumerate(("U3", "U5"))]
-    assert await either(*(engine.delegate(one, NOW) for one in away)) == ["None", "overlapping"]
-    assert len(await engine.deputies("U2", NOW)) == 1
-    (kept,) = await engine.delegations("U2", NOW)
-    assert [d.id for d in await store.deputising(kept.deputy)] == [kept.id]
-    assert [m for m, _ in await store.listed("timers")] == [f"away|U2|{kept.id}"]
-    await engine.delegate(kept, NOW)
-    await engine.undelegate("U2", kept.id, NOW)
-    await engine.delegate(away[0], NOW)
-    assert await engine.deputies("U2", NOW) == ("U3",)
+    assert await either(*(engine.add_delegation(one, NOW) for one in away)) == ["None", "overlapping"]
+    assert len(await engine.list_deputies("U2", NOW)) == 1
+    (kept,) = await engine.list_delegations("U2", NOW)
+    assert [d.id for d in await store.list_delegations_to(kept.deputy)] == [kept.id]
+    assert [m for m, _ in await store.list_members("timers")] == [f"away|U2|{kept.id}"]
+    await engine.add_delegation(kept, NOW)
+    await engine.end_delegation("U2", kept.id, NOW)
+    await engine.add_delegation(away[0], NOW)
+    assert await engine.list_deputies("U2", NOW) == ("U3",)
 
 
 async def test_authority_is_checked_whoever_calls(engine: EmbeddedEngine) -> None:
-    await engine.start("leave", SICK, "U1", "start", NOW)
+    await engine.start_request("leave", SICK, "U1", "start", NOW)
     yes, no = Decision.APPROVE, Decision.REJECT
     assert await refusal(decide(engine, "L-0001-1", "U1", yes, "", None, "a")) == "own_request"
     assert await refusal(decide(engine, "L-0001-1", "U3", yes, "", None, "b")) == "not_assignee"
@@ -343,62 +362,62 @@ async def test_authority_is_checked_whoever_calls(engine: EmbeddedEngine) -> Non
     assert await refusal(decide(engine, "nonsense", "U2", yes, "", None, "f")) == "no_task"
     assert await refusal(withdraw(engine, "L-0001", "U2", "", "g")) == "not_yours"
     assert await refusal(withdraw(engine, "L-0009", "U1", "", "h")) == "no_request"
-    assert await refusal(engine.start("coup", {}, "U1", "i", NOW)) == "unknown_process"
-    assert await refusal(engine.start("leave", SICK, "U6", "j", NOW)) == "unknown_person", "has left"
-    assert (await engine.request("L-0001")).status is Status.WAITING
+    assert await refusal(engine.start_request("coup", {}, "U1", "i", NOW)) == "unknown_process"
+    assert await refusal(engine.start_request("leave", SICK, "U6", "j", NOW)) == "unknown_person", "has left"
+    assert (await engine.get_request("L-0001")).status is Status.WAITING
     await withdraw(engine, "L-0001", "U1", "", "k")
     assert await refusal(decide(engine, "L-0001-1", "U2", yes, "", None, "l")) == "task_closed"
     assert await refusal(withdraw(engine, "L-0001", "U1", "", "m")) == "not_running"
 
 
 async def test_the_author_can_never_approve_what_came_back(engine: EmbeddedEngine) -> None:
-    await engine.start("leave", SICK, "U1", "a", NOW)
+    await engine.start_request("leave", SICK, "U1", "a", NOW)
     await decide(engine, "L-0001-1", "U2", Decision.REJECT, "太忙", None, "b")
-    (task,) = (await engine.todo("U1", NOW)).tasks
+    (task,) = (await engine.list_todo_tasks("U1", NOW)).tasks
     assert task.task.kind == "revise"
     assert await refusal(decide(engine, task.task.id, "U1", Decision.APPROVE, "", None, "c")) == "bad_decision"
     change = {"end_date": "2026-11-23", "end_half": "pm", "start_half": "am"}
     again = await decide(engine, task.task.id, "U1", Decision.RESUBMIT, "", change, "d")
     assert (again.status, again.rule) == (Status.APPROVED, "short_leave")
-    request = await engine.request("L-0001")
+    request = await engine.get_request("L-0001")
     assert (request.filled.values["reason"], request.opinions[0].text) == ("胃疼", "太忙")
 
 
 async def test_what_was_confirmed_is_what_starts(engine: EmbeddedEngine) -> None:
-    process = (await engine.processes())[0]
-    seen = (await engine.fill(process, LONG, "U1", NOW)).sha
-    other = (await engine.fill(process, SICK, "U1", NOW)).sha
-    assert await refusal(engine.start("leave", LONG, "U1", "a", NOW, other)) == "request_changed"
-    assert (await engine.start("leave", LONG, "U1", "b", NOW, seen)).status is Status.WAITING
+    process = (await engine.list_processes())[0]
+    seen = (await engine.fill_form(process, LONG, "U1", NOW)).content_hash
+    other = (await engine.fill_form(process, SICK, "U1", NOW)).content_hash
+    assert await refusal(engine.start_request("leave", LONG, "U1", "a", NOW, other)) == "request_changed"
+    assert (await engine.start_request("leave", LONG, "U1", "b", NOW, seen)).status is Status.WAITING
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_whatever_is_done_is_done_to_what_was_seen(engine: EmbeddedEngine, command: str) -> None:
-    await engine.start("leave", LONG, "U1", "start", NOW)
-    seen = (await engine.request("L-0001")).filled.sha
-    assert await refusal(engine.act(COMMANDS[command], "a", NOW, seen="another form")) == "request_changed"
-    assert (await engine.act(COMMANDS[command], "b", NOW, seen=seen)).request == "L-0001"
+    await engine.start_request("leave", LONG, "U1", "start", NOW)
+    seen = (await engine.get_request("L-0001")).filled.content_hash
+    assert await refusal(engine.execute_command(COMMANDS[command], "a", NOW, seen="another form")) == "request_changed"
+    assert (await engine.execute_command(COMMANDS[command], "b", NOW, seen=seen)).request == "L-0001"
 
 
 async def test_nothing_is_announced_to_those_who_did_it_themselves(engine: EmbeddedEngine) -> None:
-    await engine.start("leave", {**SHORT, "start_date": "2026-11-30", "end_date": "2026-11-30"}, "U1", "a", NOW)
-    assert await engine.outbox(10) == []
-    await engine.start("leave", SICK, "U1", "b", NOW)
+    await engine.start_request("leave", {**SHORT, "start_date": "2026-11-30", "end_date": "2026-11-30"}, "U1", "a", NOW)
+    assert await engine.list_outbox(10) == []
+    await engine.start_request("leave", SICK, "U1", "b", NOW)
     await withdraw(engine, "L-0002", "U1", "算了", "c")
-    assert [e.kind for e in await engine.outbox(10)] == ["assigned", "task_closed"]
+    assert [e.kind for e in await engine.list_outbox(10)] == ["assigned", "task_closed"]
 
 
 async def test_running_requests_keep_the_version_they_were_started_with(store: Store) -> None:
-    old, directory = shipped()[0], People()
+    old, directory = load_shipped_processes()[0], People()
     before = EmbeddedEngine(store, [old], directory)
-    await before.start("leave", LONG, "U1", "a", NOW)
+    await before.start_request("leave", LONG, "U1", "a", NOW)
     new = changed(old)
     after = EmbeddedEngine(store, [new], directory)
-    request = await after.request("L-0001")
-    assert (await after.process_of(request)).definition == old.definition
+    request = await after.get_request("L-0001")
+    assert (await after.get_process(request)).definition == old.definition
     decided = await decide(after, "L-0001-1", "U2", Decision.APPROVE, "", None, "b")
     assert decided.waits_for == ("U3",), "five days still need two levels"
-    await after.start("leave", {**LONG, "approver": "U3"}, "U5", "c", NOW)
+    await after.start_request("leave", {**LONG, "approver": "U3"}, "U5", "c", NOW)
     decided = await decide(after, "L-0002-1", "U3", Decision.APPROVE, "", None, "d")
     assert decided.status is Status.APPROVED, "by the new version they need one"
 
@@ -409,9 +428,9 @@ def changed(process: Process) -> Process:
 
 async def test_a_person_who_left_is_not_lost_from_the_record(store: Store) -> None:
     there: Office = office(store)
-    await there.engine.start("leave", SICK, "U1", "a", NOW)
+    await there.engine.start_request("leave", SICK, "U1", "a", NOW)
     there.people.known = [p for p in there.people.known if p.id != LI.id]
-    (request,) = await there.engine.mine(ZHANG.id)
+    (request,) = await there.engine.list_own_requests(ZHANG.id)
     assert request.waits_for == (LI.id,)
     assert (await there.card("L-0001-1")).deciders == (LI.id,)
 
@@ -421,14 +440,14 @@ async def test_odd_names_are_only_data(redis: Redis) -> None:
     there = office(RedisStore(redis))
     there.people.known = [odd, LI, WANG]
     reason = 'x"}]} \\ {wf} 😀'
-    await there.engine.start("leave", {**SICK, "reason": reason}, odd.id, "k", NOW)
-    (request,) = await there.engine.mine(odd.id)
+    await there.engine.start_request("leave", {**SICK, "reason": reason}, odd.id, "k", NOW)
+    (request,) = await there.engine.list_own_requests(odd.id)
     assert request.filled.values["reason"] == reason
 
 
 async def test_every_key_is_in_one_slot(redis: Redis) -> None:
     there = office(RedisStore(redis))
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     await decide(there.engine, "L-0001-1", "U2", Decision.APPROVE, "", None, "b")
     found = [key async for key in redis.scan_iter("*")]
     assert found
@@ -437,8 +456,8 @@ async def test_every_key_is_in_one_slot(redis: Redis) -> None:
 
 async def test_requests_survive_the_way_to_the_store_and_back(store: Store) -> None:
     there = office(store)
-    await there.engine.start("expense", {**TAXI, "amount": "1234.5"}, "U1", "a", NOW)
-    request = await there.engine.request("e-0001")
+    await there.engine.start_request("expense", {**TAXI, "amount": "1234.5"}, "U1", "a", NOW)
+    request = await there.engine.get_request("e-0001")
     assert Request.model_validate_json(request.model_dump_json()) == request
     assert request.filled.values["amount"] == "1234.50"
     assert '"amount":"1234.50"' in request.model_dump_json(), "money travels as text"
@@ -446,10 +465,10 @@ async def test_requests_survive_the_way_to_the_store_and_back(store: Store) -> N
 
 async def test_resubmitting_needs_a_free_level(store: Store) -> None:
     there = office(store)
-    await there.engine.start("leave", LONG, "U1", "a", NOW)
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     await decide(there.engine, "L-0001-1", "U2", Decision.REJECT, "不行", None, "b")
     alone = {"roles": frozenset(), "manager": None}
     there.people.known = [p if p is ZHANG else p.model_copy(update=alone) for p in there.people.known]
     change = {"reason": "头疼"}
     assert await refusal(decide(there.engine, "L-0001-2", "U1", Decision.RESUBMIT, "", change, "c")) == "no_level"
-    assert (await there.engine.request("L-0001")).status is Status.REVISE
+    assert (await there.engine.get_request("L-0001")).status is Status.REVISE

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.workflow.expressions import ExpressionRefused, Type, Value, check, foreseen, holds, names, parse, variable
+from tools.workflow.bpmn.expressions import (
+    InvalidExpressionError,
+    Type,
+    Value,
+    evaluate_condition,
+    evaluate_partially,
+    infer_type,
+    list_variables,
+    parse_expression,
+    parse_variable,
+)
 
 TYPES: dict[str, Type] = {"days": "number", "currency": "text", "urgent": "truth"}
 VALUES: dict[str, Value] = {"days": Decimal("3.5"), "currency": "CNY", "urgent": False}
@@ -28,8 +38,8 @@ VALUES: dict[str, Value] = {"days": Decimal("3.5"), "currency": "CNY", "urgent":
     ],
 )
 def test_conditions(text: str, expected: bool) -> None:
-    assert check(parse(text), TYPES) == "truth"
-    assert holds(parse(text), VALUES) is expected
+    assert infer_type(parse_expression(text), TYPES) == "truth"
+    assert evaluate_condition(parse_expression(text), VALUES) is expected
 
 
 @pytest.mark.parametrize(
@@ -72,8 +82,8 @@ def test_conditions(text: str, expected: bool) -> None:
     ],
 )
 def test_what_is_not_a_condition_is_refused(text: str) -> None:
-    with pytest.raises(ExpressionRefused):
-        parse(text)
+    with pytest.raises(InvalidExpressionError):
+        parse_expression(text)
 
 
 @pytest.mark.parametrize(
@@ -81,19 +91,19 @@ def test_what_is_not_a_condition_is_refused(text: str) -> None:
     ["${unknown > 1}", "${days == 'three'}", "${currency > 'A'}", "${days && urgent}", "${!days}", "${eval == 1}"],
 )
 def test_names_and_types_are_checked(text: str) -> None:
-    with pytest.raises(ExpressionRefused):
-        check(parse(text), TYPES)
+    with pytest.raises(InvalidExpressionError):
+        infer_type(parse_expression(text), TYPES)
 
 
 def test_a_number_alone_is_not_a_truth() -> None:
-    assert check(parse("${days}"), TYPES) == "number"
-    assert holds(parse("${days}"), VALUES) is False
+    assert infer_type(parse_expression("${days}"), TYPES) == "number"
+    assert evaluate_condition(parse_expression("${days}"), VALUES) is False
 
 
 def test_what_matters_must_have_a_value() -> None:
-    with pytest.raises(ExpressionRefused, match="no value for days"):
-        holds(parse("${days > 3 && urgent}"), {"urgent": True})
-    assert holds(parse("${days > 3 && urgent}"), {"urgent": False}) is False
+    with pytest.raises(InvalidExpressionError, match="no value for days"):
+        evaluate_condition(parse_expression("${days > 3 && urgent}"), {"urgent": True})
+    assert evaluate_condition(parse_expression("${days > 3 && urgent}"), {"urgent": False}) is False
 
 
 @pytest.mark.parametrize(
@@ -109,11 +119,15 @@ def test_what_matters_must_have_a_value() -> None:
     ],
 )
 def test_what_can_be_foreseen(text: str, expected: bool | None) -> None:
-    assert foreseen(parse(text), {"urgent": False}) is expected
+    assert evaluate_partially(parse_expression(text), {"urgent": False}) is expected
 
 
 def test_names() -> None:
-    assert names(parse("${!(days > 3) && (urgent || currency == 'CNY')}")) == {"days", "urgent", "currency"}
+    assert list_variables(parse_expression("${!(days > 3) && (urgent || currency == 'CNY')}")) == {
+        "days",
+        "urgent",
+        "currency",
+    }
 
 
 TRUTHS = st.recursive(
@@ -141,30 +155,30 @@ TRUTHS = st.recursive(
     st.sets(st.sampled_from(sorted(TYPES))),
 )
 def test_what_is_foreseen_holds_whatever_else_turns_out(text: str, values: dict[str, Value], known: set[str]) -> None:
-    tree = parse("${" + text + "}")
-    found = foreseen(tree, {name: values[name] for name in known})
-    assert found is None or found is holds(tree, values)
+    tree = parse_expression("${" + text + "}")
+    found = evaluate_partially(tree, {name: values[name] for name in known})
+    assert found is None or found is evaluate_condition(tree, values)
     assert known < set(TYPES) or found is not None
 
 
 def test_variable() -> None:
-    assert variable("${approver}") == "approver"
-    with pytest.raises(ExpressionRefused):
-        variable("${approver == 'x'}")
+    assert parse_variable("${approver}") == "approver"
+    with pytest.raises(InvalidExpressionError):
+        parse_variable("${approver == 'x'}")
 
 
 @settings(deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
-        tree = parse("${" + text + "}")
-        check(tree, TYPES)
-    except ExpressionRefused:
+        tree = parse_expression("${" + text + "}")
+        infer_type(tree, TYPES)
+    except InvalidExpressionError:
         return
-    assert isinstance(holds(tree, VALUES), bool)
+    assert isinstance(evaluate_condition(tree, VALUES), bool)
 
 
 @settings(deadline=None)
 @given(st.decimals("-1000", "1000", places=2), st.decimals("0", "1000", places=2))
 def test_numbers_are_compared_exactly(left: Decimal, right: Decimal) -> None:
-    assert holds(parse(f"${{n >= {right}}}"), {"n": left}) is (left >= right)
+    assert evaluate_condition(parse_expression(f"${{n >= {right}}}"), {"n": left}) is (left >= right)

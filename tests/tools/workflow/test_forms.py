@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.tools.company import CHOICE, LI, LIN, LONG, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled, refused
 from tests.tools.workflow.trip import trip, user
 from tools.spec import Person, ToolError
-from tools.workflow.process import passes_by, shipped
-from tools.workflow.state import Filled
+from tools.workflow.engine.state import FilledForm
+from tools.workflow.process.definition import find_passing_rule, load_shipped_processes
 
-LEAVE, EXPENSE = shipped()
+LEAVE, EXPENSE = load_shipped_processes()
 TRIP = trip(user("first", "approver"))
 NOTHING = {"handover": "", "cc": "", "attachment": ""}
 
@@ -122,10 +122,10 @@ def test_a_missing_approver_is_never_guessed_but_the_manager_may_be_offered() ->
 
 def test_up_to_one_day_needs_no_approver_and_passes_by_rule() -> None:
     found = filled(LEAVE, SHORT)
-    assert passes_by(LEAVE, found) == "short_leave"
+    assert find_passing_rule(LEAVE, found) == "short_leave"
     assert found.people == {}
     half_more = filled(LEAVE, {**SICK, "end_half": "am"})
-    assert (half_more.days, passes_by(LEAVE, half_more)) == ("1.5", "")
+    assert (half_more.days, find_passing_rule(LEAVE, half_more)) == ("1.5", "")
 
 
 def test_the_second_level_is_of_the_authors_chain_whoever_approves_first_never_the_author_or_the_first() -> None:
@@ -225,7 +225,7 @@ def test_everybody_of_finance_is_asked_and_who_is_named_is_told() -> None:
     found = filled(EXPENSE, {**TAXI, "amount": "1000", "cc": "王五，李文光"}, people=(*PEOPLE, other))
     assert found.people == {"finance_approvers": ("U4", "U7"), "cc_approved": ("U3", "U5")}
     leave = filled(LEAVE, {**SHORT, "cc": "李四", "handover": "李文光"})
-    assert (leave.people, passes_by(LEAVE, leave)) == ({"cc_approved": ("U2", "U5")}, "short_leave")
+    assert (leave.people, find_passing_rule(LEAVE, leave)) == ({"cc_approved": ("U2", "U5")}, "short_leave")
 
 
 def test_control_characters_do_not_get_in() -> None:
@@ -237,7 +237,7 @@ def test_control_characters_do_not_get_in() -> None:
 def test_every_amount_survives_exactly(amount: Decimal) -> None:
     found = filled(EXPENSE, {**TAXI, "amount": f"{amount:,}"})
     assert Decimal(found.values["amount"]) == amount == found.numbers["amount"]
-    assert Filled.model_validate_json(found.model_dump_json()) == found
+    assert FilledForm.model_validate_json(found.model_dump_json()) == found
 
 
 @settings(deadline=None)

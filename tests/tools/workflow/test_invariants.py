@@ -15,12 +15,12 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.tools.office import NOW, SHORT, filled
 from tests.tools.workflow.approvals import Approvals
 from tests.tools.workflow.cases import LEAVE
-from tools.workflow import authority, machine, moving
-from tools.workflow.commands import Event, Start, Step
-from tools.workflow.graph import NodeKind
-from tools.workflow.machine import apply
-from tools.workflow.moving import Applied
-from tools.workflow.state import Ballot, Request, Status, Task
+from tools.workflow.bpmn.graph import NodeKind
+from tools.workflow.engine import authority, reducer, transitions
+from tools.workflow.engine.commands import FlowStep, RequestEvent, StartCommand
+from tools.workflow.engine.reducer import apply_command
+from tools.workflow.engine.state import Ballot, Request, Status, Task
+from tools.workflow.engine.transitions import TransitionResult
 
 SMALL = settings(max_examples=80, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
 Approvals.TestCase.settings = SMALL
@@ -35,17 +35,17 @@ def anything(*_: Any, **__: Any) -> None:
 
 
 def open_to_all(definition: Any, request: Request, command: Any, now: Any) -> Task:
-    task = authority.task_of(request, command.task)
-    authority.refuse_closed(request, task)
+    task = authority.require_task(request, command.task)
+    authority.reject_closed_task(request, task)
     return task
 
 
 def silently(definition: Any, request: Request, command: Any, now: Any) -> Task:
-    return authority.check_task(definition, request, command, now)
+    return authority.authorize_task(definition, request, command, now)
 
 
 def at_any_time(move: Any, command: Any) -> None:
-    move.tell("reminded", task=command.task, person=authority.task_of(move.request, command.task).assignee)
+    move.tell("reminded", task=command.task, person=authority.require_task(move.request, command.task).assignee)
 
 
 def never_fired(move: Any, task: Task, **fields: Any) -> Task:
@@ -73,7 +73,7 @@ def nameless(move: Any, task: Task, command: Any, decision: str, text: str) -> N
     SPEAK(move, task, command.model_copy(update={"standing": None}), decision, text)
 
 
-def drifting(move: Any) -> Applied:
+def drifting(move: Any) -> TransitionResult:
     move.change(form=f"{move.request.form}, nearly")
     return DONE(move)
 
@@ -86,36 +86,40 @@ def first_vote(ballot: Ballot) -> str:
     return next((s.vote for s in ballot.seats if s.vote), "")
 
 
-def by_number(event: Event) -> Event:
+def by_number(event: RequestEvent) -> RequestEvent:
     return event.model_copy(update={"hash": str(event.n)})
 
 
-KEEP, TELL, ASK = moving.Move.task, moving.Move.tell, moving.Move._ask
-SPEAK, DONE = moving.Move.speak, moving.Move.done
+KEEP, TELL, ASK = (
+    transitions.Transition.update_task,
+    transitions.Transition.add_notice,
+    transitions.Transition._open_user_task,
+)
+SPEAK, DONE = transitions.Transition.add_opinion, transitions.Transition.complete_command
 BROKEN: Mapping[str, tuple[object, str, object, str]] = {
     "anybody stands in": (authority, "_stands_in", lambda *_: True, "I2|I6"),
     "deputies for ever": (authority, "_stands_in", lambda task, command, now: bool(command.standing), "I2|I6"),
-    "deputies without a name": (moving.Move, "speak", nameless, "I6"),
+    "deputies without a name": (transitions.Transition, "speak", nameless, "I6"),
     "every task is everybody's": (authority, "check_task", open_to_all, "I2|I3|I5|I6|S9"),
     "anybody can be asked": (authority, "refuse_people", anything, "I3|I5|S4|S9|S17"),
     "who decided is forgotten": (authority, "deciders", lambda *_: frozenset(), "I5"),
     "everybody is the author": (authority, "refuse_stranger", anything, "I3|I8"),
     "everybody speaks": (authority, "refuse_onlooker", anything, "I8"),
-    "the version drifts": (moving.Move, "done", drifting, "S2"),
-    "what was decided stays": (moving.Move, "_ask", remembered, "S3|I5"),
-    "opinions change the form": (moving.Move, "speak", rewriting, "S5"),
+    "the version drifts": (transitions.Transition, "done", drifting, "S2"),
+    "what was decided stays": (transitions.Transition, "_ask", remembered, "S3|I5"),
+    "opinions change the form": (transitions.Transition, "speak", rewriting, "S5"),
     "silence rejects": (authority, "check_decision", silently, "S4|S6"),
-    "the first vote decides": (moving, "verdict", first_vote, "S7"),
-    "the first way is taken": (moving, "choose", first_way, "S4|S8|S9"),
-    "no way out": (machine, "_withdraw", anything, "S9"),
-    "nothing is ever closed": (moving.Move, "close", anything, "S1|S7|S9|S10"),
-    "ends leave tasks": (moving.Move, "close_all", anything, "S4|S7|S9|S10"),
-    "seals are numbers": (Event, "sealed", by_number, "S11"),
-    "timers go off again": (moving.Move, "task", never_fired, "S14"),
-    "timers go off at any time": (machine, "_fire", at_any_time, "S14"),
+    "the first vote decides": (transitions, "verdict", first_vote, "S7"),
+    "the first way is taken": (transitions, "choose", first_way, "S4|S8|S9"),
+    "no way out": (reducer, "_withdraw", anything, "S9"),
+    "nothing is ever closed": (transitions.Transition, "close", anything, "S1|S7|S9|S10"),
+    "ends leave tasks": (transitions.Transition, "close_all", anything, "S4|S7|S9|S10"),
+    "seals are numbers": (RequestEvent, "sealed", by_number, "S11"),
+    "timers go off again": (transitions.Transition, "task", never_fired, "S14"),
+    "timers go off at any time": (reducer, "_fire", at_any_time, "S14"),
     "urging is free": (authority, "URGE_EVERY", timedelta(0), "S15"),
     "urging has no end": (authority, "URGES", 100, "S15"),
-    "everything is told twice": (moving.Move, "tell", told_twice, "S18"),
+    "everything is told twice": (transitions.Transition, "tell", told_twice, "S18"),
 }
 
 
@@ -128,12 +132,12 @@ def test_a_broken_machine_is_caught(broken: str) -> None:
 
 def test_s8_a_rule_approves_in_its_own_name() -> None:
     form = filled(LEAVE, SHORT)
-    command = Start(request="L-0001", process="leave", definition="d", form="f", initiator="U1", filled=form)
-    applied = apply(LEAVE.definition, None, command, NOW)
+    command = StartCommand(request="L-0001", process="leave", definition="d", form="f", initiator="U1", filled=form)
+    applied = apply_command(LEAVE.definition, None, command, NOW)
     assert (applied.request.status, applied.request.rule) == (Status.APPROVED, "short_leave")
     assert applied.request.tasks == ()
     assert applied.event.steps[:3] == (
-        Step(node="submitted", flow="to_length", to="length"),
-        Step(node="length", flow="short", condition="${days <= 1}", to="short_leave"),
-        Step(node="short_leave"),
+        FlowStep(node="submitted", flow="to_length", to="length"),
+        FlowStep(node="length", flow="short", condition="${days <= 1}", to="short_leave"),
+        FlowStep(node="short_leave"),
     )

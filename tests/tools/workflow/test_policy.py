@@ -11,17 +11,19 @@ from pydantic import ValidationError
 from tests.tools.company import LI, LIN, PEOPLE, WANG, ZHANG, ZHAO
 from tests.tools.workflow.trip import FORM, trip, user
 from tools.spec import Person
-from tools.workflow.checks import check_policy
-from tools.workflow.graph import DefinitionRefused
-from tools.workflow.policy import Company, Row, Selector, read_policy
-from tools.workflow.process import read_form, shipped
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.process.checks import check_policy
+from tools.workflow.process.definition import load_shipped_processes, parse_form
+from tools.workflow.process.policy import AssigneeResolver, PeopleSelector, PolicyRow, parse_policy
 
 ADMIN = Person(id="U9", name="管理员", roles=frozenset({"admin"}))
 HELD = {"approver": ("U2",), "cc": ("U4", "U5")}
 
 
 def selected(words: str, author: Person = ZHANG) -> list[str]:
-    found = Company(PEOPLE, author).selected(Selector.model_validate(words), lambda name: HELD.get(name, ()))
+    found = AssigneeResolver(PEOPLE, author).select_people(
+        PeopleSelector.model_validate(words), lambda name: HELD.get(name, ())
+    )
     return [p.name for p in found]
 
 
@@ -51,12 +53,14 @@ def test_selectors(words: str, people: list[str]) -> None:
 )
 def test_what_is_no_selector_is_refused(words: str) -> None:
     with pytest.raises(ValidationError, match="names nobody"):
-        Selector.model_validate(words)
+        PeopleSelector.model_validate(words)
 
 
 def deciders(*who: str, author: Person = ZHANG, people: tuple[Person, ...] = PEOPLE, taken: str = "") -> list[str]:
-    selectors = [Selector.model_validate(one) for one in who]
-    found = Company(people, author).deciders(selectors, lambda name: HELD.get(name, ()), frozenset([taken]))
+    selectors = [PeopleSelector.model_validate(one) for one in who]
+    found = AssigneeResolver(people, author).choose_assignees(
+        selectors, lambda name: HELD.get(name, ()), frozenset([taken])
+    )
     return [p.name for p in found]
 
 
@@ -94,20 +98,20 @@ def test_managers_in_a_circle_end() -> None:
 def test_a_row_holds_for_a_department_and_a_condition(
     department: str, values: dict[str, object], applies: bool
 ) -> None:
-    row = Row.model_validate(
+    row = PolicyRow.model_validate(
         {"level": "x", "when": "${kind == 'sick' && days > 3}", "department": "SALES", "who": ["manager"]}
     )
     known = {k: Decimal(v) if isinstance(v, int) else str(v) for k, v in values.items()}
-    assert row.applies("x", known, ZHANG.model_copy(update={"department": department})) is applies
-    assert not row.applies("y", known, ZHANG)
+    assert row.is_applicable("x", known, ZHANG.model_copy(update={"department": department})) is applies
+    assert not row.is_applicable("y", known, ZHANG)
 
 
 FILE = '[[policy]]\nprocess = "leave"\nlevel = "second_approver"\nwho = ["role hr"]\n'
 
 
 def test_a_policy_file_is_read_and_fits_its_process() -> None:
-    check_policy(read_policy(FILE), [p.form for p in shipped()])
-    assert read_policy("") == ()
+    check_policy(parse_policy(FILE), [p.form for p in load_shipped_processes()])
+    assert parse_policy("") == ()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +130,7 @@ def test_a_policy_file_is_read_and_fits_its_process() -> None:
 )
 def test_a_malformed_policy_file_is_refused_with_its_row(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)):
-        read_policy(text)
+        parse_policy(text)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +144,9 @@ def test_a_malformed_policy_file_is_refused_with_its_row(text: str, reason: str)
     ],
 )
 def test_a_policy_file_that_does_not_fit_is_refused_with_its_row(text: str, reason: str) -> None:
-    rows = read_policy(text)
+    rows = parse_policy(text)
     with pytest.raises(ValueError, match=re.escape(reason)):
-        check_policy(rows, [p.form for p in shipped()])
+        check_policy(rows, [p.form for p in load_shipped_processes()])
 
 
 @pytest.mark.parametrize(
@@ -169,12 +173,12 @@ def test_a_policy_file_that_does_not_fit_is_refused_with_its_row(text: str, reas
 )
 def test_a_form_that_contradicts_itself_is_refused_with_its_row(before: str, after: str, reason: str) -> None:
     assert before in FORM
-    with pytest.raises(DefinitionRefused) as wrong:
-        read_form(FORM.replace(before, after).encode())
+    with pytest.raises(InvalidDefinitionError) as wrong:
+        parse_form(FORM.replace(before, after).encode())
     assert wrong.value.element == "form"
     assert reason in wrong.value.reason
 
 
 def test_the_form_of_these_tests_is_fine() -> None:
-    assert trip(user("first", "approver")).deciding == {"approver"}
+    assert trip(user("first", "approver")).deciding_names == {"approver"}
     assert LIN.email in FORM

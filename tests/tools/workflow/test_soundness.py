@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.tools.workflow.drawing import compiled, drawn
 from tests.tools.workflow.tokens import Arrow, Game, Tokens, is_task, nodes_of
-from tools.workflow.graph import DefinitionRefused, check_graph
-from tools.workflow.soundness import Net, Search, alone, check_sound
+from tools.workflow.bpmn.graph import InvalidDefinitionError, check_graph
+from tools.workflow.bpmn.soundness import PetriNet, StateSearch, check_soundness, list_lone_tasks
 
 JOINED = """
     join+ -> fine?
@@ -66,7 +66,7 @@ UNSOUND = {
 @pytest.mark.parametrize("name", UNSOUND)
 def test_an_unsound_process_is_refused(name: str) -> None:
     arrows, element, reason = UNSOUND[name]
-    with pytest.raises(DefinitionRefused) as refused:
+    with pytest.raises(InvalidDefinitionError) as refused:
         compiled(drawn(arrows))
     assert (refused.value.element, reason in refused.value.reason) == (element, True), refused.value
 
@@ -169,13 +169,13 @@ def test_the_verdict_is_that_of_playing_everything_through(random: Random) -> No
     nodes, game = nodes_of(arrows), Game(arrows)
     try:
         check_graph("submitted", nodes)
-    except DefinitionRefused:
+    except InvalidDefinitionError:
         event("refused by its shape")
         return
     found = game.everything()
     try:
-        markings = check_sound(Search("p"), Net(nodes), nodes["submitted"])
-    except DefinitionRefused:
+        markings = check_soundness(StateSearch("p"), PetriNet(nodes), nodes["submitted"])
+    except InvalidDefinitionError:
         event("unsound")
         assert not plainly_sound(found, game)
         return
@@ -183,7 +183,7 @@ def test_the_verdict_is_that_of_playing_everything_through(random: Random) -> No
     assert found is not None
     assert plainly_sound(found, game)
     single = {game.target(tokens[0]) for tokens in found if len(tokens) == 1}
-    assert alone(Net(nodes), markings) == {name for name in single if is_task(name)}
+    assert list_lone_tasks(PetriNet(nodes), markings) == {name for name in single if is_task(name)}
 
 
 def test_the_random_processes_are_of_both_kinds() -> None:

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from tests.tools.company import CHOICE
 from tests.tools.office import LONG, NOW, SICK, People, decide, refused
 from tools.spec import Person
-from tools.workflow.calendar import Calendar
-from tools.workflow.commands import Fire, Withdraw
-from tools.workflow.completing import Completing
-from tools.workflow.embedded import EmbeddedEngine
-from tools.workflow.memory_store import MemoryStore
-from tools.workflow.process import shipped
-from tools.workflow.state import Decision, Delegation, Request, Status
+from tools.workflow.engine.commands import FireTimerCommand, WithdrawCommand
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.enrich import CommandEnricher
+from tools.workflow.engine.memory_store import MemoryStore
+from tools.workflow.engine.state import Decision, Delegation, Request, Status
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.definition import load_shipped_processes
 
-LEAVE = shipped()[0]
+LEAVE = load_shipped_processes()[0]
 IDS = tuple(f"U{n}" for n in range(1, 8))
 AUTHOR, ASSIGNEE = "U1", "U2"
 MANAGERS = st.tuples(*(st.none() | st.sampled_from(IDS) | st.just("somebody unknown") for _ in IDS))
@@ -49,16 +49,16 @@ def company(
 
 def engine_of(people: People) -> EmbeddedEngine:
     """Authors may choose who approves, so that whoever was chosen still may, whatever becomes of the directory."""
-    return EmbeddedEngine(MemoryStore(), shipped(), people, policy=CHOICE)
+    return EmbeddedEngine(MemoryStore(), load_shipped_processes(), people, policy=CHOICE)
 
 
 async def asked(people: People) -> tuple[EmbeddedEngine, Request]:
     """A request that waits for U2; its form was filled in while all was well."""
     everybody, people.known = people.known, company((None,) * len(IDS)).known
     engine = engine_of(people)
-    await engine.start("leave", SICK, AUTHOR, "start", NOW)
+    await engine.start_request("leave", SICK, AUTHOR, "start", NOW)
     people.known = everybody
-    return engine, await engine.request("L-0001")
+    return engine, await engine.get_request("L-0001")
 
 
 def above(people: People, person: str) -> list[str]:
@@ -79,12 +79,12 @@ def test_what_waits_too_long_goes_up_and_never_to_its_author(
     async def story() -> None:
         people = company(managers, left, admins)
         engine, before = await asked(people)
-        await engine.tick(NOW + timedelta(days=4))
-        after = await engine.request("L-0001")
+        await engine.run_due_jobs(NOW + timedelta(days=4))
+        after = await engine.get_request("L-0001")
         candidates = [*above(people, ASSIGNEE), *sorted(admins)]
         able = [p for p in candidates if p not in (AUTHOR, ASSIGNEE) and p not in left]
         assert after.waits_for == ((able[0],) if able else before.waits_for), "the first who is here and may"
-        told = [e.kind for e in await engine.outbox(100)]
+        told = [e.kind for e in await engine.list_outbox(100)]
         assert ("escalated" if able else "unattended") in told
         assert after.status is Status.WAITING and not after.opinions, "and nothing is decided"
 
@@ -103,12 +103,12 @@ def test_who_agrees_to_a_withdrawal_is_here_and_not_its_author(
         here = {p.id for p in people.known if p.active}
         candidates = [ASSIGNEE, *above(people, AUTHOR), *sorted(admins)]
         able = [p for p in candidates if p in here and p != AUTHOR]
-        command = Withdraw(request="L-0001", actor=AUTHOR, reason="不去了")
+        command = WithdrawCommand(request="L-0001", actor=AUTHOR, reason="不去了")
         if able:
-            moved = await engine.act(command, "back", NOW)
+            moved = await engine.execute_command(command, "back", NOW)
             assert (moved.status, moved.waits_for) == (Status.REVOKING, (able[0],))
         else:
-            assert (await refused(engine.act(command, "back", NOW))).code == "no_level"
+            assert (await refused(engine.execute_command(command, "back", NOW))).code == "no_level"
 
     asyncio.run(story())
 
@@ -125,14 +125,14 @@ def test_one_deputy_at_a_time_and_only_meanwhile(spans: list[tuple[str, str, int
             begins = NOW + timedelta(days=start)
             one = Delegation(id=f"d{n}", person=person, deputy=deputy, start=begins, end=begins + timedelta(days=long))
             try:
-                await engine.delegate(one, NOW)
+                await engine.add_delegation(one, NOW)
             except Exception as refusal:
                 assert getattr(refusal, "code", "") in ("bad_deputy", "bad_period", "overlapping")
                 continue
             kept.append(one)
         later = NOW + timedelta(hours=hours)
         for person in IDS:
-            deputies = await engine.deputies(person, later)
+            deputies = await engine.list_deputies(person, later)
             during = [d.deputy for d in kept if d.person == person and d.start <= later < d.end]
             assert list(deputies) == during and len(during) <= 1, "I6: no overlap"
             assert person not in deputies
@@ -142,13 +142,13 @@ def test_one_deputy_at_a_time_and_only_meanwhile(spans: list[tuple[str, str, int
 
 async def test_a_deputy_of_the_deputy_stands_in_for_nobody_else() -> None:
     engine = engine_of(company((None,) * len(IDS)))
-    await engine.start("leave", SICK, AUTHOR, "start", NOW)
+    await engine.start_request("leave", SICK, AUTHOR, "start", NOW)
     for n, (person, deputy) in enumerate([(ASSIGNEE, "U3"), ("U3", "U4")]):
         end = NOW + timedelta(days=2)
-        await engine.delegate(Delegation(id=f"d{n}", person=person, deputy=deputy, start=NOW, end=end), NOW)
+        await engine.add_delegation(Delegation(id=f"d{n}", person=person, deputy=deputy, start=NOW, end=end), NOW)
     refusal = await refused(decide(engine, "L-0001-1", "U4", Decision.APPROVE, "", None, "a"))
     assert refusal.code == "not_assignee", "I6: no cascade"
-    assert [t.task.id for t in (await engine.todo("U4", NOW)).tasks] == []
+    assert [t.task.id for t in (await engine.list_todo_tasks("U4", NOW)).tasks] == []
     moved = await decide(engine, "L-0001-1", "U3", Decision.APPROVE, "", None, "b")
     assert (moved.by, moved.on_behalf) == ("U3", ASSIGNEE)
 
@@ -161,10 +161,12 @@ async def test_what_a_caller_says_about_the_outside_does_not_count() -> None:
     refusal = await refused(decide(engine, "L-0001-1", "U5", Decision.APPROVE, "", None, "a", standing=forged))
     assert refusal.code == "not_assignee"
     await decide(engine, "L-0001-1", ASSIGNEE, Decision.APPROVE, "", None, "b")
-    command = Withdraw(request=request.id, actor=AUTHOR, agree=("U7",))
-    assert (await engine.act(command, "c", NOW)).waits_for == (ASSIGNEE,)
-    completing = Completing(MemoryStore(), people, Calendar(), {}, ())
-    fire: Any = await completing.fire(LEAVE.definition, request, Fire(task="L-0001-1", timer="x", manager="U6"))
+    command = WithdrawCommand(request=request.id, actor=AUTHOR, agree=("U7",))
+    assert (await engine.execute_command(command, "c", NOW)).waits_for == (ASSIGNEE,)
+    completing = CommandEnricher(MemoryStore(), people, WorkCalendar(), {}, ())
+    fire: Any = await completing.enrich_timer(
+        LEAVE.definition, request, FireTimerCommand(task="L-0001-1", timer="x", manager="U6")
+    )
     assert fire.manager == "U3"
 
 
@@ -173,17 +175,17 @@ async def test_what_waits_too_long_goes_to_nobody_twice() -> None:
     engine, _ = await asked(people)
     waits = []
     for times in range(1, 7):
-        await engine.tick(NOW + times * timedelta(hours=73))
-        waits += (await engine.request("L-0001")).waits_for
+        await engine.run_due_jobs(NOW + times * timedelta(hours=73))
+        waits += (await engine.get_request("L-0001")).waits_for
     assert waits == ["U3", "U6", "U7", "U7", "U7", "U7"], "S9: it stays with the last one"
-    assert "unattended" in [e.kind for e in await engine.outbox(100)]
+    assert "unattended" in [e.kind for e in await engine.list_outbox(100)]
 
 
 async def test_a_level_that_would_decide_twice_is_passed_over_on_the_way_up() -> None:
     people = company(("U2", "U3", "U4", None, None, None, None))
     people.known[2] = people.known[2].model_copy(update={"roles": frozenset({"director"})})
     engine = engine_of(people)
-    moved = await engine.start("leave", LONG, AUTHOR, "start", NOW)
+    moved = await engine.start_request("leave", LONG, AUTHOR, "start", NOW)
     assert moved.waits_for == (ASSIGNEE,)
-    await engine.tick(NOW + timedelta(days=4))
-    assert (await engine.request("L-0001")).waits_for == ("U4",), "U3 has the second level"
+    await engine.run_due_jobs(NOW + timedelta(days=4))
+    assert (await engine.get_request("L-0001")).waits_for == ("U4",), "U3 has the second level"

@@ -23,18 +23,28 @@ from hypothesis.stateful import (
 
 from tests.tools.office import LONG, NOW, SHORT, SICK, TAXI, People
 from tools.spec import Person, ToolError
-from tools.workflow.commands import AddSign, Cc, Comment, Decide, Event, Transfer, Urge, Where, Withdraw
-from tools.workflow.embedded import EmbeddedEngine
-from tools.workflow.engine import Moved
-from tools.workflow.graph import Mode
-from tools.workflow.machine import replay
-from tools.workflow.memory_store import MemoryStore
-from tools.workflow.paths import timers_of
-from tools.workflow.process import shipped
-from tools.workflow.state import SPEAKING, Decision, Delegation, Kind, Request, Task
-from tools.workflow.store import Change, milliseconds
+from tools.workflow.bpmn.graph import VotingMode
+from tools.workflow.engine.commands import (
+    AddSignCommand,
+    CcCommand,
+    CommentCommand,
+    DecideCommand,
+    RequestEvent,
+    SignPosition,
+    TransferCommand,
+    UrgeCommand,
+    WithdrawCommand,
+)
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.memory_store import MemoryStore
+from tools.workflow.engine.paths import list_task_timers
+from tools.workflow.engine.port import CommandResult
+from tools.workflow.engine.reducer import replay_events
+from tools.workflow.engine.state import SPEAKING, Decision, Delegation, Request, Task, TaskKind
+from tools.workflow.engine.store import RequestChange, to_milliseconds
+from tools.workflow.process.definition import load_shipped_processes
 
-PROCESSES = shipped()
+PROCESSES = load_shipped_processes()
 DEFINITIONS = {p.definition.version: p.definition for p in PROCESSES}
 IDS = tuple(f"U{n}" for n in range(1, 8))
 PICK = st.integers(0, 10_000)
@@ -48,7 +58,7 @@ class Company(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.now, self.store = NOW, MemoryStore()
-        self.answered: dict[str, Moved] = {}
+        self.answered: dict[str, CommandResult] = {}
         self.told: list[str] = []
 
     def teardown(self) -> None:
@@ -82,14 +92,14 @@ class Company(RuleBasedStateMachine):
     def one(self, pick: int) -> Task:
         """Open ones more often than others."""
         tasks = [t for _, t in self.tasks]
-        likely = tasks + [t for t in tasks if t.open] * 3
+        likely = tasks + [t for t in tasks if t.is_open] * 3
         return likely[pick % len(likely)]
 
-    def attempt(self, key: str, work: Coroutine[Any, Any, Moved]) -> Moved | None:
+    def attempt(self, key: str, work: Coroutine[Any, Any, CommandResult]) -> CommandResult | None:
         """A command; if its key was used, nothing may come of it but the answer of then."""
         before = self.held() if key in self.answered else None
         try:
-            moved: Moved = self.wait(work)
+            moved: CommandResult = self.wait(work)
         except ToolError:
             assert key not in self.answered, "S13: a repeated command gets its answer"
             return None
@@ -99,7 +109,15 @@ class Company(RuleBasedStateMachine):
 
     def held(self) -> str:
         """Everything that is kept."""
-        return repr((self.store.requests, self.store.records, self.store.lists, self.store.announced, self.store.last))
+        return repr(
+            (
+                self.store.requests,
+                self.store.records,
+                self.store.lists,
+                self.store.outbox_events,
+                self.store.last_numbers,
+            )
+        )
 
     # What happens
 
@@ -108,11 +126,11 @@ class Company(RuleBasedStateMachine):
         process, values = form
         self.attempt(
             f"start {key}",
-            self.engine.start(process, {**values, "approver": approver}, author, f"start {key}", self.now),
+            self.engine.start_request(process, {**values, "approver": approver}, author, f"start {key}", self.now),
         )
 
-    def act(self, key: str, command: Any) -> Moved | None:
-        return self.attempt(key, self.engine.act(command, key, self.now))
+    def act(self, key: str, command: Any) -> CommandResult | None:
+        return self.attempt(key, self.engine.execute_command(command, key, self.now))
 
     @precondition(lambda self: self.tasks)
     @rule(task=PICK, actor=PICK, decision=st.sampled_from(Decision), key=KEYS)
@@ -123,7 +141,7 @@ class Company(RuleBasedStateMachine):
         who = likely[actor % len(likely)]
         away = [d for d in self.store.delegations.values() if d.person == one.assignee and d.deputy == who]
         known = key in self.answered
-        moved = self.act(key, Decide(task=one.id, actor=who, decision=decision, opinion="因为"))
+        moved = self.act(key, DecideCommand(task=one.id, actor=who, decision=decision, opinion="因为"))
         if moved and not known:
             assert who == one.assignee or any(self.during(d) for d in away), "I6: no cascade, and only meanwhile"
             assert moved.on_behalf == ("" if who == one.assignee else one.assignee), "I6: both are named"
@@ -132,15 +150,18 @@ class Company(RuleBasedStateMachine):
     @rule(
         task=PICK,
         people=st.lists(st.sampled_from(IDS), min_size=1, max_size=2),
-        how=st.sampled_from([None, *Where]),
+        how=st.sampled_from([None, *SignPosition]),
         key=KEYS,
     )
-    def somebody_asks_others(self, task: int, people: list[str], how: Where | None, key: str) -> None:
+    def somebody_asks_others(self, task: int, people: list[str], how: SignPosition | None, key: str) -> None:
         one = self.one(task)
         if how is None:
-            self.act(key, Transfer(task=one.id, actor=one.assignee, person=people[0]))
+            self.act(key, TransferCommand(task=one.id, actor=one.assignee, person=people[0]))
         else:
-            self.act(key, AddSign(task=one.id, actor=one.assignee, where=how, mode=Mode.ANY, people=tuple(people)))
+            self.act(
+                key,
+                AddSignCommand(task=one.id, actor=one.assignee, where=how, mode=VotingMode.ANY, people=tuple(people)),
+            )
 
     @precondition(lambda self: self.requests)
     @rule(request=PICK, actor=st.none() | st.sampled_from(IDS), person=st.sampled_from(IDS), what=PICK, key=KEYS)
@@ -148,10 +169,10 @@ class Company(RuleBasedStateMachine):
         one = self.requests[request % len(self.requests)]
         who = actor or one.initiator
         commands = [
-            Withdraw(request=one.id, actor=who),
-            Comment(request=one.id, actor=who, text="好"),
-            Cc(request=one.id, actor=who, people=(person,)),
-            *(Urge(task=t.id, actor=who) for t in one.open_tasks),
+            WithdrawCommand(request=one.id, actor=who),
+            CommentCommand(request=one.id, actor=who, text="好"),
+            CcCommand(request=one.id, actor=who, people=(person,)),
+            *(UrgeCommand(task=t.id, actor=who) for t in one.open_tasks),
         ]
         self.act(key, commands[what % len(commands)])
 
@@ -161,7 +182,7 @@ class Company(RuleBasedStateMachine):
         name = f"{person} {deputy} {start:%d%H%M}"
         away = Delegation(id=name, person=person, deputy=deputy, start=start, end=start + timedelta(days=long))
         try:
-            self.wait(self.engine.delegate(away, self.now))
+            self.wait(self.engine.add_delegation(away, self.now))
         except ToolError:
             return
         assert person != deputy, "I6: nobody stands in for themselves"
@@ -171,23 +192,25 @@ class Company(RuleBasedStateMachine):
     def somebody_is_back(self, which: int) -> None:
         one = list(self.store.delegations.values())[which % len(self.store.delegations)]
         if one.end > self.now:
-            self.wait(self.engine.undelegate(one.person, one.id, self.now))
+            self.wait(self.engine.end_delegation(one.person, one.id, self.now))
 
     @rule(hours=st.integers(1, 60))
     def time_passes(self, hours: int) -> None:
         self.now += timedelta(hours=hours)
         before = {t.id: t for _, t in self.tasks}
-        self.wait(self.engine.tick(self.now))
-        decided = [t for _, t in self.tasks if t.id in before and before[t.id].open and t.outcome in SPEAKING]
+        self.wait(self.engine.run_due_jobs(self.now))
+        decided = [t for _, t in self.tasks if t.id in before and before[t.id].is_open and t.outcome in SPEAKING]
         assert not decided, "S14: time decides nothing"
-        assert not self.wait(self.store.due(milliseconds(self.now), 100)), "S14: what was due has gone off, once"
+        assert not self.wait(self.store.list_due_timers(to_milliseconds(self.now), 100)), (
+            "S14: what was due has gone off, once"
+        )
 
     @rule()
     def everything_is_told(self) -> None:
-        sent = [e.id for e in self.wait(self.engine.outbox(1000))]
+        sent = [e.id for e in self.wait(self.engine.list_outbox(1000))]
         assert not set(sent) & set(self.told), "S18: nothing is told twice"
         self.told += sent
-        self.wait(self.engine.sent(sent))
+        self.wait(self.engine.mark_sent(sent))
 
     # What has to be so
 
@@ -198,9 +221,9 @@ class Company(RuleBasedStateMachine):
 
     def expected(self) -> Iterator[tuple[str, str, str]]:
         for request, task in self.tasks:
-            if task.open:
+            if task.is_open:
                 yield "todo", task.assignee, task.id
-                for timer in timers_of(DEFINITIONS[request.definition], task):
+                for timer in list_task_timers(DEFINITIONS[request.definition], task):
                     if timer.id not in task.fired:
                         yield "timers", "", f"{task.id}|{timer.id}"
             elif task.outcome in SPEAKING:
@@ -219,24 +242,24 @@ class Company(RuleBasedStateMachine):
     @invariant()
     def s11_the_record_gives_what_is_kept(self) -> None:
         for request in self.requests:
-            events = [Event.model_validate_json(text) for text in self.store.records[request.id]]
-            assert replay(DEFINITIONS, events) == request, "S11: replayed, it is what is kept"
-            assert all(e.sealed() == e for e in events), "S11: with its seals"
+            events = [RequestEvent.model_validate_json(text) for text in self.store.records[request.id]]
+            assert replay_events(DEFINITIONS, events) == request, "S11: replayed, it is what is kept"
+            assert all(e.add_hash() == e for e in events), "S11: with its seals"
 
     @invariant()
     def a_to_do_list_is_ones_own_and_of_those_who_are_away(self) -> None:
         for person in IDS:
             away = {d.person for d in self.store.delegations.values() if d.deputy == person and self.during(d)}
-            wanted = {t.id for _, t in self.tasks if t.open and t.assignee == person}
-            wanted |= {t.id for _, t in self.tasks if t.open and t.assignee in away and self.could(person, t)}
-            found = {a.task.id for a in self.wait(self.engine.todo(person, self.now)).tasks}
+            wanted = {t.id for _, t in self.tasks if t.is_open and t.assignee == person}
+            wanted |= {t.id for _, t in self.tasks if t.is_open and t.assignee in away and self.could(person, t)}
+            found = {a.task.id for a in self.wait(self.engine.list_todo_tasks(person, self.now)).tasks}
             assert found == wanted, "S12, I6: a to-do list"
 
     def could(self, person: str, task: Task) -> bool:
         """Decide it: whoever stands in and has no say of their own."""
-        command = Decide(task=task.id, actor=person, decision=Decision.APPROVE)
+        command = DecideCommand(task=task.id, actor=person, decision=Decision.APPROVE)
         try:
-            self.wait(self.engine.check(command, self.now))
+            self.wait(self.engine.preview_command(command, self.now))
         except ToolError:
             return False
         return True
@@ -244,11 +267,11 @@ class Company(RuleBasedStateMachine):
     @invariant()
     def i3_nothing_to_approve_is_its_authors(self) -> None:
         for request, task in self.tasks:
-            assert task.kind is Kind.REVISE or task.assignee != request.initiator, "I3: not even by escalation"
+            assert task.kind is TaskKind.REVISE or task.assignee != request.initiator, "I3: not even by escalation"
 
     @invariant()
     def numbers_have_no_gaps(self) -> None:
-        for prefix, last in self.store.last.items():
+        for prefix, last in self.store.last_numbers.items():
             assert {f"{prefix}-{n:04d}" for n in range(1, last + 1)} == {
                 r.id for r in self.requests if r.id[0] == prefix
             }
@@ -260,13 +283,13 @@ TestCompany = Company.TestCase
 CAUGHT = settings(SMALL, max_examples=500, phases=[Phase.generate], database=None, derandomize=True)
 
 
-def forgetful(change: Change, before: Task | None, task: Task) -> Iterator[Any]:
+def forgetful(change: RequestChange, before: Task | None, task: Task) -> Iterator[Any]:
     """What is decided stays on the list."""
-    return (one for one in LISTED(change, before, task) if one.name != "todo" or one.score is not None)
+    return (one for one in LISTED(change, before, task) if one.list_name != "todo" or one.score is not None)
 
 
-def never_answered(store: MemoryStore, change: Change) -> Any:
-    store.answers.pop(change.key, None)
+def never_answered(store: MemoryStore, change: RequestChange) -> Any:
+    store.answers.pop(change.idempotency_key, None)
     return SAVE(store, change)
 
 
@@ -274,9 +297,9 @@ async def unasked(store: MemoryStore, key: str, request: str) -> Any:
     return (await RECALL(store, key, request))._replace(answer=None)
 
 
-LISTED, SAVE, RECALL = Change._listed, MemoryStore.save, MemoryStore.recall
+LISTED, SAVE, RECALL = RequestChange._build_task_updates, MemoryStore.save_change, MemoryStore.load_command_context
 BROKEN: dict[str, tuple[list[tuple[object, str, object]], str]] = {
-    "a list is not kept": ([(Change, "_listed", forgetful)], "S12"),
+    "a list is not kept": ([(RequestChange, "_listed", forgetful)], "S12"),
     "keys are not looked at": ([(MemoryStore, "recall", unasked), (MemoryStore, "save", never_answered)], "S13"),
     "absences never end": ([(Delegation, "covers", lambda one, now: True)], "I6"),
 }

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import TypeAlias
 
-from tools.workflow.expressions import Value, holds, parse
-from tools.workflow.graph import Node, NodeKind, Route
+from tools.workflow.bpmn.expressions import Value, evaluate_condition, parse_expression
+from tools.workflow.bpmn.graph import FlowNode, NodeKind, SequenceFlow
 
 Arrow: TypeAlias = tuple[str, str, str]
 Tokens: TypeAlias = tuple[int, ...]
@@ -24,14 +24,14 @@ def is_task(name: str) -> bool:
     return not (name.endswith(("?", "+", "approved", "rejected", "withdrawn")) or name.startswith(("cc", "rule")))
 
 
-def nodes_of(arrows: list[Arrow]) -> dict[str, Node]:
+def nodes_of(arrows: list[Arrow]) -> dict[str, FlowNode]:
     """The same process for `tools.workflow`, not checked in any way."""
     return {
-        name: Node(
+        name: FlowNode(
             id=name,
             kind=_kind(name),
             routes=tuple(
-                Route(flow=str(i), to=b, condition=f"${{{condition}}}" if condition else "")
+                SequenceFlow(flow=str(i), to=b, condition=f"${{{condition}}}" if condition else "")
                 for i, (a, b, condition) in enumerate(arrows)
                 if a == name
             ),
@@ -146,4 +146,8 @@ class Play(Game):
     def _chosen(self, gateway: str) -> int:
         values = {**self.form, "decision": self.decision, **{f"decision_{t}": d for t, d in self.decisions.items()}}
         arrows = sorted(self.leaving(gateway), key=lambda i: not self.arrows[i][2])
-        return next(i for i in arrows if not self.arrows[i][2] or holds(parse(f"${{{self.arrows[i][2]}}}"), values))
+        return next(
+            i
+            for i in arrows
+            if not self.arrows[i][2] or evaluate_condition(parse_expression(f"${{{self.arrows[i][2]}}}"), values)
+        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tools.workflow.graph import Definition, Node, NodeKind, Route, Topic
-from tools.workflow.process import Process, read_form
+from tools.workflow.bpmn.graph import FlowNode, NodeKind, ProcessDefinition, SequenceFlow, ServiceTopic
+from tools.workflow.process.definition import Process, parse_form
 
 FORM = """
 key = "trip"
@@ -151,29 +151,33 @@ body = { zh = "{days} 天，抄送 {cc}", en = "{days} days, copies to {cc}" }
 """
 
 
-def user(id: str, *who: str) -> Node:
-    return Node(id=id, kind=NodeKind.USER, name=id, who=who)
+def user(id: str, *who: str) -> FlowNode:
+    return FlowNode(id=id, kind=NodeKind.USER, name=id, who=who)
 
 
-def service(id: str, topic: Topic) -> Node:
-    return Node(id=id, kind=NodeKind.SERVICE, topic=topic)
+def service(id: str, topic: ServiceTopic) -> FlowNode:
+    return FlowNode(id=id, kind=NodeKind.SERVICE, topic=topic)
 
 
-TELL, MAIL = service("tell", Topic.CC), service("mail", Topic.MAIL)
+TELL, MAIL = service("tell", ServiceTopic.CC), service("mail", ServiceTopic.MAIL)
 
 
-def line(*nodes: Node) -> Definition:
+def line(*nodes: FlowNode) -> ProcessDefinition:
     """One node after the other."""
     names = ["start", *(n.id for n in nodes), "trip_approved"]
-    ends = [Node(id="start", kind=NodeKind.START), *nodes, Node(id="trip_approved", kind=NodeKind.END, end="approved")]
+    ends = [
+        FlowNode(id="start", kind=NodeKind.START),
+        *nodes,
+        FlowNode(id="trip_approved", kind=NodeKind.END, end="approved"),
+    ]
     known = {
-        node.id: node.model_copy(update={"routes": (Route(flow=f"to_{to}", to=to),) if to else ()})
+        node.id: node.model_copy(update={"routes": (SequenceFlow(flow=f"to_{to}", to=to),) if to else ()})
         for node, to in zip(ends, [*names[1:], ""], strict=True)
     }
-    return Definition(key="trip", version="0", start="start", nodes=known)
+    return ProcessDefinition(key="trip", version="0", start="start", nodes=known)
 
 
-def trip(*nodes: Node, form: str = FORM) -> Process:
+def trip(*nodes: FlowNode, form: str = FORM) -> Process:
     told = TOLD if TELL in nodes else ""
     toml = (form + told).encode()
-    return Process(line(*nodes), read_form(toml), b"", toml)
+    return Process(line(*nodes), parse_form(toml), b"", toml)

@@ -9,7 +9,7 @@ from typing import Annotated, Protocol, TypeAlias
 
 from pydantic import Field
 
-from tools.spec import Frozen
+from tools.spec import FrozenModel
 
 Value: TypeAlias = str | float | None
 PAGE = 100
@@ -25,39 +25,39 @@ Id: TypeAlias = Annotated[str, Field(max_length=255)]
 """An id or a key: both engines keep it in a column of at most 255 characters."""
 
 
-class Instance(Frozen):
+class ProcessInstance(FrozenModel):
     """A process instance, running or ended."""
 
     id: Id
-    request: Id
+    business_key: Id
     """Its business key: our request number."""
     started: datetime
     ended: datetime | None = None
-    removed: bool = False
+    is_deleted: bool = False
     """Ended from outside, not by reaching an end event."""
 
 
-class Item(Frozen):
+class EngineTask(FrozenModel):
     """A user task of the engine, open or closed."""
 
     id: Id
     instance: Id
     execution: Id
     node: Id
-    user: Id
+    assignee: Id
     """Empty: nobody's."""
     since: datetime
     ended: datetime | None = None
 
 
-class Passed(Frozen):
+class ActivityInstance(FrozenModel):
     """Something the instance went through: a node, or (Flowable only) a flow."""
 
     id: Id
     at: datetime
 
 
-class Job(Frozen):
+class ExternalTask(FrozenModel):
     """A service task that waits for us."""
 
     id: Id
@@ -66,54 +66,54 @@ class Job(Frozen):
     topic: Id
 
 
-class Api(Protocol):
-    """Reads raise `ToolError`; writes raise as `Rest.write` does. Lists are whole, whatever a page holds."""
+class EngineApi(Protocol):
+    """Reads raise `ToolError`; writes raise as `RestClient.write` does. Lists are whole, whatever a page holds."""
 
     name: str
     """As people know the engine."""
-    users: re.Pattern[str]
+    user_id_pattern: re.Pattern[str]
     """What it accepts as a user id."""
 
-    async def definition(self, process: str) -> str:
+    async def find_definition_id(self, process: str) -> str:
         """Id of the newest definition with this key, or empty."""
 
-    async def source(self, definition: str) -> bytes:
+    async def load_definition_xml(self, definition: str) -> bytes:
         """The file it was deployed with."""
 
-    async def instances(self, request: str) -> list[Instance]:
+    async def list_instances(self, request: str) -> list[ProcessInstance]:
         """Those with this business key, oldest first. Neither engine keeps it unique."""
 
-    async def instance(self, instance: str) -> Instance | None: ...
+    async def find_instance(self, instance: str) -> ProcessInstance | None: ...
 
-    async def begun_by(self, user: str) -> list[Instance]:
+    async def list_instances_started_by(self, user: str) -> list[ProcessInstance]:
         """Those whose variable `initiator` is this user. (The engine's own start user is our service account.)"""
 
-    async def variables(self, instance: str) -> dict[str, object]: ...
+    async def load_variables(self, instance: str) -> dict[str, object]: ...
 
-    async def items(self, instance: str) -> list[Item]:
+    async def list_tasks(self, instance: str) -> list[EngineTask]:
         """Open and closed, oldest first."""
 
-    async def open_items(self, *, user: str = "", process: str = "") -> list[Item]: ...
+    async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]: ...
 
-    async def closed_items(self, user: str) -> list[Item]: ...
+    async def list_closed_tasks(self, user: str) -> list[EngineTask]: ...
 
-    async def passed(self, instance: str) -> list[Passed]:
+    async def list_activities(self, instance: str) -> list[ActivityInstance]:
         """Oldest first."""
 
-    async def start(self, definition: str, request: str, variables: Mapping[str, Value]) -> None: ...
+    async def start_instance(self, definition: str, request: str, variables: Mapping[str, Value]) -> None: ...
 
-    async def complete(self, item: Item, variables: Mapping[str, Value]) -> None: ...
+    async def complete_task(self, item: EngineTask, variables: Mapping[str, Value]) -> None: ...
 
-    async def assign(self, item: Item, user: str) -> None: ...
+    async def assign_task(self, item: EngineTask, user: str) -> None: ...
 
-    async def put(self, instance: str, variables: Mapping[str, Value]) -> None: ...
+    async def set_variables(self, instance: str, variables: Mapping[str, Value]) -> None: ...
 
-    async def move(self, item: Item, to: str) -> None:
+    async def move_execution(self, item: EngineTask, to: str) -> None:
         """From the task's node to another one."""
 
-    async def remove(self, instance: str, reason: str) -> None: ...
+    async def delete_instance(self, instance: str, reason: str) -> None: ...
 
-    async def jobs(self, topics: Sequence[str]) -> list[Job]:
+    async def lock_external_tasks(self, topics: Sequence[str]) -> list[ExternalTask]:
         """Locked for us for `LOCK_S`."""
 
-    async def finish(self, job: Job) -> None: ...
+    async def complete_external_task(self, job: ExternalTask) -> None: ...

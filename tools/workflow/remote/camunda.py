@@ -11,90 +11,109 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from tools.workflow.remote.api import ENOUGH, LOCK_S, PAGE, WORKER, Instance, Item, Job, Passed, Value
-from tools.workflow.remote.rest import Allowance, Missing, Rest, checked, in_time, rows_of
+from tools.workflow.remote.api import (
+    ENOUGH,
+    LOCK_S,
+    PAGE,
+    WORKER,
+    ActivityInstance,
+    EngineTask,
+    ExternalTask,
+    ProcessInstance,
+    Value,
+)
+from tools.workflow.remote.rest_client import (
+    ByteBudget,
+    EngineNotFoundError,
+    RestClient,
+    limit_list_time,
+    parse_rows,
+    reject_unreadable,
+)
 
 OLDEST = {"sortBy": "startTime", "sortOrder": "asc"}
 
 
-class Camunda:
-    """Implements `Api`."""
+class CamundaApi:
+    """Implements `EngineApi`."""
 
     name = "Camunda"
-    users = re.compile(r"[a-zA-Z0-9]+|camunda-admin")
+    user_id_pattern = re.compile(r"[a-zA-Z0-9]+|camunda-admin")
 
-    def __init__(self, rest: Rest, page: int = PAGE) -> None:
+    def __init__(self, rest: RestClient, page: int = PAGE) -> None:
         self._rest, self._page = rest, page
 
-    @checked
-    async def definition(self, process: str) -> str:
-        found = await self._rest.read("process-definition", query={"key": process, "latestVersion": "true"})
+    @reject_unreadable
+    async def find_definition_id(self, process: str) -> str:
+        found = await self._rest.read_json("process-definition", query={"key": process, "latestVersion": "true"})
         return str(found[0]["id"]) if found else ""
 
-    @checked
-    async def source(self, definition: str) -> bytes:
-        return str((await self._rest.read("process-definition", definition, "xml"))["bpmn20Xml"]).encode()
+    @reject_unreadable
+    async def load_definition_xml(self, definition: str) -> bytes:
+        return str((await self._rest.read_json("process-definition", definition, "xml"))["bpmn20Xml"]).encode()
 
-    @checked
-    async def instances(self, request: str) -> list[Instance]:
+    @reject_unreadable
+    async def list_instances(self, request: str) -> list[ProcessInstance]:
         query = {"processInstanceBusinessKey": request, **OLDEST}
-        return [_instance(r) for r in await self._rows("history", "process-instance", query=query)]
+        return [_parse_instance(r) for r in await self._fetch_all_rows("history", "process-instance", query=query)]
 
-    @checked
-    async def instance(self, instance: str) -> Instance | None:
+    @reject_unreadable
+    async def find_instance(self, instance: str) -> ProcessInstance | None:
         try:
-            return _instance(await self._rest.read("history", "process-instance", instance))
-        except Missing:
+            return _parse_instance(await self._rest.read_json("history", "process-instance", instance))
+        except EngineNotFoundError:
             return None
 
-    @checked
-    async def begun_by(self, user: str) -> list[Instance]:
+    @reject_unreadable
+    async def list_instances_started_by(self, user: str) -> list[ProcessInstance]:
         wanted = {"name": "initiator", "operator": "eq", "value": user}
         body = {"variables": [wanted], "sorting": [OLDEST]}
-        return [_instance(r) for r in await self._rows("history", "process-instance", body=body)]
+        return [_parse_instance(r) for r in await self._fetch_all_rows("history", "process-instance", body=body)]
 
-    @checked
-    async def variables(self, instance: str) -> dict[str, object]:
+    @reject_unreadable
+    async def load_variables(self, instance: str) -> dict[str, object]:
         query = {"processInstanceId": instance, "deserializeValues": "false"}
-        rows = await self._rows("history", "variable-instance", query=query)
+        rows = await self._fetch_all_rows("history", "variable-instance", query=query)
         return {r["name"]: r.get("value") for r in rows if not r.get("taskId")}
 
-    @checked
-    async def items(self, instance: str) -> list[Item]:
-        rows = await self._rows("history", "task", query={"processInstanceId": instance, **OLDEST})
-        return [_item(r) for r in rows]
+    @reject_unreadable
+    async def list_tasks(self, instance: str) -> list[EngineTask]:
+        rows = await self._fetch_all_rows("history", "task", query={"processInstanceId": instance, **OLDEST})
+        return [_parse_task(r) for r in rows]
 
-    @checked
-    async def open_items(self, *, user: str = "", process: str = "") -> list[Item]:
+    @reject_unreadable
+    async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]:
         query = {"assignee": user} if user else {"processDefinitionKey": process}
-        rows = await self._rows("task", query={**query, "sortBy": "created", "sortOrder": "asc"})
-        return [_item(r) for r in rows]
+        rows = await self._fetch_all_rows("task", query={**query, "sortBy": "created", "sortOrder": "asc"})
+        return [_parse_task(r) for r in rows]
 
-    @checked
-    async def closed_items(self, user: str) -> list[Item]:
+    @reject_unreadable
+    async def list_closed_tasks(self, user: str) -> list[EngineTask]:
         query = {"taskAssignee": user, "finished": "true", "sortBy": "endTime", "sortOrder": "asc"}
-        return [_item(r) for r in await self._rows("history", "task", query=query)]
+        return [_parse_task(r) for r in await self._fetch_all_rows("history", "task", query=query)]
 
-    @checked
-    async def passed(self, instance: str) -> list[Passed]:
-        rows = await self._rows("history", "activity-instance", query={"processInstanceId": instance, **OLDEST})
-        return [Passed(id=r["activityId"], at=_moment(r["startTime"])) for r in rows]
+    @reject_unreadable
+    async def list_activities(self, instance: str) -> list[ActivityInstance]:
+        rows = await self._fetch_all_rows(
+            "history", "activity-instance", query={"processInstanceId": instance, **OLDEST}
+        )
+        return [ActivityInstance(id=r["activityId"], at=_parse_time(r["startTime"])) for r in rows]
 
-    async def start(self, definition: str, request: str, variables: Mapping[str, Value]) -> None:
-        body = {"businessKey": request, "variables": _variables(variables)}
+    async def start_instance(self, definition: str, request: str, variables: Mapping[str, Value]) -> None:
+        body = {"businessKey": request, "variables": _encode_variables(variables)}
         await self._rest.write("POST", "process-definition", definition, "start", body=body)
 
-    async def complete(self, item: Item, variables: Mapping[str, Value]) -> None:
-        await self._rest.write("POST", "task", item.id, "complete", body={"variables": _variables(variables)})
+    async def complete_task(self, item: EngineTask, variables: Mapping[str, Value]) -> None:
+        await self._rest.write("POST", "task", item.id, "complete", body={"variables": _encode_variables(variables)})
 
-    async def assign(self, item: Item, user: str) -> None:
+    async def assign_task(self, item: EngineTask, user: str) -> None:
         await self._rest.write("POST", "task", item.id, "assignee", body={"userId": user})
 
-    async def put(self, instance: str, variables: Mapping[str, Value]) -> None:
-        body = {"modifications": _variables(variables)}
+    async def set_variables(self, instance: str, variables: Mapping[str, Value]) -> None:
+        body = {"modifications": _encode_variables(variables)}
         await self._rest.write("POST", "process-instance", instance, "variables", body=body)
 
-    async def move(self, item: Item, to: str) -> None:
+    async def move_execution(self, item: EngineTask, to: str) -> None:
         instructions = [
             {"type": "startBeforeActivity", "activityId": to},
             {"type": "cancel", "activityId": item.node},
@@ -102,72 +121,73 @@ class Camunda:
         body = {"instructions": instructions, "annotation": "return"}
         await self._rest.write("POST", "process-instance", item.instance, "modification", body=body)
 
-    async def remove(self, instance: str, reason: str) -> None:
+    async def delete_instance(self, instance: str, reason: str) -> None:
         """It has no place for a reason; our record says it."""
         await self._rest.write("DELETE", "process-instance", instance)
 
-    @checked
-    async def jobs(self, topics: Sequence[str]) -> list[Job]:
+    @reject_unreadable
+    async def lock_external_tasks(self, topics: Sequence[str]) -> list[ExternalTask]:
         wanted = [{"topicName": topic, "lockDuration": LOCK_S * 1000, "variables": []} for topic in topics]
         body = {"workerId": WORKER, "maxTasks": PAGE, "topics": wanted}
-        rows = await self._rest.read("external-task", "fetchAndLock", body=body)
+        rows = await self._rest.read_json("external-task", "fetchAndLock", body=body)
         return [
-            Job(id=r["id"], instance=r["processInstanceId"], node=r["activityId"], topic=r["topicName"]) for r in rows
+            ExternalTask(id=r["id"], instance=r["processInstanceId"], node=r["activityId"], topic=r["topicName"])
+            for r in rows
         ]
 
-    async def finish(self, job: Job) -> None:
+    async def complete_external_task(self, job: ExternalTask) -> None:
         await self._rest.write("POST", "external-task", job.id, "complete", body={"workerId": WORKER})
 
-    async def _rows(
+    async def _fetch_all_rows(
         self, *path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Every page: a short one is the last. Raises `ToolError`: as `Rest.read`, and `engine_down` for a list that
-        takes too long."""
-        found, allowance = list[dict[str, Any]](), Allowance()
-        async with in_time(self._rest):
+        """Every page: a short one is the last. Raises `ToolError`: as `RestClient.read_json`, and `engine_down` for a
+        list that takes too long."""
+        found, allowance = list[dict[str, Any]](), ByteBudget()
+        async with limit_list_time(self._rest):
             for _ in range(ENOUGH):
                 page: dict[str, str | int] = {"firstResult": len(found), "maxResults": self._page}
                 asked = {**(query or {}), **page}
-                answer = await self._rest.read(*path, query=asked, body=body, allowance=allowance)
-                rows = rows_of(answer, self._page, found)
+                answer = await self._rest.read_json(*path, query=asked, body=body, allowance=allowance)
+                rows = parse_rows(answer, self._page, found)
                 found += rows
                 if len(rows) < self._page:
                     break
         return found
 
 
-def _variables(variables: Mapping[str, Value]) -> dict[str, dict[str, Any]]:
+def _encode_variables(variables: Mapping[str, Value]) -> dict[str, dict[str, Any]]:
     """None has no type."""
-    return {name: {"value": value, **_type(value)} for name, value in variables.items()}
+    return {name: {"value": value, **_encode_type(value)} for name, value in variables.items()}
 
 
-def _type(value: Value) -> dict[str, str]:
+def _encode_type(value: Value) -> dict[str, str]:
     return {} if value is None else {"type": "String" if isinstance(value, str) else "Double"}
 
 
-def _instance(row: Mapping[str, Any]) -> Instance:
-    return Instance(
+def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
+    return ProcessInstance(
         id=row["id"],
-        request=row.get("businessKey") or "",
-        started=_moment(row["startTime"]),
-        ended=_moment(row["endTime"]) if row.get("endTime") else None,
-        removed=row["state"] in ("EXTERNALLY_TERMINATED", "INTERNALLY_TERMINATED"),
+        business_key=row.get("businessKey") or "",
+        started=_parse_time(row["startTime"]),
+        ended=_parse_time(row["endTime"]) if row.get("endTime") else None,
+        is_deleted=row["state"] in ("EXTERNALLY_TERMINATED", "INTERNALLY_TERMINATED"),
     )
 
 
-def _item(row: Mapping[str, Any]) -> Item:
+def _parse_task(row: Mapping[str, Any]) -> EngineTask:
     """An open task says `created`, one of the history `startTime`."""
-    return Item(
+    return EngineTask(
         id=row["id"],
         instance=row["processInstanceId"],
         execution=row["executionId"] or "",
         node=row["taskDefinitionKey"],
-        user=row.get("assignee") or "",
-        since=_moment(row.get("created") or row["startTime"]),
-        ended=_moment(row["endTime"]) if row.get("endTime") else None,
+        assignee=row.get("assignee") or "",
+        since=_parse_time(row.get("created") or row["startTime"]),
+        ended=_parse_time(row["endTime"]) if row.get("endTime") else None,
     )
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     """`2026-11-20T20:06:52.371+0000`"""
     return datetime.fromisoformat(text)

@@ -7,7 +7,7 @@ lock makes this one step; the login must belong to this bot alone, for what othe
 checked by anybody.
 
 A write that was refused or not answered is never sent again blindly: the request is read, and our key in its records
-says whether it was done. If nobody can say, that is `EffectUnknown`.
+says whether it was done. If nobody can say, that is `EffectUnknownError`.
 """
 
 from __future__ import annotations
@@ -20,87 +20,106 @@ from functools import partial
 from typing import TypeVar
 
 from tools.ports import Directory
-from tools.spec import EffectUnknown, ToolError
-from tools.workflow.authority import refuse_unseen
-from tools.workflow.balance import YearBalance
-from tools.workflow.commands import AddSign, Cc, Comment, Decide, Event, Notice, TaskCommand, Transfer, Urge, Withdraw
-from tools.workflow.completing import Completing, Lists
-from tools.workflow.engine import Act, Assigned, Moved, Todo, where
-from tools.workflow.machine import apply
-from tools.workflow.moving import Applied
-from tools.workflow.process import Process
-from tools.workflow.remote.announce import EVERY_S, Announcer
-from tools.workflow.remote.api import Api, Instance, Value
-from tools.workflow.remote.common import Found, corrected, decision_at, events_of, happened, not_remote, returned_to
-from tools.workflow.remote.marks import ANSWER_MS, Marks, alone
-from tools.workflow.remote.reading import Reader, request_of
-from tools.workflow.remote.records import Record, written
-from tools.workflow.remote.rest import Refused, Unanswered, failed
-from tools.workflow.remote.serving import Servant
-from tools.workflow.remote.starting import LOOKS_S, Starter
-from tools.workflow.remote.users import Users
-from tools.workflow.remote.versions import Versions
-from tools.workflow.repeating import refuse_repeated
-from tools.workflow.state import Decision, Delegation, Filled, Request, Status
-from tools.workflow.store import OutboxEvent
+from tools.spec import EffectUnknownError, ToolError
+from tools.workflow.engine.authority import reject_unseen_form
+from tools.workflow.engine.balance import YearBalance
+from tools.workflow.engine.commands import (
+    AddSignCommand,
+    CcCommand,
+    CommentCommand,
+    DecideCommand,
+    RequestEvent,
+    RequestNotice,
+    TaskCommand,
+    TransferCommand,
+    UrgeCommand,
+    WithdrawCommand,
+)
+from tools.workflow.engine.duplicates import reject_repeated_start
+from tools.workflow.engine.enrich import CommandEnricher, RequestLists
+from tools.workflow.engine.port import Act, AssignedTask, CommandResult, TodoList, build_command_result
+from tools.workflow.engine.reducer import apply_command
+from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status
+from tools.workflow.engine.store import OutboxEvent
+from tools.workflow.engine.transitions import TransitionResult
+from tools.workflow.process.definition import Process
+from tools.workflow.remote.api import EngineApi, ProcessInstance, Value
+from tools.workflow.remote.change_poller import EVERY_S, ChangePoller
+from tools.workflow.remote.command_records import CommandRecord, build_record_variables
+from tools.workflow.remote.engine_users import EngineUsers
+from tools.workflow.remote.external_tasks import ExternalTaskWorker
+from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore, hold_lock
+from tools.workflow.remote.process_versions import RemoteVersions
+from tools.workflow.remote.rebuild import (
+    RemoteRequest,
+    build_decision_corrections,
+    build_decision_variables,
+    build_not_remote_error,
+    build_request_events,
+    get_return_target,
+    is_command_executed,
+)
+from tools.workflow.remote.request_reader import RequestReader, split_task_id
+from tools.workflow.remote.request_starter import LOOKS_S, RequestStarter
+from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
 T = TypeVar("T")
 CANNOT: Mapping[type, Mapping[str, str]] = {
-    AddSign: {"zh": "加签", "en": "adding approvers"},
-    Decide: {"zh": "从并行审批中退回", "en": "returning a request from a parallel part"},
-    Withdraw: {"zh": "撤回已经通过的申请", "en": "withdrawing an approved request"},
+    AddSignCommand: {"zh": "加签", "en": "adding approvers"},
+    DecideCommand: {"zh": "从并行审批中退回", "en": "returning a request from a parallel part"},
+    WithdrawCommand: {"zh": "撤回已经通过的申请", "en": "withdrawing an approved request"},
     Delegation: {"zh": "请别人代为审批", "en": "letting somebody stand in"},
 }
 
 
 class RemoteEngine:
-    """Implements `Engine`. `table`: person → engine user (`users.read_users`); `completing`: what fills commands in,
-    over what it asks a store for; `clock`: seconds, from anywhere.
+    """Implements `Engine`. `users_by_name`: person → engine user (`users.read_users`); `build_enricher`: what fills
+    commands in, over what it asks a store for; `clock`: seconds, from anywhere.
 
     Other than the embedded engine: standing in, adding approvers, withdrawing what is approved and returning from a
-    parallel part are refused (`not_remote`), and so are processes in which several people decide one step; timers are
-    the engine's own, and only remind; cards appear when the engine is next looked at (`announce`); the record of a
-    request has no hash chain and knows nothing of what was done in the engine past us."""
+    parallel part are refused (`build_not_remote_error`), and so are processes in which several people decide one step;
+    timers are the engine's own, and only remind; cards appear when the engine is next looked at (`announce`); the
+    record of a request has no hash chain and knows nothing of what was done in the engine past us."""
 
     def __init__(
         self,
-        api: Api,
-        marks: Marks,
+        api: EngineApi,
+        store: KeyValueStore,
         processes: Sequence[Process],
         directory: Directory,
-        table: Mapping[str, str],
-        completing: Callable[[Lists], Completing],
+        users_by_name: Mapping[str, str],
+        build_enricher: Callable[[RequestLists], CommandEnricher],
         *,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        every_s: float = EVERY_S,
+        poll_interval_s: float = EVERY_S,
     ) -> None:
-        self._api, self._marks, self._directory, self._sleep = api, marks, directory, sleep
-        self._users = Users(table, directory, api.users)
-        self._versions = Versions(api, marks, processes)
-        self._reader = Reader(api, self._users, self._versions)
-        self._starter = Starter(api, marks, self._users, self._versions, self._reader, sleep)
-        keys = [p.definition.key for p in self._versions.usable]
-        self._announcer = Announcer(api, marks, directory, keys, clock, every_s)
-        self._servant = Servant(api, self._reader, self._announcer, self._versions.topics)
-        self._completing_over = completing
+        self._api, self._store, self._directory, self._sleep = api, store, directory, sleep
+        self._users = EngineUsers(users_by_name, directory, api.user_id_pattern)
+        self._versions = RemoteVersions(api, store, processes)
+        self._reader = RequestReader(api, self._users, self._versions)
+        self._starter = RequestStarter(api, store, self._users, self._versions, self._reader, sleep)
+        keys = [p.definition.key for p in self._versions.runnable_processes]
+        self._poller = ChangePoller(api, store, directory, keys, clock, poll_interval_s)
+        self._task_worker = ExternalTaskWorker(api, self._reader, self._poller, self._versions.service_topics)
+        self._enricher_factory = build_enricher
 
-    async def processes(self) -> tuple[Process, ...]:
+    async def list_processes(self) -> tuple[Process, ...]:
         """Those that the engine can run."""
-        return self._versions.usable
+        return self._versions.runnable_processes
 
-    async def process_of(self, request: Request) -> Process:
-        return await self._versions.of(request.definition, request.form)
+    async def get_process(self, request: Request) -> Process:
+        return await self._versions.load_process(request.definition, request.form)
 
-    async def fill(
+    async def fill_form(
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
-    ) -> Filled:
-        return await self._completing().form(process, form, initiator, now, besides)
+    ) -> FilledForm:
+        return await self._build_enricher().fill_form(process, form, initiator, now, besides)
 
-    async def balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
-        return await self._completing().balances(await self.processes(), person, year)
+    async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
+        return await self._build_enricher().list_balances(await self.list_processes(), person, year)
 
-    async def start(
+    async def start_request(
         self,
         process: str,
         form: Mapping[str, str],
@@ -110,17 +129,17 @@ class RemoteEngine:
         seen: str = "",
         *,
         again: str | None = None,
-    ) -> Moved:
-        used = self._versions.named(process)
-        async with alone(self._marks, f"start:{key}", self._sleep), self._compared(used, initiator):
-            if (earlier := await self._earlier(key)) is not None:
+    ) -> CommandResult:
+        used = self._versions.get_process_by_key(process)
+        async with hold_lock(self._store, f"start:{key}", self._sleep), self._lock_author_forms(used, initiator):
+            if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
-            begun = await self._starter.begun(key)
+            begun = await self._starter.find_earlier_start(key)
             if begun is None:
-                begun = await self._begin(used, form, initiator, key, now, seen, again)
-            return await self._done(key, await self._settled(self._reader.again(begun)))
+                begun = await self._fill_and_start(used, form, initiator, key, now, seen, again)
+            return await self._finish_command(key, await self._read_after_write(self._reader.reload_request(begun)))
 
-    async def _begin(
+    async def _fill_and_start(
         self,
         used: Process,
         form: Mapping[str, str],
@@ -129,248 +148,259 @@ class RemoteEngine:
         now: datetime,
         seen: str,
         again: str | None,
-    ) -> Instance:
+    ) -> ProcessInstance:
         """One after the other for one author, where the same start twice is asked about."""
-        filled = await self.fill(used, form, initiator, now)
-        refuse_unseen(filled, seen)
+        filled = await self.fill_form(used, form, initiator, now)
+        reject_unseen_form(filled, seen)
         if again is None or not used.form.again_minutes:
-            return await self._starter.begin(used, filled, initiator, key, now)
-        async with alone(self._marks, f"starts:{initiator}", self._sleep):
-            known = Known(self._reader)
-            own = [request for request, _ in await known.listed("mine", initiator)]
-            await refuse_repeated(known, own, used, filled, now, again)
-            return await self._starter.begin(used, filled, initiator, key, now)
+            return await self._starter.start_request(used, filled, initiator, key, now)
+        async with hold_lock(self._store, f"starts:{initiator}", self._sleep):
+            known = RemoteRequestLists(self._reader)
+            own = [request for request, _ in await known.list_members("mine", initiator)]
+            await reject_repeated_start(known, own, used, filled, now, again)
+            return await self._starter.start_request(used, filled, initiator, key, now)
 
-    async def act(
+    async def execute_command(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
-    ) -> Moved:
-        name = _request_of(command)
+    ) -> CommandResult:
+        name = _get_request_id(command)
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(alone(self._marks, f"request:{name}", self._sleep))
-            if (earlier := await self._earlier(key)) is not None:
+            await stack.enter_async_context(hold_lock(self._store, f"request:{name}", self._sleep))
+            if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
-            found = await self._concerned(command)
-            if isinstance(command, Decide) and command.decision is Decision.RESUBMIT:
-                await stack.enter_async_context(self._compared(found.process, found.request.initiator))
-            if not happened(found, command, key):
-                await self._completing().authorize(found.process, found.request, command, now)
-                command, applied = await self._allowed(found, command, now, form)
-                filled = command.filled if isinstance(command, Decide) else None
-                refuse_unseen(filled or found.request.filled, seen)
-                record = Record(key=key, at=now, command=command, round=found.request.round)
-                await self._announcer.queue(found.request.id, key, _unseen(command, applied), when_recorded=True)
-                await self._sure(self._told(found, command, record), found, record)
-            return await self._done(key, await self._settled(self._reader.again(found.instance)), command)
+            found = await self._load_command_request(command)
+            if isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT:
+                await stack.enter_async_context(self._lock_author_forms(found.process, found.request.initiator))
+            if not is_command_executed(found, command, key):
+                await self._build_enricher().authorize_command(found.process, found.request, command, now)
+                command, applied = await self._enrich_and_apply(found, command, now, form)
+                filled = command.filled if isinstance(command, DecideCommand) else None
+                reject_unseen_form(filled or found.request.filled, seen)
+                record = CommandRecord(key=key, at=now, command=command, round=found.request.round)
+                await self._poller.enqueue_notices(
+                    found.request.id, key, _list_direct_notices(command, applied), when_recorded=True
+                )
+                await self._confirm_write(self._send_command(found, command, record), found, record)
+            return await self._finish_command(
+                key, await self._read_after_write(self._reader.reload_request(found.instance)), command
+            )
 
     @asynccontextmanager
-    async def _compared(self, process: Process, author: str) -> AsyncIterator[None]:
+    async def _lock_author_forms(self, process: Process, author: str) -> AsyncIterator[None]:
         """Where a form depends on what its author asked for before, one is handed in after the other."""
-        if not process.form.is_compared:
+        if not process.form.needs_earlier_requests:
             yield
             return
-        async with alone(self._marks, f"forms:{author}", self._sleep):
+        async with hold_lock(self._store, f"forms:{author}", self._sleep):
             yield
 
-    async def check(self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None) -> Moved:
-        command, applied = await self._allowed(await self._concerned(command), command, now, form)
-        return where(applied.request, command)
+    async def preview_command(
+        self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
+    ) -> CommandResult:
+        command, applied = await self._enrich_and_apply(await self._load_command_request(command), command, now, form)
+        return build_command_result(applied.request, command)
 
-    async def authorize(self, command: TaskCommand, now: datetime) -> None:
-        found = await self._reader.of_task(command.task)
-        await self._completing().authorize(found.process, found.request, command, now)
+    async def authorize_command(self, command: TaskCommand, now: datetime) -> None:
+        found = await self._reader.load_request_of_task(command.task)
+        await self._build_enricher().authorize_command(found.process, found.request, command, now)
 
-    async def task(self, task_id: str) -> Assigned:
-        found = await self._reader.of_task(task_id)
-        return next(Assigned(t, found.request) for t in found.request.tasks if t.id == task_id.strip())
+    async def get_task(self, task_id: str) -> AssignedTask:
+        found = await self._reader.load_request_of_task(task_id)
+        return next(AssignedTask(t, found.request) for t in found.request.tasks if t.id == task_id.strip())
 
-    async def todo(self, person: str, now: datetime, most: int | None = None) -> Todo:
-        tasks = sorted(await self._reader.todo(person), key=lambda a: a.task.since)
-        return Todo(tuple(tasks[:most]), len(tasks))
+    async def list_todo_tasks(self, person: str, now: datetime, most: int | None = None) -> TodoList:
+        tasks = sorted(await self._reader.list_todo_tasks(person), key=lambda a: a.task.since)
+        return TodoList(tuple(tasks[:most]), len(tasks))
 
-    async def done(self, person: str) -> tuple[Assigned, ...]:
-        return tuple(sorted(await self._reader.done(person), key=lambda a: a.task.closed or a.task.since))
+    async def list_decided_tasks(self, person: str) -> tuple[AssignedTask, ...]:
+        return tuple(sorted(await self._reader.list_decided_tasks(person), key=lambda a: a.task.closed or a.task.since))
 
-    async def request(self, request_id: str) -> Request:
-        return (await self._reader.of_request(request_id)).request
+    async def get_request(self, request_id: str) -> Request:
+        return (await self._reader.load_request(request_id)).request
 
-    async def mine(self, person: str) -> tuple[Request, ...]:
-        return tuple(await self._reader.mine(person))
+    async def list_own_requests(self, person: str) -> tuple[Request, ...]:
+        return tuple(await self._reader.list_own_requests(person))
 
-    async def told(self, person: str) -> tuple[Request, ...]:
-        names = await self._marks.table(f"told:{person}")
-        found = await self._reader.listed({name: partial(self._load, name) for name in names})
+    async def list_cc_requests(self, person: str) -> tuple[Request, ...]:
+        names = await self._store.get_table(f"told:{person}")
+        found = await self._reader.load_all_readable({name: partial(self._find_request, name) for name in names})
         return tuple(f.request for f in found if person in f.request.cc)
 
-    async def events(self, request_id: str) -> tuple[Event, ...]:
+    async def list_events(self, request_id: str) -> tuple[RequestEvent, ...]:
         """What was done through us: who, what and when. Which way the request took, and what others did to it, is in
         the engine's own history."""
-        return events_of(await self._reader.of_request(request_id))
+        return build_request_events(await self._reader.load_request(request_id))
 
-    async def deputies(self, person: str, now: datetime) -> tuple[str, ...]:
+    async def list_deputies(self, person: str, now: datetime) -> tuple[str, ...]:
         """Nobody: standing in is for the embedded engine only."""
         return ()
 
-    async def stand_ins(self, task_id: str, now: datetime) -> tuple[str, ...]:
+    async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
         return ()
 
-    async def delegate(self, delegation: Delegation, now: datetime) -> None:
-        raise not_remote(CANNOT[Delegation])
+    async def add_delegation(self, delegation: Delegation, now: datetime) -> None:
+        raise build_not_remote_error(CANNOT[Delegation])
 
-    async def undelegate(self, person: str, delegation_id: str, now: datetime) -> Delegation:
-        raise not_remote(CANNOT[Delegation])
+    async def end_delegation(self, person: str, delegation_id: str, now: datetime) -> Delegation:
+        raise build_not_remote_error(CANNOT[Delegation])
 
-    async def delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
+    async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
         return ()
 
-    async def tick(self, now: datetime) -> int:
+    async def run_due_jobs(self, now: datetime) -> int:
         """Timers belong to the engine: none goes off here. Service tasks that wait for us are done."""
-        await self._servant.serve()
+        await self._task_worker.run_external_tasks()
         return 0
 
-    async def outbox(self, limit: int) -> list[OutboxEvent]:
-        return await self._announcer.waiting(limit, self._load)
+    async def list_outbox(self, limit: int) -> list[OutboxEvent]:
+        return await self._poller.list_outbox(limit, self._find_request)
 
-    async def sent(self, ids: Sequence[str]) -> None:
-        await self._announcer.sent(ids)
+    async def mark_sent(self, ids: Sequence[str]) -> None:
+        await self._poller.mark_sent(ids)
 
-    def _completing(self) -> Completing:
+    def _build_enricher(self) -> CommandEnricher:
         """For one command: what it has read is true for as long."""
-        return self._completing_over(Known(self._reader))
+        return self._enricher_factory(RemoteRequestLists(self._reader))
 
-    async def _concerned(self, command: Act) -> Found:
-        if isinstance(command, Withdraw | Comment | Cc):
-            return await self._reader.of_request(command.request)
-        return await self._reader.of_task(command.task)
+    async def _load_command_request(self, command: Act) -> RemoteRequest:
+        if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
+            return await self._reader.load_request(command.request)
+        return await self._reader.load_request_of_task(command.task)
 
-    async def _allowed(
-        self, found: Found, command: Act, now: datetime, form: Mapping[str, str] | None
-    ) -> tuple[Act, Applied]:
+    async def _enrich_and_apply(
+        self, found: RemoteRequest, command: Act, now: datetime, form: Mapping[str, str] | None
+    ) -> tuple[Act, TransitionResult]:
         """The command as it may be carried out, and on paper what comes of it."""
-        if isinstance(command, AddSign):
-            raise not_remote(CANNOT[AddSign])
-        if isinstance(command, Withdraw) and found.request.status is Status.APPROVED:
-            raise not_remote(CANNOT[Withdraw])
-        if isinstance(command, Decide) and _from_parallel(found, command):
-            raise not_remote(CANNOT[Decide])
-        command = await self._completing().act(found.process, found.request, command, now, form)
-        return command, apply(found.process.definition, found.request, command, now)
+        if isinstance(command, AddSignCommand):
+            raise build_not_remote_error(CANNOT[AddSignCommand])
+        if isinstance(command, WithdrawCommand) and found.request.status is Status.APPROVED:
+            raise build_not_remote_error(CANNOT[WithdrawCommand])
+        if isinstance(command, DecideCommand) and _is_parallel_return(found, command):
+            raise build_not_remote_error(CANNOT[DecideCommand])
+        command = await self._build_enricher().enrich_command(found.process, found.request, command, now, form)
+        return command, apply_command(found.process.definition, found.request, command, now)
 
-    async def _told(self, found: Found, command: Act, record: Record) -> None:
+    async def _send_command(self, found: RemoteRequest, command: Act, record: CommandRecord) -> None:
         """Tells the engine. Where that takes two calls, the record comes first and counts for nothing alone."""
-        item = found.item(command.task) if isinstance(command, Decide | Transfer) else None
+        item = found.find_engine_task(command.task) if isinstance(command, DecideCommand | TransferCommand) else None
         match command:
-            case Decide(decision=Decision.RETURN) if item:
-                await self._api.put(found.instance.id, written(record, item.id))
-                await self._api.move(item, returned_to(found.process.definition, command))
-            case Decide() if item:
-                decided = {**decision_at(item.node, command.decision), **written(record, item.id)}
-                changed = {**corrected(found), **await self._resubmitted(found, command)}
-                await self._api.complete(item, {**changed, **decided})
-            case Transfer() if item:
-                user = await self._users.user(command.person)
-                await self._api.put(found.instance.id, written(record))
-                await self._api.assign(item, user)
-            case Withdraw():
-                await self._api.put(found.instance.id, written(record))
-                await self._api.remove(found.instance.id, "withdrawn")
-            case Urge() | Comment() | Cc():
-                await self._api.put(found.instance.id, written(record))
+            case DecideCommand(decision=Decision.RETURN) if item:
+                await self._api.set_variables(found.instance.id, build_record_variables(record, item.id))
+                await self._api.move_execution(item, get_return_target(found.process.definition, command))
+            case DecideCommand() if item:
+                decided = {
+                    **build_decision_variables(item.node, command.decision),
+                    **build_record_variables(record, item.id),
+                }
+                changed = {**build_decision_corrections(found), **await self._resolve_form_variables(found, command)}
+                await self._api.complete_task(item, {**changed, **decided})
+            case TransferCommand() if item:
+                user = await self._users.get_engine_user(command.person)
+                await self._api.set_variables(found.instance.id, build_record_variables(record))
+                await self._api.assign_task(item, user)
+            case WithdrawCommand():
+                await self._api.set_variables(found.instance.id, build_record_variables(record))
+                await self._api.delete_instance(found.instance.id, "withdrawn")
+            case UrgeCommand() | CommentCommand() | CcCommand():
+                await self._api.set_variables(found.instance.id, build_record_variables(record))
 
-    async def _resubmitted(self, found: Found, command: Decide) -> dict[str, Value]:
+    async def _resolve_form_variables(self, found: RemoteRequest, command: DecideCommand) -> dict[str, Value]:
         """The variables that change with the form; what was decided before is forgotten."""
         if command.filled is None:
             return {}
-        return await self._starter.variables(found.process, command.filled, found.request.initiator)
+        return await self._starter.resolve_variables(found.process, command.filled, found.request.initiator)
 
-    async def _sure(self, write: Awaitable[None], found: Found, record: Record) -> None:
-        """Raises `ToolError` if it was not done, `EffectUnknown` if nobody can say."""
+    async def _confirm_write(self, write: Awaitable[None], found: RemoteRequest, record: CommandRecord) -> None:
+        """Raises `ToolError` if it was not done, `EffectUnknownError` if nobody can say."""
         try:
             await write
-        except Refused as refused:
-            if not await self._settled(self._seen(found, record, LOOKS_S[:1])):
-                raise failed(refused) from None
-        except Unanswered:
-            if not await self._settled(self._seen(found, record, LOOKS_S)):
-                raise EffectUnknown("the workflow engine did not say whether it was done") from None
+        except EngineRefusedError as refused:
+            if not await self._read_after_write(self._wait_for_record(found, record, LOOKS_S[:1])):
+                raise build_engine_failed_error(refused) from None
+        except EngineNoAnswerError:
+            if not await self._read_after_write(self._wait_for_record(found, record, LOOKS_S)):
+                raise EffectUnknownError("the workflow engine did not say whether it was done") from None
 
-    async def _seen(self, found: Found, record: Record, pauses: Iterable[float]) -> bool:
+    async def _wait_for_record(self, found: RemoteRequest, record: CommandRecord, pauses: Iterable[float]) -> bool:
         """Raises `ToolError` when somebody else was first: what was allowed is not any more."""
         command = record.command
         assert isinstance(command, Act)
         for pause in pauses:
             await self._sleep(pause)
-            fresh = await self._reader.again(found.instance)
-            if happened(fresh, command, record.key):
+            fresh = await self._reader.reload_request(found.instance)
+            if is_command_executed(fresh, command, record.key):
                 return True
-            apply(fresh.process.definition, fresh.request, command, record.at)
+            apply_command(fresh.process.definition, fresh.request, command, record.at)
         return False
 
-    async def _settled(self, reading: Awaitable[T]) -> T:
+    async def _read_after_write(self, reading: Awaitable[T]) -> T:
         """Reading after a write: when the engine has gone meanwhile, nobody can say what became of it."""
         try:
             return await reading
         except ToolError as error:
             if error.code.startswith("engine_"):
-                raise EffectUnknown(error.text) from None
+                raise EffectUnknownError(error.text) from None
             raise
 
-    async def _done(self, key: str, found: Found, command: Act | None = None) -> Moved:
-        while found.request.running and not found.request.open_tasks and await self._servant.serve():
-            found = await self._settled(self._reader.again(found.instance))
-        moved = where(found.request, command)
-        await self._marks.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
-        self._announcer.look()
+    async def _finish_command(self, key: str, found: RemoteRequest, command: Act | None = None) -> CommandResult:
+        while (
+            found.request.is_running and not found.request.open_tasks and await self._task_worker.run_external_tasks()
+        ):
+            found = await self._read_after_write(self._reader.reload_request(found.instance))
+        moved = build_command_result(found.request, command)
+        await self._store.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
+        self._poller.schedule_poll()
         return moved
 
-    async def _earlier(self, key: str) -> Moved | None:
+    async def _find_earlier_result(self, key: str) -> CommandResult | None:
         if not key:
             raise ValueError("a command needs an idempotency key")
-        answer = await self._marks.get(f"answer:{key}")
-        return Moved.model_validate_json(answer) if answer else None
+        answer = await self._store.get(f"answer:{key}")
+        return CommandResult.model_validate_json(answer) if answer else None
 
-    async def _load(self, request_id: str) -> Found | None:
+    async def _find_request(self, request_id: str) -> RemoteRequest | None:
         try:
-            return await self._reader.of_request(request_id)
+            return await self._reader.load_request(request_id)
         except ToolError as error:
             if error.code != "no_request":
                 raise
             return None
 
 
-class Known:
-    """The lists that `Completing` looks at, answered by the engine."""
+class RemoteRequestLists:
+    """The lists that `CommandEnricher` looks at, answered by the engine."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: RequestReader) -> None:
         self._reader = reader
-        self._mine: dict[str, Request] = {}
+        self._own_requests: dict[str, Request] = {}
 
-    async def listed(self, name: str, person: str = "") -> tuple[tuple[str, int], ...]:
-        self._mine = {r.id: r for r in await self._reader.mine(person)}
-        return tuple((request, 0) for request in self._mine)
+    async def list_members(self, name: str, person: str = "") -> tuple[tuple[str, int], ...]:
+        self._own_requests = {r.id: r for r in await self._reader.list_own_requests(person)}
+        return tuple((request, 0) for request in self._own_requests)
 
-    async def load_all(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
-        return tuple(self._mine[r] for r in request_ids)
+    async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
+        return tuple(self._own_requests[r] for r in request_ids)
 
-    async def away(self, person: str) -> tuple[Delegation, ...]:
+    async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
         """Standing in is for the embedded engine only."""
         return ()
 
 
-def _unseen(command: Act, applied: Applied) -> tuple[Notice, ...]:
+def _list_direct_notices(command: Act, applied: TransitionResult) -> tuple[RequestNotice, ...]:
     """What people are told that no look at tasks would find."""
-    return applied.notices if isinstance(command, Urge | Comment | Cc) else ()
+    return applied.notices if isinstance(command, UrgeCommand | CommentCommand | CcCommand) else ()
 
 
-def _request_of(command: Act) -> str:
-    """Raises `ToolError` `no_task`."""
-    if isinstance(command, Withdraw | Comment | Cc):
+def _get_request_id(command: Act) -> str:
+    """Raises `ToolError` `build_no_task_error`."""
+    if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
         return command.request.strip().upper()
-    return request_of(command.task)
+    return split_task_id(command.task)
 
 
-def _from_parallel(found: Found, command: Decide) -> bool:
+def _is_parallel_return(found: RemoteRequest, command: DecideCommand) -> bool:
     """True for a return out of a part where others are asked too: the engines would leave those where they are."""
-    task = found.request.task(command.task)
-    if command.decision is not Decision.RETURN or task is None or not task.open:
+    task = found.request.find_task(command.task)
+    if command.decision is not Decision.RETURN or task is None or not task.is_open:
         return False
     return task.node not in found.process.definition.alone

@@ -20,20 +20,20 @@ from tests.tools.workflow.remote.camunda import CamundaFace
 from tests.tools.workflow.remote.face import LOGIN, PASSWORD, Face, Fault
 from tests.tools.workflow.remote.flowable import FlowableFace
 from tools.spec import Person, ToolError
-from tools.workflow.calendar import Calendar
-from tools.workflow.commands import Decide
-from tools.workflow.completing import Completing
-from tools.workflow.engine import Moved
-from tools.workflow.process import Process, compile_process, shipped
+from tools.workflow.engine.commands import DecideCommand
+from tools.workflow.engine.enrich import CommandEnricher
+from tools.workflow.engine.port import CommandResult
+from tools.workflow.engine.state import Decision
+from tools.workflow.engine.store import Store
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 from tools.workflow.remote.api import PAGE
-from tools.workflow.remote.camunda import Camunda
+from tools.workflow.remote.camunda import CamundaApi
+from tools.workflow.remote.command_records import build_record_variables, find_start_record
 from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.flowable import Flowable, deployable
-from tools.workflow.remote.marks import MemoryMarks
-from tools.workflow.remote.records import started, written
-from tools.workflow.remote.rest import Rest
-from tools.workflow.state import Decision
-from tools.workflow.store import Store
+from tools.workflow.remote.flowable import FlowableApi, convert_to_flowable
+from tools.workflow.remote.key_value_store import MemoryKeyValueStore
+from tools.workflow.remote.rest_client import RestClient
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
 """A Friday."""
@@ -76,22 +76,22 @@ PAIR = _alike("pair", "P")
 """Two decide at the same time."""
 TURN = _alike("turn", "T")
 """Two decide one after the other, and the last way is open only if both agreed."""
-PROCESSES = (*shipped(), SPEND, PAIR, TURN)
+PROCESSES = (*load_shipped_processes(), SPEND, PAIR, TURN)
 
-ENGINES = {"flowable": (FlowableFace, Flowable), "camunda": (CamundaFace, Camunda)}
+ENGINES = {"flowable": (FlowableFace, FlowableApi), "camunda": (CamundaFace, CamundaApi)}
 
 
 @dataclass
 class People:
     known: list[Person] = field(default_factory=lambda: list(PEOPLE))
 
-    async def get(self, person: str) -> Person | None:
+    async def find_person(self, person: str) -> Person | None:
         return next((p for p in self.known if p.id == person), None)
 
-    async def everyone(self) -> tuple[Person, ...]:
+    async def list_people(self) -> tuple[Person, ...]:
         return tuple(self.known)
 
-    async def refresh(self, people: Iterable[str]) -> None:
+    async def refresh_people(self, people: Iterable[str]) -> None:
         """Nothing is remembered here: it is as fresh as can be."""
 
 
@@ -103,7 +103,7 @@ class World:
     kind: str
     session: ClientSession
     url: str
-    marks: MemoryMarks = field(default_factory=MemoryMarks)
+    marks: MemoryKeyValueStore = field(default_factory=MemoryKeyValueStore)
     people: People = field(default_factory=People)
     seconds: float = 0.0
     keys: Any = field(default_factory=lambda: count(1))
@@ -114,17 +114,17 @@ class World:
         self.engine = self.another(self.marks)
 
     def another(
-        self, marks: MemoryMarks, password: str = PASSWORD, timeout_s: float = 30, page: int = PAGE
+        self, marks: MemoryKeyValueStore, password: str = PASSWORD, timeout_s: float = 30, page: int = PAGE
     ) -> RemoteEngine:
         """Over the same remote engine; with marks of its own it is a bot that knows nothing of ours."""
-        rest = Rest(self.session, self.url, LOGIN, SecretStr(password), timeout_s)
+        rest = RestClient(self.session, self.url, LOGIN, SecretStr(password), timeout_s)
         api = ENGINES[self.kind][1](rest, page)
         return RemoteEngine(
             api, marks, PROCESSES, self.people, TABLE, self.completing, clock=lambda: self.seconds, sleep=self.sleep
         )
 
-    def completing(self, store: Store) -> Completing:
-        return Completing(store, self.people, Calendar(), {}, ())
+    def completing(self, store: Store) -> CommandEnricher:
+        return CommandEnricher(store, self.people, WorkCalendar(), {}, ())
 
     async def sleep(self, seconds: float) -> None:
         """Long enough for others to get on."""
@@ -137,34 +137,36 @@ class World:
     def key(self) -> str:
         return f"k{next(self.keys)}"
 
-    async def start(self, form: Mapping[str, str] = SICK, process: str = "leave", key: str = "") -> Moved:
-        return await self.engine.start(process, form, ZHANG.id, key or self.key(), NOW)
+    async def start(self, form: Mapping[str, str] = SICK, process: str = "leave", key: str = "") -> CommandResult:
+        return await self.engine.start_request(process, form, ZHANG.id, key or self.key(), NOW)
 
     async def task(self, request: str) -> str:
         """The one open task of a request."""
-        (task,) = (await self.engine.request(request)).open_tasks
+        (task,) = (await self.engine.get_request(request)).open_tasks
         return task.id
 
     def spoil(self, request: str) -> None:
         """The version that it was started with cannot be had any more."""
         (run,) = (r for r in self.face.runner.state.runs.values() if r.business_key == request)
-        record = started(run.variables)
+        record = find_start_record(run.variables)
         assert record
         gone = record.command.model_copy(update={"definition": "0" * 64})
-        run.variables |= written(record.model_copy(update={"command": gone}))
+        run.variables |= build_record_variables(record.model_copy(update={"command": gone}))
 
     async def decide(
         self, task: str, actor: Person, decision: str, opinion: str = "", *, key: str = "", **more: Any
-    ) -> Moved:
-        command = Decide(task=task, actor=actor.id, decision=Decision(decision), opinion=opinion, to=more.pop("to", ""))
-        return await self.engine.act(command, key or self.key(), NOW, **more)
+    ) -> CommandResult:
+        command = DecideCommand(
+            task=task, actor=actor.id, decision=Decision(decision), opinion=opinion, to=more.pop("to", "")
+        )
+        return await self.engine.execute_command(command, key or self.key(), NOW, **more)
 
 
 @asynccontextmanager
 async def world_of(kind: str) -> AsyncIterator[World]:
     face = ENGINES[kind][0]()
     for process in PROCESSES:
-        face.runner.deploy(process, deployable(process.bpmn) if kind == "flowable" else process.bpmn)
+        face.runner.deploy(process, convert_to_flowable(process.bpmn) if kind == "flowable" else process.bpmn)
     async with face.served() as url, ClientSession() as session:
         yield World(face, kind, session, url)
 

@@ -14,9 +14,9 @@ from decimal import Decimal
 from itertools import count
 from typing import Any
 
-from tools.workflow.expressions import ExpressionRefused, holds, parse
-from tools.workflow.graph import Definition, Node, NodeKind
-from tools.workflow.process import Process
+from tools.workflow.bpmn.expressions import InvalidExpressionError, evaluate_condition, parse_expression
+from tools.workflow.bpmn.graph import FlowNode, NodeKind, ProcessDefinition
+from tools.workflow.process.definition import Process
 
 BEGAN = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -33,7 +33,7 @@ class Gone(Exception):
 class Deployed:
     id: str
     key: str
-    definition: Definition
+    definition: ProcessDefinition
     source: bytes
     name: str = "请假申请流程"
 
@@ -58,7 +58,7 @@ class Work:
 
     id: str
     run: Run
-    node: Node
+    node: FlowNode
     execution: str
     assignee: str | None
     created: datetime
@@ -73,7 +73,7 @@ class Job:
 
     id: str
     run: Run
-    node: Node
+    node: FlowNode
     worker: str = ""
 
 
@@ -162,7 +162,7 @@ class Runner:
     def open(self, run: Run) -> list[Work]:
         return [w for w in self.state.works.values() if w.run is run and not w.ended]
 
-    def _leave(self, run: Run, node: Node) -> None:
+    def _leave(self, run: Run, node: FlowNode) -> None:
         for route in node.routes:
             if node.kind is not NodeKind.CHOICE or self._true(run, route.condition):
                 self._pass(run, route.flow, "sequenceFlow")
@@ -190,7 +190,7 @@ class Runner:
             case _:
                 self._leave(run, node)
 
-    def _assignee(self, run: Run, node: Node) -> str | None:
+    def _assignee(self, run: Run, node: FlowNode) -> str | None:
         name = node.who[0]
         if name not in run.variables:
             raise Broken(f"${{{name}}}")
@@ -202,8 +202,8 @@ class Runner:
             return True
         values = {name: _juel(value) for name, value in run.variables.items()}
         try:
-            return holds(parse(condition), values)
-        except ExpressionRefused:
+            return evaluate_condition(parse_expression(condition), values)
+        except InvalidExpressionError:
             raise Broken(condition) from None
 
     def _pass(self, run: Run, what: str, kind: str = "startEvent") -> None:

@@ -22,11 +22,11 @@ from tests.tools.workflow.remote.company import (
     refused,
 )
 from tools.spec import ToolError
-from tools.workflow.commands import Decide, Transfer
-from tools.workflow.engine import Moved
-from tools.workflow.process import compile_process, shipped
-from tools.workflow.remote.flowable import deployable
-from tools.workflow.state import Decision, Delegation, Filled, Status
+from tools.workflow.engine.commands import DecideCommand, TransferCommand
+from tools.workflow.engine.port import CommandResult
+from tools.workflow.engine.state import Decision, Delegation, FilledForm, Status
+from tools.workflow.process.definition import compile_process, load_shipped_processes
+from tools.workflow.remote.flowable import convert_to_flowable
 
 
 def complete(world: World, task: str, decision: str) -> None:
@@ -42,8 +42,8 @@ async def test_the_engine_itself_would_let_anybody_complete_anything(world: Worl
     """The negative control: without our check this is what would happen."""
     await world.start(SICK)
     complete(world, await world.task("L-0001"), "approve")
-    await world.engine.tick(NOW)
-    request = await world.engine.request("L-0001")
+    await world.engine.run_due_jobs(NOW)
+    request = await world.engine.get_request("L-0001")
     assert request.status is Status.APPROVED and request.tasks[0].outcome == "settled", (
         "and nobody is said to have done it"
     )
@@ -57,25 +57,27 @@ async def test_only_the_assignee_decides_and_the_engine_is_not_even_asked(
     await world.start(SICK)
     task = await world.task("L-0001")
     world.face.calls.clear()
-    command = Decide(task=task, actor=actor.id, decision=Decision(decision), opinion="x")  # type: ignore[attr-defined]
-    assert (await refused(world.engine.act(command, "k", NOW))).code == code
-    assert (await refused(world.engine.check(command, NOW))).code == code
+    command = DecideCommand(task=task, actor=actor.id, decision=Decision(decision), opinion="x")  # type: ignore[attr-defined]
+    assert (await refused(world.engine.execute_command(command, "k", NOW))).code == code
+    assert (await refused(world.engine.preview_command(command, NOW))).code == code
     assert not writes(world)
 
 
 async def test_nobody_stands_in_even_if_the_command_says_so(world: World) -> None:
     await world.start(SICK)
     standing = Delegation(id="d", person=LI.id, deputy=WANG.id, start=NOW, end=NOW.replace(year=2027))
-    command = Decide(task=await world.task("L-0001"), actor=WANG.id, decision=Decision.APPROVE, standing=standing)
-    assert (await refused(world.engine.act(command, "k", NOW))).code == "not_assignee"
+    command = DecideCommand(
+        task=await world.task("L-0001"), actor=WANG.id, decision=Decision.APPROVE, standing=standing
+    )
+    assert (await refused(world.engine.execute_command(command, "k", NOW))).code == "not_assignee"
 
 
 async def test_a_resubmission_is_filled_in_here_whatever_the_command_brings(world: World) -> None:
     await world.start(LONG)
     await world.decide(await world.task("L-0001"), LI, "reject", "太长")
-    forged = Filled(values={**SICK, "approver": ZHANG.id})
-    command = Decide(task=await world.task("L-0001"), actor=ZHANG.id, decision=Decision.RESUBMIT, filled=forged)
-    moved = await world.engine.act(command, "k", NOW)
+    forged = FilledForm(values={**SICK, "approver": ZHANG.id})
+    command = DecideCommand(task=await world.task("L-0001"), actor=ZHANG.id, decision=Decision.RESUBMIT, filled=forged)
+    moved = await world.engine.execute_command(command, "k", NOW)
     assert moved.waits_for == (LI.id,) and moved.days == "5"
 
 
@@ -89,25 +91,25 @@ async def test_nobody_decides_two_levels(world: World) -> None:
     await world.start(LONG)
     await world.decide(await world.task("L-0001"), LI, "approve")
     second = await world.task("L-0001")
-    to_li = Transfer(task=second, actor=WANG.id, person=LI.id)
-    assert (await refused(world.engine.act(to_li, "k", NOW))).code == "own_level"
+    to_li = TransferCommand(task=second, actor=WANG.id, person=LI.id)
+    assert (await refused(world.engine.execute_command(to_li, "k", NOW))).code == "own_level"
 
 
 async def test_a_task_is_never_given_to_the_author(world: World) -> None:
     await world.start(SICK)
-    to_author = Transfer(task=await world.task("L-0001"), actor=LI.id, person=ZHANG.id)
-    assert (await refused(world.engine.act(to_author, "k", NOW))).code == "own_request"
+    to_author = TransferCommand(task=await world.task("L-0001"), actor=LI.id, person=ZHANG.id)
+    assert (await refused(world.engine.execute_command(to_author, "k", NOW))).code == "own_request"
 
 
 async def test_what_was_confirmed_is_what_is_started_and_decided(world: World) -> None:
-    leave = (await world.engine.processes())[0]
-    filled = await world.engine.fill(leave, SICK, ZHANG.id, NOW)
-    other = world.engine.start("leave", LONG, ZHANG.id, "a", NOW, filled.sha)
+    leave = (await world.engine.list_processes())[0]
+    filled = await world.engine.fill_form(leave, SICK, ZHANG.id, NOW)
+    other = world.engine.start_request("leave", LONG, ZHANG.id, "a", NOW, filled.content_hash)
     assert (await refused(other)).code == "request_changed" and not world.face.runner.state.runs
-    await world.engine.start("leave", SICK, ZHANG.id, "b", NOW, filled.sha)
+    await world.engine.start_request("leave", SICK, ZHANG.id, "b", NOW, filled.content_hash)
     task = await world.task("L-0001")
     assert (await refused(world.decide(task, LI, "approve", seen="0" * 16))).code == "request_changed"
-    assert (await world.decide(task, LI, "approve", seen=filled.sha)).status is Status.APPROVED
+    assert (await world.decide(task, LI, "approve", seen=filled.content_hash)).status is Status.APPROVED
 
 
 async def test_a_changed_assignee_in_the_engine_is_who_decides(world: World) -> None:
@@ -130,7 +132,7 @@ async def test_an_unknown_user_of_the_engine_is_nobody_of_ours(world: World) -> 
 
 
 async def test_a_process_of_the_same_name_that_means_something_else_is_not_used(world: World) -> None:
-    leave, _ = shipped()
+    leave, _ = load_shipped_processes()
     skipped = leave.bpmn.replace(b"${days &lt;= 1}", b"${days &lt;= 100}")
     world.face.runner.deploy(leave, skipped)
     error = await refused(world.start(LONG))
@@ -139,15 +141,15 @@ async def test_a_process_of_the_same_name_that_means_something_else_is_not_used(
 
 def test_what_flowable_is_given_has_no_service_task_of_camunda_s() -> None:
     for process in PROCESSES:
-        source = deployable(process.bpmn)
+        source = convert_to_flowable(process.bpmn)
         theirs = compile_process(source, process.toml).definition
         assert theirs.model_copy(update={"version": ""}) == process.definition.model_copy(update={"version": ""})
         assert b'type="external"' not in source and b"camunda:topic" not in source
-        assert source.count(b"xmlns:flowable=") == 1 and deployable(source) == source
+        assert source.count(b"xmlns:flowable=") == 1 and convert_to_flowable(source) == source
 
 
 async def test_a_process_that_is_only_drawn_differently_is_the_same(world: World) -> None:
-    leave, _ = shipped()
+    leave, _ = load_shipped_processes()
     world.face.runner.deploy(leave, leave.bpmn.replace(b"</bpmn:process>", b"</bpmn:process><!-- drawn again -->"))
     assert (await world.start(SICK)).status is Status.WAITING
 
@@ -162,25 +164,27 @@ async def test_instances_that_others_started_are_not_ours(world: World) -> None:
     assert deployed
     variables = {"initiator": "U1", "days": 3.0, "approver": "lisi", "decision": None}
     run = world.face.runner.start(deployed, "L-0001", variables, "somebody")
-    assert (await refused(world.engine.request("L-0001"))).code == "no_request"
-    assert not (await world.engine.todo(LI.id, NOW)).total and not await world.engine.mine(ZHANG.id)
+    assert (await refused(world.engine.get_request("L-0001"))).code == "no_request"
+    assert not (
+        await world.engine.list_todo_tasks(LI.id, NOW)
+    ).total_count and not await world.engine.list_own_requests(ZHANG.id)
     assert (await world.start(SICK)).request == "L-0002", "a number that is in use is passed over"
     assert not run.ended
 
 
 async def test_a_process_in_which_several_decide_one_step_is_not_offered_and_not_started(world: World) -> None:
-    assert [p.key for p in await world.engine.processes()] == ["leave", "spend", "pair", "turn"]
+    assert [p.key for p in await world.engine.list_processes()] == ["leave", "spend", "pair", "turn"]
     error = await refused(world.start({"amount": "5", "approver": "U2"}, "expense"))
     assert error.code == "not_remote" and not world.face.runner.state.runs
 
 
 async def test_the_same_start_within_its_time_is_asked_about_and_two_at_once_are_one(world: World) -> None:
-    async def start(again: str | None = "") -> Moved:
-        return await world.engine.start("spend", DESK, ZHANG.id, world.key(), NOW, again=again)
+    async def start(again: str | None = "") -> CommandResult:
+        return await world.engine.start_request("spend", DESK, ZHANG.id, world.key(), NOW, again=again)
 
     done = await asyncio.gather(start(), start(), return_exceptions=True)
-    assert len([one for one in done if isinstance(one, Moved)]) == 1
+    assert len([one for one in done if isinstance(one, CommandResult)]) == 1
     assert [one.code for one in done if isinstance(one, ToolError)] == ["started_already"]
-    assert len(await world.engine.mine(ZHANG.id)) == 1
-    first = next(one.request for one in done if isinstance(one, Moved))
+    assert len(await world.engine.list_own_requests(ZHANG.id)) == 1
+    first = next(one.request for one in done if isinstance(one, CommandResult))
     assert (await start(first)).request != first, "knowingly"

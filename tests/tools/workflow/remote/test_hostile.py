@@ -25,7 +25,7 @@ from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 from yarl import URL
 
-from bot.texts import literal
+from bot.core.i18n import render_value
 from tests.tools.workflow.remote.company import (
     ENGINES,
     LI,
@@ -40,18 +40,18 @@ from tests.tools.workflow.remote.company import (
     World,
 )
 from tests.tools.workflow.remote.face import LOGIN, PASSWORD
-from tools.spec import EffectUnknown, ToolError
-from tools.workflow.calendar import Calendar
-from tools.workflow.commands import Decide
-from tools.workflow.completing import Completing
-from tools.workflow.remote import reading
-from tools.workflow.remote import rest as bounds
+from tools.spec import EffectUnknownError, ToolError
+from tools.workflow.engine.commands import DecideCommand
+from tools.workflow.engine.enrich import CommandEnricher
+from tools.workflow.engine.state import Decision
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.remote import request_reader
+from tools.workflow.remote import rest_client as bounds
 from tools.workflow.remote.api import ENOUGH
 from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.marks import MemoryMarks
-from tools.workflow.remote.reading import AT_ONCE
-from tools.workflow.remote.rest import ANSWER_MAX, Rest, Unanswered
-from tools.workflow.state import Decision
+from tools.workflow.remote.key_value_store import MemoryKeyValueStore
+from tools.workflow.remote.request_reader import AT_ONCE
+from tools.workflow.remote.rest_client import ANSWER_MAX, EngineNoAnswerError, RestClient
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TIMEOUT_S = 1.0
@@ -181,16 +181,16 @@ ATTACKS: dict[str, Answer] = {
 
 
 @asynccontextmanager
-async def attacked(kind: str, answer: Answer) -> AsyncIterator[tuple[RemoteEngine, Hostile, Rest]]:
+async def attacked(kind: str, answer: Answer) -> AsyncIterator[tuple[RemoteEngine, Hostile, RestClient]]:
     hostile = Hostile(answer)
     app = web.Application()
     app.router.add_route("*", "/{any:.*}", hostile.serve)
     async with TestServer(app, shutdown_timeout=0.01) as server, ClientSession() as session:
         base = "flowable-rest/service" if kind == "flowable" else "engine-rest"
-        rest = Rest(session, f"http://127.0.0.1:{server.port}/{base}", LOGIN, SecretStr(PASSWORD), TIMEOUT_S)
+        rest = RestClient(session, f"http://127.0.0.1:{server.port}/{base}", LOGIN, SecretStr(PASSWORD), TIMEOUT_S)
         engine = RemoteEngine(
-            ENGINES[kind][1](rest), MemoryMarks(), PROCESSES, People(list(PEOPLE)), TABLE,
-            lambda lists: Completing(lists, People(list(PEOPLE)), Calendar(), {}, ()),
+            ENGINES[kind][1](rest), MemoryKeyValueStore(), PROCESSES, People(list(PEOPLE)), TABLE,
+            lambda lists: CommandEnricher(lists, People(list(PEOPLE)), WorkCalendar(), {}, ()),
             clock=time.monotonic, sleep=asyncio.sleep,
         )  # fmt: skip
         yield engine, hostile, rest
@@ -198,17 +198,17 @@ async def attacked(kind: str, answer: Answer) -> AsyncIterator[tuple[RemoteEngin
 
 def works(engine: RemoteEngine) -> dict[str, Callable[[], Awaitable[Any]]]:
     """Everything that the tools do with an engine."""
-    approve = Decide(task="L-0001-1", actor=LI.id, decision=Decision.APPROVE)
+    approve = DecideCommand(task="L-0001-1", actor=LI.id, decision=Decision.APPROVE)
     return {
-        "todo": lambda: engine.todo(LI.id, NOW),
-        "done": lambda: engine.done(LI.id),
-        "mine": lambda: engine.mine(ZHANG.id),
-        "request": lambda: engine.request("L-0001"),
-        "task": lambda: engine.task("L-0001-1"),
-        "start": lambda: engine.start("leave", SICK, ZHANG.id, "k1", NOW),
-        "approve": lambda: engine.act(approve, "k2", NOW),
-        "outbox": lambda: engine.outbox(10),
-        "tick": lambda: engine.tick(NOW),
+        "todo": lambda: engine.list_todo_tasks(LI.id, NOW),
+        "done": lambda: engine.list_decided_tasks(LI.id),
+        "mine": lambda: engine.list_own_requests(ZHANG.id),
+        "request": lambda: engine.get_request("L-0001"),
+        "task": lambda: engine.get_task("L-0001-1"),
+        "start": lambda: engine.start_request("leave", SICK, ZHANG.id, "k1", NOW),
+        "approve": lambda: engine.execute_command(approve, "k2", NOW),
+        "outbox": lambda: engine.list_outbox(10),
+        "tick": lambda: engine.run_due_jobs(NOW),
     }
 
 
@@ -222,12 +222,12 @@ async def test_every_attack_ends_in_an_honest_sentence(
             began, before = time.monotonic(), len(hostile.paths)
             try:
                 found = await work()
-            except EffectUnknown as unknown:
+            except EffectUnknownError as unknown:
                 assert name in ("start", "approve") and str(unknown)
             except ToolError as error:
                 assert error.code in HONEST, (name, error.code, error.text)
                 for language in ("zh", "en"):
-                    assert literal(error.note, language) and "{" not in literal(error.note, language)
+                    assert render_value(error.note, language) and "{" not in render_value(error.note, language)
                 assert "s3cret" not in error.text and "127.0.0.1" not in error.text
             else:
                 assert name in ("todo", "done", "mine", "outbox", "tick"), (name, found)
@@ -247,7 +247,7 @@ async def test_what_is_read_is_bounded(kind: str, attack: str) -> None:
         tracemalloc.start()
         try:
             with contextlib.suppress(ToolError):
-                await engine.todo(LI.id, NOW)
+                await engine.list_todo_tasks(LI.id, NOW)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -258,7 +258,7 @@ async def test_without_a_bound_it_would_not_be(monkeypatch: pytest.MonkeyPatch) 
     """The negative control."""
     monkeypatch.setattr(bounds, "ANSWER_MAX", 1 << 40)
     async with attacked("camunda", body(b'["' + b"x" * (4 * ANSWER_MAX) + b'"]')) as (_, _, rest):
-        assert len(str(await rest.read("task"))) > 4 * ANSWER_MAX
+        assert len(str(await rest.read_json("task"))) > 4 * ANSWER_MAX
 
 
 async def test_a_write_that_was_done_is_done_whatever_is_said_about_it() -> None:
@@ -266,7 +266,7 @@ async def test_a_write_that_was_done_is_done_whatever_is_said_about_it() -> None
         await rest.write("POST", "task", "1", "complete")
         assert len(hostile.paths) == 1
     async with attacked("camunda", drip) as (_, _, rest):
-        with pytest.raises(Unanswered):
+        with pytest.raises(EngineNoAnswerError):
             await rest.write("POST", "task", "1", "complete")
 
 
@@ -279,7 +279,7 @@ async def test_a_redirect_is_not_followed_and_the_login_stays() -> None:
             location = f"http://127.0.0.1:{other.port}/engine-rest/task"
             async with attacked("camunda", body(b"", status, Location=location)) as (engine, _, _):
                 with pytest.raises(ToolError) as refused:
-                    await engine.todo(LI.id, NOW)
+                    await engine.list_todo_tasks(LI.id, NOW)
                 assert refused.value.code == "engine_failed"
     assert elsewhere.logins == []
 
@@ -287,7 +287,7 @@ async def test_a_redirect_is_not_followed_and_the_login_stays() -> None:
 @pytest.mark.parametrize("kind", sorted(ENGINES))
 async def test_ever_new_rows_end_some_day(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page is another one, and there are always more; nobody of them is ours."""
-    monkeypatch.setattr(reading, "LISTED_S", 2.0)
+    monkeypatch.setattr(request_reader, "LISTED_S", 2.0)
     numbers = count()
 
     async def more(request: web.Request) -> web.StreamResponse:
@@ -297,7 +297,7 @@ async def test_ever_new_rows_end_some_day(kind: str, monkeypatch: pytest.MonkeyP
     async with attacked(kind, more) as (engine, hostile, _):
         began = time.monotonic()
         with contextlib.suppress(ToolError):
-            await engine.todo(LI.id, NOW)
+            await engine.list_todo_tasks(LI.id, NOW)
         assert time.monotonic() - began < 60 * TIMEOUT_S, "reading what is listed ends after its time"
         assert hostile.paths.count(hostile.paths[0]) <= 2 * ENOUGH, "and so many pages are enough of a list"
         calls = len(hostile.paths)
@@ -309,9 +309,9 @@ async def test_ever_new_rows_end_some_day(kind: str, monkeypatch: pytest.MonkeyP
 async def test_instances_that_are_not_ours_are_nobodys(kind: str) -> None:
     """Whatever they are called, and whoever they are said to be for."""
     async with attacked(kind, page(ROW)) as (engine, _, _):
-        assert not (await engine.todo(LI.id, NOW)).tasks
-        assert not await engine.mine(ZHANG.id)
-        assert not await engine.done(LI.id)
+        assert not (await engine.list_todo_tasks(LI.id, NOW)).tasks
+        assert not await engine.list_own_requests(ZHANG.id)
+        assert not await engine.list_decided_tasks(LI.id)
 
 
 async def test_an_engine_that_gives_everybody_everything_shows_nobody_what_is_not_theirs(
@@ -319,7 +319,7 @@ async def test_an_engine_that_gives_everybody_everything_shows_nobody_what_is_no
 ) -> None:
     """Whoever is asked for, it answers with everybody's tasks and requests."""
     await world.start(SICK)
-    assert len((await world.engine.todo(LI.id, NOW)).tasks) == 1
+    assert len((await world.engine.list_todo_tasks(LI.id, NOW)).tasks) == 1
 
     behind = world.url
 
@@ -339,9 +339,9 @@ async def test_an_engine_that_gives_everybody_everything_shows_nobody_what_is_no
     async with TestServer(app) as between:
         world.url = str(URL(world.url).with_port(between.port))
         engine = world.another(world.marks)
-        assert len((await engine.todo(LI.id, NOW)).tasks) == 1, "the control: it answers"
-        assert not (await engine.todo(WANG.id, NOW)).tasks
-        assert not await engine.done(WANG.id) and not await engine.mine(WANG.id)
+        assert len((await engine.list_todo_tasks(LI.id, NOW)).tasks) == 1, "the control: it answers"
+        assert not (await engine.list_todo_tasks(WANG.id, NOW)).tasks
+        assert not await engine.list_decided_tasks(WANG.id) and not await engine.list_own_requests(WANG.id)
 
 
 async def test_nobody_waits_beside_an_attack() -> None:
@@ -359,6 +359,6 @@ async def test_nobody_waits_beside_an_attack() -> None:
         async with attacked("camunda", ATTACKS[attack]) as (engine, _, _):
             watching = asyncio.create_task(watch())
             with pytest.raises(ToolError):
-                await engine.todo(LI.id, NOW)
+                await engine.list_todo_tasks(LI.id, NOW)
             watching.cancel()
     assert worst < 1.0, f"{worst:.3f} s"

@@ -16,14 +16,14 @@ import pytest
 from pydantic import SecretStr
 
 from tests.tools.workflow.remote.company import LI, LONG, WANG, ZHANG, People
-from tools.workflow.calendar import Calendar
-from tools.workflow.commands import Decide
-from tools.workflow.completing import Completing
-from tools.workflow.process import shipped
-from tools.workflow.remote.marks import MemoryMarks
-from tools.workflow.remote.open import Address, open_engine
-from tools.workflow.state import Decision, Status
-from tools.workflow.store import Store
+from tools.workflow.engine.commands import DecideCommand
+from tools.workflow.engine.enrich import CommandEnricher
+from tools.workflow.engine.state import Decision, Status
+from tools.workflow.engine.store import Store
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.definition import load_shipped_processes
+from tools.workflow.remote.key_value_store import MemoryKeyValueStore
+from tools.workflow.remote.open_engine import EngineAddress, open_engine
 
 
 @pytest.mark.parametrize("kind", ["flowable", "camunda"])
@@ -31,7 +31,7 @@ async def test_a_long_leave_in_a_real_engine(kind: str) -> None:
     url = os.environ.get(f"COUNTERSIGN_LIVE_{kind.upper()}")
     if not url:
         pytest.skip(f"no real engine: COUNTERSIGN_LIVE_{kind.upper()} is not set")
-    address = Address(
+    address = EngineAddress(
         kind=kind,  # type: ignore[arg-type]
         url=url,
         user=os.environ.get("COUNTERSIGN_LIVE_USER", ""),
@@ -41,15 +41,15 @@ async def test_a_long_leave_in_a_real_engine(kind: str) -> None:
     form = {**LONG, "start_date": f"{now.year + 1}-03-01", "end_date": f"{now.year + 1}-03-08"}
     people = People([p.model_copy(update={"email": ""}) for p in (ZHANG, LI, WANG)])
 
-    def completing(store: Store) -> Completing:
-        return Completing(store, people, Calendar(), {}, ())
+    def completing(store: Store) -> CommandEnricher:
+        return CommandEnricher(store, people, WorkCalendar(), {}, ())
 
-    async with open_engine(address, MemoryMarks(), shipped(), people, completing) as engine:
-        moved = await engine.start("leave", form, ZHANG.id, f"{run}s", now)
+    async with open_engine(address, MemoryKeyValueStore(), load_shipped_processes(), people, completing) as engine:
+        moved = await engine.start_request("leave", form, ZHANG.id, f"{run}s", now)
         assert moved.waits_for == (LI.id,)
         for person in (LI, WANG):
-            (task,) = (await engine.request(moved.request)).open_tasks
-            command = Decide(task=task.id, actor=person.id, decision=Decision.APPROVE)
-            moved = await engine.act(command, f"{run}{task.id}", now)
+            (task,) = (await engine.get_request(moved.request)).open_tasks
+            command = DecideCommand(task=task.id, actor=person.id, decision=Decision.APPROVE)
+            moved = await engine.execute_command(command, f"{run}{task.id}", now)
         assert moved.status is Status.APPROVED
-        assert [o.by for o in (await engine.request(moved.request)).opinions] == [LI.id, WANG.id]
+        assert [o.by for o in (await engine.get_request(moved.request)).opinions] == [LI.id, WANG.id]

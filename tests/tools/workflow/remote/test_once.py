@@ -8,18 +8,18 @@ import pytest
 
 from tests.tools.workflow.remote.company import DESK, LI, NOW, SICK, WANG, ZHANG, World, refused
 from tests.tools.workflow.remote.face import Fault
-from tools.spec import EffectUnknown, ToolError
-from tools.workflow.commands import Comment, Decide, Transfer, Withdraw
-from tools.workflow.remote.marks import MemoryMarks
-from tools.workflow.state import Decision, Status
+from tools.spec import EffectUnknownError, ToolError
+from tools.workflow.engine.commands import CommentCommand, DecideCommand, TransferCommand, WithdrawCommand
+from tools.workflow.engine.state import Decision, Status
+from tools.workflow.remote.key_value_store import MemoryKeyValueStore
 
 START = {"flowable": "/runtime/process-instances", "camunda": "start"}
 REPEATED = 2
 """How often a PUT or a DELETE is tried when connections break."""
 
 
-def approve(task: str) -> Decide:
-    return Decide(task=task, actor=LI.id, decision=Decision.APPROVE)
+def approve(task: str) -> DecideCommand:
+    return DecideCommand(task=task, actor=LI.id, decision=Decision.APPROVE)
 
 
 def end(world: World, task: str) -> str:
@@ -34,9 +34,10 @@ async def test_of_twenty_who_decide_at_once_one_wins_and_the_others_are_told(wor
     await world.start(SICK)
     task = await world.task("L-0001")
     world.face.crowded = True
-    engines = [world.another(MemoryMarks() if apart else world.marks) for _ in range(20)]
+    engines = [world.another(MemoryKeyValueStore() if apart else world.marks) for _ in range(20)]
     results = await asyncio.gather(
-        *(engine.act(approve(task), f"d{n}", NOW) for n, engine in enumerate(engines)), return_exceptions=True
+        *(engine.execute_command(approve(task), f"d{n}", NOW) for n, engine in enumerate(engines)),
+        return_exceptions=True,
     )
     won = [r for r in results if not isinstance(r, BaseException)]
     lost = [r for r in results if isinstance(r, ToolError)]
@@ -48,18 +49,18 @@ async def test_a_command_repeated_with_its_key_has_one_effect_and_the_same_answe
     first = await world.start(SICK, key="s")
     assert await world.start(SICK, key="s") == first and len(world.face.runner.state.runs) == 1
     task = await world.task("L-0001")
-    answers = [await world.engine.act(approve(task), "d", NOW) for _ in range(2)]
+    answers = [await world.engine.execute_command(approve(task), "d", NOW) for _ in range(2)]
     assert answers[0] == answers[1]
-    assert (await refused(world.engine.act(approve(task), "other", NOW))).code == "task_closed"
+    assert (await refused(world.engine.execute_command(approve(task), "other", NOW))).code == "task_closed"
 
 
 async def test_a_command_is_known_again_by_the_engine_s_own_record(world: World) -> None:
     """Our process died before it could note the answer."""
     await world.start(SICK, key="s")
     task = await world.task("L-0001")
-    await world.engine.act(approve(task), "d", NOW)
-    del world.marks.texts["answer:d"], world.marks.texts["answer:s"]
-    assert (await world.engine.act(approve(task), "d", NOW)).status is Status.APPROVED
+    await world.engine.execute_command(approve(task), "d", NOW)
+    del world.marks.values["answer:d"], world.marks.values["answer:s"]
+    assert (await world.engine.execute_command(approve(task), "d", NOW)).status is Status.APPROVED
     assert (await world.start(SICK, key="s")).request == "L-0001"
     assert len(world.face.runner.state.runs) == 1
 
@@ -89,7 +90,7 @@ async def test_a_start_that_nobody_answered_is_unknown_and_never_sent_again_whil
 ) -> None:
     world.face.faults.append((START[world.kind], Fault.LATE))
     for _ in range(2):
-        with pytest.raises(EffectUnknown):
+        with pytest.raises(EffectUnknownError):
             await world.start(SICK, key="s")
     await world.face.come_true()
     assert (await world.start(SICK, key="s")).request == "L-0001"
@@ -98,7 +99,7 @@ async def test_a_start_that_nobody_answered_is_unknown_and_never_sent_again_whil
 
 async def test_a_start_that_never_came_true_may_be_tried_again_later(world: World) -> None:
     world.face.faults.append((START[world.kind], Fault.SWALLOWED))
-    with pytest.raises(EffectUnknown):
+    with pytest.raises(EffectUnknownError):
         await world.start(SICK, key="s")
     world.seconds += 301
     assert (await world.start(SICK, key="s")).request == "L-0001", "with the number it was given"
@@ -116,18 +117,18 @@ async def test_a_decision_that_was_made_although_nobody_answered_is_a_success(wo
     task = await world.task("L-0001")
     world.face.faults.append((end(world, task), fault))
     hurried = world.another(world.marks, timeout_s=0.5)
-    assert (await hurried.act(approve(task), "d", NOW)).status is Status.APPROVED
+    assert (await hurried.execute_command(approve(task), "d", NOW)).status is Status.APPROVED
 
 
 async def test_a_decision_that_may_or_may_not_be_made_is_unknown_until_it_is_seen(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
     world.face.faults.append((end(world, task), Fault.LATE))
-    with pytest.raises(EffectUnknown):
-        await world.engine.act(approve(task), "d", NOW)
+    with pytest.raises(EffectUnknownError):
+        await world.engine.execute_command(approve(task), "d", NOW)
     assert world.slept[-4:] == [0.0, 0.2, 1.0, 2.0], "it was looked for"
     await world.face.come_true()
-    assert (await world.engine.act(approve(task), "d", NOW)).status is Status.APPROVED
+    assert (await world.engine.execute_command(approve(task), "d", NOW)).status is Status.APPROVED
 
 
 async def test_somebody_else_s_decision_is_not_taken_for_ours(world: World) -> None:
@@ -138,20 +139,22 @@ async def test_somebody_else_s_decision_is_not_taken_for_ours(world: World) -> N
 
     async def meanwhile(seconds: float) -> None:
         if seconds == 0.2:
-            await elsewhere.act(Decide(task=task, actor=LI.id, decision=Decision.REJECT, opinion="不行"), "e", NOW)
+            await elsewhere.execute_command(
+                DecideCommand(task=task, actor=LI.id, decision=Decision.REJECT, opinion="不行"), "e", NOW
+            )
 
-    elsewhere = world.another(MemoryMarks())
+    elsewhere = world.another(MemoryKeyValueStore())
     world.engine._sleep = meanwhile
-    assert (await refused(world.engine.act(approve(task), "d", NOW))).code == "task_closed"
+    assert (await refused(world.engine.execute_command(approve(task), "d", NOW))).code == "task_closed"
 
 
 async def test_a_decision_that_something_in_between_refused_was_not_made(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
     world.face.faults.append((end(world, task), Fault.REFUSED))
-    error = await refused(world.engine.act(approve(task), "d", NOW))
+    error = await refused(world.engine.execute_command(approve(task), "d", NOW))
     assert (error.code, error.params) == ("engine_failed", {"status": "HTTP 503"})
-    assert (await world.engine.act(approve(task), "d", NOW)).status is Status.APPROVED
+    assert (await world.engine.execute_command(approve(task), "d", NOW)).status is Status.APPROVED
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.SWALLOWED])
@@ -159,65 +162,65 @@ async def test_a_withdrawal_or_a_transfer_or_a_comment_is_as_sure_as_a_decision(
     for n in range(1, 4):
         await world.start(DESK, "spend")
         task = await world.task(f"S-000{n}")
-        instance = (await world.engine._reader.of_request(f"S-000{n}")).instance.id
+        instance = (await world.engine._reader.load_request(f"S-000{n}")).instance.id
         item = task.rpartition("-")[2]
         command, where = {
-            1: (Withdraw(request="S-0001", actor=ZHANG.id), f"/{instance}"),
+            1: (WithdrawCommand(request="S-0001", actor=ZHANG.id), f"/{instance}"),
             2: (
-                Transfer(task=task, actor=LI.id, person=WANG.id),
+                TransferCommand(task=task, actor=LI.id, person=WANG.id),
                 {"flowable": f"/{item}", "camunda": "/assignee"}[world.kind],
             ),
-            3: (Comment(request="S-0003", actor=LI.id, text="看过了"), "/variables"),
+            3: (CommentCommand(request="S-0003", actor=LI.id, text="看过了"), "/variables"),
         }[n]
         posted = world.kind == "camunda" and n > 1
         world.face.faults += [(where, fault)] * (1 if posted or fault is Fault.LOST else REPEATED)
         if fault is Fault.LOST:
-            await world.engine.act(command, f"c{n}", NOW)
+            await world.engine.execute_command(command, f"c{n}", NOW)
         else:
-            with pytest.raises(EffectUnknown):
-                await world.engine.act(command, f"c{n}", NOW)
-            await world.engine.act(command, f"c{n}", NOW)
+            with pytest.raises(EffectUnknownError):
+                await world.engine.execute_command(command, f"c{n}", NOW)
+            await world.engine.execute_command(command, f"c{n}", NOW)
         assert not world.face.faults
-    assert (await world.engine.request("S-0001")).status is Status.WITHDRAWN
-    assert (await world.engine.request("S-0002")).waits_for == ("U3",)
-    assert len((await world.engine.request("S-0003")).opinions) == 1
+    assert (await world.engine.get_request("S-0001")).status is Status.WITHDRAWN
+    assert (await world.engine.get_request("S-0002")).waits_for == ("U3",)
+    assert len((await world.engine.get_request("S-0003")).opinions) == 1
 
 
 async def test_an_approval_that_overtakes_a_withdrawal_stands(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
-    instance = (await world.engine._reader.of_request("L-0001")).instance.id
+    instance = (await world.engine._reader.load_request("L-0001")).instance.id
     world.face.faults += [(f"/{instance}", Fault.SWALLOWED)] * REPEATED
 
     async def meanwhile(seconds: float) -> None:
         if seconds == 0.2:
-            await elsewhere.act(approve(task), "e", NOW)
+            await elsewhere.execute_command(approve(task), "e", NOW)
 
-    elsewhere = world.another(MemoryMarks())
+    elsewhere = world.another(MemoryKeyValueStore())
     world.engine._sleep = meanwhile
-    withdraw = Withdraw(request="L-0001", actor=ZHANG.id)
-    with pytest.raises((ToolError, EffectUnknown)):
-        await world.engine.act(withdraw, "w", NOW)
-    request = await world.engine.request("L-0001")
+    withdraw = WithdrawCommand(request="L-0001", actor=ZHANG.id)
+    with pytest.raises((ToolError, EffectUnknownError)):
+        await world.engine.execute_command(withdraw, "w", NOW)
+    request = await world.engine.get_request("L-0001")
     assert request.status is Status.APPROVED and request.opinions[-1].by == LI.id
 
 
 async def test_an_engine_that_goes_away_after_the_decision_leaves_it_unknown(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
-    again = world.engine._reader.again
+    again = world.engine._reader.reload_request
 
     async def away(instance: object) -> None:
         raise ToolError("engine_down", "away")
 
-    world.engine._reader.again = away  # type: ignore[method-assign, assignment]
-    with pytest.raises(EffectUnknown):
-        await world.engine.act(approve(task), "d", NOW)
-    world.engine._reader.again = again  # type: ignore[method-assign]
-    assert (await world.engine.act(approve(task), "d", NOW)).status is Status.APPROVED
+    world.engine._reader.reload_request = away  # type: ignore[method-assign, assignment]
+    with pytest.raises(EffectUnknownError):
+        await world.engine.execute_command(approve(task), "d", NOW)
+    world.engine._reader.reload_request = again  # type: ignore[method-assign]
+    assert (await world.engine.execute_command(approve(task), "d", NOW)).status is Status.APPROVED
 
 
 async def test_who_holds_a_request_too_long_lets_the_others_be_told(world: World) -> None:
     await world.start(SICK)
     await world.marks.put("alone:request:L-0001", "somebody", 1000)
-    assert (await refused(world.engine.act(approve(await world.task("L-0001")), "d", NOW))).code == "busy"
+    assert (await refused(world.engine.execute_command(approve(await world.task("L-0001")), "d", NOW))).code == "busy"

@@ -11,15 +11,19 @@ from pydantic import SecretStr
 
 from tests.tools.workflow.remote.company import LI, NOW, SICK, World, refused
 from tests.tools.workflow.remote.face import PASSWORD, Fault
-from tools.workflow.commands import Decide
-from tools.workflow.remote.rest import Missing, Rest, Unanswered
-from tools.workflow.state import Decision
+from tools.workflow.engine.commands import DecideCommand
+from tools.workflow.engine.state import Decision
+from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineNotFoundError, RestClient
 
 
 async def test_a_wrong_login_is_said_to_be_one_and_never_shown(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     wrong = world.another(world.marks, password="not-the-pässword")
-    for work in (wrong.todo(LI.id, NOW), wrong.start("leave", SICK, "U1", "k", NOW), wrong.request("L-0001")):
+    for work in (
+        wrong.list_todo_tasks(LI.id, NOW),
+        wrong.start_request("leave", SICK, "U1", "k", NOW),
+        wrong.get_request("L-0001"),
+    ):
         error = await refused(work)
         assert error.code == "engine_refused"
         assert "ssword" not in repr((error, error.__cause__, error.__context__, caplog.text))
@@ -31,9 +35,9 @@ async def test_an_engine_that_is_away_changed_nothing(world: World) -> None:
     world.url = f"http://127.0.0.1:{unused_port()}/x"
     away = world.another(world.marks)
     for work in (
-        away.todo(LI.id, NOW),
-        away.start("leave", SICK, "U1", "k", NOW),
-        away.act(Decide(task=task, actor=LI.id, decision=Decision.APPROVE), "d", NOW),
+        away.list_todo_tasks(LI.id, NOW),
+        away.start_request("leave", SICK, "U1", "k", NOW),
+        away.execute_command(DecideCommand(task=task, actor=LI.id, decision=Decision.APPROVE), "d", NOW),
     ):
         error = await refused(work)
         assert error.code == "engine_down" and "127.0.0.1" not in error.text
@@ -44,7 +48,7 @@ async def test_a_reading_that_nobody_answers_is_an_engine_that_is_away(world: Wo
         ("historic-process-instances" if world.kind == "flowable" else "process-instance", Fault.LOST)
     )
     hurried = world.another(world.marks, timeout_s=5)
-    assert (await refused(hurried.mine("U1"))).code == "engine_down"
+    assert (await refused(hurried.list_own_requests("U1"))).code == "engine_down"
 
 
 async def plain(text: str = "", status: int = 200, **more: str) -> TestServer:
@@ -65,8 +69,8 @@ async def plain(text: str = "", status: int = 200, **more: str) -> TestServer:
 async def test_what_is_no_answer_of_an_engine_is_an_error(text: str, status: int, code: str) -> None:
     server = await plain(text, status)
     async with ClientSession() as session:
-        rest = Rest(session, str(server.make_url("/base")), "u", SecretStr("p"), 5)
-        error = await refused(rest.read("task"))
+        rest = RestClient(session, str(server.make_url("/base")), "u", SecretStr("p"), 5)
+        error = await refused(rest.read_json("task"))
         assert error.code == code and "boom" not in error.text
     await server.close()
 
@@ -80,8 +84,8 @@ async def test_the_login_does_not_follow_a_redirect() -> None:
     app = web.Application()
     app.router.add_route("*", "/{any:.*}", answer)
     async with TestServer(app) as server, ClientSession() as session:
-        rest = Rest(session, str(server.make_url("/base")), "u", SecretStr(PASSWORD), 5)
-        assert (await refused(rest.read("task"))).code == "engine_failed"
+        rest = RestClient(session, str(server.make_url("/base")), "u", SecretStr(PASSWORD), 5)
+        assert (await refused(rest.read_json("task"))).code == "engine_failed"
     assert seen == ["/base/task"]
 
 
@@ -94,10 +98,10 @@ async def test_an_id_never_becomes_a_path() -> None:
     app = web.Application()
     app.router.add_route("*", "/{any:.*}", answer)
     async with TestServer(app) as server, ClientSession() as session:
-        rest = Rest(session, str(server.make_url("/base/")), "", SecretStr(""), 5)
-        with pytest.raises(Missing):
-            await rest.read("task", "1/../../x?y#z 请")
-        with pytest.raises(Missing):
+        rest = RestClient(session, str(server.make_url("/base/")), "", SecretStr(""), 5)
+        with pytest.raises(EngineNotFoundError):
+            await rest.read_json("task", "1/../../x?y#z 请")
+        with pytest.raises(EngineNotFoundError):
             await rest.write("POST", "jobs", "a", beside=True)
     assert seen == ["/base/task/1%2F..%2F..%2Fx%3Fy%23z%20%E8%AF%B7", "/jobs/a"]
 
@@ -111,6 +115,6 @@ async def test_silence_is_not_an_answer() -> None:
     app = web.Application()
     app.router.add_route("*", "/{any:.*}", answer)
     async with TestServer(app) as server, ClientSession() as session:
-        rest = Rest(session, str(server.make_url("/base")), "", SecretStr(""), 5)
-        with pytest.raises(Unanswered):
+        rest = RestClient(session, str(server.make_url("/base")), "", SecretStr(""), 5)
+        with pytest.raises(EngineNoAnswerError):
             await rest.write("POST", "task")

@@ -1,0 +1,48 @@
+"""Who approves what, in words for the model: from the policy rows of the forms and of the policy file. Guidance only:
+who decides a request the engine works out by itself, and the card shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tools.workflow.process.forms import Form
+from tools.workflow.process.policy import PeopleSelector, PolicyRow
+
+MOST = 3_000
+"""Characters; what is beyond is left out, and that is said."""
+
+
+def describe_policies(forms: Iterable[Form], rows: Sequence[PolicyRow] = ()) -> str:
+    """`rows`: those of the policy file, which come first. Empty where no row says anything."""
+    lines = [line for form in forms for line in _describe_form(form, [row for row in rows if row.process == form.key])]
+    kept = list[str]()
+    for line in lines:
+        if sum(map(len, kept)) + len(line) > MOST:
+            return "\n".join([*kept, "- (there are more rows than fit here)"])
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def _describe_form(form: Form, rows: Sequence[PolicyRow]) -> list[str]:
+    labels = {field.name: field.label.en for field in form.fields} | {one.name: one.label.en for one in form.levels}
+    return [f"- {form.key}, {_describe_row(row, labels)}" for row in (*rows, *form.policy)]
+
+
+def _describe_row(row: PolicyRow, labels: dict[str, str]) -> str:
+    conditions = [f"for {row.department}"] if row.department else []
+    conditions += [f"if {row.when}"] if row.when else []
+    who = ", else ".join(_describe_selector(one) for one in row.who)
+    choice = "; the author may choose somebody else, who is then flagged" if row.others == "flagged" else ""
+    return " ".join([labels.get(row.level, row.level), *conditions]) + f": {who}{choice}"
+
+
+def _describe_selector(selector: PeopleSelector) -> str:
+    match selector.kind:
+        case "manager":
+            return f"the manager of {_describe_selector(selector.of)}" if selector.of else "the author's manager"
+        case "role":
+            return f"who has the role {selector.name}"
+        case "person":
+            return selector.name
+        case "field":
+            return f"whoever {selector.name} names"

@@ -1,0 +1,194 @@
+"""From the name and the input that a model wrote to a call of a tool."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.agent.decision import ToolCallRequest
+from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
+from bot.agent.formats.reply_text import cut_first_sentence
+from tools.tool import Tool
+
+NAME_MAX = 64
+_NOTHING = re.compile(
+    r"(none|null|nil|n/?a|nothing|not applicable|无|没有|不需要|无需\w*|暂无)[.。!！]?"
+    r"|(none|no (further |more )?(action|tool|input|argument)s?)\b[^\n\[\](){}]*"
+    r"|(none|null|nil|n/?a|无|没有|不需要)\s*+[(（][^\n{}]*",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"\s*(?:```|~~~)[\w-]*+[ \t]*+\n?+(.*?)(?:```|~~~)[ \t]*+", re.DOTALL)
+_EMPHASIS = re.compile(r"\A[*_]{1,3}+[ \t]++(?=[{\[`~])")
+"""What is left of emphasis around a label, before the payload."""
+_OPENING = re.compile(r"(?:```|~~~)[\w-]*+[ \t]*+\n")
+_KEYWORD = re.compile(
+    r"""(?P<text>"(?:\\.|[^"\\])*+(?:"|\\?\Z)|'(?:\\.|[^'\\])*+(?:'|\\?\Z))|(?P<name>\b[A-Za-z_]\w*+)\s*+=(?!=)""",
+    re.DOTALL,
+)
+"""A string, to the end of it or of everything, or a name with its sign of equality."""
+_LABELLED = re.compile(r"\w++\s*+[:：]")
+_JOINTS = re.compile(r"[\s_-]+")
+_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "「": "」"}
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedArguments:
+    """Arguments as they were read."""
+
+    args: dict[str, Any]
+    repaired: bool = False
+
+    def mark_as_guess(self, doubt: bool = True) -> ParsedArguments:
+        """The same, a guess if there is a doubt."""
+        return ParsedArguments(self.args, self.repaired or doubt)
+
+
+def is_none_word(text: str) -> bool:
+    """A tool's name or an input that says there is none."""
+    return _NOTHING.fullmatch(text.strip()) is not None
+
+
+def find_spelled_tool(tools: Sequence[Tool], name: str) -> tuple[Tool | None, bool]:
+    """The tool of this name, and whether it is spelled otherwise."""
+    exact = next((tool for tool in tools if tool.name == name), None)
+    spelling = normalize_tool_name(name)
+    alike = [tool for tool in tools if normalize_tool_name(tool.name) == spelling]
+    return exact or (alike[0] if len(alike) == 1 else None), exact is None
+
+
+def normalize_tool_name(name: str) -> str:
+    """A tool's name without what models change of it: case, blanks, dashes and underscores."""
+    return _JOINTS.sub("", name).casefold()
+
+
+def parse_arguments(tool: Tool | None, text: str) -> ParsedArguments:
+    """The arguments in an input: an object, `name="value"` pairs, or one value for the only or first argument that
+    the tool needs. Raises `PayloadError`."""
+    body, around = strip_fence(text)
+    if not body or is_none_word(body):
+        return ParsedArguments({}, repaired=body != "")
+    if body[0] in "{[":
+        end = measure_brackets(body)
+        payload, more = parse_payload(body[:end]), _strip_closing_marks(body[end:]) if end else ""
+        return fit_value_to_tool(tool, payload.value, payload.repaired or around or bool(more))
+    if pairs := _rewrite_pairs_as_json(body):
+        payload = parse_payload(pairs)
+        return ParsedArguments(dict(payload.value), payload.repaired or around)
+    if tool is not None and _LABELLED.match(body) and body.partition("\n")[1]:
+        raise PayloadError("its arguments are not one JSON object")
+    return _parse_lone_value(tool, body, around)
+
+
+def strip_fence(text: str) -> tuple[str, bool]:
+    """What stands in a fence or in back-ticks, and whether there was anything else."""
+    text = text.strip()
+    if (found := _FENCE.match(text)) is not None:
+        return found[1].strip(), bool(_strip_closing_marks(text[found.end() :]))
+    text = _strip_half_fence(_EMPHASIS.sub("", text, count=1))
+    if len(text) > 1 and text[0] == text[-1] == "`":
+        text = text.strip("`").strip()
+    return text, False
+
+
+def _strip_half_fence(text: str) -> str:
+    """Without a fence of which only one end is there. What ends with a fence that begins inside of it keeps it."""
+    if (opening := _OPENING.match(text)) is not None:
+        text = text[opening.end() :].strip()
+    if text.count("```") % 2 == 0 and text.count("~~~") % 2 == 0:
+        return text
+    inner = text[:-3].rstrip() if text.endswith(("```", "~~~")) else text
+    return inner.lstrip() if "\n" in text[len(inner) :] else text
+
+
+def _strip_closing_marks(text: str) -> str:
+    """What follows a payload, other than the end of a fence or of emphasis."""
+    return text.strip(" \t\n\r`*~")
+
+
+def _rewrite_pairs_as_json(body: str) -> str:
+    """`a="x", b=2` as an object; empty if it is nothing of the kind."""
+    first = _KEYWORD.match(body)
+    if first is None or not first["name"]:
+        return ""
+    return "{" + _KEYWORD.sub(lambda one: one["text"] or f'"{one["name"]}": ', body) + "}"
+
+
+def build_call_request(
+    number: int, name: str, tools: Sequence[Tool], given: ParsedArguments, reason: str
+) -> ToolCallRequest:
+    """A call; a note among the arguments of a tool that has none is what it says."""
+    tool, misspelled = find_spelled_tool(tools, name)
+    args = dict(given.args)
+    if tool is not None:
+        said = cut_first_sentence(take_note(args, tool))
+        reason = reason or said
+    repaired = given.repaired or (tool is not None and misspelled)
+    return ToolCallRequest(str(number), tool.name if tool else name, args, reason, repaired)
+
+
+NOTES = ("note", "reason")
+"""How models call the note of a call. The second was its name in runs that began before it had the first one."""
+
+
+def take_note(args: dict[str, Any], tool: Tool | None) -> str:
+    """Takes the note out of the arguments of a call, unless the tool has an argument of that name."""
+    own = get_argument_schemas(tool) if tool is not None else {}
+    said = [str(args.pop(name)).strip() for name in NOTES if name in args and name not in own]
+    return next(filter(None, said), "")
+
+
+def fit_value_to_tool(tool: Tool | None, value: Any, repaired: bool) -> ParsedArguments:
+    """An array is the list that the tool's argument is, or holds the one object that was meant."""
+    if isinstance(value, dict):
+        return ParsedArguments(value, repaired)
+    if isinstance(value, list):
+        name, sole = _find_lone_argument(tool)
+        if tool is not None and _get_argument_type(tool, name) == "array":
+            return ParsedArguments({name: value}, repaired or not sole)
+        if len(value) == 1 and isinstance(value[0], dict):
+            return ParsedArguments(value[0], repaired=True)
+    raise PayloadError("it must be one JSON object")
+
+
+def _parse_lone_value(tool: Tool | None, body: str, around: bool) -> ParsedArguments:
+    """One value without a name. It is a guess unless the tool has, or needs, just that."""
+    plain, (name, sole) = strip_quotes(body), _find_lone_argument(tool)
+    if not plain or (tool is not None and not get_argument_schemas(tool)):
+        return ParsedArguments({}, repaired=True)
+    if plain == body and body[0] in "\"'" and body[-1] == body[0] and "," in body:
+        return fit_value_to_tool(tool, parse_payload(f"[{body}]").value, repaired=True)
+    if plain.count('"') == 1:  # the other one was forgotten, or cut off
+        plain, around = plain.strip('" '), True
+    return ParsedArguments({name: plain}, around or not sole or "\n" in plain)
+
+
+def strip_quotes(text: str) -> str:
+    """Without the quotes around the whole of it."""
+    text = text.strip()
+    if len(text) < 2 or _QUOTES.get(text[0]) != text[-1] or text[0] in text[1:-1].replace("\\" + text[0], ""):
+        return text
+    try:
+        return str(json.loads(text)) if text[0] == '"' else text[1:-1]
+    except ValueError:
+        return text[1:-1]
+
+
+def _find_lone_argument(tool: Tool | None) -> tuple[str, bool]:
+    """The argument that a lone value is for, and whether there can be no doubt."""
+    if tool is None:
+        return "input", False
+    known, needed = get_argument_schemas(tool), tool.schema.get("required", ())
+    return next(iter(needed or known), "input"), len(known) == 1 or len(needed) == 1
+
+
+def get_argument_schemas(tool: Tool) -> Mapping[str, Any]:
+    """The tool's arguments, each with its schema."""
+    found: Mapping[str, Any] = tool.schema.get("properties", {})
+    return found
+
+
+def _get_argument_type(tool: Tool, name: str) -> str:
+    return str(get_argument_schemas(tool).get(name, {}).get("type", ""))

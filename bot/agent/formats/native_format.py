@@ -1,0 +1,169 @@
+"""ReAct by native tool calls: every action carries a `note`, the thought that people are shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
+from bot.agent.formats.arguments import find_spelled_tool, take_note
+from bot.agent.formats.json_format import find_object_answer, has_call_object
+from bot.agent.formats.labels import split_by_labels
+from bot.agent.formats.payload import JsonPayload, PayloadError, parse_payload
+from bot.agent.formats.reply_text import EMPTY, SENTENCE, UNCLOSED, check_unusable_reply, strip_thinking
+from bot.agent.model import ModelReply, RawToolCall
+from tools.tool import Tool
+
+NOTE = "note"
+"""The argument that every tool has: why this call, now. The system message says what it is."""
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What endpoints accept as a tool's name when the conversation is sent back to them."""
+ID_MAX = 64
+"""Characters of a call's id that endpoints take back."""
+_FIRST = re.compile(r"[*_`\"']*+(?P<name>[^\W\d][\w-]*+)")
+_LINE = re.compile(r"^[ \t]*+[*`>-]*+[ \t]*+(?P<name>[^\W\d][\w-]{2,63}+)`?[ \t]*+[({]", re.MULTILINE)
+_JOINED = re.compile(r"(?<![A-Za-z0-9_.-])[a-z]++(?:_[a-z]++)++(?![A-Za-z0-9_])")
+"""Words joined as the names of tools are: `start_process`."""
+WRITTEN = re.compile(r"<tool_call>|<function[=_]|<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]")
+"""How models write a call that their server did not recognize as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFormat:
+    """Implements `Style`: the endpoint is given the tools, and the model calls them."""
+
+    name: str = "native"
+
+    def build_extra_body(self, tools: Sequence[Tool]) -> str:
+        return (
+            f'"tools":{json.dumps([build_function_schema(tool) for tool in tools], ensure_ascii=False)}'
+            if tools
+            else ""
+        )
+
+    def render_instructions(self, tools: Sequence[Tool]) -> str:
+        return ""
+
+    def describe_server_tools(self, tools: Sequence[Tool]) -> str:
+        return ""
+
+    def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
+        if (decision := check_unusable_reply(reply)) is not None:
+            return decision
+        if len(reply.calls) > most:
+            return MalformedReply(f"You asked for {len(reply.calls)} tool calls at once; at most {most} are taken.")
+        return _parse_tool_calls(reply.calls, tools) if reply.calls else _parse_plain_answer(reply.text, tools)
+
+    def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
+        """The assistant message of an action, as it goes back to the model."""
+        calls = [
+            {
+                "id": call.model_id,
+                "type": "function",
+                "function": {
+                    "name": call.tool,
+                    "arguments": json.dumps({NOTE: call.reason, **call.args}, ensure_ascii=False),
+                },
+            }
+            for call in act.calls
+        ]
+        return {"role": "assistant", "content": "", "tool_calls": calls}
+
+    def build_tool_message(self, model_id: str, observation: str) -> dict[str, Any]:
+        """The message that carries an observation."""
+        return {"role": "tool", "tool_call_id": model_id, "content": observation}
+
+    def format_history_message(self, message: str) -> str:
+        return message
+
+
+def build_function_schema(tool: Tool) -> dict[str, Any]:
+    """The tool card as the function schema the endpoint takes."""
+    parameters = dict(tool.schema)
+    parameters["properties"] = {NOTE: {"type": "string"}, **parameters.get("properties", {})}
+    parameters["required"] = [NOTE, *parameters.get("required", [])]
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": parameters},
+    }
+
+
+def _parse_plain_answer(text: str, tools: Sequence[Tool]) -> Decision:
+    """Words for the person. A call that was only written down is not done, and not shown as an answer."""
+    plain = strip_thinking(text)
+    if not plain:
+        return UNCLOSED if plain is None else EMPTY
+    if (
+        WRITTEN.search(plain)
+        or _has_labelled_call(plain, tools)
+        or _has_call_line(plain, tools)
+        or has_call_object(plain)
+    ):
+        return MalformedReply("You wrote a tool call as text. Call the tool itself.")
+    if (name := _find_named_tool(plain, tools)) is not None:
+        problem = f"You named the tool {name} and did not call it. Call it, or answer without the names of tools."
+        return MalformedReply(problem, prose=plain)
+    return FinalAnswer(find_object_answer(plain) or plain)
+
+
+def _has_labelled_call(text: str, tools: Sequence[Tool]) -> bool:
+    """Whether a call stands there in the form of the text style: an input, or an action that names a tool."""
+    found = split_by_labels(text, lambda text, start: 0)
+    return any(
+        part.kind == "input" or (part.kind == "action" and _has_leading_tool_name(part.text, tools)) for part in found
+    )
+
+
+def _has_call_line(text: str, tools: Sequence[Tool]) -> bool:
+    """Whether a line begins with a tool's name and brackets: `look(name="Li")`, `look {"name": "Li"}`."""
+    names = {tool.name for tool in tools}
+    return any(line["name"] in names for line in _LINE.finditer(text))
+
+
+def _find_named_tool(text: str, tools: Sequence[Tool]) -> str | None:
+    """The first tool whose name stands in a text. Names that are a word of the language do not count."""
+    names = {tool.name for tool in tools}
+    return next((found[0] for found in _JOINED.finditer(text) if found[0] in names), None)
+
+
+def _has_leading_tool_name(text: str, tools: Sequence[Tool]) -> bool:
+    name = _FIRST.match(text)
+    return name is not None and find_spelled_tool(tools, name["name"])[0] is not None
+
+
+def _parse_tool_calls(calls: Sequence[RawToolCall], tools: Sequence[Tool]) -> Decision:
+    proposed: list[ToolCallRequest] = []
+    for index, call in enumerate(calls):
+        if not NAME.fullmatch(call.name):
+            return MalformedReply(f"{call.name[:60]!r} is not the name of a tool.")
+        try:
+            payload = _parse_argument_object(call.arguments)
+        except PayloadError as error:
+            return MalformedReply(
+                f"The arguments of {call.name!r} cannot be used: {error}. Write them as one JSON object."
+            )
+        reason = take_note(payload.value, find_spelled_tool(tools, call.name)[0])[:SENTENCE]
+        taken = {one.model_id for one in proposed}
+        proposed.append(
+            ToolCallRequest(_choose_call_id(call.id, index, taken), call.name, payload.value, reason, payload.repaired)
+        )
+    return ToolCalls(tuple(proposed))
+
+
+def _parse_argument_object(text: str) -> JsonPayload:
+    """An object; some servers write it as a text in a text. Raises `PayloadError`."""
+    payload = parse_payload(text.strip() or "{}")
+    if isinstance(payload.value, str):
+        payload = parse_payload(payload.value.strip() or "{}")
+    if not isinstance(payload.value, dict):
+        raise PayloadError("they are no object")
+    return payload
+
+
+def _choose_call_id(written: str, index: int, taken: Collection[str]) -> str:
+    """The model's id of a call, or one in its place: no two of a reply are alike."""
+    known = written.strip()[:ID_MAX] or f"call_{index}"
+    return f"{known[: ID_MAX - 8]}_{index}" if known in taken else known

@@ -1,0 +1,248 @@
+"""JSON as models write it: single quotes, trailing commas, comments, Python's True and None, line breaks in strings.
+
+Reading on is safe only while nothing is made up. So a payload that does not end is refused, never completed; and what
+was mended must consist of the very words and strings that were written: mending may change what is around them only.
+Whatever Python's own reader does not take is called `repaired`, and what has consequences is not done by it; but for
+line breaks and tabs in strings, which can mean nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import json_repair
+
+DEPTH, REPAIRABLE = 32, 8_000
+"""Brackets within brackets, and characters of a payload that is mended, at most."""
+GUESSES = 50
+"""Strings of a mended payload that do not stand in it as strings, at most: each one is looked for in all of it."""
+_MARK = re.compile(
+    r"(?P<bracket>[{}\[\]()])|(?P<quote>[\"'])|(?P<line>//|#)|(?P<block>/\*)|(?P<wide>[：，])"
+    r"|(?P<never>\b(?:NaN|Infinity)\b)"
+)
+"""Where something begins that is not read character by character."""
+_REST = {
+    '"': re.compile(r'(?:[^"\\]++|\\.)*+"', re.DOTALL),
+    "'": re.compile(r"(?:[^'\\]++|\\.)*+'", re.DOTALL),
+    "/*": re.compile(r"(?:[^*]++|\*(?!/))*+\*/"),
+}
+"""What follows an opening quote, or comment, up to its end."""
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([bfnrt])|(.))", re.DOTALL)
+_ONLY_BREAKS = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*+")
+"""No control characters but those that break a line, and tabs."""
+_RUN = re.compile(r"\w+")
+_WORD = re.compile(r"-?\d+\.\d+|-?\w+")
+_BLANKS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_PYTHONS = "UNx01234567"
+"""Begin escapes that JSON does not have, and nobody here spells out."""
+_PAIRS = {"}": "{", "]": "[", ")": "("}
+_SAME = {"none": "null"}
+"""Python's word for it, and JSON's."""
+
+
+class PayloadError(ValueError):
+    """What is wrong with a payload, in words for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPayload:
+    value: Any
+    repaired: bool = False
+
+
+def parse_payload(text: str) -> JsonPayload:
+    """The one JSON value in `text`. Raises `PayloadError`."""
+    if text[:1] in "{[" and text and measure_brackets(text) is None:
+        raise PayloadError("it is cut off, or a bracket or a quote in it is not closed")
+    try:
+        return JsonPayload(
+            _replace_surrogates(
+                json.loads(text, object_pairs_hook=_build_unique_object, parse_constant=_reject_constant)
+            )
+        )
+    except json.JSONDecodeError:
+        if (value := _parse_with_line_breaks(text)) is not None:
+            return JsonPayload(value)
+        return JsonPayload(_repair_payload(text), repaired=True)
+    except (ValueError, RecursionError) as error:
+        raise PayloadError(str(error) if isinstance(error, PayloadError) else "a number in it is too long") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _JsonToken:
+    """A bracket, a string (`text`), a comment, a quote that is never closed (`open`), a sign of Chinese punctuation
+    (`wide`) or a number that JSON does not have (`never`)."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def _scan_tokens(text: str, at: int = 0) -> Iterator[_JsonToken]:
+    """What `text` is made of from `at` on. Linear: where one quote is never closed, no later one of its kind is, since
+    every one behind it is escaped. The same holds for comments."""
+    never_closed = set[str]()
+    while (mark := _MARK.search(text, at)) is not None:
+        kind, opening, at = str(mark.lastgroup), mark[0], mark.end()
+        if kind == "line":
+            newline = text.find("\n", at)
+            kind, at = "comment", newline if newline >= 0 else len(text)
+        elif kind in ("quote", "block"):
+            closed = None if opening in never_closed else _REST[opening].match(text, at)
+            if closed is not None:
+                kind, at = "text" if kind == "quote" else "comment", closed.end()
+            else:
+                never_closed.add(opening)
+                kind, at = "open", mark.start() + 1
+                if opening == "/*":
+                    continue
+        yield _JsonToken(kind, mark.start(), at)
+
+
+def measure_brackets(text: str, start: int = 0) -> int | None:
+    """How many characters the brackets hold that open at `start`; None if they are not closed, or too deep to be
+    meant."""
+    stack: list[str] = []
+    for token in _scan_tokens(text, start):
+        if token.kind == "open":
+            return None
+        if token.kind != "bracket":
+            continue
+        bracket = text[token.start]
+        if bracket not in _PAIRS:
+            stack.append(bracket)
+        elif not stack or stack.pop() != _PAIRS[bracket]:
+            return None
+        if not stack:
+            return token.end - start
+        if len(stack) > DEPTH:
+            return None
+    return None
+
+
+def _build_unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise PayloadError(f"{name[:60]!r} is in it twice")
+        found[name] = value
+    return found
+
+
+def _reject_constant(name: str) -> Any:
+    raise PayloadError(f"{name} is no value")
+
+
+def _replace_surrogates(value: Any) -> Any:
+    """With halves of surrogate pairs replaced: escapes can spell them, and no wire or store carries them."""
+    try:
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise PayloadError("a number in it is too large") from None
+    return json.loads(written.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
+def _parse_with_line_breaks(text: str) -> Any:
+    """What is valid but for line breaks and tabs in its strings; None if that is not all."""
+    if not _ONLY_BREAKS.fullmatch(text):
+        return None
+    try:
+        return _replace_surrogates(
+            json.loads(text, strict=False, object_pairs_hook=_build_unique_object, parse_constant=_reject_constant)
+        )
+    except json.JSONDecodeError:
+        return None
+
+
+def _repair_payload(text: str) -> Any:
+    """What it most likely means."""
+    if len(text) > REPAIRABLE:
+        raise PayloadError("it is not valid JSON")
+    plain = _replace_tokens(text, _normalize_token).strip()
+    if not plain:
+        raise PayloadError("it is empty")
+    try:
+        value = _replace_surrogates(json_repair.loads(plain, skip_json_loads=True, strict=True))
+    except (ValueError, RecursionError, IndexError) as error:
+        raise PayloadError("it is not valid JSON") from error
+    if not _is_faithful(value, plain):
+        raise PayloadError("it is not valid JSON")
+    return value
+
+
+def _is_faithful(value: Any, text: str) -> bool:
+    """Its words are those of the text, in their order, and its strings stand in there as they are."""
+    if any(plain and plain in _PYTHONS for _, _, plain in _ESCAPE.findall(text)):
+        return False
+    meant = _ESCAPE.sub(_unescape_match, text)
+    strings, quoted = (
+        list(_walk_strings(value)),
+        [text[one.start : one.end] for one in _scan_tokens(text) if one.kind == "text"],
+    )
+    bare, as_written = _replace_tokens(text, lambda kind, found: " "), {one[1:-1] for one in quoted}
+    as_written |= {word for word in _RUN.findall(bare) if word.strip()}
+    guessed = {one for one in strings if one not in as_written}
+    if len(guessed) > GUESSES:
+        return False
+    there = all(
+        _is_bare_string(one, bare) or _is_quoted_string(one, text) or _is_quoted_string(one, meant) for one in guessed
+    )
+    empty = sum(one in ('""', "''") for one in quoted)
+    return (
+        there and strings.count("") <= empty and _list_words(text) == _list_words(json.dumps(value, ensure_ascii=False))
+    )
+
+
+def _is_bare_string(string: str, bare: str) -> bool:
+    """Without quotes around it."""
+    return bool(string.strip()) and re.search(rf"(?<!\w){re.escape(string)}(?!\w)", bare) is not None
+
+
+def _is_quoted_string(string: str, text: str) -> bool:
+    return any(f"{quote}{string}{quote}" in text for quote in "\"'")
+
+
+def _walk_strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield name
+            yield from _walk_strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _walk_strings(inner)
+
+
+def _replace_tokens(text: str, put: Callable[[str, str], str]) -> str:
+    """The text with another one in place of each string, comment, wide sign and impossible number."""
+    done, kept = 0, list[str]()
+    for token in _scan_tokens(text):
+        if token.kind not in ("bracket", "open"):
+            kept += [text[done : token.start], put(token.kind, text[token.start : token.end])]
+            done = token.end
+    return "".join([*kept, text[done:]])
+
+
+def _normalize_token(kind: str, found: str) -> str:
+    """Without comments, and with the punctuation of JSON outside its strings."""
+    if kind == "never":
+        _reject_constant(found)
+    if kind == "wide":
+        return {"：": ":", "，": ","}[found]
+    return found if kind == "text" else " "
+
+
+def _list_words(text: str) -> list[str]:
+    found = [word.casefold() for word in _WORD.findall(_ESCAPE.sub(_unescape_match, text))]
+    return [str(Decimal(word).normalize()) if "." in word else _SAME.get(word, word) for word in found]
+
+
+def _unescape_match(found: re.Match[str]) -> str:
+    code, blank, plain = found.groups()
+    return chr(int(code, 16)) if code else _BLANKS[blank] if blank else plain

@@ -1,0 +1,98 @@
+"""What every style does with a reply before it reads it: is it all there, and what of it was meant for others?"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Callable
+
+from bot.agent.decision import ContentFiltered, Decision, FinalAnswer, MalformedReply
+from bot.agent.model import ModelReply
+
+SENTENCE = 280
+"""Characters of a reason, at most."""
+LONGEST = 100_000
+"""Characters of a reply that are read: several times what a person may be told, or a mail may hold."""
+ANSWER = '{"role": "assistant"'
+"""How a message of the model begins, as JSON."""
+_TAGS = "think|thinking|thought|reasoning"
+_OPENED, _CLOSING = re.compile(rf"<({_TAGS})>", re.IGNORECASE), re.compile(rf"</(?:{_TAGS})>", re.IGNORECASE)
+_CLEAR = re.compile(r"[^{\[\"\n]*+")
+"""Behind a bracket or a quote it may be part of a payload, and nothing is taken out of these."""
+_LAST = re.compile(r"(?:\s*+(?:>\|[\w▁-]++\|<|>s/<))++\s*+")
+"""What ends a model's turn, if its server leaves it there: read from the end."""
+_END = re.compile(r"(?<=[。！？!?])|(?<=\.)\s|\n")
+EMPTY = MalformedReply("Your reply was empty.")
+UNCLOSED = MalformedReply("Your thinking was not closed. Answer again, without it.")
+
+
+def check_unusable_reply(reply: ModelReply) -> Decision | None:
+    """What becomes of a reply that need not be read: it was kept back, refused, or cut off. Nothing in it is done."""
+    if reply.finish == "content_filter":
+        return ContentFiltered()
+    if reply.refusal.strip():
+        return FinalAnswer(reply.refusal.strip())
+    if reply.finish == "unreadable":
+        return MalformedReply("Your tool call could not be read. Call the tool again, with one valid JSON object.")
+    if reply.finish == "length":
+        return MalformedReply("Your reply was cut off by its length. Answer again, shorter.")
+    if any(len(one) > LONGEST for one in (reply.text, *(call.arguments for call in reply.calls))):
+        return MalformedReply(f"Your reply was longer than {LONGEST} characters. Answer again, shorter.")
+    return None
+
+
+def strip_thinking(text: str, ends: re.Pattern[str] | None = None) -> str | None:
+    """A reply without what its model thought in tags of its own; None if nobody can say where that ends. From `ends`
+    on nothing is read; whether it belongs to thinking is clear only if this is both opened and closed."""
+    text = _strip_thinking_tags(text[: -len(ending[0])] if (ending := _LAST.match(text[::-1])) else text)
+    if ends is not None and (end := ends.search(text)) is not None:
+        text, after = text[: end.start()], text[end.start() :]
+        if _CLOSING.search(after):
+            return None
+    *_, text = _CLOSING.split(text)
+    return None if _OPENED.search(text) else text.strip()
+
+
+def _strip_thinking_tags(text: str) -> str:
+    """Without what stands between a tag and its closing one, the last such pair that begins in a line."""
+    closings = [(found.start(), found.end(), found[0][2:-1].casefold()) for found in _CLOSING.finditer(text)]
+    last = {tag: start for start, _, tag in closings}
+    kept, done, line = list[str](), 0, 0
+    while closings and line <= len(text):
+        clear = _CLEAR.match(text, line)
+        opened = _OPENED.finditer(text, line, clear.end() if clear else line)
+        closed = [found for found in opened if last.get(found[1].casefold(), -1) >= found.end()]
+        if closed:
+            begin, tag = closed[-1], closed[-1][1].casefold()
+            at = bisect_left(closings, (begin.end(),))
+            end = next(closings[n][1] for n in range(at, len(closings)) if closings[n][2] == tag)
+            kept.append(text[done : begin.start()])
+            done = line = end
+        newline = text.find("\n", line)
+        line = newline + 1 if newline >= 0 else len(text) + 1
+    return "".join([*kept, text[done:]])
+
+
+def read_reply_text(reply: ModelReply, ends: re.Pattern[str]) -> str | Decision:
+    """What there is to read in a reply that says everything in words, else what becomes of it."""
+    if (decision := check_unusable_reply(reply)) is not None:
+        return decision
+    text = strip_thinking(reply.text, ends)
+    if not text:
+        return UNCLOSED if text is None else EMPTY
+    return text
+
+
+def cut_first_sentence(text: str) -> str:
+    """The first sentence, on one line."""
+    first = next((one for one in _END.split(text) if one.strip()), "")
+    return " ".join(first.split())[:SENTENCE]
+
+
+def rewrite_answer_message(message: str, write: Callable[[str], str]) -> str:
+    """A message as JSON; if it is an answer, in the form that `write` gives it."""
+    if not message.startswith(ANSWER):
+        return message
+    known = json.loads(message)
+    return json.dumps({**known, "content": write(str(known["content"]))}, ensure_ascii=False)

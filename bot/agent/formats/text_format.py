@@ -1,0 +1,325 @@
+"""ReAct as text: Thought, Action, Action Input, Observation … Final Answer, for models without tool calls.
+
+A call is read only where a label at the beginning of a line asks for it. The first action counts; what follows an
+observation that the model made up is not read at all; beside an action no answer is believed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCalls
+from bot.agent.formats.arguments import (
+    NAME_MAX,
+    ParsedArguments,
+    build_call_request,
+    find_spelled_tool,
+    is_none_word,
+    normalize_tool_name,
+    parse_arguments,
+    strip_fence,
+    strip_quotes,
+)
+from bot.agent.formats.json_format import parse_decision
+from bot.agent.formats.labels import LABEL, OBSERVED, LabelledPart, split_by_labels
+from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
+from bot.agent.formats.reply_text import cut_first_sentence, read_reply_text, rewrite_answer_message
+from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
+from bot.agent.model import ModelReply
+from tools.tool import Tool
+
+STOPS = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
+"""Where the model has said enough; endpoints take at most four."""
+_BRACKETS = re.compile(r"\s*+(?:[*_]{1,3}+[ \t]++)?(?:(?:```|~~~)[\w-]*+\s*+)?(?=[{\[])")
+_CALL = re.compile(r"""["'`*]*(?P<name>[^\W\d][\w-]*)[`*]*(?P<gap>[ \t]*)(?P<bracket>[\[(（])""")
+_FINISH = re.compile(r"finish|final[ _-]?answer|完成|结束", re.IGNORECASE)
+_BESIDE = re.compile(
+    rf"(?:{_FINISH.pattern})(?=[ \t]*+[:：]\s*+\S)|[*_`]*+[^\W\d][\w-]*+[*_`]*+[:：]?\s*+(?={{)", re.IGNORECASE
+)
+"""A name with its input right behind it."""
+_QUOTED = re.compile(r"\s*+(?:[{\[\"']|\w++\s*+=)")
+"""How an input begins that is an object, a list, a text, or pairs."""
+_CLOSES = {"[": "]", "(": ")", "（": "）"}
+NO_LABEL = MalformedReply("There was neither an Action nor a Final Answer in it. Begin your lines with these labels.")
+NO_TOOL = MalformedReply(
+    "No tool was named after Action. Name one of the tools, or write Final Answer: and the answer."
+)
+NO_INPUT = MalformedReply(
+    "There was no Action Input. Write it after the Action: one JSON object, {} if there are none."
+)
+NO_ANSWER = MalformedReply("The answer was empty.")
+EXAMPLE = MalformedReply(
+    "The Action stood in a fence, between words of yours, as an example would. Write it by itself."
+)
+TWO = MalformedReply("After your Final Answer came an Action. Write one of them.")
+MANUAL = """\
+You have no other way to call a tool than this. Reply in exactly one of two forms, with labels that begin their lines:
+
+Thought: one short sentence: why this action, now. People read it; it is the `note`.
+Action: the name of one tool, exactly as below
+Action Input: its arguments as one JSON object on one line, in double quotes; {} if there are none
+
+or, when you can answer or have to ask the person something:
+
+Thought: one short sentence
+Final Answer: the answer
+
+One action in a reply, then stop: the next message brings what came of it after "Observation:". Never write an
+Observation yourself, and never an Action together with a Final Answer. An example of an action:
+
+Thought: I have to look that up first.
+Action: NAME
+Action Input: INPUT
+
+The tools:
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFormat:
+    """Implements `Style`: any model that can follow a form."""
+
+    name: str = "text"
+
+    def build_extra_body(self, tools: Sequence[Tool]) -> str:
+        return f'"stop":{json.dumps(STOPS, ensure_ascii=False)}'
+
+    def render_instructions(self, tools: Sequence[Tool]) -> str:
+        return fill_instructions(MANUAL, tools)
+
+    def describe_server_tools(self, tools: Sequence[Tool]) -> str:
+        return describe_tools(tools)
+
+    def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
+        text = read_reply_text(reply, OBSERVED)
+        if not isinstance(text, str):
+            return text
+        try:
+            return _parse_labelled_reply(_strip_whole_fence(_cut_stop_sequence(text)), tools)
+        except PayloadError as error:
+            return MalformedReply(f"The input of your Action cannot be used: {error}. Write it as one JSON object.")
+
+    def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
+        """The one form of an action, on three lines: what else the reply held is not kept."""
+        [call] = act.calls
+        lines = (
+            f"Thought: {_join_lines(call.reason)}",
+            f"Action: {_join_lines(call.tool)}",
+            f"Action Input: {json.dumps(call.args, ensure_ascii=False)}",
+        )
+        return {"role": "assistant", "content": "\n".join(lines)}
+
+    def build_tool_message(self, model_id: str, observation: str) -> dict[str, Any]:
+        return {"role": "user", "content": f"Observation: {observation}"}
+
+    def format_history_message(self, message: str) -> str:
+        return rewrite_answer_message(message, "Final Answer: {}".format)
+
+
+def _cut_stop_sequence(text: str) -> str:
+    """Without what an endpoint leaves of a stop sequence that it did not wait for: a last line like `Obs`."""
+    before, newline, last = text.rpartition("\n")
+    word = last.strip(" \t*").casefold()
+    is_stop = (len(word) >= 3 and "observation".startswith(word)) or word == "观"
+    return before.rstrip() if newline and is_stop else text
+
+
+def _strip_whole_fence(text: str) -> str:
+    """A reply that is in a fence as a whole, without it."""
+    inner, around = strip_fence(text)
+    return inner if text.startswith(("```", "~~~")) and not around and LABEL.search(inner) else text
+
+
+def _join_lines(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _measure_bracketed_input(text: str, start: int) -> int:
+    """How far the brackets reach that open at `start`, in a fence or not; 0 without any."""
+    opening = _BRACKETS.match(text, start)
+    length = measure_brackets(text, opening.end()) if opening else None
+    return opening.end() - start + length if opening and length else 0
+
+
+def _parse_labelled_reply(text: str, tools: Sequence[Tool]) -> Decision:
+    found = split_by_labels(text, _measure_bracketed_input)
+    kinds = [part.kind for part in found]
+    action = next((n for n, part in enumerate(found) if part.kind == "action" and not _is_none_action(part)), None)
+    final = kinds.index("final") if "final" in kinds else len(kinds)
+    if action is not None and final < action:
+        return TWO
+    if action is not None:
+        fenced = found[0].start == 0 and text.count("```", 0, found[action].label) % 2 == 1
+        if fenced and not text.endswith("```"):
+            return EXAMPLE
+        if final < len(kinds) and not _has_known_tool(found[action], tools):
+            return _parse_final_answer(text, found[final:])
+        decision = _parse_action(found[: action + 2], tools)
+        return _mark_calls_as_guesses(decision) if fenced else decision
+    if final < len(kinds):
+        return _parse_final_answer(text, found[final:])
+    return NO_TOOL if "action" in kinds or "input" in kinds else _parse_unlabelled_reply(text, found[0], tools)
+
+
+def _has_known_tool(part: LabelledPart, tools: Sequence[Tool]) -> bool:
+    """Whether an action names a tool that there is, in whatever form. Without one, what is asked for is nothing that
+    could be done, and the answer that stands behind it is the reply."""
+    call = _CALL.match(part.text)
+    name = call["name"] if call else _split_name(part.text.strip())[0]
+    return part.text.lstrip("`~").startswith(("{", "[", "json")) or find_spelled_tool(tools, name)[0] is not None
+
+
+def _mark_calls_as_guesses(decision: Decision) -> Decision:
+    """The same as a guess: what stands in a fence behind words may be an example. It may look something up."""
+    if not isinstance(decision, ToolCalls):
+        return decision
+    return ToolCalls(tuple(replace(call, is_guess=True) for call in decision.calls))
+
+
+def _is_none_action(part: LabelledPart) -> bool:
+    return any(is_none_word(part.text.strip(marks)) for marks in ("*_`\"' []()<>", "*_`\"' "))
+
+
+def _parse_final_answer(text: str, found: Sequence[LabelledPart]) -> Decision:
+    """From the label to the end, or to where another step is thought up."""
+    ends = next((part.label for part in found if part.kind not in ("final", "question")), len(text))
+    answer = text[found[0].start : ends].strip().removeprefix("**").strip()
+    return FinalAnswer(answer) if answer else NO_ANSWER
+
+
+def _parse_unlabelled_reply(text: str, only: LabelledPart, tools: Sequence[Tool]) -> Decision:
+    """Nothing but words, `Finish[…]` alone, or an object that is clearly a call."""
+    call = _CALL.match(text)
+    if call is not None and _FINISH.fullmatch(call["name"]):
+        return _parse_finish_call(text, call)
+    inner, around = strip_fence(text)
+    if inner.startswith("{") and not around and measure_brackets(inner) == len(inner):
+        value = parse_payload(inner).value
+        calls = isinstance(value, dict) and not value.keys().isdisjoint(("action_input", "tool"))
+        return parse_decision(value, tools, repaired=True) if calls else NO_LABEL
+    plain = only.start == 0 and "```" not in text and text[0] not in "{[<"
+    return MalformedReply(NO_LABEL.problem, prose=text) if plain else NO_LABEL
+
+
+def _parse_finish_call(text: str, call: re.Match[str]) -> Decision:
+    close = text.rfind(_CLOSES[call["bracket"]])
+    return _parse_quoted_answer(text[call.end() : close] if close >= call.end() else "")
+
+
+def _parse_quoted_answer(text: str) -> Decision:
+    """An answer, out of its quotes or of an object with just that in it. Raises `PayloadError`."""
+    inner = strip_quotes(strip_fence(text)[0])
+    if inner[:1] == "{" and measure_brackets(inner) == len(inner):
+        value = parse_payload(inner).value
+        inner = next((one for one in value.values() if isinstance(one, str)), "") if len(value) == 1 else inner
+    inner = strip_quotes(inner.removeprefix("answer="))
+    return FinalAnswer(inner) if inner.strip() else NO_ANSWER
+
+
+def _parse_action(found: Sequence[LabelledPart], tools: Sequence[Tool]) -> Decision:
+    """The first action, its input taken from the very next label only. Raises `PayloadError`."""
+    at = next(n for n, part in enumerate(found) if part.kind == "action" and not _is_none_action(part))
+    thoughts = [part.text for part in found[:at] if part.kind == "thought"]
+    thought = cut_first_sentence(thoughts[-1].strip("*_ ")) if thoughts else ""
+    given = found[at + 1].text if found[at + 1 :] and found[at + 1].kind == "input" else None
+    return _parse_action_call(found[at].text, given, thought, tools)
+
+
+def _parse_action_call(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
+    """`tool`, `tool[input]`, `tool(name="value")`, or an object that holds the name and the input."""
+    inner, around = strip_fence(written)
+    if inner.startswith(("{", "[{")):
+        return _parse_action_object(inner, around, thought, tools)
+    call = _CALL.match(inner)
+    if call is None:
+        return _parse_named_action(inner, given, thought, tools)
+    tool, _ = find_spelled_tool(tools, call["name"])
+    if tool is None and _FINISH.fullmatch(call["name"]):
+        return _parse_finish_call(inner, call)
+    inside, rest = _split_brackets(inner, call)
+    if given is not None and not is_none_word(given):
+        return _parse_double_input(call["name"], inside, given, thought, tools)
+    doubt = around or bool(call["gap"]) or bool(rest.strip("`*\"'.。; \n"))
+    return ToolCalls(
+        (build_call_request(1, call["name"], tools, parse_arguments(tool, inside).mark_as_guess(doubt), thought),)
+    )
+
+
+def _parse_action_object(text: str, around: bool, thought: str, tools: Sequence[Tool]) -> Decision:
+    """The first object, if there are several."""
+    payload = parse_payload(text[: measure_brackets(text)])
+    several = isinstance(payload.value, list) and bool(payload.value)
+    value = payload.value[0] if several else payload.value
+    value = {"type": "tool_call", **value} if isinstance(value, dict) else value  # that is what Action says
+    return parse_decision(value, tools, repaired=payload.repaired or around or several, reason=thought)
+
+
+def _parse_double_input(name: str, inside: str, given: str, thought: str, tools: Sequence[Tool]) -> Decision:
+    """Brackets and an Action Input: an object in the latter is what counts, beside `tool(names of arguments)`."""
+    if inside.strip() and not strip_fence(given)[0].startswith("{"):
+        raise PayloadError("there are two of them")
+    found = parse_arguments(find_spelled_tool(tools, name)[0], given)
+    return ToolCalls((build_call_request(1, name, tools, found.mark_as_guess(bool(inside.strip())), thought),))
+
+
+def _parse_named_action(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
+    name, more = _split_name(written.strip())
+    tool, _ = find_spelled_tool(tools, name)
+    if tool is None and _FINISH.fullmatch(name):
+        return _parse_quoted_answer(given or more)
+    if not name or len(name) > NAME_MAX or (tool is None and (more or given is None)):
+        return NO_TOOL
+    if given is None and more.startswith(("{", "```")):
+        given = more
+    if given is not None:
+        inside = _unwrap_repeated_call(tools, name, given)
+        return ToolCalls(
+            (build_call_request(1, name, tools, parse_arguments(tool, inside).mark_as_guess(bool(more)), thought),)
+        )
+    if tool is None or tool.schema.get("required"):
+        return NO_INPUT
+    return ToolCalls((build_call_request(1, name, tools, ParsedArguments({}, repaired=True), thought),))
+
+
+def _unwrap_repeated_call(tools: Sequence[Tool], name: str, written: str) -> str:
+    """An input, out of the call as which it was written: `name({…})`. Raises `PayloadError` for one of another tool."""
+    inner, around = strip_fence(written)
+    call = _CALL.match(inner)
+    if call is None or around or call["bracket"] == "[":
+        return written
+    if normalize_tool_name(call["name"]) != normalize_tool_name(name):
+        if find_spelled_tool(tools, call["name"])[0] is not None:
+            raise PayloadError("it is a call of another tool")
+        return written
+    inside, rest = _split_brackets(inner, call)
+    return written if rest.strip("`*; \n") else inside
+
+
+def _split_name(written: str) -> tuple[str, str]:
+    """The name, and what stands with it."""
+    beside = _BESIDE.match(written)
+    line = beside[0] if beside else written.partition("\n")[0]
+    return _strip_name_marks(line), written[len(line) :].lstrip(":： \t\n")
+
+
+def _strip_name_marks(written: str) -> str:
+    """Without the quotes, brackets and marks that stand around a name."""
+    return written.strip("*_`\"'[]<>「」.。:： \n\t")
+
+
+def _split_brackets(written: str, call: re.Match[str]) -> tuple[str, str]:
+    """What stands in the brackets behind a tool's name, and what stands behind them. Raises `PayloadError`."""
+    start, opens, depth = call.end(), call["bracket"], 1
+    quoted = _QUOTED.match(written, start) is not None
+    if quoted and opens != "（" and (length := measure_brackets(written, start - 1)) is not None:
+        return written[start : start + length - 2], written[start + length - 1 :]
+    for at in range(start, len(written)):
+        depth += {opens: 1, _CLOSES[opens]: -1}.get(written[at], 0)
+        if not depth:
+            return written[start:at], written[at + 1 :]
+    raise PayloadError("the bracket behind the tool's name is not closed")

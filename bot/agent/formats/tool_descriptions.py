@@ -1,0 +1,59 @@
+"""Tool cards as text, for endpoints that are not given them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tools.tool import Tool
+
+
+def fill_instructions(form: str, tools: Sequence[Tool]) -> str:
+    """How to reply, told by the first example there is (in the place of `NAME` and `INPUT`), and the tools."""
+    name, example = next(((tool.name, tool.example) for tool in tools if tool.example), ("…", {}))
+    told = form.replace("NAME", name).replace("INPUT", json.dumps(dict(example), ensure_ascii=False))
+    return f"{told}{OPTIONAL}\n{describe_tools(tools)}\n"
+
+
+OPTIONAL = "(Under each its arguments; those with a `?` may be left out.)"
+
+
+def describe_tools(tools: Sequence[Tool]) -> str:
+    return "\n".join(map(_describe_tool, tools))
+
+
+def _describe_tool(tool: Tool) -> str:
+    """A tool on one line, its arguments on another."""
+    defs, needed = tool.schema.get("$defs", {}), tool.schema.get("required", ())
+    fields = tool.schema.get("properties", {}).items()
+    told = [f"{name}{'' if name in needed else '?'}: {_describe_argument(field, defs)}" for name, field in fields]
+    return f"- {tool.name} {tool.description}\n  {'; '.join(told) or 'no arguments'}"
+
+
+def _describe_argument(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
+    """A type, if it is none that goes without saying, and what is said of the argument."""
+    shape = describe_type(field, defs)
+    said = str(field.get("description", "")).rstrip(".")
+    return ", ".join(filter(None, ("" if shape == "string" and said else shape, said)))
+
+
+def describe_type(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
+    """The type of an argument, in a word or two. `defs`: the shapes that a schema refers to."""
+    match field:
+        case {"$ref": str(ref)}:
+            return describe_type(defs[ref.rpartition("/")[2]], defs)
+        case {"enum": list(values)}:
+            return "|".join(str(value) for value in values if value != "")
+        case {"anyOf": list(several)} | {"oneOf": list(several)}:
+            return " or ".join(describe_type(one, defs) for one in several)
+        case {"type": "array"}:
+            return f"list of {describe_type(field.get('items', {}), defs)}"
+        case {"type": "object", "properties": dict(inner)}:
+            return "object of " + ", ".join(f"{name} ({describe_type(one, defs)})" for name, one in inner.items())
+        case {"type": "object", "additionalProperties": dict(values)}:
+            return f"object, its values {describe_type(values, defs)}"
+        case {"format": "date"}:
+            return "YYYY-MM-DD"
+        case _:
+            return str(field.get("type", "any value"))

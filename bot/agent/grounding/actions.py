@@ -1,0 +1,312 @@
+"""What an answer says was done, or promises to do, or says is there to be pressed, and whether anything bears it out.
+Pure.
+
+Only what is put as a finished fact counts: *已发送*, *sent*; no question, refusal, condition or advice. What this run
+has done bears it out; what was done before does where the same request is named, or where the person has only asked.
+Each deed of a sentence is judged by itself, so that one true effect hides no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from bot.agent.grounding import wording
+from bot.agent.grounding.claims import Spellings, compact_text, find_full_names, mentions_person
+from bot.agent.grounding.sentences import IDENTIFIER, Clause, blank_examples, normalize_text, split_clauses
+from bot.agent.grounding.wording import ActionKind
+
+MOST = 100
+"""Deeds that are looked at: nobody reads an answer that has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class PerformedAction:
+    """Something that this run has done."""
+
+    tool: str
+    text: str
+    """Its arguments and its result, as words and numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionEvidence:
+    """What bears out that something was done."""
+
+    effects: Sequence[PerformedAction] = ()
+    results: Sequence[str] = ()
+    """What results of this run say, one thing each;"""
+    earlier_lines: Sequence[str] = ()
+    """what receipts and results of earlier messages say."""
+    question: str = ""
+    """What the person wrote."""
+    has_card: bool = False
+    """Something waits for a button in this conversation."""
+    people: Sequence[Spellings] = ()
+    """Those of the directory."""
+
+
+def find_false_actions(answer: str, record: ActionEvidence) -> tuple[str, ...]:
+    """The clauses of an answer that tell of something done, promised, or there to be pressed, which nothing bears out;
+    each once."""
+    parts = split_clauses(blank_examples(normalize_text(answer)))
+    asks = any(one.is_question or wording.PLEASE.search(one.text) for one in parts)
+    ledger, found = EvidenceIndex(record), dict[str, None]()
+    for part in {one.text: one for one in parts if not one.is_question and not one.is_conditional}.values():
+        if _is_false_clause(part, ledger, asks=asks):
+            found[part.text.strip()] = None
+            if len(found) >= MOST:
+                break
+    return tuple(found)
+
+
+def list_action_statements(text: str) -> list[str]:
+    """The clauses that say of something that it was done."""
+    parts = split_clauses(normalize_text(text))
+    return [one.text for one in parts if not one.is_question and next(_find_claimed_actions(one), None)]
+
+
+def _is_false_clause(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool:
+    """`asks`: the answer wants something from the person before anything can be done."""
+    if any(not _has_evidence(deed, part, ledger) for deed in islice(_find_claimed_actions(part), MOST)):
+        return True
+    return (
+        _is_empty_promise(part, ledger, asks=asks)
+        or _is_announcement(part, ledger, asks=asks)
+        or _refers_to_missing_card(part, ledger)
+        or _is_false_completion(part, ledger)
+    )
+
+
+def _find_claimed_actions(part: Clause) -> Iterator[ActionKind]:
+    """The deeds that a clause tells as finished, each once."""
+    text = wording.CHATTY.sub(" ", part.text.lower())
+    known = set[str]()
+    for found in wording.WORD.finditer(text):
+        deed = wording.BY_WORD[found[0]]
+        if deed.name in known:
+            continue
+        before, behind = text[max(0, found.start() - 60) : found.start()], text[found.end() : found.end() + 24]
+        is_told = (
+            _is_claimed_en(deed, found[0], before, behind)
+            if found[0].isascii()
+            else _is_claimed_zh(found[0], before[-40:], behind)
+        )
+        if is_told:
+            known.add(deed.name)
+            yield deed
+
+
+def _is_claimed_zh(word: str, before: str, behind: str) -> bool:
+    if word == "通过" and wording.OTHERS.match(word + behind):
+        return False
+    if wording.ATTRIBUTE.match(behind):
+        return False
+    done = max(before[-26:].rfind("已"), before[-26:].rfind("刚"))
+    if done >= 0:
+        head, between = before[: len(before) - len(before[-26:]) + done], before[-26:][done:]
+        return not wording.BETWEEN_ZH.search(between) and not wording.COUNTERMANDED.search(head)
+    if wording.NOUN.match(behind):
+        return False
+    finished = word[-1] in "了过好" or wording.DONE_BEHIND.match(behind) or before.rstrip().endswith("成功")
+    return bool(finished) and not wording.NOT_ZH.search(before) and not behind.startswith(("吗", "没", "么"))
+
+
+def _is_claimed_en(deed: ActionKind, word: str, before: str, behind: str) -> bool:
+    if (before and (before[-1].isalnum() or before[-1] == "-")) or (behind and behind[0].isalpha()):
+        return False
+    if wording.NOT_EN.search(before) or _is_other_sense(word, before, behind):
+        return False
+    if wording.PRESENT.search(before) and wording.USUALLY.match(behind):
+        return False
+    if wording.MANY.search(before) and not wording.THESE.search(before):
+        return False
+    if wording.EN_SUBJECT.search(before):
+        return True
+    if wording.EN_HEAD.search(before):
+        return not wording.EN_FINITE.search(behind) and (deed.is_state or not behind.startswith((" by", " on:")))
+    if wording.EN_NOUN.search(before):
+        return not wording.EN_FINITE.search(behind)
+    if deed.is_state and wording.EN_OTHERS.search(before):
+        return not before.rstrip().endswith(("you", "you have"))
+    return wording.EN_AND.search(before) is not None and wording.EN_I.search(before) is not None
+
+
+def _is_other_sense(word: str, before: str, behind: str) -> bool:
+    """*The day has passed*, *it was passed on*, *the search returned two*."""
+    if word == "passed":
+        return behind.startswith((" on", " to", " along")) or not wording.OF_REQUEST.search(f"{before}{behind}")
+    return word == "returned" and not wording.GIVEN_BACK.match(behind)
+
+
+def _has_evidence(deed: ActionKind, part: Clause, ledger: EvidenceIndex) -> bool:
+    record = ledger.record
+    if deed.name in ("sent", "notified") and wording.CARDS.search(part.text):
+        return True  # whether a card is there is looked at by itself
+    of_request = (
+        deed.name == "sent" and wording.OF_REQUEST.search(part.text.lower()) and not wording.MAILS.search(part.text)
+    )
+    effects = ledger.list_matching_actions(deed, wording.TELLS if of_request else deed.tools)
+    if wording.YOU.search(part.text) and ledger.is_in_question(deed):
+        return True
+    if effects and deed.takes_people and not _has_reached_recipients(part.text, effects, record.people):
+        return False
+    if ids := _find_request_ids(part.text) or _find_single_id(part.sentence):
+        return all(ledger.has_record_for(one, deed, effects) for one in ids)
+    if effects:
+        return True
+    if deed.name == "changed" and record.has_card:
+        return True
+    if deed.is_state and ledger.has_result_about(deed):
+        return True
+    return not ledger.is_order and ledger.has_any_record_of(deed)
+
+
+class EvidenceIndex:
+    """A record in which nothing is looked for twice: an answer may have many deeds, and a record many lines."""
+
+    def __init__(self, record: ActionEvidence) -> None:
+        self.record = record
+        self.is_order = is_order(record.question)
+        self._found: dict[tuple[str, str], bool] = {}
+        self._of: dict[str, list[str]] | None = None
+
+    def _look_up_once(self, what: str, deed: str, look: Callable[[], bool]) -> bool:
+        if (what, deed) not in self._found:
+            self._found[what, deed] = look()
+        return self._found[what, deed]
+
+    def list_matching_actions(self, deed: ActionKind, tools: Collection[str]) -> list[PerformedAction]:
+        """What this run has done of this kind. What a server's tool does is told by its name, its arguments and its
+        result alone."""
+        return [one for one in self.record.effects if one.tool in tools or ("__" in one.tool and _can_match(deed, one))]
+
+    def is_in_question(self, deed: ActionKind) -> bool:
+        return self._look_up_once("asked", deed.name, lambda: deed.is_mentioned_in(self.record.question))
+
+    def has_result_about(self, deed: ActionKind) -> bool:
+        """Results of this run speak of it."""
+        return self._look_up_once("told", deed.name, lambda: any(map(deed.is_mentioned_in, self.record.results)))
+
+    def has_any_record_of(self, deed: ActionKind) -> bool:
+        """For somebody who has only asked, what was done before counts, and what results say of it."""
+        older = self._look_up_once(
+            "older", deed.name, lambda: any(map(deed.is_mentioned_in, self.record.earlier_lines))
+        )
+        return (
+            older
+            or self.has_result_about(deed)
+            or (deed.name == "submitted" and (bool(self._group_lines_by_id()) or self.has_waiting_decision))
+        )
+
+    @property
+    def has_waiting_decision(self) -> bool:
+        """Something is said to wait for a decision."""
+        seen = (*self.record.results, *self.record.earlier_lines)
+        return self._look_up_once("waiting", "", lambda: any(map(wording.WAITING.search, seen)))
+
+    @property
+    def has_seen_task(self) -> bool:
+        """A task was seen: it has a card with whoever decides it."""
+        seen = (*self.record.results, *self.record.earlier_lines)
+        return self._look_up_once("task", "", lambda: any(map(wording.TASK.search, seen)))
+
+    def has_record_for(self, identifier: str, deed: ActionKind, effects: Sequence[PerformedAction]) -> bool:
+        """Whether this run, a result or a receipt tells the deed of one request."""
+        if any(identifier in one.text.upper() or not IDENTIFIER.search(one.text) for one in effects):
+            return True
+        lines = self._group_lines_by_id().get(identifier, [])
+        if deed.name in ("submitted", "booked") and lines:
+            return True
+        return self._look_up_once(identifier, deed.name, lambda: any(map(deed.is_mentioned_in, lines)))
+
+    def _group_lines_by_id(self) -> dict[str, list[str]]:
+        """What is told of each request."""
+        if self._of is None:
+            self._of = {}
+            for line in (*self.record.results, *self.record.earlier_lines):
+                for identifier in _find_request_ids(line):
+                    self._of.setdefault(identifier, []).append(line)
+        return self._of
+
+
+def _can_match(deed: ActionKind, effect: PerformedAction) -> bool:
+    if deed.name in ("changed", "booked", "paid"):
+        return True
+    return deed.is_mentioned_in(effect.tool.replace("_", " ")) or deed.is_mentioned_in(effect.text)
+
+
+def _find_request_ids(text: str) -> list[str]:
+    """The requests that are named, tasks as theirs."""
+    return list(dict.fromkeys("-".join(one[0].upper().split("-")[:2]) for one in IDENTIFIER.finditer(text)))
+
+
+def _find_single_id(sentence: str) -> list[str]:
+    ids = _find_request_ids(sentence[:400])
+    return ids if len(ids) == 1 else []
+
+
+def _has_reached_recipients(text: str, effects: Sequence[PerformedAction], people: Sequence[Spellings]) -> bool:
+    """Whether everybody to whom it is said to be done is named by one of the effects. An effect that names nobody says
+    nothing of it."""
+    found = wording.RECIPIENT.search(normalize_text(text).lower())
+    wanted = find_full_names(text[found.end() : found.end() + 40], people) if found else []
+    if not wanted:
+        return True
+    done = [compact_text(normalize_text(one.text)) for one in effects]
+    named = [one for one in done if any(mentions_person(one, names) for names in people)]
+    return not named or all(any(mentions_person(one, names) for one in named) for names in wanted)
+
+
+def _is_empty_promise(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool:
+    """Nothing is done between two messages of a person, except that decisions are told."""
+    text, record = part.text.lower(), ledger.record
+    found = wording.PROMISE_ZH.search(text) or wording.PROMISE_EN.search(text)
+    if (
+        not found
+        or record.has_card
+        or wording.WAITS.search(wording.CHATTY.sub(" ", part.sentence.lower()))
+        or wording.NEVER.search(text)
+    ):
+        return False
+    if asks and not wording.LATER.search(found[0]):
+        return False
+    if wording.TELLS_ZH.search(text) or wording.TELLS_EN.search(text):
+        return not record.effects and not ledger.has_waiting_decision
+    done = {one.tool for one in record.effects}
+    return not any(deed.tools & done for deed in wording.DEEDS if deed.is_mentioned_in(found[0]))
+
+
+def _is_announcement(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool:
+    """Says what it is about to do, and has not done anything."""
+    text, record = part.text.lower(), ledger.record
+    if asks or record.results or record.effects or not wording.ANNOUNCED.search(text):
+        return False
+    return not (wording.NEVER.search(text) or wording.WAITS.search(wording.CHATTY.sub(" ", part.sentence.lower())))
+
+
+def _refers_to_missing_card(part: Clause, ledger: EvidenceIndex) -> bool:
+    """Sends the person to a card, and none waits."""
+    record = ledger.record
+    if (
+        record.has_card
+        or not wording.CARD.search(part.text)
+        or wording.NO_CARD.search(part.text)
+        or wording.ONLY_ASKS.search(record.question)
+    ):
+        return False
+    return not ledger.has_seen_task and not any(
+        one.tool in wording.STARTS | {"transfer_task", "add_sign"} for one in record.effects
+    )
+
+
+def _is_false_completion(part: Clause, ledger: EvidenceIndex) -> bool:
+    if ledger.record.effects or not ledger.is_order or not wording.ALL_DONE.search(part.text):
+        return False
+    return not wording.NOT_EN.search(part.text.lower())
+
+
+def is_order(asked: str) -> bool:
+    """True where the person wants something done now, and does not only ask how things stand."""
+    return wording.ORDER.search(asked) is not None and wording.ONLY_ASKS.search(asked) is None

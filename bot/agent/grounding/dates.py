@@ -1,0 +1,277 @@
+"""Days as people write them, by date or by their distance, and whether a weekday goes with its date. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+
+from bot.agent.grounding.numbers import parse_han_number
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def _build_month_pattern(name: str) -> str:
+    rest = ("uary", "ruary", "ch", "il", "", "e", "y", "ust", "t(?:ember)?", "ober", "ember", "ember")
+    spelled = "|".join(f"{short}(?:{more})?" for short, more in zip(_MONTHS, rest, strict=True))
+    return rf"(?P<{name}>{spelled})\.?(?![a-z])"
+
+
+_TH = "(?:st|nd|rd|th)?"
+DAY = re.compile(
+    r"(?<![0-9])(?P<y1>[0-9]{4})\s?[-/.年]\s?(?P<m1>[0-9]{1,2})\s?[-/.月]\s?(?P<d1>[0-9]{1,2})(?![0-9])\s?[日号]?|"
+    r"(?<![0-9])(?P<m2>[0-9]{1,2})\s?月\s?(?P<d2>[0-9]{1,2})\s?[日号]|"
+    r"(?P<m3>[一二三四五六七八九十]{1,2})月(?P<d3>[一二三四五六七八九十]{1,3})[日号]|"
+    rf"(?<![A-Za-z]){_build_month_pattern('m4')}\s{{1,2}}(?P<d4>[0-9]{{1,2}}){_TH}(?![0-9A-Za-z])"
+    r"(?:,?\s(?P<y4>[0-9]{4})(?![0-9]))?|"
+    rf"(?<![0-9])(?P<d5>[0-9]{{1,2}}){_TH}\s(?:of\s)?{_build_month_pattern('m5')}(?:,?\s(?P<y5>[0-9]{{4}})(?![0-9]))?"
+)
+_SHORT_MONTH = "|".join(_MONTHS)
+_LOOSE = re.compile(
+    r"(?<![0-9.-])(?P<m>[0-9]{1,2})(?:月|[-/.])(?P<d>[0-9]{1,2})(?![0-9])|"
+    r"(?<![0-9月.-])(?P<day>[0-9]{1,2})(?:[日号]|st\b|nd\b|rd\b|th\b)|"
+    rf"(?:{_SHORT_MONTH})[a-z]{{0,6}}\s[0-9]{{1,2}}{_TH}\s?(?:-|to|until|and|"
+    rf"through)\s?(?P<until>[0-9]{{1,2}})(?![0-9])|"
+    rf"(?<![0-9])(?P<since>[0-9]{{1,2}}){_TH}\s?(?:-|to|until|and)\s?[0-9]{{1,2}}{_TH}\s(?:of\s)?"
+    rf"(?P<month>{_SHORT_MONTH})",
+    re.I,
+)
+"""Days as people shorten them in what they write: 12/1, 12.1, 12月1-3日, 3号, the 3rd, Nov 23-25."""
+_TAIL = re.compile(
+    r"(?P<m>[0-9]{1,2})\s?月\s?[0-9]{1,2}\s?[日号]?\s?(?:-|~|至|到)\s?(?P<d>[0-9]{1,2})(?!\s?月)(?![0-9])"
+)
+_RELATIVE = {
+    "大后天": 3, "后天": 2, "明天": 1, "明日": 1, "明早": 1, "明晚": 1, "今天": 0, "今日": 0, "昨天": -1, "昨日": -1,
+    "大前天": -3, "前天": -2, "day after tomorrow": 2, "day before yesterday": -2, "tomorrow": 1, "today": 0,
+    "yesterday": -1,
+}  # fmt: skip
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WEEKDAY_EN = r"mon(?:day)?|tue(?:sday|s)?|wed(?:nesday)?|thu(?:rsday|rs)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?"
+_WEEKDAY_ZH = "[一二三四五六日天]"
+_NEAR = re.compile(
+    rf"(?P<day>{'|'.join(_RELATIVE)})|"
+    r"(?P<zh>上上|下下|上|这|本|下)?个?(?:周|星期|礼拜)(?P<zh_day>[一二三四五六日天])|"
+    r"(?:\b(?P<en>last|this|next)\s)?\b(?P<en_day>mon|tue|wed|thu|fri|sat|sun)(?:day|sday|nesday|rsday|urday)\b"
+    r"(?P<after>\safter\snext)?",
+    re.I,
+)
+_BESIDE = re.compile(
+    rf"\s?[(,]?\s?(?:(?:周|星期|礼拜)(?P<zh>{_WEEKDAY_ZH})(?![到至-])|(?P<en>{_WEEKDAY_EN})(?![a-z]))", re.I
+)
+"""A weekday right behind a date."""
+_BEFORE = re.compile(
+    rf"(?:(?<![下上])(?<!这个)(?:周|星期|礼拜)(?P<zh>{_WEEKDAY_ZH})|"
+    rf"(?<![a-z])(?P<en>{_WEEKDAY_EN}))\s?[(,]?\s?(?:the\s)?$",
+    re.I,
+)
+_SEVERAL = re.compile(r"(?:[、,和至到~-]|\b(?:and|to|through))\s?下?$", re.I)
+"""Days in a row, whose dates may stand in a row behind them."""
+_IS = re.compile(r"\s?(?:是|即|就是|为|=|\(|is|falls on|:)\s?(?:an?\s)?$", re.I)
+_IS_BEHIND = re.compile(r"\s?(?:\(|是|就是|即|is\s)")
+_FEASTS = (
+    (re.compile(r"元旦|new year", re.I), (1, 1)),
+    (re.compile(r"劳动节|五一|labou?r day|may day", re.I), (5, 1)),
+    (re.compile(r"国庆|national day", re.I), (10, 1)),
+    (re.compile(r"圣诞|christmas", re.I), (12, 25)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DayMention:
+    """A day in a text: as it is said, and which days that may be, ISO."""
+
+    text: str
+    dates: frozenset[str]
+    start: int
+    end: int
+
+
+class DayParser:
+    """Days counted from one day; what was read once is not read again."""
+
+    def __init__(self, today: date) -> None:
+        self.today = today
+        self._dates: dict[str, frozenset[str]] = {}
+        self._near: dict[str, frozenset[str]] = {}
+
+    def find_dates(self, text: str) -> Iterator[DayMention]:
+        """Days by their date. Without a year any that is near may be meant."""
+        for found in DAY.finditer(text):
+            said = found[0].strip()
+            if said not in self._dates:
+                self._dates[said] = self._parse_date_match(found)
+            if means := self._dates[said]:
+                yield DayMention(said, means, found.start(), found.end())
+
+    def find_relative_days(self, text: str, start: int = 0) -> Iterator[tuple[DayMention, re.Match[str]]]:
+        """Days by their distance."""
+        for found in _NEAR.finditer(text):
+            said = found[0].strip()
+            key = said.lower()
+            if key not in self._near:
+                self._near[key] = self._parse_relative_day(found)
+            yield DayMention(said, self._near[key], start + found.start(), start + found.end()), found
+
+    def find_shortened_days(self, text: str) -> set[str]:
+        """Days that a shortened form may mean."""
+        found, seen = set[str](), set[tuple[str, ...]]()
+        for one in _LOOSE.finditer(text):
+            month, day = one["m"], one["d"] or one["day"] or one["until"] or one["since"]
+            if one["until"]:
+                month = str(_MONTHS.index(one[0][:3].capitalize()) + 1)
+            elif one["since"]:
+                month = str(_MONTHS.index(one["month"].capitalize()) + 1)
+            if (key := (month or "", day)) not in seen:
+                seen.add(key)
+                found |= self._list_days_by_year(int(month), int(day)) if month else self._list_days_by_month(int(day))
+        for one in _TAIL.finditer(text):
+            if (key := (one["m"], one["d"])) not in seen:
+                seen.add(key)
+                found |= self._list_days_by_year(int(one["m"]), int(one["d"]))
+        return found
+
+    def find_holidays(self, text: str) -> set[str]:
+        """Days that everybody knows by their name."""
+        named = [day for pattern, day in _FEASTS if pattern.search(text)]
+        return {value for month, day in named for value in self._list_days_by_year(month, day)}
+
+    def _list_days_by_year(self, month: int, day: int) -> set[str]:
+        years = (self.today.year - 1, self.today.year, self.today.year + 1)
+        return {value for year in years if (value := _format_iso_date(year, month, day))}
+
+    def _list_days_by_month(self, day: int) -> set[str]:
+        """In this month, the one before, the one after."""
+        here = self.today.year * 12 + self.today.month - 1
+        return {value for n in (here - 1, here, here + 1) if (value := _format_iso_date(n // 12, n % 12 + 1, day))}
+
+    def _parse_date_match(self, found: re.Match[str]) -> frozenset[str]:
+        group = found.groupdict()
+        which = next(n for n in "12345" if group[f"d{n}"])
+        month, day, year = group[f"m{which}"], group[f"d{which}"], group.get(f"y{which}")
+        number = _MONTHS.index(month[:3]) + 1 if month[:3] in _MONTHS else _parse_day_number(month)
+        if year:
+            return frozenset(filter(None, [_format_iso_date(int(year), number, _parse_day_number(day))]))
+        return frozenset(self._list_days_by_year(number, _parse_day_number(day)))
+
+    def _parse_relative_day(self, found: re.Match[str]) -> frozenset[str]:
+        group = found.groupdict()
+        if group["day"]:
+            return self._shift_today([_RELATIVE[group["day"].lower()]])
+        day = "一二三四五六日天".index(group["zh_day"]) if group["zh_day"] else _parse_weekday(group["en_day"])
+        here = min(day, 6) - self.today.weekday()
+        if group["after"]:
+            return self._shift_today([here + 14])
+        match (group["zh"] or group["en"] or "").lower():
+            case "上上":
+                return self._shift_today([here - 14])
+            case "下下":
+                return self._shift_today([here + 14])
+            case "上" | "last":
+                return self._shift_today([here - 7, here if here < 0 else here - 7])
+            case "下" | "next":
+                return self._shift_today([here + 7, here if here > 0 else here + 7])
+            case _:
+                return self._shift_today([here, here if here >= 0 else here + 7])
+
+    def _shift_today(self, days: Iterable[int]) -> frozenset[str]:
+        try:
+            return frozenset((self.today + timedelta(days=n)).isoformat() for n in days)
+        except OverflowError:
+            return frozenset()
+
+    def find_misdated(self, text: str, days: Iterable[DayMention]) -> Iterator[str]:
+        """Dates that have another weekday than the one beside them, or are not the near day they are said to be."""
+        for day in days:
+            before = text[max(0, day.start - 24) : day.start]
+            wrong = self._has_other_weekday(text, day, before)
+            if wrong or self.matches_relative_day(text, day) is False:
+                yield f"{before[-12:].strip()} {day.text}{text[day.end : day.end + 12].rstrip()}".strip()
+
+    def _has_other_weekday(self, text: str, day: DayMention, before: str) -> bool:
+        beside = _BESIDE.match(text, day.end)
+        if beside is None:
+            beside = _BEFORE.search(before)
+            if beside is None or _SEVERAL.search(before[: beside.start()]):
+                return False
+        said = "一二三四五六日天".index(beside["zh"]) if beside["zh"] else _parse_weekday(beside["en"])
+        return min(said, 6) not in {date.fromisoformat(one).weekday() for one in self._choose_likely_days(day.dates)}
+
+    def _choose_likely_days(self, means: frozenset[str]) -> list[str]:
+        """Of a day without a year, the one that people mean: some months back, or the year ahead."""
+        first, last = (self.today.toordinal() + n for n in (-150, 330))
+        near = [one for one in means if first <= date.fromisoformat(one).toordinal() <= last]
+        return near or list(means)
+
+    def matches_relative_day(self, text: str, day: DayMention) -> bool | None:
+        """Whether a date is the near day that it is said to be (*tomorrow is 24 November*); None if it says nothing of
+        the kind."""
+        before = text[max(0, day.start - 32) : day.start]
+        if link := _IS.search(before):
+            near = [
+                one
+                for one, found in self.find_relative_days(before[: link.start()])
+                if one.end == link.start() and _is_definite_or_today(found)
+            ]
+            if near and not _SEVERAL.search(before[: near[-1].start]):
+                return not near[-1].dates.isdisjoint(day.dates)
+        behind = _IS_BEHIND.match(text[day.end : day.end + 4])
+        if behind:
+            rest = text[day.end + behind.end() : day.end + behind.end() + 32]
+            near = [
+                one for one, found in self.find_relative_days(rest) if one.start == 0 and _is_definite_or_today(found)
+            ]
+            if near:
+                return not near[0].dates.isdisjoint(day.dates)
+        return None
+
+
+def list_relative_days(text: str) -> list[str]:
+    """Days told by their distance (*tomorrow*, 下周一): what is read another day must not have them."""
+    return [one[0].strip() for one in _NEAR.finditer(text) if one["day"] or one["zh"] or one["en"]]
+
+
+def is_definite_day(found: re.Match[str], today_too: bool = False) -> bool:
+    """A weekday alone goes with a date or with every week, and *today* is known to everybody."""
+    day = found["day"]
+    return bool(found["zh"] or found["en"] or (day and (today_too or _RELATIVE[day.lower()])))
+
+
+def _is_definite_or_today(found: re.Match[str]) -> bool:
+    return is_definite_day(found, today_too=True)
+
+
+def is_derived_day(value: str, known: Collection[str], lengths: Collection[Decimal]) -> bool:
+    """True for a day that lies as many days from one that is known as something takes, the first one counted or not,
+    with weekends or without them."""
+    day, wanted = date.fromisoformat(value), {int(n) for n in lengths if 0 < n <= 400 and n == int(n)}
+    wanted |= {int(n) + 1 for n in lengths if 0 < n <= 400 and n != int(n)}
+    for other in known:
+        first, last = sorted((date.fromisoformat(other), day))
+        apart = (last - first).days
+        working = _count_working_days(first, last)
+        if 0 < apart <= 400 and not wanted.isdisjoint((apart, apart + 1, working, working - 1)):
+            return True
+    return False
+
+
+def _count_working_days(first: date, last: date) -> int:
+    """Weekdays from one day to another, both counted."""
+    whole, rest = divmod((last - first).days + 1, 7)
+    return whole * 5 + sum((first.weekday() + n) % 7 < 5 for n in range(rest))
+
+
+def _parse_weekday(text: str) -> int:
+    return _WEEKDAYS.index(text[:3].lower())
+
+
+def _parse_day_number(text: str) -> int:
+    return int(text) if text.isdecimal() else int(parse_han_number(text))
+
+
+def _format_iso_date(year: int, month: int, day: int) -> str:
+    try:
+        return date(year, month, day).isoformat()
+    except ValueError:
+        return ""

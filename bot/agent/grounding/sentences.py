@@ -1,0 +1,140 @@
+"""A text as clauses, and which of them state something: a question, an example and a quotation do not. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+IDENTIFIER = re.compile(
+    r"(?<![A-Za-z0-9_-])(?!(?:ISO|IEC|GB|RFC|FY)-)[A-Z]{1,3}-[0-9]{3,6}(?:-[0-9]{1,3})*(?![0-9A-Za-z])", re.I
+)
+"""The number of a request or of a task."""
+_DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")
+_SENTENCE = re.compile(r"(?<=[。;!?\n])|(?<=\.)(?=\s)")
+_PART = re.compile(r"(?<=,)(?!(?<=[0-9],)\s?[0-9])")
+"""Behind a comma, unless it stands in a number or a date."""
+_BLANK = re.compile(r"[^\n]")
+_QUOTED = re.compile(r"[“\"「『][^“”\"「」『』\n]{12,400}[”\"」』]")
+"""Words that somebody could say, or that stand somewhere; what is shorter is a name or a figure."""
+_EXAMPLE = re.compile(
+    r"例如|比如|譬如|这样说|这样写|示例|例子|\bfor example\b|\bfor instance\b|\be\.g\.|\bsuch as\b|\byou (?:can|"
+    r"could) (?:say|write)\b|"
+    r"\ban example\b",
+    re.I,
+)
+_ASKS = re.compile(
+    r"要不要|需不需要|需要(?:我|为您|帮)|是否|是不是|能否|可否|可以吗|能不能|哪|什么|谁(?!都)|几|多少|怎么|如何|"
+    r"想(?:要|从|在|请)|"
+    r"您(?:是|想|要|说|指|希望|打算)|你(?:是|想|要|说|指|希望|打算)|还是(?!要)|(?:要|帮).{0,12}吗|"
+    r"^\W*+(?:(?:and|or|so|but|then|also)\s++)?(?:is|are|was|were|do|does|did|have|has|had|can|could|shall|should|"
+    r"will|"
+    r"would|may|"
+    r"might|which|what|who|whom|when|where|why|how)\b|"
+    r"\b(?:shall i|should i|would you|do you|did you|can you|could you|may i|or would|or should|or shall|"
+    r"want me to)\b",
+    re.I,
+)
+_TAG = re.compile(
+    r"^\W*+(?:这样|那|请问|以上)?(?:对吗|对吧|对不对|是吗|是吧|没错吧|可以吗|可以么|行吗|好吗|好不好|确认吗|正确吗|"
+    r"没问题吧|"
+    r"您看(?:可以|行|好)吗|(?:is )?(?:that|this|it|all of this|everything)?\s?(?:right|correct|ok|okay|fine|so|"
+    r"yes|alright))\s*[?。]",
+    re.I,
+)
+_READ_BACK = re.compile(
+    r"请(?:您|你)?(?:先)?(?:再)?(?:确认|核对)|(?:确认|核对)一下|是否(?:正确|无误|确认|提交|发起)|"
+    r"以上.{0,10}(?:正确|对吗|无误)|"
+    r"please (?:confirm|check|review)|(?:can|could) you (?:confirm|check)|let me (?:confirm|make sure)|"
+    r"is (?:this|that|everything|all of this) (?:right|correct|ok)|do you mean|"
+    r"shall i (?:submit|start|go ahead|send|proceed)|should i (?:submit|start|go ahead|send|proceed)",
+    re.I,
+)
+_ITEM = re.compile(r"\s*(?:[-•·*|>]|[0-9]{1,2}[.)、]|[^\s:]{1,24}\s{0,2}:|$)")
+"""How a line of a list begins, or a label with its value; an empty line too."""
+_CONDITION = re.compile(
+    r"^\W*+(?:如果|若|要是|一旦|只要|假如|等|待|当|除非|万一|在.{1,12}(?:后|之前|时)\W*$|.{0,16}(?:之后|以后|"
+    r"的话)\W*$|"
+    r"(?:点|按|确认|提交|批准|通过|审批).{0,12}后\W*$)|"
+    r"^\W*+(?:if|once|when|whenever|after|until|unless|before|as soon as|in case|provided|should (?:you|he|she|"
+    r"they))\b",
+    re.I,
+)
+_PRESS = re.compile(r"点|按|卡片|press|card|button|click", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """What stands between two marks."""
+
+    text: str
+    sentence: str
+    is_question: bool
+    """It asks, or belongs to a question."""
+    is_conditional: bool
+    """It, or one before it in its sentence, sets a condition."""
+
+
+def normalize_text(text: str) -> str:
+    """Without full-width forms, invisible characters, fancy dashes and marks of emphasis."""
+    normal = unicodedata.normalize("NFKC", text)
+    shown = "".join(c for c in normal if unicodedata.category(c) != "Cf").translate(_DASHES)
+    return shown.replace("**", "").replace("`", "")
+
+
+def split_clauses(text: str) -> list[Clause]:
+    """Of a text that is plain."""
+    found = list[Clause]()
+    for sentence in _SENTENCE.split(text):
+        parts = _PART.split(sentence)
+        first, is_conditional = _find_question_start(parts), False
+        for index, part in enumerate(parts):
+            is_conditional = is_conditional or _CONDITION.search(part) is not None
+            found.append(Clause(part, sentence, index >= first, is_conditional))
+    return found
+
+
+def _find_question_start(parts: Sequence[str]) -> int:
+    """From which part on a sentence is a question; as many as there are, if it is none."""
+    end = parts[-1].rstrip(" \t\r\n)」”\"'。!.")
+    if not end.endswith(("?", "吗", "呢", "么")):
+        return len(parts)
+    if _TAG.search(f"{end.rstrip('?')}?") and len(parts) > 1:
+        return 0
+    return next((index for index, part in enumerate(parts) if _ASKS.search(part)), len(parts) - 1)
+
+
+def blank_examples(text: str) -> str:
+    """A plain text in which what people could say, and what is quoted, is blank. An example ends with its paragraph."""
+    text = _QUOTED.sub(";", text)
+    paragraphs = list[str]()
+    for paragraph in text.split("\n\n"):
+        found = _EXAMPLE.search(paragraph)
+        paragraphs.append(paragraph[: found.start()] + ";" if found else paragraph)
+    return "\n\n".join(paragraphs)
+
+
+def blank_unstated(text: str) -> str:
+    """What a plain text without examples states: questions and what hangs on a condition are blank, and so is what is
+    read back for a yes."""
+    kept = "".join(
+        _BLANK.sub(" ", one.text) if one.is_question or one.is_conditional else one.text for one in split_clauses(text)
+    )
+    return "\n".join(_blank_read_back(kept.split("\n"), text.split("\n")))
+
+
+def _blank_read_back(kept: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
+    """A list below *please confirm:* and above *is this correct?* asks, unless it is a card that is to be confirmed."""
+    asks_below = any(_is_read_back(line) for line in lines[-3:])
+    below = False
+    for one, line in zip(kept, lines, strict=True):
+        item = _ITEM.match(line) is not None
+        lead = line.rstrip().endswith(":") and _is_read_back(line)
+        below = lead or (below and item)
+        blank = (below or (asks_below and item)) and not lead
+        yield "" if blank else one
+
+
+def _is_read_back(line: str) -> bool:
+    return _READ_BACK.search(line) is not None and _PRESS.search(line) is None

@@ -1,0 +1,302 @@
+"""What an answer may rest on: this run's observations and what its reads were asked for, what the conversation
+remembers, the system's facts, the person's message. Never what a model itself has said in this run, and of the
+remembered answers none that was marked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from bot.agent.grounding import claims
+from bot.agent.grounding.actions import ActionEvidence, PerformedAction, find_false_actions, list_action_statements
+from bot.agent.grounding.claims import ClaimCheckResult, ClaimSource, Spellings
+from bot.agent.prompt import SUMMARY
+from bot.agent.recall import (
+    ARGUMENTS,
+    cut_unverified_lines,
+    is_marked_unverified,
+    list_call_results,
+    parse_call_results,
+    parse_observation,
+    parse_own_words,
+)
+from bot.core.errors import ChatError
+from bot.core.run_state import CallRecord, CallStatus, RunState
+from tools.spec import Person
+
+UNVERIFIED = "[unverified: "
+"""How an answer that an earlier version has remembered begins to say what of it nothing supported."""
+RECEIPTS = ("系统记录：", "On record: ")
+"""How a receipt begins, in either language."""
+SPEAKS = 160
+"""Characters of a text in a result that may tell that something was done; a longer one is a page of the handbook."""
+DEPTH = 12
+"""How deep values are looked into."""
+DONE_BEFORE = frozenset({"urged_lately", "urged_enough", "asked_already", "started_already", "told_already"})
+"""Errors of what was done before."""
+THINK = "think"
+"""The tool that takes whatever a model writes and looks nothing up."""
+_TALK = ('{"role": "user"', '{"role": "assistant"')
+_RECORDED = ("<event ", SUMMARY, "\\n[")
+"""What stands in the JSON of a message in which something is on record."""
+_WRITTEN = re.compile(r"\A<message [^>\n]{0,200}>\n")
+
+
+async def list_nobody() -> Sequence[Person]:
+    return ()
+
+
+def list_spellings(people: Sequence[Person]) -> list[Spellings]:
+    """The names of people."""
+    return [tuple(name for name in (one.name, *one.names) if name) for one in people]
+
+
+@dataclass(frozen=True, slots=True)
+class GroundingFindings:
+    """What of an answer does not hold."""
+
+    figures: ClaimCheckResult = field(default_factory=ClaimCheckResult)
+    actions: tuple[str, ...] = ()
+    """What it says was done, as it says it, and nothing bears out."""
+
+    def __bool__(self) -> bool:
+        return bool(self.figures.unsupported or self.actions)
+
+
+@dataclass(frozen=True, slots=True)
+class GroundingSources:
+    facts: Sequence[str] = ()
+    """What the system itself told the model: whom it speaks with, open cards, who approves what."""
+    history: Sequence[str] = ()
+    """Messages of earlier runs, as JSON."""
+    people: Callable[[], Awaitable[Sequence[Person]]] = field(default=list_nobody)
+    """The directory."""
+    has_card: bool = False
+    """A card waits in this conversation."""
+    days: str = ""
+    """The days of the calendar that the model was shown."""
+
+    async def check_answer(self, answer: str, trace: RunState, today: date) -> GroundingFindings:
+        """What of the answer rests on nothing. `today`: the caller's."""
+        people = await self._load_names()
+        figures = claims.check_claims(answer, self._list_claim_sources(trace), today, people)
+        return GroundingFindings(figures, find_false_actions(answer, self.collect_evidence(trace, people)))
+
+    async def _load_names(self) -> list[Spellings]:
+        """None while the platform is away: an answer is not held up for it."""
+        with suppress(ChatError):
+            return list_spellings(await self.people())
+        return []
+
+    def collect_evidence(self, trace: RunState, people: Sequence[Spellings] = ()) -> ActionEvidence:
+        """What bears out that something was done."""
+        observed = list(_list_observed_values(trace))
+        results = _list_result_values(trace)
+        return ActionEvidence(
+            effects=[
+                PerformedAction(call.tool, f"{flatten_value(call.args)}\n{flatten_value(result)}")
+                for call, result in zip(trace.calls, results, strict=True)
+                if (call.status is CallStatus.SUCCEEDED and _has_effect(call)) or _is_refused_as_done(result)
+            ]
+            + [
+                PerformedAction(call.tool, flatten_value(done))
+                for call, result in zip(trace.calls, results, strict=True)
+                if (done := _get_done_parts(result))
+            ],
+            results=[line for one in observed for line in list_statements(one)],
+            earlier_lines=list(self._list_earlier_lines()),
+            question=_read_question(trace),
+            has_card=self.has_card or any(call.status is CallStatus.AWAITING for call in trace.calls),
+            people=people,
+        )
+
+    def list_receipts(self, trace: RunState) -> list[str]:
+        """What was done, a line each: of earlier messages as their receipts tell it, of this run with how it ended."""
+        lines = [line for message in self._list_factual_messages() for line in _list_recorded_lines(message) if line]
+        lines += [
+            f"{one.tool} {flatten_value(one.args)}: {one.status.value}" for one in trace.calls if _has_effect(one)
+        ]
+        return lines + (["a card waits for a button"] if self.has_card else [])
+
+    def _list_claim_sources(self, trace: RunState) -> Iterator[ClaimSource]:
+        """What cards showed counts too: code has checked it, and a person has seen it."""
+        yield from map(ClaimSource, self.facts)
+        messages = [*map(json.loads, self.history)]
+        for message, behind in zip(messages, [*messages, {}][1:], strict=True):
+            if message.get("role") != "assistant":
+                is_wish = message.get("role") == ARGUMENTS
+                yield ClaimSource(
+                    cut_unverified_lines(_flatten_content(message)),
+                    is_wish=is_wish,
+                    counts=_count_message_entries(message),
+                )
+            elif not is_doubtful(_flatten_content(message), _flatten_content(behind)):
+                yield ClaimSource(_flatten_content(message))
+        yield ClaimSource(_read_question(trace), is_wish=True)
+        yield from (ClaimSource(flatten_value(one), counts=count_entries(one)) for one in _list_observed_values(trace))
+        for call in trace.calls:
+            if call.approval or (call.status is CallStatus.SUCCEEDED and call.tool != THINK):
+                yield ClaimSource(flatten_value(call.args), is_wish=True)
+        yield ClaimSource(self.days)  # last: of all days only so many are reckoned with
+
+    def _list_earlier_lines(self) -> Iterator[str]:
+        """Results of earlier messages, or the lines that they were folded to; and what is on record of them."""
+        for message in self._list_factual_messages():
+            yield from _list_recorded_lines(message)
+            if message.get("role") in ("tool", "system", "developer"):
+                yield from list_statements(_read_message_value(message))
+            else:
+                yield from parse_call_results(_flatten_content(message))
+
+    def _list_factual_messages(self) -> Iterator[dict[str, Any]]:
+        """Earlier messages but for those in which people and the bot only talk: of a long conversation nearly all."""
+        for text in self.history:
+            if not text.startswith(_TALK) or any(sign in text for sign in _RECORDED):
+                yield json.loads(text)
+
+
+def _list_recorded_lines(message: dict[str, Any]) -> Sequence[str]:
+    """What code has written of what happened, and what the summary tells as a fact: that was held against it."""
+    content = _flatten_content(message)
+    if message.get("role") == "assistant":
+        return [extract_receipt(content)]
+    if message.get("role") != "user":
+        return []
+    return list_action_statements(content) if content.startswith(SUMMARY) else parse_own_words(content)
+
+
+def _get_done_parts(result: Any) -> Any:
+    """Of a call that broke off half way: for whom it was done all the same."""
+    parts = result.get("parts") if isinstance(result, dict) else None
+    return parts.get("done") if isinstance(parts, dict) else None
+
+
+def extract_receipt(answer: str) -> str:
+    """What code has written under an answer, where an earlier version has remembered it with that; empty if it has
+    not. A model that writes such a line has it cut (`bot.agent.imitations`)."""
+    last = answer.rpartition("\n[")[2]
+    return last if last.startswith(RECEIPTS) else ""
+
+
+def is_doubtful(answer: str, behind: str) -> bool:
+    """Whether a remembered answer was marked, in itself or by the event behind it: then it supports nothing."""
+    return UNVERIFIED in answer or is_marked_unverified(behind)
+
+
+def flatten_value(value: Any, depth: int = DEPTH) -> str:
+    """The words and numbers in a JSON value, a line each; of a text that is JSON again, what is in it."""
+    if depth and isinstance(value, dict):
+        return "\n".join(f"{name} {flatten_value(one, depth - 1)}" for name, one in value.items())
+    if depth and isinstance(value, list):
+        return "\n".join(flatten_value(one, depth - 1) for one in value)
+    if depth and isinstance(value, str) and value[:1] in ("{", "["):
+        inner = parse_json_or_text(value)
+        return value if isinstance(inner, str) else flatten_value(inner, depth - 1)
+    return str(value)
+
+
+def parse_json_or_text(text: str) -> Any:
+    """The value of a text that is JSON, otherwise the text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # it was cut, or something follows it
+        return text.replace("\\n", "\n").replace('\\"', '"')
+
+
+def list_statements(value: Any, depth: int = DEPTH) -> Iterator[str]:
+    """What a result tells, one thing each: an object with its own short texts, a line of a short text."""
+    if isinstance(value, str):
+        inner = parse_json_or_text(value) if depth and value[:1] in ("{", "[") else value
+        if not isinstance(inner, str):
+            yield from list_statements(inner, depth - 1)
+        else:
+            yield from (line for line in inner.splitlines() if line and len(line) <= SPEAKS)
+    elif isinstance(value, dict):
+        own = [
+            f"{name} {one}"
+            for name, one in value.items()
+            if not isinstance(one, dict | list) and len(str(one)) <= SPEAKS
+        ]
+        own += [f"{name} {', '.join(map(str, one))}" for name, one in value.items() if _is_short_list(one)]
+        yield " · ".join(own)
+        if depth:
+            for one in value.values():
+                if isinstance(one, dict | list) or (isinstance(one, str) and one[:1] in ("{", "[")):
+                    yield from list_statements(one, depth - 1)
+    elif isinstance(value, list) and depth:
+        for one in value:
+            yield from list_statements(one, depth - 1)
+
+
+def _is_short_list(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= 8 and all(isinstance(one, str) and len(one) <= 60 for one in value)
+
+
+def count_entries(value: Any, depth: int = DEPTH) -> frozenset[int]:
+    """How many entries lists have, and how many of them are alike in something."""
+    if isinstance(value, str) and depth and value[:1] in ("{", "["):
+        inner = parse_json_or_text(value)
+        return frozenset() if isinstance(inner, str) else count_entries(inner, depth - 1)
+    if not isinstance(value, dict | list) or not depth:
+        return frozenset()
+    found = {len(value)} if isinstance(value, list) else set[int]()
+    if isinstance(value, list):
+        alike = Counter(
+            (name, str(one)[:SPEAKS]) for entry in value if isinstance(entry, dict) for name, one in entry.items()
+        )
+        found |= {n for many in alike.values() for n in (many, len(value) - many)}
+    for one in value.values() if isinstance(value, dict) else value:
+        found |= count_entries(one, depth - 1)
+    return frozenset(found)
+
+
+def _has_effect(call: CallRecord) -> bool:
+    """A call that had a card, or takes one back."""
+    return bool(call.approval) or call.tool == "cancel_card"
+
+
+def _is_refused_as_done(result: Any) -> bool:
+    """A call that was refused because the same was done before: that it was done is true."""
+    return isinstance(result, dict) and result.get("error") in DONE_BEFORE
+
+
+def _list_result_values(trace: RunState) -> list[Any]:
+    """What each call has come to."""
+    return [_parse_json_value(one) for one in list_call_results(trace)]
+
+
+def _read_question(trace: RunState) -> str:
+    """What the person wrote."""
+    if not trace.messages:
+        return ""
+    return _WRITTEN.sub("", _flatten_content(json.loads(trace.messages[0])))
+
+
+def _list_observed_values(trace: RunState) -> Iterator[Any]:
+    """What tools told this run, as values where they are JSON."""
+    for message in map(json.loads, trace.messages[1:]):
+        if message.get("role") not in ("assistant", "system"):
+            yield _read_message_value(message)
+
+
+def _read_message_value(message: dict[str, Any]) -> Any:
+    return _parse_json_value(parse_observation(message))
+
+
+def _parse_json_value(text: str) -> Any:
+    return parse_json_or_text(text) if text[:1] in ("{", "[") else text
+
+
+def _flatten_content(message: dict[str, Any]) -> str:
+    """Its text; of JSON, the words and numbers in it."""
+    return flatten_value(_read_message_value(message))
+
+
+def _count_message_entries(message: dict[str, Any]) -> frozenset[int]:
+    return count_entries(_read_message_value(message))

@@ -1,0 +1,45 @@
+"""What only code writes (records, marks, events), taken out of what a model writes: it may copy what it has read."""
+
+from __future__ import annotations
+
+import re
+
+_BEFORE = r"[ \t　>*_`\-•]{0,12}+"
+_NAMED = (
+    r"(?:系统记录|on record|waiting for a button|unverified|not verified|未经核实"
+    r"|the person (?:took|has taken) the card back)"
+)
+_OPEN, _CLOSE = r"[\[［【〔(（]", r"[\]］】〕)）]"
+_LINE = re.compile(
+    rf"^{_BEFORE}(?:{_OPEN}[ \t]{{0,4}}+[*_]{{0,3}}+{_NAMED}\b"  # an opened mark, whatever follows
+    rf"|⚠️?[ \t]{{0,4}}+(?:未经核实|not verified)|(?:系统记录|on record|waiting for a button)[*_ \t]{{0,4}}+[:：])",
+    re.IGNORECASE,
+)
+_INLINE = re.compile(
+    rf"[\[［【〔][ \t]{{0,4}}+{_NAMED}[ \t]{{0,4}}+[:：][^\[\]［］【】〔〕\n]{{0,600}}+[\]］】〕]", re.IGNORECASE
+)
+_EVENT = re.compile(r"[<＜][ \t]{0,4}+event(?=[ \t]++(?:at|kind)[ \t]*+=)[^>＞\n]{0,200}+[>＞]?", re.IGNORECASE)
+_END = re.compile(r"[<＜][ \t]{0,4}+[/／][ \t]{0,4}+event[ \t]{0,4}+[>＞]", re.IGNORECASE)
+
+
+def cut_imitations(text: str) -> str:
+    """A text without lines and marks that look like ours; as it is if there are none."""
+    found = _cut_event_imitations(text)
+    lines = [_INLINE.sub("", line) for line in found.split("\n") if not _LINE.match(line)]
+    cut = "\n".join(lines)
+    return text if cut == text else cut.strip()
+
+
+def _cut_event_imitations(text: str) -> str:
+    """From where an event begins to where it ends: nobody says where, and it is the end of its paragraph."""
+    kept, at, ends = list[str](), 0, [found.end() for found in _END.finditer(text)][::-1]
+    while (opened := _EVENT.search(text, at)) is not None:
+        kept.append(text[at : opened.start()])
+        while ends and ends[-1] < opened.end():
+            ends.pop()
+        paragraph = text.find("\n\n", opened.end())
+        if not ends and paragraph < 0:
+            at = len(text)
+            break
+        at = ends[-1] if ends else paragraph
+    return _END.sub("", "".join([*kept, text[at:]]))

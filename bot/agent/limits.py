@@ -1,0 +1,150 @@
+"""Limits of a run. Every limit ends it with a reason that people are told; none is silent.
+
+The defaults for repetition and failures were calibrated on recorded episodes: the same action with the same
+result three times, or five failures in a row, never led to success; three failures in a row sometimes did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from bot.core.errors import ModelFailureCause
+from bot.core.run_state import LATE, RunState
+
+
+class StopReason(StrEnum):
+    """Why a run stopped before an answer. The text people read is `stopped.<reason>`."""
+
+    STEPS = "steps"
+    CALLS = "calls"
+    TIME = "time"
+    TOKENS = "tokens"
+    BUDGET = "budget"
+    REPETITION = "repetition"
+    FAILURES = "failures"
+    MALFORMED = "malformed"
+    REFUSED = "refused"
+    FILTERED = "filtered"
+    USER = "user"
+
+
+class RunHalted(Exception):
+    """Ends a run from anywhere inside the loop."""
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingBudget:
+    """What is left of a person's day, as figures of a run: those that it may reach."""
+
+    tokens: int | None = None
+    cost: Decimal | None = None
+
+    def require_budget_left(self, trace: RunState) -> None:
+        """Raises `RunHalted` when no further reply may be asked for."""
+        over = self.tokens is not None and trace.total_tokens >= self.tokens
+        if over or (self.cost is not None and trace.cost >= self.cost):
+            raise RunHalted(StopReason.BUDGET)
+
+
+@dataclass(frozen=True, slots=True)
+class DailyBudget:
+    """What one person's messages may take of the model in a day. None: as much as they like.
+
+    It is looked at before every reply with what has been counted when the run began or went on, so one run goes over
+    by less than one reply. Runs of one person at the same time, in different conversations, do not know of each
+    other: together they go over by at most what each of them may take (`Limits.tokens`).
+    """
+
+    tokens: int | None = None
+    """In and out."""
+    money: Decimal | None = None
+    """In the currency of the prices."""
+
+    def __bool__(self) -> bool:
+        return self.tokens is not None or self.money is not None
+
+    def is_used_up(self, tokens: int, cost: Decimal) -> bool:
+        """True for somebody of whom so much is counted today."""
+        return (self.tokens is not None and tokens >= self.tokens) or (self.money is not None and cost >= self.money)
+
+    def compute_remaining_budget(self, tokens: int, cost: Decimal, trace: RunState) -> RemainingBudget:
+        """What a run may reach, of whose person so much is counted today."""
+        return RemainingBudget(
+            None if self.tokens is None else self.tokens - tokens + trace.total_tokens,
+            None if self.money is None else self.money - cost + trace.cost,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    steps: int = 12
+    """Model replies that act."""
+    calls: int = 20
+    """Tool calls."""
+    calls_per_reply: int = 8
+    tokens: int = 200_000
+    """In and out, of all replies of a run, as the endpoint counts them; one that counts none is held by the steps."""
+    active_s: float = 180.0
+    """Running time of a turn; waiting for people does not count."""
+    reply_s: float = 60.0
+    """One model call, at most."""
+    format_retries: int = 2
+    """Malformed replies answered with what was wrong, per step; one more ends the run."""
+    same_results: int = 3
+    """The same call with the same result, this often, ends the run; one time before, the model is told."""
+    cycles: int = 3
+    """Replies in turns (A B A B, A B C A B C: the same calls with the same results), at most so many to a turn, end the
+    run once the second turn is over; at its first repeated call the model was told."""
+    failures: int = 5
+    """Failed calls in a row."""
+    late: int = 3
+    """Replies in a row that did not come in time: a model that is always too slow is not asked for ever."""
+
+    def require_step_allowed(self, trace: RunState) -> None:
+        """Raises `RunHalted` when the run may not take another step."""
+        if trace.steps >= self.steps:
+            raise RunHalted(StopReason.STEPS)
+        if trace.called >= self.calls:
+            raise RunHalted(StopReason.CALLS)
+        if trace.failures >= self.failures:
+            raise RunHalted(StopReason.FAILURES)
+        if self.compute_seconds_left(trace) <= 0:
+            raise RunHalted(StopReason.TIME)
+        self.require_tokens_left(trace)
+
+    def require_tokens_left(self, trace: RunState) -> None:
+        """Raises `RunHalted` when no further reply may be asked for."""
+        if trace.total_tokens >= self.tokens:
+            raise RunHalted(StopReason.TOKENS)
+
+    def compute_seconds_left(self, trace: RunState) -> float:
+        return self.active_s - trace.active_ms / 1000
+
+    def count_repeated_call(self, trace: RunState, made: str) -> None:
+        """Counts a call with its result, as their fingerprint. Raises `RunHalted` at the limit."""
+        trace.seen[made] = trace.seen.get(made, 0) + 1
+        if trace.seen[made] >= self.same_results:
+            raise RunHalted(StopReason.REPETITION)
+
+    def count_late_reply(self, trace: RunState, cause: ModelFailureCause) -> None:
+        """Counts a reply that did not come, if that is because it took too long. Raises `RunHalted` at the limit."""
+        if cause is not ModelFailureCause.TIMEOUT:
+            return
+        trace.seen[LATE] = trace.seen.get(LATE, 0) + 1
+        if trace.seen[LATE] >= self.late:
+            raise RunHalted(StopReason.TIME)
+
+    def count_reply_cycle(self, trace: RunState, reply: str) -> None:
+        """Counts a reply, as the fingerprints of its calls and results; without any, it waits for a button and is news.
+        Raises `RunHalted` after the second turn."""
+        trace.path = [*trace.path, reply][-2 * self.cycles :] if reply else []
+        for turn in range(2, self.cycles + 1):
+            last = trace.path[-turn:]
+            if len(set(last)) > 1 and trace.path[-2 * turn : -turn] == last:
+                raise RunHalted(StopReason.REPETITION)

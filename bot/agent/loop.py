@@ -1,0 +1,452 @@
+"""Think → act → observe. Knows no platform and no Redis.
+
+`AgentLoop.run` yields `StepsFinished` after every reply that acted, and ends with exactly one of `RunFinished`,
+`RunPaused`, `RunStopped`. Whatever it needs to go on in another process is in the `RunState`, which the caller stores
+after each event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ToolCalls
+from bot.agent.events import Event, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished, build_step
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.grounding.correction import (
+    UnsupportedParts,
+    build_correction_request,
+    is_call_request,
+    read_correction,
+    shorten_findings,
+)
+from bot.agent.grounding.sources import GroundingFindings, GroundingSources
+from bot.agent.imitations import cut_imitations
+from bot.agent.limits import RemainingBudget, RunHalted, RunLimits, StopReason
+from bot.agent.model import Model, ModelReply
+from bot.agent.model_request import request_reply_within_context
+from bot.agent.prices import PriceTable
+from bot.agent.provider_details import attach_all_details
+from bot.agent.reply_format import ReplyFormat
+from bot.agent.tool_executor import (
+    ReadCache,
+    Result,
+    Screen,
+    ToolExecutor,
+    allow_any_proposal,
+    format_bounded_json,
+    format_observation,
+)
+from bot.agent.tool_search import FIND, ToolSelector
+from bot.core import logs
+from bot.core.cancellation import StopEvent, WorkInterruptedError, interrupt_work
+from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
+from bot.core.run_state import DEEDS, CallRecord, CallStatus, RunState, fingerprint_call
+from tools.characters import show_invisible
+from tools.privacy import classify_result
+from tools.requests.start_tools import StartTools
+from tools.spec import Privacy, Proposal, ToolError, ToolOutcome, choose_most_private
+from tools.tool import Tool, ToolContext
+
+log = logs.get_logger(__name__)
+
+GUESSED = (
+    "The call of {tool}, which has consequences, was not written as it should be. Write it again: "
+    "the tool's exact name, its arguments as one valid JSON object, and nothing behind it."
+)
+IMITATED = "It was a record or an event, which only the system writes. Call the tool, or answer in your own words."
+AGAIN = "You made this same call before, with this same result. Do something else or answer."
+DOUBT = (
+    "Part of that answer is not borne out, and the person has not got it yet. Call the tool that is missing, or answer "
+    "without it. "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What a run goes through the loop with."""
+
+    run_id: str
+    """Its id."""
+    head: list[str]
+    """Rules and history, as JSON: they precede the run's own messages."""
+    trace: RunState
+    use: ToolContext
+    grounding: GroundingSources
+    remaining_budget: RemainingBudget = field(default_factory=RemainingBudget)
+    check_proposal: Screen = allow_any_proposal
+    read_cache: ReadCache = field(default_factory=ReadCache)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLoop:
+    model: Model
+    tools: Sequence[Tool]
+    """Our own."""
+    limits: RunLimits = field(default_factory=RunLimits)
+    clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
+    """Seconds, monotonic."""
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    """Aware UTC: what replies and results are stamped with."""
+    formats: Sequence[ReplyFormat] = (NativeFormat(),)
+    """The first is that of fresh runs; the others are known for runs that were begun in them."""
+    reraised: tuple[type[Exception], ...] = (CountersignError,)
+    """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
+    prices: PriceTable = field(default_factory=PriceTable)
+    server_tools: Mapping[str, Tool] = field(default_factory=dict)
+    """Further tools by name, of servers: they come and go while we run."""
+    max_offered_tools: int = 30
+    """A run is offered so many of all; if there are more, those that go best with the conversation."""
+    start_tools: StartTools = field(default_factory=StartTools)
+    """The start tools of the processes: whoever begins a run has them refreshed."""
+    executor: ToolExecutor = field(init=False, repr=False)
+    selector: ToolSelector = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        offers = ToolSelector(self.tools, self.server_tools, self.max_offered_tools, self.start_tools)
+        object.__setattr__(self, "selector", offers)
+        object.__setattr__(
+            self,
+            "executor",
+            ToolExecutor((*self.tools, offers.finder), self.reraised, self.server_tools, self.start_tools),
+        )
+
+    def get_reply_format(self, trace: RunState) -> ReplyFormat:
+        """The style of a run: it ends in the one that it was begun in."""
+        return next((style for style in self.formats if style.name == trace.style), self.formats[0])
+
+    def render_instructions(self, trace: RunState) -> str:
+        """How a run's model is to reply."""
+        return self.selector.get_tool_prompt(self.get_reply_format(trace), trace.offered).instructions
+
+    def describe_server_tools(self, trace: RunState) -> str:
+        """What servers say of their tools, where the model is told it in a message."""
+        return self.selector.get_tool_prompt(self.get_reply_format(trace), trace.offered).server_tools
+
+    async def run(
+        self,
+        run_id: str,
+        head: Sequence[str],
+        trace: RunState,
+        use: ToolContext,
+        stop: StopEvent,
+        grounds: GroundingSources | None = None,
+        remaining_budget: RemainingBudget | None = None,
+        check_proposal: Screen = allow_any_proposal,
+    ) -> AsyncGenerator[Event, None]:
+        """Goes on from `trace`; `head` (rules, history: as JSON) precedes the run's own messages; `grounds`: what an
+        answer may rest on besides these; `remaining_budget`: what is left of its person's day; `check_proposal` looks
+        at plans before they become cards. `ModelUnavailableError` passes through."""
+        way = StepContext(
+            run_id,
+            list(head),
+            trace,
+            use,
+            grounds or GroundingSources(),
+            remaining_budget or RemainingBudget(),
+            check_proposal,
+        )
+        try:
+            while True:
+                event = await self._run_step(way, stop)
+                yield event
+                if not isinstance(event, StepsFinished):
+                    return
+        except RunHalted as halt:
+            yield RunStopped(halt.reason)
+        except ModelRejectedError as error:
+            log.warning("model.refused", error=str(error))
+            yield RunStopped(StopReason.REFUSED, str(error))
+
+    async def _run_step(self, way: StepContext, stopped: StopEvent) -> Event:
+        trace = way.trace
+        if stopped.is_set():
+            raise RunHalted(StopReason.USER)
+        self.limits.require_step_allowed(trace)
+        began, left = self.clock(), self.limits.compute_seconds_left(trace)
+        try:
+            with _halt_on_stop(stopped, left):
+                decision = await self._request_usable_decision(way)
+                grounded = decision if isinstance(decision, ToolCalls) else await self._ground_answer(way, decision)
+                if isinstance(grounded, ToolCalls):
+                    return await self._execute_calls(way, grounded)
+            trace.append_message({"role": "assistant", "content": grounded.text})
+            return grounded
+        except ModelUnavailableError as down:
+            began = self.clock()  # waiting for an endpoint that is away is not running time
+            self.limits.count_late_reply(trace, down.cause)
+            raise
+        finally:
+            trace.active_ms += int((self.clock() - began) * 1000)
+
+    async def _request_usable_decision(self, way: StepContext, *more: str) -> ToolCalls | FinalAnswer:
+        """One usable decision. A malformed reply and what was wrong with it are told in this request only, never
+        stored; so is `more`."""
+        wrong: list[str] = []
+        for _ in range(self.limits.format_retries + 1):
+            decision = await self._request_decision(way, [*more, *wrong])
+            if isinstance(decision, ContentFiltered):
+                raise RunHalted(StopReason.FILTERED)
+            if not isinstance(decision, MalformedReply):
+                return decision
+            if wrong and decision.prose:  # told once how to answer, and words again: they are the answer
+                return FinalAnswer(decision.prose)
+            way.trace.malformed += 1
+            wrong = [_build_loop_note(f"Your last reply could not be used: {decision.problem}")]
+            if decision.reply:
+                wrong.insert(0, json.dumps({"role": "assistant", "content": decision.reply}, ensure_ascii=False))
+        raise RunHalted(StopReason.MALFORMED)
+
+    async def _ground_answer(self, way: StepContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
+        """An answer, once it was seen what it rests on. The model is told once a run what rests on nothing, and once
+        what was not done; what it then still says goes out marked. If it can say no more, its first answer does."""
+        trace, today = way.trace, way.use.now.date()
+        answer = FinalAnswer(show_invisible(answer.text))
+        found = await way.grounding.check_answer(answer.text, trace, today)
+        if _needs_correction(trace, found):
+            trace.doubted = True
+            if found.actions:
+                trace.seen[DEEDS] = 1
+            with suppress(RunHalted, ModelRejectedError):
+                better = await self._request_correction(
+                    way, answer, UnsupportedParts(found.figures.unsupported, found.actions)
+                )
+                if isinstance(better, ToolCalls):
+                    return better
+                answer = FinalAnswer(show_invisible(better.text))
+                found = await way.grounding.check_answer(answer.text, trace, today)
+        return self._build_run_finished(trace, answer, found)
+
+    def _build_run_finished(self, trace: RunState, answer: FinalAnswer, found: GroundingFindings) -> RunFinished:
+        figures = found.figures
+        trace.claimed, trace.supported = figures.claim_count, figures.claim_count - len(figures.unsupported)
+        return RunFinished(answer.text, tuple(shorten_findings(figures.unsupported)), bool(found.actions))
+
+    async def _request_correction(
+        self, way: StepContext, answer: FinalAnswer, wrong: UnsupportedParts
+    ) -> ToolCalls | FinalAnswer:
+        """The answer as the model corrects it. It is asked in a short request without tools; if it wants to call one,
+        in a whole one. Raises `RunHalted`, `ModelRejectedError`."""
+        trace, style = way.trace, self.get_reply_format(way.trace)
+        reply, at_ms, ms = await self._request_timed_reply(
+            way, [], build_correction_request(answer.text, wrong, way.grounding.list_receipts(trace)), ""
+        )
+        trace.record_model_call(self.prices.compute_usage(reply), at_ms, ms, "correction")
+        sheet = self.selector.get_tool_prompt(style, trace.offered)
+        decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
+        text = cut_imitations(read_correction(decision))
+        if isinstance(decision, ToolCalls) or is_call_request(text):
+            doubted = _build_doubt_messages(answer, wrong)
+            better = await self._request_usable_decision(way, *doubted)
+            if isinstance(better, ToolCalls) or not (deeds := await self._find_false_claims(way, better)):
+                return better
+            # It wanted to call, and has only said so again.
+            return await self._request_usable_decision(
+                way, *doubted, *_build_doubt_messages(better, UnsupportedParts(actions=deeds))
+            )
+        return FinalAnswer(text) if text else answer
+
+    async def _find_false_claims(self, way: StepContext, answer: FinalAnswer) -> Sequence[str]:
+        return (await way.grounding.check_answer(answer.text, way.trace, way.use.now.date())).actions
+
+    async def _request_decision(self, way: StepContext, more: Sequence[str]) -> Decision:
+        """What the next reply asks for, given `more` behind all that the run has come to."""
+        trace = way.trace
+        style = self.get_reply_format(trace)
+        sheet = self.selector.get_tool_prompt(style, trace.offered)
+        own = [*attach_all_details(trace.messages, trace.kept), *more]
+        reply, at_ms, ms = await self._request_timed_reply(way, way.head, own, sheet.extra_body)
+        trace.style = style.name
+        decision = _remove_imitations(
+            self._refuse_guessed_calls(style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply))
+        )
+        if isinstance(decision, MalformedReply):
+            decision = replace(decision, reply=_format_unusable_reply(reply))
+        trace.record_model_call(self.prices.compute_usage(reply), at_ms, ms, decision.did)
+        return (
+            replace(decision, provider_details=reply.provider_details)
+            if isinstance(decision, ToolCalls) and reply.provider_details
+            else decision
+        )
+
+    async def _request_timed_reply(
+        self, way: StepContext, head: list[str], own: Sequence[str], body: str
+    ) -> tuple[ModelReply, int, int]:
+        """A reply, when it was asked for (epoch ms), and how long it took (ms). Raises `RunHalted`."""
+        left = min(self.limits.reply_s, self.limits.compute_seconds_left(way.trace))
+        self.limits.require_tokens_left(way.trace)
+        way.remaining_budget.require_budget_left(way.trace)
+        at_ms, began = self._now_ms(), self.clock()
+        reply = await request_reply_within_context(self.model, head, own, body, timeout_s=max(left, 1.0))
+        return reply, at_ms, int((self.clock() - began) * 1000)
+
+    def _refuse_guessed_calls(self, decision: Decision) -> Decision:
+        """What had to be guessed may look things up; nobody is asked to confirm it."""
+        if isinstance(decision, ToolCalls):
+            for call in decision.calls:
+                if call.is_guess and self.executor.is_gated(call.tool):
+                    return MalformedReply(GUESSED.format(tool=call.tool))
+        return decision
+
+    async def _execute_calls(self, way: StepContext, act: ToolCalls) -> Event:
+        """Runs what only reads, all at once; holds the first gated call for its button; refuses further ones."""
+        trace = way.trace
+        if trace.called + len(act.calls) > self.limits.calls:
+            raise RunHalted(StopReason.CALLS)
+        trace.steps += 1
+        uids = [f"{way.run_id}:{trace.steps}:{index}" for index in range(len(act.calls))]
+        gated = next((i for i, one in enumerate(act.calls) if self.executor.is_gated(one.tool)), None)
+        offered = self.selector.list_offered_names(trace.offered)
+        calls = [
+            self._await_and_stamp(
+                self.executor.execute_call(
+                    way.use,
+                    way.read_cache,
+                    uid,
+                    one,
+                    refuse_gated=gated not in (None, i),
+                    offered=offered,
+                    check_proposal=way.check_proposal,
+                )
+            )
+            for i, (uid, one) in enumerate(zip(uids, act.calls, strict=True))
+        ]
+        results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
+        return self._record_results(trace, act, results, way.use.caller.id)
+
+    async def _await_and_stamp(self, calling: Awaitable[tuple[CallRecord, Result]]) -> tuple[CallRecord, Result]:
+        call, result = await calling
+        return (call if isinstance(result, Proposal) else replace(call, ended_ms=self._now_ms())), result
+
+    def _now_ms(self) -> int:
+        return int(self.now().timestamp() * 1000)
+
+    def _record_results(
+        self, trace: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, Result]], caller: str
+    ) -> Event:
+        """The reply and every result of it go into the trace together, also when one of them ends the run."""
+        trace.append_message(self.get_reply_format(trace).build_assistant_message(act), act.provider_details)
+        self._offer_found_tools(trace, results)
+        steps = tuple(self._build_step_with_privacy(trace, call, one, caller) for call, one in results)
+        paused, halt, made = list[RunPaused](), list[RunHalted](), list[str]()
+        for call, result in results:
+            trace.called += 1
+            trace.calls.append(call)
+            tool = self.executor.find_tool(call.tool)
+            if isinstance(result, Proposal) and tool is not None:
+                paused.append(RunPaused(call, result, tool.gate, steps))
+            elif not isinstance(result, Proposal):
+                observation = format_observation(result, self.executor.find_error_advice(tool, result))
+                made.append(fingerprint_call(call.tool, {"args": call.args, "result": observation})[:16])
+                halt += self._record_observation(trace, call, result, observation, made[-1])
+        halt += _catch_halt(lambda: self.limits.count_reply_cycle(trace, "" if paused else " ".join(made)))
+        if not halt and not paused and any(trace.seen[one] == self.limits.same_results - 1 for one in made):
+            trace.append_message({"role": "system", "content": AGAIN})
+        if halt:
+            for one in paused:
+                self.settle_call(trace, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
+            raise halt[0]
+        return paused[0] if paused else StepsFinished(steps)
+
+    def _build_step_with_privacy(self, trace: RunState, call: CallRecord, result: Result, caller: str) -> RunStep:
+        """A call for people. The run has seen what it has come to, so what it says from now on is as private."""
+        privacy = choose_most_private(trace.privacy, classify_result(self.executor.find_tool(call.tool), result))
+        step = replace(build_step(call, result, caller), privacy=privacy)
+        trace.privacy = privacy
+        return step
+
+    def _offer_found_tools(self, trace: RunState, results: Sequence[tuple[CallRecord, Result]]) -> None:
+        """What was found is offered from now on, and what was called without having been."""
+        if names := [name for call, result in results for name in _list_tools_to_offer(call, result)]:
+            trace.offered = self.selector.extend_offered_names(names, trace.offered)
+
+    def _record_observation(
+        self, trace: RunState, call: CallRecord, result: ToolOutcome | ToolError, observation: str, made: str
+    ) -> list[RunHalted]:
+        """Writes the observation down and counts failures and repetition; what ends the run is given back. `made`:
+        fingerprint of call and result."""
+        trace.failures = trace.failures + 1 if isinstance(result, ToolError) else 0
+        trace.append_message(self.get_reply_format(trace).build_tool_message(call.model_id, observation))
+        return _catch_halt(lambda: self.limits.count_repeated_call(trace, made))
+
+    def settle_call(
+        self,
+        trace: RunState,
+        uid: str,
+        status: CallStatus,
+        observation: dict[str, Any],
+        privacy: Privacy = Privacy.PUBLIC,
+    ) -> bool:
+        """Writes down how a gated call ended; False if it does not wait (any more). `privacy`: of the observation."""
+        for index, call in enumerate(trace.calls):
+            if call.uid == uid and call.status is CallStatus.AWAITING:
+                trace.calls[index] = replace(call, status=status, ended_ms=self._now_ms())
+                trace.append_message(
+                    self.get_reply_format(trace).build_tool_message(call.model_id, format_bounded_json(observation))
+                )
+                trace.privacy = choose_most_private(trace.privacy, privacy)
+                trace.failures = 0
+                return True
+        return False
+
+
+def _list_tools_to_offer(call: CallRecord, result: Result) -> Sequence[str]:
+    if call.tool == FIND and isinstance(result, ToolOutcome):
+        return [one["name"] for one in result.data["tools"]]
+    return [call.tool] if isinstance(result, ToolError) and result.code in ("not_offered", "bad_arguments") else []
+
+
+def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
+    """What a check ends the run for: everything that the reply brought is written down first."""
+    try:
+        check()
+    except RunHalted as halt:
+        return [halt]
+    return []
+
+
+def _needs_correction(trace: RunState, found: GroundingFindings) -> bool:
+    """Whether the model is told: once of figures, and once of deeds also after those."""
+    return bool(found) and (not trace.doubted or (bool(found.actions) and DEEDS not in trace.seen))
+
+
+def _remove_imitations(decision: Decision) -> Decision:
+    """An answer without what only code writes. One that is nothing else is none."""
+    if isinstance(decision, MalformedReply) and decision.prose:
+        return replace(decision, prose=cut_imitations(decision.prose))
+    if not isinstance(decision, FinalAnswer):
+        return decision
+    text = cut_imitations(decision.text)
+    return FinalAnswer(text) if text.strip() else MalformedReply(IMITATED)
+
+
+def _format_unusable_reply(reply: ModelReply) -> str:
+    """What the model wrote, for it to see again: its words, and its calls as text, which no endpoint checks."""
+    calls = (f"{call.name}({call.arguments})" for call in reply.calls)
+    return show_invisible("\n".join(filter(None, (reply.text.strip(), *calls)))[:REPLY_MAX])
+
+
+def _build_loop_note(text: str) -> str:
+    """A note of the loop itself."""
+    return json.dumps({"role": "system", "content": text}, ensure_ascii=False)
+
+
+def _build_doubt_messages(answer: FinalAnswer, wrong: UnsupportedParts) -> tuple[str, str]:
+    """What the model has said, and what of it is not borne out."""
+    said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
+    return said, _build_loop_note(DOUBT + wrong.describe_unsupported())
+
+
+@contextmanager
+def _halt_on_stop(stopped: StopEvent, left_s: float) -> Iterator[None]:
+    """Raises `RunHalted` within as soon as somebody says stop or the time is up."""
+    try:
+        with interrupt_work(stopped, left_s):
+            yield
+    except WorkInterruptedError:
+        raise RunHalted(StopReason.USER if stopped.is_set() else StopReason.TIME) from None

@@ -1,0 +1,203 @@
+"""What an endpoint says instead of an answer, and what that means.
+
+The shapes are those of OpenAI, Azure, Gemini (an array), OpenRouter (inside a 200), FastAPI and vLLM (no `error`), and
+of relays that put another endpoint's error into a text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from bot.agent.models.fields import parse_json, read_field, read_list, read_string
+from bot.core import logs
+from bot.core.errors import ModelFailureCause, ModelRejectedError, ModelUnavailableError
+
+REASON, READ = 200, 4_000
+"""Characters of an endpoint's words that administrators are told, and that are read."""
+AGAIN = frozenset({408, 409, 429})
+"""What may work when it is asked again, as may any 5xx: the SDK's own rule."""
+FAILED = 502
+"""The status of an error inside a 200 that tells none."""
+FILTERED = frozenset({"content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed", "1301"})
+"""Codes of a prompt that a content filter has kept back: Azure, OpenAI, Qwen, GLM."""
+QUOTA = frozenset(
+    {
+        *("insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached"),
+        *("exceeded_current_quota_error", "1113", *map(str, range(1308, 1322))),
+    }
+)
+"""Codes and types of what was paid for and is used up: OpenAI, Kimi, GLM."""
+UNKNOWN = frozenset({"model_not_found", "model_not_exist", "deploymentnotfound"})
+TOO_LONG = (
+    *("maximum context length", "exceeds the context window", "context length exceeded", "prompt is too long"),
+    *("exceeds the available context", "input is too long", "request too large for", "exceed_context_size"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorResponse:
+    """An error as its endpoint tells it; what it does not say is empty."""
+
+    status: int
+    text: str = ""
+    code: str = ""
+    kind: str = ""
+    """Its `type`, or Google's `status`."""
+    param: str = ""
+    inner: str = ""
+    """Azure's reason behind the code."""
+    json: bool = True
+    """Told in JSON: not by a proxy, and not by a server that knows no such path."""
+
+    @property
+    def lowered_text(self) -> str:
+        """All that can be looked for in it, in small letters."""
+        return self.text.casefold()
+
+    @property
+    def reason(self) -> str:
+        """A line for administrators."""
+        return f"HTTP {self.status} {logs.redact_text(self.text)[:REASON]}".strip()
+
+    @property
+    def is_content_filtered(self) -> bool:
+        """A content filter has kept the conversation back."""
+        flagged = self.status == 403 and ("moderation" in self.lowered_text or "flagged" in self.lowered_text)
+        return flagged or self.code in FILTERED or self.inner == "ResponsibleAIPolicyViolation"
+
+
+def parse_error_response(status: int, body: bytes) -> ErrorResponse:
+    """An answer other than 200."""
+    try:
+        return parse_error_body(status, parse_json(body))
+    except ValueError:
+        return ErrorResponse(status, json=False)
+
+
+def parse_error_body(status: int, answer: Any) -> ErrorResponse:
+    """An error in JSON, whatever its shape."""
+    whole = answer[0] if isinstance(answer, list) and answer else answer
+    error = read_field(whole, "error")
+    if isinstance(error, str):
+        return ErrorResponse(status, _collapse_whitespace(error))
+    if not isinstance(error, dict):
+        error = whole if isinstance(whole, dict) else {}
+    if details := read_list(read_field(error, "detail")):
+        return _parse_validation_error(status, details[0])
+    told = read_string(error.get("message") or error.get("detail"))
+    inner = read_string(read_field(error, "metadata", "raw"))  # OpenRouter: what the provider has said
+    return ErrorResponse(
+        status,
+        _collapse_whitespace(f"{told} {inner}"),
+        _read_code(error.get("code")),
+        _read_code(error.get("type")) or _read_code(error.get("status")),
+        _read_code(error.get("param")),
+        _read_code(read_field(error, "innererror", "code")),
+    )
+
+
+def _parse_validation_error(status: int, detail: Any) -> ErrorResponse:
+    """FastAPI's first finding: where in the body, and what."""
+    place = [one for one in read_list(read_field(detail, "loc")) if isinstance(one, str) and one != "body"]
+    return ErrorResponse(
+        status, _collapse_whitespace(read_string(read_field(detail, "msg"))), param=".".join(place)[:READ]
+    )
+
+
+def find_embedded_error(answer: Any) -> ErrorResponse | None:
+    """The error inside an answer with status 200, if there is one: relays begin to answer before they know."""
+    if isinstance(answer, list):
+        return parse_error_body(FAILED, answer)
+    first = next(iter(read_list(read_field(answer, "choices"))), None)
+    if not (error := read_field(answer, "error") or read_field(first, "error")):
+        return None
+    status = read_field(error, "code")
+    known = isinstance(status, int) and not isinstance(status, bool) and 400 <= status <= 599
+    return parse_error_body(status if known else FAILED, {"error": error})
+
+
+def build_model_error(refusal: ErrorResponse, wait_s: float = 0.0) -> ModelUnavailableError | ModelRejectedError:
+    """What it means: later it may work, or elsewhere; or it will not."""
+    cause = classify_error(refusal)
+    match cause:
+        case ModelFailureCause.CONTEXT | ModelFailureCause.REQUEST:
+            return ModelRejectedError(refusal.reason, cause)
+        case ModelFailureCause.BUSY:
+            return ModelUnavailableError(f"HTTP {refusal.status}", wait_s, cause)
+        case ModelFailureCause.QUOTA:
+            return ModelUnavailableError(f"{refusal.reason}: what was paid for is used up", wait_s, cause)
+        case _:
+            return ModelUnavailableError(f"{refusal.reason}: check its key, its address and its name", wait_s, cause)
+
+
+def classify_error(refusal: ErrorResponse) -> ModelFailureCause:
+    """Why an endpoint refuses, by its status, its codes and, where these tell nothing, its words."""
+    status = refusal.status
+    if status == 402 or (status in (403, 429) and _is_quota_exceeded(refusal)):
+        return ModelFailureCause.QUOTA
+    if _is_context_too_long(refusal):
+        return ModelFailureCause.CONTEXT
+    if status in (400, 404) and is_unknown_model(refusal):
+        return ModelFailureCause.UNKNOWN_MODEL
+    if status in (401, 403) or refusal.code == "invalid_api_key" or "api key not valid" in refusal.lowered_text:
+        return ModelFailureCause.KEY
+    if status == 404:
+        return ModelFailureCause.ADDRESS
+    return ModelFailureCause.BUSY if status in AGAIN or status >= 500 else ModelFailureCause.REQUEST
+
+
+def is_unknown_model(refusal: ErrorResponse) -> bool:
+    """There is no model of that name."""
+    if refusal.code.casefold() in UNKNOWN:
+        return True
+    missing = any(words in refusal.lowered_text for words in ("not exist", "not found", "no such"))
+    return missing and "model" in refusal.lowered_text and refusal.json
+
+
+def can_retry_request(refusal: ErrorResponse, headers: Mapping[str, str]) -> bool:
+    """Another try may do. An endpoint that knows better is believed."""
+    return classify_error(refusal) is ModelFailureCause.BUSY and headers.get("x-should-retry") != "false"
+
+
+def _is_quota_exceeded(refusal: ErrorResponse) -> bool:
+    named = {refusal.code, refusal.kind}
+    return not named.isdisjoint(QUOTA) or any(one.endswith("_spend_limit_exceeded") for one in named)
+
+
+def _is_context_too_long(refusal: ErrorResponse) -> bool:
+    if refusal.code == "context_length_exceeded" or refusal.kind == "exceed_context_size_error":
+        return True
+    return refusal.status in (400, 413, 422, 429, 500) and any(words in refusal.lowered_text for words in TOO_LONG)
+
+
+def parse_retry_after_s(headers: Mapping[str, str], now: float) -> float:
+    """How long the endpoint asks to be left alone (s): `Retry-After-Ms`, or `Retry-After` in seconds or as an HTTP
+    date. 0 if it does not say, or nothing that can be read."""
+    ms, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
+    for text, unit in ((ms, 1000), (after, 1)):
+        with suppress(ValueError):
+            return _keep_finite(float(text) / unit)
+    with suppress(ValueError, TypeError, OverflowError):
+        return _keep_finite(parsedate_to_datetime(after).timestamp() - now)
+    return 0.0
+
+
+def _keep_finite(seconds: float) -> float:
+    """Neither gone by, nor infinite, nor no number."""
+    return seconds if 0 < seconds < math.inf else 0.0
+
+
+def _collapse_whitespace(text: str) -> str:
+    return " ".join(text[:READ].split())
+
+
+def _read_code(value: Any) -> str:
+    """A code, whether it was written as a text or as a number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return read_string(value)[:READ]

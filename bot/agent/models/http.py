@@ -1,0 +1,131 @@
+"""One request over one connection: bytes out, JSON or a stream of events in, both bounded.
+
+It goes straight over aiohttp, which the SDK uses as well: what the SDK's own client does to each request and answer
+costs as much CPU as a checkpoint in Redis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
+
+from aiohttp import ClientResponse, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, encode_basic_auth
+from httpx2 import create_ssl_context
+
+from bot.agent.models.fields import parse_json
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Of one answer: far more than any reply that is read (`bot.agent.formats.reply_text.LONGEST`)."""
+CONNECTIONS = 1_000
+"""At once, at most: as many as the SDK allows itself."""
+EVENTS = "text/event-stream"
+DONE = b"[DONE]"
+
+
+class ResponseTooLongError(Exception):
+    """An answer goes on and on."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+    events: list[Any] | None = field(default=None)
+    """Of a stream, one after the other; None where it was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpClient:
+    """Connections to one address, kept open."""
+
+    session: ClientSession
+    proxy: str | None = None
+    """Through which it is reached."""
+
+
+@asynccontextmanager
+async def open_http_client(url: str) -> AsyncIterator[HttpClient]:
+    """With the certificates that the SDK trusts, and the proxy that the environment names for this address."""
+    connector = TCPConnector(limit=CONNECTIONS, ssl=create_ssl_context())
+    async with ClientSession(
+        connector=connector, timeout=ClientTimeout(total=None, sock_connect=None), cookie_jar=DummyCookieJar()
+    ) as session:
+        yield HttpClient(session, _find_proxy(url))
+
+
+def split_login(url: str) -> tuple[str, str]:
+    """An address without the user and password in it, and the header that these come to; empty without any."""
+    parts = urlsplit(url)
+    if not parts.username:
+        return url, ""
+    login = encode_basic_auth(unquote(parts.username), unquote(parts.password or ""))
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), login
+
+
+def _find_proxy(url: str) -> str | None:
+    parts, proxies = urlsplit(url), getproxies()
+    if proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+async def send_http_request(
+    http: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes, on_event: Callable[[], None]
+) -> HttpResponse:
+    """`alive` is called for every event of a stream. Raises ClientError and TooLong."""
+    async with http.session.request(method, url, data=body or None, headers=headers, proxy=http.proxy) as response:
+        if response.status == 200 and EVENTS in response.headers.get("content-type", ""):
+            return HttpResponse(200, response.headers, events=[one async for one in _read_events(response, on_event)])
+        return HttpResponse(response.status, response.headers, await _read_bounded_body(response))
+
+
+async def _read_bounded_body(response: ClientResponse) -> bytes:
+    pieces, size = list[bytes](), 0
+    async for piece in response.content.iter_any():
+        size += len(piece)
+        if size > MOST_BYTES:
+            raise ResponseTooLongError
+        pieces.append(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+async def _read_events(response: ClientResponse, alive: Callable[[], None]) -> AsyncIterator[Any]:
+    """The data of each event as JSON; what is none is passed over. A comment, which keeps a connection open, is no sign
+    of a reply."""
+    data = list[bytes]()
+    async for line in _read_lines(response):
+        if line.startswith(b"data:"):
+            data.append(line[5:].strip())
+        elif not line and data:
+            whole, data = b"\n".join(data), []
+            if whole == DONE:
+                return
+            alive()
+            try:
+                yield parse_json(whole)
+            except ValueError:
+                continue
+
+
+async def _read_lines(response: ClientResponse) -> AsyncIterator[bytes]:
+    """Lines without their ends, an empty one after the last."""
+    rest, size = b"", 0
+    async for piece in response.content.iter_any():
+        size += len(piece)
+        if size > MOST_BYTES:
+            raise ResponseTooLongError
+        if b"\n" not in piece:
+            rest += piece
+            continue
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield line.rstrip(b"\r")
+    yield rest.rstrip(b"\r")
+    yield b""

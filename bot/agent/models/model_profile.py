@@ -1,0 +1,344 @@
+"""What an endpoint takes, learned from its own refusals: tables of names and models age, what it says is true today.
+
+Only 400, 404 and 422 teach anything: 401, 403, 429 and 5xx are about a key, an account or a moment. But for chat
+templates: llama.cpp and LM Studio tell with a 500 what theirs do not take.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bot.agent.models.error_responses import ErrorResponse, is_unknown_model
+
+Api = Literal["chat", "responses"]
+ApiWish = Literal["auto", "chat", "responses"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "auto"]
+TEACHING = frozenset({400, 404, 422})
+WEEK_MS = 7 * 24 * 3_600_000
+"""How long a lesson is kept."""
+EFFORT = "reasoning_effort"
+RETURNED = ("reasoning_content", "extra_content")
+"""What a step's reply may hold that has to come back with the next one: DeepSeek and Kimi, Gemini."""
+OPTIONAL: dict[Api, dict[str, tuple[str, ...]]] = {
+    "chat": {
+        "temperature": ("temperature",),
+        "stop": ("stop",),
+        "response_format": ("response_format",),
+        EFFORT: (EFFORT, "reasoning.effort"),
+        "stream_options": ("stream_options",),
+        "stream": ("stream",),
+    },
+    "responses": {
+        "temperature": ("temperature",),
+        "include": ("include", "reasoning.encrypted_content", "encrypted content"),
+        EFFORT: ("reasoning.effort", "reasoning", EFFORT),
+        "response_format": ("text.format", "text", "response_format"),
+        "strict": ("strict",),
+        "store": ("store",),
+        "stream": ("stream",),
+    },
+}
+"""What a request of either transport can do without, and how refusals call it."""
+UNWANTED = (
+    *("support", "unknown", "unrecognized", "unexpected", "not permitted", "not allowed", "only 1 is allowed"),
+    *("extra inputs", "no such", "must be omitted", "invalid temperature"),
+)
+"""Words of a refusal that is about a member's being there, or about its value where that is ours to choose."""
+NO_STREAM = ("stream mode", "non-streaming", "only support stream", "stream must be set to true", "streaming only")
+ONE_SYSTEM = (
+    *("system message must be at the beginning", "only one system message", "multiple system messages"),
+    *("assistant roles are supported", "and tool roles are supported", "unexpected role 'system'"),
+    "for serving but got system",
+)
+"""How chat templates and relays refuse a system message that is not the first: Qwen's, Mistral's."""
+ALTERNATING = (
+    "roles must alternate",
+    "must alternate user",
+    "unexpected role 'user' after",
+    "consecutive user messages",
+)
+"""How they refuse two messages of one side in a row: Mistral's, Gemma's."""
+SILENT = ("gpt-oss", "gpt_oss")
+"""Models whose chat template leaves out later messages of the system without a word, so that no refusal teaches it."""
+NO_SYSTEM = (
+    *("system role not supported", "system role is not supported", "developer instruction is not enabled"),
+    "messages[0].role' does not support 'system'",
+)
+"""How they refuse any message of the system: Gemma's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProfile:
+    """How one model at one address is asked."""
+
+    api: Api = "chat"
+    missing_apis: frozenset[str] = frozenset()
+    """Transports that the address does not have."""
+    unsupported: frozenset[str] = frozenset()
+    """Members of `OPTIONAL` that are left out."""
+    effort: Literal["", "none"] = ""
+    """What `reasoning_effort` has to be; empty: as the setting says."""
+    returned: frozenset[str] = frozenset()
+    """Of `RETURNED`, what is sent back."""
+    streams: bool = False
+    """It answers in a stream only."""
+    one_system: bool = False
+    """It takes one system message, the first: later ones are the user's, with a mark."""
+    no_system: bool = False
+    """It takes none: the first is the user's, too."""
+    alternates: bool = False
+    """It takes no two messages of one side in a row."""
+
+    @property
+    def summary_lines(self) -> list[str]:
+        """In words, for `doctor` and the log."""
+        some = {
+            "left out": self.unsupported,
+            "reasoning effort": {self.effort} - {""},
+            "sent back": self.returned,
+            "not there": self.missing_apis,
+        }
+        lines = [f"{name}: {', '.join(sorted(values))}" for name, values in some.items() if values]
+        lines += ["answers in a stream only"] if self.streams else []
+        lines += ["no system message"] if self.no_system else ["one system message"] if self.one_system else []
+        return [*lines, *(["neighbouring messages merged"] if self.alternates else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRequest:
+    """What was refused: enough of the request to learn from."""
+
+    members: frozenset[str]
+    """Of `OPTIONAL`, those that were in it."""
+    streamed: bool = False
+    api_setting: ApiWish = "auto"
+    """By setting; only `auto` changes the transport."""
+
+
+class StoredModelProfile(BaseModel):
+    """Lessons as they are kept. What a later version adds is passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    v: int = 1
+    api: Api = "chat"
+    absent: list[Api] = []
+    drop: list[str] = []
+    effort: Literal["", "none"] = ""
+    returned: list[str] = []
+    stream: bool = False
+    one_system: bool = False
+    no_system: bool = False
+    alternates: bool = False
+
+
+def format_profile_record(lessons: ModelProfile) -> str:
+    """As text for the store."""
+    return json.dumps(
+        {
+            "v": 1,
+            "api": lessons.api,
+            "absent": sorted(lessons.missing_apis),
+            "drop": sorted(lessons.unsupported),
+            "effort": lessons.effort,
+            "returned": sorted(lessons.returned),
+            "stream": lessons.streams,
+            "one_system": lessons.one_system,
+            "no_system": lessons.no_system,
+            "alternates": lessons.alternates,
+        }
+    )
+
+
+def parse_profile_record(text: str) -> ModelProfile | None:
+    """None for what cannot be read: it is learned anew."""
+    try:
+        one = StoredModelProfile.model_validate_json(text)
+    except ValidationError:
+        return None
+    known = {name for names in OPTIONAL.values() for name in names}
+    return ModelProfile(
+        one.api,
+        frozenset(one.absent),
+        frozenset(known.intersection(one.drop)),
+        one.effort,
+        frozenset(set(RETURNED).intersection(one.returned)),
+        one.stream,
+        one.one_system,
+        one.no_system,
+        one.alternates,
+    )
+
+
+def choose_initial_profile(url: str, wish: ApiWish, model: str = "") -> ModelProfile:
+    """Before anything is known: OpenAI and Azure are asked by Responses, which takes the tools of every model of
+    theirs; all others by what all others have."""
+    one_system = any(name in model.casefold() for name in SILENT)
+    if wish in get_args(Api):
+        return ModelProfile("chat" if wish == "chat" else "responses", one_system=one_system)
+    host = (urlsplit(url).hostname or "") if url else "api.openai.com"
+    theirs = host == "api.openai.com" or host.endswith(
+        (".api.openai.com", ".openai.azure.com", ".services.ai.azure.com")
+    )
+    return ModelProfile("responses" if theirs else "chat", one_system=one_system)
+
+
+def can_learn_from(refusal: ErrorResponse) -> bool:
+    """True for a refusal that says something of the request, and not of a moment."""
+    return refusal.status in TEACHING or (
+        refusal.status == 500 and _mentions_any(refusal, *ONE_SYSTEM, *ALTERNATING, *NO_SYSTEM)
+    )
+
+
+def _mentions_any(refusal: ErrorResponse, *words: str) -> bool:
+    return any(one in refusal.lowered_text for one in words)
+
+
+def learn_from_error(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+    """What a refusal teaches, or None."""
+    if not can_learn_from(refusal):
+        return None
+    for rule in RULES:
+        new = rule(lessons, refusal, sent)
+        if new is not None and new != lessons:
+            return new
+    return None
+
+
+def _learn_responses_api(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+    """Tools or the model are for the other transport; where that is not to be had, for no reasoning."""
+    if lessons.api != "chat" or "v1/responses" not in refusal.lowered_text:
+        return None
+    if sent.api_setting == "auto" and "responses" not in lessons.missing_apis:
+        return replace(lessons, api="responses")
+    return _learn_no_effort(lessons, refusal, sent)
+
+
+def _learn_no_effort(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+    """Function tools only without reasoning, although no effort was asked for."""
+    if (
+        "function tools" not in refusal.lowered_text
+        or EFFORT not in refusal.lowered_text
+        or EFFORT in lessons.unsupported
+    ):
+        return None
+    return replace(lessons, effort="none")
+
+
+def _learn_chat_api(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+    """There is no such path at the address."""
+    if lessons.api != "responses" or sent.api_setting != "auto" or "chat" in lessons.missing_apis:
+        return None
+    if refusal.status != 404 or is_unknown_model(refusal) or "tool use" in refusal.lowered_text:
+        return None
+    return replace(lessons, api="chat", missing_apis=lessons.missing_apis | {"responses"})
+
+
+def _learn_returned_members(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+    """What the model thought has to come back with the calls that it led to."""
+    if "thought_signature" in refusal.lowered_text:
+        return replace(lessons, returned=lessons.returned | {"extra_content"})
+    missing = any(word in refusal.lowered_text for word in ("passed back", "missing", "required", "must be"))
+    if "reasoning_content" in refusal.lowered_text and missing:
+        return replace(lessons, returned=lessons.returned | {"reasoning_content"})
+    return None
+
+
+def _learn_stream_only(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+    if sent.streamed or not any(words in refusal.lowered_text for words in NO_STREAM):
+        return None
+    return replace(lessons, streams=True)
+
+
+def _learn_allowed_roles(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+    """What its chat template takes. Refused in these words although it was sent so already, it takes no message of the
+    system at all; in other words about roles, one thing is tried after the other."""
+    alternates, one = _mentions_any(refusal, *ALTERNATING), _mentions_any(refusal, *ONE_SYSTEM)
+    if _mentions_any(refusal, *NO_SYSTEM) or (alternates and lessons.alternates) or (one and lessons.one_system):
+        return replace(lessons, one_system=True, no_system=True)
+    if alternates:
+        return replace(lessons, one_system=True, alternates=True)
+    if one or (_is_about_roles(refusal) and not lessons.one_system):
+        return replace(lessons, one_system=True)
+    if not _is_about_roles(refusal):
+        return None
+    return replace(lessons, no_system=True) if lessons.alternates else replace(lessons, alternates=True)
+
+
+def _is_about_roles(refusal: ErrorResponse) -> bool:
+    return "role" in refusal.lowered_text and _mentions_any(
+        refusal, "'system'", '"system"', "'developer'", '"developer"', "alternat"
+    )
+
+
+def _learn_dropped_member(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+    """A member that the request can do without. OpenAI names it in `param`; relays repeat only its words."""
+    unwanted = any(words in refusal.lowered_text for words in UNWANTED)
+    for name, spellings in OPTIONAL[lessons.api].items():
+        if name not in sent.members or name in lessons.unsupported:
+            continue
+        if any(_is_named_in_param(spelling, refusal.param) for spelling in spellings):
+            named = unwanted or not refusal.text
+        else:
+            named = (
+                unwanted
+                and not refusal.param
+                and any(_is_named_in_text(one, refusal.lowered_text) for one in spellings)
+            )
+        if named:
+            effort = "" if name == EFFORT else lessons.effort
+            return replace(lessons, unsupported=lessons.unsupported | {name}, effort=effort)
+    return None
+
+
+def _is_named_in_param(name: str, param: str) -> bool:
+    """`tools[0].strict` is about `strict`, `text.format.type` about `text.format`; `tools` is about neither."""
+    return param == name or param.startswith((f"{name}.", f"{name}[")) or param.endswith(f".{name}")
+
+
+def _is_named_in_text(name: str, words: str) -> bool:
+    """In quotes, or, if it can be nothing else, as a word of its own."""
+    return any(f"{quote}{name}{quote}" in words for quote in "'\"`") or (
+        name in ("temperature", EFFORT, "response_format", "stream_options", "encrypted content")
+        and f" {name} " in f" {words.replace(':', ' ')} "
+    )
+
+
+Rule = Callable[[ModelProfile, ErrorResponse, RefusedRequest], ModelProfile | None]
+RULES: tuple[Rule, ...] = (
+    _learn_responses_api,
+    _learn_no_effort,
+    _learn_chat_api,
+    _learn_returned_members,
+    _learn_stream_only,
+    _learn_allowed_roles,
+    _learn_dropped_member,
+)
+
+
+UNREPLAYABLE = (
+    *("required following item", "required 'reasoning' item", "items are not persisted", "no tool output found for"),
+    *("no tool call found for function call output", "could not be verified", "encrypted_content", "encrypted content"),
+)
+"""Words of a refusal of what was sent back as it had come: a pair is broken, or another key has encrypted it."""
+
+
+def is_unreplayable(refusal: ErrorResponse) -> bool:
+    """What came from this endpoint is not taken back: without it the conversation can be told all the same."""
+    if refusal.status not in TEACHING or refusal.param == "include":
+        return False
+    return refusal.code == "invalid_encrypted_content" or any(words in refusal.lowered_text for words in UNREPLAYABLE)
+
+
+@dataclass(slots=True)
+class ProfileState:
+    """Lessons of this process, and when they were looked up last."""
+
+    profile: ModelProfile
+    refreshed_s: float = field(default=float("-inf"))

@@ -1,0 +1,381 @@
+"""A model at an OpenAI-compatible endpoint: asked as the `openai` SDK asks, again where that may help, and otherwise
+where the endpoint says so."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from aiohttp import ClientError
+from openai import AsyncOpenAI
+
+from bot.agent.model import ModelReply, TextStore
+from bot.agent.models.catalog import ModelCatalog
+from bot.agent.models.chat import ChatCompletionsTransport
+from bot.agent.models.error_responses import (
+    ErrorResponse,
+    build_model_error,
+    can_retry_request,
+    parse_error_response,
+    parse_retry_after_s,
+)
+from bot.agent.models.fields import parse_json
+from bot.agent.models.http import (
+    HttpClient,
+    HttpResponse,
+    ResponseTooLongError,
+    open_http_client,
+    send_http_request,
+    split_login,
+)
+from bot.agent.models.model_profile import (
+    WEEK_MS,
+    Api,
+    ApiWish,
+    Effort,
+    ModelProfile,
+    ProfileState,
+    RefusedRequest,
+    can_learn_from,
+    choose_initial_profile,
+    format_profile_record,
+    is_unreplayable,
+    learn_from_error,
+    parse_profile_record,
+)
+from bot.agent.models.responses import ResponsesTransport
+from bot.agent.models.transport import ModelRequest, Transport
+from bot.agent.provider_details import detach_details
+from bot.core import logs
+from bot.core.errors import (
+    NEEDS_ADMINISTRATOR,
+    CountersignError,
+    ModelFailureCause,
+    ModelRejectedError,
+    ModelUnavailableError,
+)
+
+log = logs.get_logger(__name__)
+
+PAUSE_S, PAUSE_MAX_S = 0.5, 8.0
+"""The first wait between two tries is up to so long, each further one up to twice as long, up to the second (s)."""
+ASKED_MAX_S = 60.0
+"""An endpoint that asks for a longer pause than this is down, as for the SDK (s)."""
+LEARNED_MOST = 4
+"""So much is learned with one request, at most."""
+LOOK_S = 3600.0
+"""How often lessons are looked up: other processes learn too, and after a week all is learned anew (s)."""
+STREAMED_MOST = 10
+"""A reply that keeps coming may take so many times the time that one may take to begin."""
+UNWANTED_MOST = 256
+"""So much of what was not taken back is known."""
+TRANSPORTS: Mapping[Api, Transport] = {"chat": ChatCompletionsTransport(), "responses": ResponsesTransport()}
+
+
+@asynccontextmanager
+async def open_model(
+    url: str,
+    key: str,
+    name: str,
+    *,
+    retries: int = 1,
+    api: ApiWish = "auto",
+    effort: Effort = "auto",
+    memory: TextStore | None = None,
+) -> AsyncIterator[OpenAIModel]:
+    """A model with one client, for a whole process: making one costs more than a whole step. `url` empty: OpenAI's.
+    Without a `memory` it learns for itself alone."""
+    async with AsyncOpenAI(base_url=url or None, api_key=key) as client:
+        headers = {**_build_headers(client), "Authorization": f"Bearer {key}"}  # the SDK adds its own to each request
+        base, login = split_login(str(client.base_url))
+    if login:
+        headers["Authorization"] = login
+    async with open_http_client(base) as http:
+        yield OpenAIModel(
+            http,
+            base,
+            headers,
+            name,
+            retries=retries,
+            api_setting=api,
+            effort=effort,
+            memory=memory,
+            profile_state=ProfileState(choose_initial_profile(base, api, name)),
+            owner=hashlib.sha256(f"{base}\n{name}\n{key}".encode()).hexdigest()[:16],
+        )
+
+
+def _build_headers(client: AsyncOpenAI) -> dict[str, str]:
+    """The SDK's, without what it tells of this machine (`X-Stainless-…`)."""
+    told = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
+    return {name: value for name, value in told.items() if not name.lower().startswith("x-stainless")}
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRequest:
+    """No answer, and whether another try may bring one."""
+
+    error: ModelUnavailableError | ModelRejectedError
+    can_retry: bool = False
+    retry_after_s: float = 0.0
+    """How long the endpoint asks to be left alone (s)."""
+
+
+@dataclass(slots=True)
+class OpenAIModel:
+    """Implements `Model`.
+
+    A request is put together from JSON that is there already and goes out with the address and the headers of the SDK:
+    what the SDK does to each message, header and field costs more CPU than all the rest of a step. Its rules for asking
+    again are kept, but for two: the wait is drawn from its whole range (full jitter, so that many runs do not come back
+    at once), and all tries share one time.
+    """
+
+    http: HttpClient
+    url: str
+    """With a slash at its end."""
+    headers: Mapping[str, str]
+    name: str
+    temperature: float = 0.3
+    retries: int = 1
+    """How often one call is asked again, at most."""
+    api_setting: ApiWish = "auto"
+    effort: Effort = "auto"
+    memory: TextStore | None = None
+    profile_state: ProfileState = field(default_factory=lambda: ProfileState(ModelProfile()))
+    owner: str = ""
+    """Names address, model and key: what this endpoint put out goes back to no other."""
+    slow: bool = False
+    """A reply ran out of time: from then on replies are streamed, since one that comes slowly is on its way."""
+    last_failure: ModelFailureCause | None = None
+    """What administrators were told of last; None once it answers."""
+    rejected_details: deque[str] = field(default_factory=lambda: deque(maxlen=UNWANTED_MOST))
+    """What was kept and was not taken back."""
+    draw_jitter: Callable[[float, float], float] = random.uniform
+    """A number between two: the jitter."""
+    now: Callable[[], float] = time.time
+    """Seconds since the epoch: what a date in Retry-After is held against."""
+
+    @property
+    def profile(self) -> ModelProfile:
+        """How it is asked now."""
+        return self.profile_state.profile
+
+    @property
+    def catalog(self) -> ModelCatalog:
+        """The models that its address has."""
+        return ModelCatalog(self.http, self.url, self.headers)
+
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+        await self._refresh_profile()
+        try:
+            async with asyncio.timeout(timeout_s) as limit:
+                return await self._request_with_retries(
+                    messages, extra, _ReplyDeadline(limit, timeout_s, limit.when() or 0.0)
+                )
+        except TimeoutError as error:
+            self.slow = True
+            raise ModelUnavailableError(
+                f"no answer within {timeout_s:.0f} s", timeout_s, ModelFailureCause.TIMEOUT
+            ) from error
+
+    async def _request_with_retries(self, messages: Sequence[str], extra: str, left: _ReplyDeadline) -> ModelReply:
+        """Try after try, for as long as another one may do and its wait fits into the time left. Raises ModelDown and
+        ModelRefused."""
+        for tried in range(self.retries + 1):
+            answer = await self._try_request(messages, extra, left)
+            if isinstance(answer, ModelReply):
+                self.last_failure = None
+                return answer
+            wait_s = answer.retry_after_s + self.draw_jitter(0, min(PAUSE_S * 2**tried, PAUSE_MAX_S))
+            if tried == self.retries or not answer.can_retry or wait_s >= min(left.remaining_s, ASKED_MAX_S):
+                raise await self._report_to_administrators(answer.error)
+            log.info("model.again", model=self.name, error=str(answer.error), wait_s=round(wait_s, 2))
+            await asyncio.sleep(wait_s)
+        raise AssertionError("the last try returns or raises")
+
+    async def _try_request(
+        self, messages: Sequence[str], extra: str, left: _ReplyDeadline
+    ) -> ModelReply | FailedRequest:
+        """One answer. What a refusal teaches is done at once, and from then on."""
+        stripped = False
+        for learning in range(LEARNED_MOST + 1):
+            request = self._build_request(messages, extra)
+            transport = TRANSPORTS[request.profile.api]
+            try:
+                answer = await send_http_request(
+                    self.http,
+                    "POST",
+                    f"{self.url}{transport.path}",
+                    self.headers,
+                    transport.encode_request(request),
+                    left.extend_deadline,
+                )
+                found = self._parse_http_response(transport, answer)
+            except ClientError as error:
+                return FailedRequest(ModelUnavailableError(type(error).__name__), can_retry=True)
+            except (ValueError, ResponseTooLongError) as error:  # a proxy's error page, or an answer without an end
+                return FailedRequest(ModelUnavailableError(str(error) or "the endpoint's answer was too long"))
+            if isinstance(found, ModelReply):
+                return found
+            if learning < LEARNED_MOST:
+                if not stripped and is_unreplayable(found) and self._drop_provider_details(messages):
+                    stripped = True
+                    continue
+                if await self._update_profile(
+                    found, RefusedRequest(request.optional_members, request.streamed, self.api_setting)
+                ):
+                    continue
+            return self._build_failure(found, answer.headers)
+        raise AssertionError("what cannot be learned ends it")
+
+    def _build_request(self, messages: Sequence[str], extra: str) -> ModelRequest:
+        lessons = self.profile
+        streamed = (lessons.streams or self.slow) and "stream" not in lessons.unsupported
+        return ModelRequest(
+            self.name,
+            messages,
+            extra,
+            lessons,
+            self.temperature,
+            self.effort,
+            self._owner_tag,
+            streamed,
+            self.rejected_details,
+        )
+
+    @property
+    def _owner_tag(self) -> str:
+        """Whose output is sent back: of this address, model and key, over this transport."""
+        return f"{self.owner}/{self.profile.api}"
+
+    def _parse_http_response(self, transport: Transport, answer: HttpResponse) -> ModelReply | ErrorResponse:
+        """Raises ValueError for what is no answer."""
+        if answer.status != 200:
+            return _convert_filtered(parse_error_response(answer.status, answer.body), self.name)
+        if answer.events is not None:
+            whole = transport.join_events(answer.events)
+            if whole is None:
+                raise ValueError("the endpoint's stream ended before its reply did")
+        else:
+            try:
+                whole = parse_json(answer.body)
+            except ValueError as error:  # a 200 whose body is no JSON: a proxy's error page
+                raise ValueError("the endpoint's answer was not JSON") from error
+            if isinstance(whole, str):  # the same, well formed by chance
+                raise ValueError("the endpoint's answer was not JSON")
+        reply = transport.parse_response(whole, self.name, self._owner_tag)
+        if isinstance(reply, ErrorResponse):
+            return _convert_filtered(reply, self.name)
+        if not (reply.text or reply.calls or reply.refusal) and reply.finish in ("stop", "empty"):
+            log.warning("model.empty", model=self.name, hint="the conversation may be longer than the model can read")
+        return reply
+
+    def _drop_provider_details(self, messages: Sequence[str]) -> bool:
+        """From now on nothing is sent back of what these messages brought; True if there was anything."""
+        kept = [kept for one in messages if (kept := detach_details(one)[1]) and kept not in self.rejected_details]
+        self.rejected_details.extend(kept)
+        if kept:
+            log.info("model.not_taken_back", model=self.name, replies=len(kept))
+        return bool(kept)
+
+    async def _update_profile(self, refusal: ErrorResponse, sent: RefusedRequest) -> bool:
+        """True if it is asked otherwise from now on: as another process has learned, or by what this refusal says."""
+        if not can_learn_from(refusal):
+            return False
+        known = await self._load_profile() or self.profile
+        new = learn_from_error(known, refusal, sent) or known
+        if new == self.profile:
+            return False
+        self.profile_state.profile = new
+        log.info(
+            "model.learned", model=self.name, api=new.api, **_describe_profile(new.summary_lines), of=refusal.reason
+        )
+        if self.memory is not None:
+            with suppress(CountersignError):
+                await self.memory.save_text(self._record_name, format_profile_record(new), WEEK_MS)
+        return True
+
+    async def _refresh_profile(self) -> None:
+        """What others have learned, once in a while."""
+        clock = asyncio.get_running_loop().time()
+        if self.memory is None or clock - self.profile_state.refreshed_s < LOOK_S:
+            return
+        self.profile_state.refreshed_s = clock
+        self.profile_state.profile = await self._load_profile() or choose_initial_profile(
+            self.url, self.api_setting, self.name
+        )
+
+    async def _load_profile(self) -> ModelProfile | None:
+        """What is kept of this model at this address; None without it, and while the store is away."""
+        if self.memory is None:
+            return None
+        with suppress(CountersignError):
+            text = await self.memory.load_text(self._record_name)
+            return parse_profile_record(text) if text is not None else None
+        return None
+
+    @property
+    def _record_name(self) -> str:
+        """The name of its record. What was learned by a fixed transport is true of that one alone."""
+        return f"lessons {self.api_setting} {self.url} {self.name}"
+
+    def _build_failure(self, refusal: ErrorResponse, headers: Mapping[str, str]) -> ModelReply | FailedRequest:
+        if refusal.code == "tool_use_failed":  # Groq: the model wrote a call that nobody can read
+            return ModelReply(finish="unreadable", model=self.name)
+        asked_s = parse_retry_after_s(headers, self.now())
+        return FailedRequest(build_model_error(refusal, asked_s), can_retry_request(refusal, headers), asked_s)
+
+    async def _report_to_administrators(
+        self, error: ModelUnavailableError | ModelRejectedError
+    ) -> ModelUnavailableError | ModelRejectedError:
+        """Administrators are told what does not pass by itself, once for as long as it lasts."""
+        if error.cause not in NEEDS_ADMINISTRATOR or error.cause is self.last_failure:
+            return error
+        self.last_failure = error.cause
+        if error.cause is ModelFailureCause.UNKNOWN_MODEL and (
+            near := await self.catalog.find_similar_models(self.name)
+        ):
+            error = ModelUnavailableError(f"{error}; there are {', '.join(near)}", cause=error.cause)
+        log.error("model.needs_administrator", model=self.name, cause=error.cause.value, error=str(error))
+        return error
+
+
+def _convert_filtered(found: ErrorResponse | ModelReply, model: str) -> ErrorResponse | ModelReply:
+    """What a content filter keeps back is a reply that was kept back, in whatever way it is said."""
+    return (
+        ModelReply(finish="content_filter", model=model)
+        if isinstance(found, ErrorResponse) and found.is_content_filtered
+        else found
+    )
+
+
+def _describe_profile(told: Sequence[str]) -> dict[str, str]:
+    return {"how": "; ".join(told)} if told else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplyDeadline:
+    """How long one reply may take. Each event of a stream gives it the time of a call anew, up to a limit."""
+
+    limit: asyncio.Timeout
+    timeout_s: float
+    first: float
+    """When its time was up at first, by the loop's clock (s)."""
+
+    @property
+    def remaining_s(self) -> float:
+        when = self.limit.when()
+        return math.inf if when is None else when - asyncio.get_running_loop().time()
+
+    def extend_deadline(self) -> None:
+        if not self.limit.expired():
+            last = self.first + (STREAMED_MOST - 1) * self.timeout_s
+            self.limit.reschedule(min(asyncio.get_running_loop().time() + self.timeout_s, last))

@@ -1,0 +1,202 @@
+"""Responses, stateless: nothing is stored there, the whole conversation is sent each time, and what the model has put
+out in this run goes back word for word. Messages stay those of chat completions and are turned into items here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.models.error_responses import FAILED, FILTERED, ErrorResponse, find_embedded_error
+from bot.agent.models.fields import read_arguments, read_content, read_count, read_field, read_list, read_string
+from bot.agent.models.model_profile import Api
+from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, parse_members
+from bot.agent.provider_details import detach_details, dump_provider_details
+
+ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+STATUSES = {"rate_limit_exceeded": 429, "insufficient_quota": 429, "server_error": 500}
+"""What the code of a failed response would have been as a status."""
+ELSEWHERE = frozenset({"tools", "response_format", "stop", "seed", "tool_choice", "stream", "stream_options"})
+"""Members of a chat completion that stand elsewhere here, or that there is no place for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesTransport:
+    """Implements `Transport`."""
+
+    api: Api = "responses"
+    path: str = "responses"
+
+    def encode_request(self, request: ModelRequest) -> bytes:
+        lessons = request.profile
+        parts = [f'"model":{json.dumps(request.model)}']
+        messages = adapt_roles(request.messages, lessons)
+        rules = _find_instructions(messages[0])
+        if rules:
+            parts.append(f'"instructions":{rules}')
+            messages = messages[1:]
+        items = filter(None, (_format_items(one, request.owner, request.rejected_details) for one in messages))
+        parts.append(f'"input":[{",".join(items)}]')
+        if more := _format_members(request.extra, lessons.unsupported):
+            parts.append(more)
+        if "temperature" not in lessons.unsupported:
+            parts.append(f'"temperature":{request.temperature}')
+        if effort := request.reasoning_effort:
+            parts.append(f'"reasoning":{{"effort":"{effort}"}}')
+        parts += [] if "store" in lessons.unsupported else ['"store":false']
+        parts += [] if "include" in lessons.unsupported else ['"include":["reasoning.encrypted_content"]']
+        parts += ['"stream":true'] if request.streamed else []
+        return f"{{{','.join(parts)}}}".encode(errors="replace")
+
+    def parse_response(self, answer: Any, model: str, of: str) -> ModelReply | ErrorResponse:
+        status = read_string(read_field(answer, "status"))
+        if status in ("failed", "cancelled", "queued", "in_progress"):
+            return _parse_failed_response(answer)
+        if (error := find_embedded_error(answer)) is not None:
+            return error
+        output = read_list(read_field(answer, "output"))
+        calls = [one for one in output if read_field(one, "type") == "function_call"]
+        parts = [
+            part
+            for one in output
+            if read_field(one, "type") == "message"
+            for part in read_list(read_field(one, "content"))
+        ]
+        usage = read_field(answer, "usage")
+        return ModelReply(
+            text=read_content(parts),
+            calls=tuple(map(_read_function_call, calls)),
+            finish=_choose_finish_reason(answer, output, status),
+            refusal="".join(read_string(read_field(part, "refusal")) for part in parts),
+            tokens_in=read_count(read_field(usage, "input_tokens")),
+            tokens_cached=read_count(read_field(usage, "input_tokens_details", "cached_tokens")),
+            tokens_out=read_count(read_field(usage, "output_tokens")),
+            tokens_reasoning=read_count(read_field(usage, "output_tokens_details", "reasoning_tokens")),
+            model=model,
+            provider_details=dump_provider_details(of, {"items": output}) if calls and of else "",
+        )
+
+    def join_events(self, events: Sequence[Any]) -> Any:
+        """The last event's response; its items are those that were done, should it not repeat them."""
+        items = [read_field(one, "item") for one in events if read_field(one, "type") == "response.output_item.done"]
+        for event in events:
+            kind = read_string(read_field(event, "type"))
+            if kind == "error":
+                return {"status": "failed", "error": event}
+            response = read_field(event, "response")
+            if kind in ENDS and isinstance(response, dict):
+                return response if read_list(response.get("output")) else {**response, "output": items}
+        return None
+
+
+def _parse_failed_response(answer: Any) -> ErrorResponse:
+    """A response that its endpoint could not finish."""
+    error = read_field(answer, "error")
+    code = read_string(read_field(error, "code"))
+    status = 400 if code in FILTERED or code.startswith("invalid_") else STATUSES.get(code, FAILED)
+    found = find_embedded_error({"error": {"message": read_field(error, "message"), "type": code, "code": code}})
+    text = found.text if found is not None and found.text else f"the response is {read_field(answer, 'status')}"
+    return ErrorResponse(status, text, code, code)
+
+
+def _choose_finish_reason(answer: Any, output: Sequence[Any], status: str) -> str:
+    """In the words of chat completions. What was cut off is never executed, whatever cut it off."""
+    if status == "incomplete":
+        why = read_field(answer, "incomplete_details", "reason")
+        return "content_filter" if why == "content_filter" else "length"
+    if not output:
+        return "empty"
+    return "tool_calls" if any(read_field(one, "type") == "function_call" for one in output) else "stop"
+
+
+def _read_function_call(item: Any) -> RawToolCall:
+    return RawToolCall(
+        read_string(read_field(item, "call_id")) or read_string(read_field(item, "id")),
+        read_string(read_field(item, "name")),
+        read_arguments(read_field(item, "arguments")),
+    )
+
+
+@lru_cache(maxsize=64)
+def _find_instructions(text: str) -> str:
+    """The rules, as JSON, if a text is one system message."""
+    some = json.loads(f"[{text}]")
+    if len(some) != 1 or some[0].get("role") != "system" or not isinstance(some[0].get("content"), str):
+        return ""
+    return format_json(some[0]["content"])
+
+
+def _format_items(text: str, of: str, unwanted: Collection[str]) -> str:
+    """Messages as items. What this endpoint has put out itself goes back as it came, if its calls are the message's."""
+    bare, kept = detach_details(text)
+    if kept and kept not in unwanted and (verbatim := _replay_items(bare, kept, of)):
+        return verbatim
+    return _convert_messages(bare)
+
+
+@lru_cache(maxsize=256)
+def _replay_items(bare: str, kept: str, of: str) -> str:
+    parts, message = json.loads(kept), json.loads(bare)
+    items = read_list(parts.get("items"))
+    asked = [read_field(one, "call_id") for one in items if read_field(one, "type") == "function_call"]
+    known = [read_field(one, "id") for one in read_list(message.get("tool_calls"))]
+    return format_json(items)[1:-1] if parts.get("of") == of and asked == known else ""
+
+
+@lru_cache(maxsize=512)
+def _convert_messages(text: str) -> str:
+    items = [item for message in json.loads(f"[{text}]") for item in _convert_message(message)]
+    return format_json(items)[1:-1]
+
+
+def _convert_message(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The items of one message."""
+    content = message.get("content")
+    if message["role"] == "tool":
+        return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": _convert_parts(content)}]
+    role = "developer" if message["role"] == "system" else message["role"]
+    said = [{"role": role, "content": _convert_parts(content)}] if content else []
+    calls = [
+        {
+            "type": "function_call",
+            "call_id": call["id"],
+            "name": call["function"]["name"],
+            "arguments": call["function"]["arguments"],
+        }
+        for call in message.get("tool_calls") or ()
+    ]
+    return [*said, *calls]
+
+
+def _convert_parts(content: Any) -> Any:
+    """What a message says: a text as it is, its parts by the names that they have here."""
+    return [_convert_part(one) for one in content] if isinstance(content, list) else content or ""
+
+
+def _convert_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    match part.get("type"):
+        case "text":
+            return {"type": "input_text", "text": part["text"]}
+        case "image_url":
+            image = part["image_url"]
+            return {"type": "input_image", "image_url": image["url"], "detail": image.get("detail", "auto")}
+        case "file":
+            return {"type": "input_file", **part["file"]}
+        case _:
+            return part
+
+
+@lru_cache(maxsize=64)
+def _format_members(extra: str, dropped: frozenset[str]) -> str:
+    """Further members by the names that they have here."""
+    given = parse_members(extra)
+    some = {name: value for name, value in given.items() if name not in ELSEWHERE}
+    if tools := given.get("tools"):
+        strict = {} if "strict" in dropped else {"strict": False}
+        some["tools"] = [{"type": "function", **strict, **one["function"]} for one in tools]
+    if (form := given.get("response_format")) and "response_format" not in dropped:
+        some["text"] = {"format": {"type": form["type"], **form.get("json_schema", {})}}
+    return format_json(some)[1:-1]

@@ -1,0 +1,97 @@
+"""What is remembered of the calls of a run: in no style's form, bounded, and as a line each for when they are old."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bot.agent.events import SLIPS
+from bot.agent.grounding.sentences import IDENTIFIER
+from bot.agent.recall import WAITS, list_call_results
+from bot.agent.tool_search import FIND
+from bot.core.history_entries import PastCall
+from bot.core.i18n import shorten_text
+from bot.core.redaction import redact_known_secrets
+from bot.core.run_state import CallRecord, CallStatus, RunState
+
+CALLS_MOST = 6
+"""Calls of a run that are remembered, the latest."""
+RESULT, ARGUMENT, ARGUMENTS = 1_200, 240, 800
+"""Characters of a result, of one argument and of all arguments of a call that are remembered."""
+LINE, LINE_ARGUMENTS, IDS_MOST = 160, 120, 8
+"""Characters of a result and of the arguments in a line, and numbers of requests that are kept behind them."""
+WAITING = '{"status": "waiting", "message": "A card is there and waits for its button. Nothing has happened yet."}'
+CUT = "… [cut]"
+NOT_KEPT = frozenset({"think", FIND})
+"""Tools whose results say nothing about the company's matters."""
+
+
+def list_latest_calls(trace: RunState, known: Sequence[str]) -> list[tuple[CallRecord, str]]:
+    """The latest calls of a run that are worth remembering, each with its result: none whose uid is `known`, and none
+    that the model has only called in a wrong way."""
+    both = zip(trace.calls, list_call_results(trace), strict=True)
+    found = [
+        (call, result)
+        for call, result in both
+        if call.uid not in known and call.tool not in NOT_KEPT and not _is_call_mistake(call, result)
+    ]
+    return found[-CALLS_MOST:]
+
+
+def _is_call_mistake(call: CallRecord, result: str) -> bool:
+    return call.status is CallStatus.FAILED and not call.approval and _parse_result_object(result).get("error") in SLIPS
+
+
+def build_past_call(call: CallRecord, result: str) -> PastCall:
+    """A call as it is remembered: bounded, without a secret that is known."""
+    text = WAITING if call.status is CallStatus.AWAITING else result
+    text = text if len(text) <= RESULT else text[:RESULT] + CUT
+    args = {name: _shorten_argument(value) for name, value in call.args.items()}
+    args = args if len(json.dumps(args, ensure_ascii=False)) <= ARGUMENTS else {}
+    return PastCall(call.uid, call.tool, args, call.reason, call.status.value, text)
+
+
+def _shorten_argument(value: Any) -> Any:
+    """An argument, bounded and without secrets."""
+    if isinstance(value, str):
+        text = redact_known_secrets(value)
+        return text if len(text) <= ARGUMENT else text[:ARGUMENT] + CUT
+    if isinstance(value, dict):
+        return {name: _shorten_argument(one) for name, one in value.items()}
+    return [_shorten_argument(one) for one in value] if isinstance(value, list) else value
+
+
+def format_call_line(call: PastCall, whole: str) -> str:
+    """A call on a line: what was asked for, how it ended, and the beginning of its `whole` result, with the numbers of
+    requests that stand further behind."""
+    asked = shorten_text(
+        ", ".join(f"{name}={shorten_text(str(one), 40)}" for name, one in call.args.items()), LINE_ARGUMENTS
+    )
+    ended = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
+    if call.status == CallStatus.AWAITING:
+        return f"{call.tool}({asked}) → {WAITS}"
+    text = " · ".join(_walk_leaves(_parse_result_object(whole))) or whole
+    told = shorten_text(text, LINE)
+    more = [one for one in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(whole)) if one not in told]
+    return " ".join([f"{call.tool}({asked}) → {ended}{told}", *more[:IDS_MOST]])
+
+
+def _parse_result_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {"": value}
+
+
+def _walk_leaves(value: Any, name: str = "", depth: int = 8) -> Iterator[str]:
+    """The words and numbers of a value; numbers with what they are of."""
+    if isinstance(value, dict) and depth:
+        for key, one in value.items():
+            yield from _walk_leaves(one, key, depth - 1)
+    elif isinstance(value, list) and depth:
+        for one in value:
+            yield from _walk_leaves(one, name, depth - 1)
+    elif value not in ("", None):
+        yield value if isinstance(value, str) else f"{name} {json.dumps(value, ensure_ascii=False)}"

@@ -1,0 +1,71 @@
+"""What a model's tokens cost: a table by model, in one currency. Exact; what has no price is not taken to be free.
+
+currency = "USD"
+
+[models."gpt-6.1-terra"]  # per million tokens
+input = 0.25
+cached = 0.025
+output = 2.00
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bot.agent.model import ModelReply
+from bot.core.run_state import DECIMALS, Usage
+
+MILLION = 6
+"""Decimals that a price per million tokens has more of, once it is one of a token."""
+Amount = Annotated[Decimal, Field(ge=0, le=1_000_000, decimal_places=DECIMALS - MILLION)]
+"""Per million tokens. With at most four decimals every cost is a whole number of 10⁻¹⁰."""
+
+
+class ModelPrice(BaseModel):
+    """Of one model, per million tokens."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input: Amount
+    cached: Amount | None = None
+    """What the endpoint knew from an earlier request; None: as any other input."""
+    output: Amount
+
+    def compute_cost(self, reply: ModelReply) -> Decimal:
+        """Exact."""
+        cached = min(reply.tokens_cached, reply.tokens_in)
+        known = self.input if self.cached is None else self.cached
+        total = self.input * (reply.tokens_in - cached) + known * cached + self.output * reply.tokens_out
+        return total.scaleb(-MILLION)
+
+
+class PriceTable(BaseModel):
+    """The table; by default an empty one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    currency: str = Field(default="", pattern=r"^[A-Z]{3}$")
+    """ISO 4217."""
+    models: Mapping[str, ModelPrice] = Field(default_factory=dict, min_length=1)
+
+    def compute_usage(self, reply: ModelReply) -> Usage:
+        """What a reply took."""
+        price = self.models.get(reply.model)
+        cost = price.compute_cost(reply) if price else None
+        currency = self.currency if price else ""
+        return Usage(reply.model, reply.tokens_in, reply.tokens_cached, reply.tokens_out, cost, currency)
+
+
+def parse_prices(text: str) -> PriceTable:
+    """The table as TOML. Raises ValueError that says what is wrong with it."""
+    try:
+        read = tomllib.loads(text, parse_float=Decimal)
+        return PriceTable.model_validate({"currency": "", "models": {}, **read})
+    except ValidationError as error:
+        wrong = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False))
+        raise ValueError("; ".join(wrong)) from error

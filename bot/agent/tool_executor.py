@@ -1,0 +1,182 @@
+"""What a reply asks for, done: what only reads runs, what has consequences is planned for its card, and whatever goes
+wrong is a result like any other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.agent.decision import ToolCallRequest
+from bot.agent.proposals import propose_call
+from bot.agent.tool_search import add_card_to_error, build_not_offered_error
+from bot.core import logs
+from bot.core.errors import CountersignError
+from bot.core.redaction import redact_known_secrets
+from bot.core.run_state import CallRecord, CallStatus, fingerprint_call, validate_args
+from tools.characters import show_invisible
+from tools.spec import Gate, InvalidFieldsError, Proposal, ToolError, ToolOutcome
+from tools.tool import Tool, ToolContext
+
+log = logs.get_logger(__name__)
+
+OBSERVATION_MAX = 6_000
+"""Characters of one observation in the prompt; tools page well below this."""
+
+Result = ToolOutcome | Proposal | ToolError
+Screen = Callable[[str, Proposal], Awaitable[None]]
+"""Looks at what a tool has planned before it gets a card. Raises `ToolError` if it must not get one."""
+
+
+async def allow_any_proposal(tool: str, plan: Proposal) -> None:
+    """The screen of who knows of nothing else that waits."""
+
+
+@dataclass(slots=True)
+class ReadCache:
+    """What was read since the run began, or went on after a button: asked the same, nothing is looked up again."""
+
+    results: dict[str, ToolOutcome | Proposal] = field(default_factory=dict)
+    locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """Of several calls in one reply that are the same, one looks it up."""
+
+    async def read_once(
+        self, key: str, read: Callable[[], Awaitable[ToolOutcome | Proposal]]
+    ) -> ToolOutcome | Proposal:
+        """Raises what `read` raises; that is not kept."""
+        async with self.locks[key]:
+            if key not in self.results:
+                self.results[key] = await read()
+            return self.results[key]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecutor:
+    """The tools of a loop, and how a call of one becomes a result."""
+
+    tools: Sequence[Tool]
+    reraised: tuple[type[Exception], ...] = (CountersignError,)
+    """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
+    server_tools: Mapping[str, Tool] = field(default_factory=dict)
+    """Further ones by name, of servers; none of them takes the place of one of ours."""
+    start_tools: Mapping[str, Tool] = field(default_factory=dict)
+    """The start tools of the processes, by name."""
+
+    def is_gated(self, name: str) -> bool:
+        tool = self.find_tool(name)
+        return tool is not None and tool.gate is not Gate.NONE
+
+    def find_tool(self, name: str) -> Tool | None:
+        own = next((tool for tool in self.tools if tool.name == name), None)
+        return own or self.start_tools.get(name) or self.server_tools.get(name)
+
+    def find_error_advice(self, tool: Tool | None, result: ToolOutcome | ToolError) -> str:
+        """What the cards say to do about an error: that of its tool, else of another one that knows it; or nothing."""
+        if not isinstance(result, ToolError) or tool is None:
+            return ""
+        errors = result.errors if isinstance(result, InvalidFieldsError) else [result]
+        told = (self._find_card_advice(tool, error.code) for error in errors)
+        return " ".join(dict.fromkeys(filter(None, told)))
+
+    def _find_card_advice(self, tool: Tool, code: str) -> str:
+        cards = (tool, *self.tools) if code in tool.also else (tool,)
+        return next((card.errors[code] for card in cards if code in card.errors), "")
+
+    async def execute_call(
+        self,
+        use: ToolContext,
+        reads: ReadCache,
+        uid: str,
+        proposed: ToolCallRequest,
+        *,
+        refuse_gated: bool,
+        offered: Collection[str],
+        check_proposal: Screen = allow_any_proposal,
+    ) -> tuple[CallRecord, Result]:
+        """One call: run if it reads, planned if it is gated. Errors are results, also those that no tool should have;
+        only `reraised` passes. `offered`: names of the tools whose cards the model has read."""
+        result: Result
+        name, given = self._to_stored_call(proposed)
+        try:
+            tool = self._require_known_tool(proposed, offered)
+            result = await self._run_with_cache(tool, use, reads, proposed, held=refuse_gated)
+            if isinstance(result, Proposal):
+                await check_proposal(name, result)
+        except ToolError as error:
+            is_unread = error.code == "bad_arguments" and proposed.tool not in offered and self.find_tool(proposed.tool)
+            result = add_card_to_error(is_unread, error) if is_unread else error
+        except self.reraised:
+            raise
+        except Exception as error:
+            # A tool's mistake is one observation, not the end of the run.
+            log.exception("tool.broken", tool=proposed.tool[:60], uid=uid)
+            result = ToolError("tool_failed", f"{proposed.tool[:60]} did not work ({type(error).__name__}).")
+        status = CallStatus.AWAITING if isinstance(result, Proposal) else CallStatus.SUCCEEDED
+        status = CallStatus.FAILED if isinstance(result, ToolError) else status
+        args = result.args if isinstance(result, Proposal) else given
+        return CallRecord(
+            uid=uid,
+            tool=name,
+            args=args,
+            reason=proposed.reason,
+            status=status,
+            model_id=proposed.model_id,
+        ), result
+
+    def _to_stored_call(self, proposed: ToolCallRequest) -> tuple[str, dict[str, Any]]:
+        """The tool and the arguments as they are kept."""
+        tool = self.find_tool(proposed.tool)
+        if tool is None or tool.alias_of is None:
+            return proposed.tool, proposed.args
+        return tool.alias_of.tool, tool.alias_of.to_args(proposed.args)
+
+    def _require_known_tool(self, proposed: ToolCallRequest, offered: Collection[str]) -> Tool:
+        """Raises `ToolError` if there is no such tool, or if it is of a server and the model has not read its card."""
+        tool = self.find_tool(proposed.tool)
+        if tool is None:
+            names = ", ".join(offered)
+            raise ToolError("unknown_tool", f"There is no tool {proposed.tool[:60]!r}. Tools: {names}.")
+        if tool.server and tool.name not in offered:
+            raise build_not_offered_error(tool)
+        return tool
+
+    async def _run_with_cache(
+        self, tool: Tool, use: ToolContext, reads: ReadCache, proposed: ToolCallRequest, *, held: bool
+    ) -> ToolOutcome | Proposal:
+        """The call, or what the same call gave in this run before anything could change. A tool that is not kept may
+        change what others read."""
+        if not tool.is_cacheable:
+            reads.results.clear()
+        if tool.gate is not Gate.NONE or not tool.is_cacheable:
+            return await self._run_or_propose(tool, proposed, use, held=held)
+        key = fingerprint_call(proposed.tool, proposed.args)
+        return await reads.read_once(key, lambda: self._run_or_propose(tool, proposed, use, held=held))
+
+    async def _run_or_propose(
+        self, tool: Tool, proposed: ToolCallRequest, use: ToolContext, *, held: bool
+    ) -> ToolOutcome | Proposal:
+        if tool.gate is Gate.NONE:
+            return await tool.run(use, validate_args(tool.args, proposed.args))
+        if tool.prepare is None:  # fail closed: what cannot be shown is not run
+            raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
+        if not proposed.reason:
+            raise ToolError("bad_arguments", "`note` is missing: say in one short sentence why.")
+        if held:
+            raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
+        return await propose_call(tool, use, proposed.args)
+
+
+def format_observation(result: ToolOutcome | ToolError, advice: str = "") -> str:
+    """An observation as the model reads it: JSON, bounded. `advice`: what to do about an error."""
+    if isinstance(result, ToolError):
+        more = {**({"do": advice} if advice else {}), **({"ask_the_person": True} if result.ask else {})}
+        return format_bounded_json({"error": result.code, "message": result.text, **more})
+    return format_bounded_json(result.data)
+
+
+def format_bounded_json(data: dict[str, Any]) -> str:
+    text = redact_known_secrets(show_invisible(json.dumps(data, ensure_ascii=False)))
+    return text if len(text) <= OBSERVATION_MAX else text[:OBSERVATION_MAX] + "… [cut: ask for less, or the next page]"

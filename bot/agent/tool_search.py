@@ -1,0 +1,311 @@
+"""Which tools a run is offered.
+
+Ours that are asked for every day are always there, in the same order; of tools of servers, and of our rare ones, those
+whose cards go best with the conversation (BM25), where there are more than a model reads well. The choice belongs to
+the run (`RunState.offered`): wherever it goes on, it has the same tools, and with the same tools its requests begin
+with the same bytes. `find_tools` brings further ones in. A tool of ours may be called without having been found; of a
+server's, the call of one that was not offered is answered with its card instead of being run: nobody calls well what
+they have not read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pydantic import Field
+
+from bot.agent.reply_format import ReplyFormat
+from bot.core.i18n import LANGUAGES, load_sentences, translate
+from tools.handbook.ranking import Bm25Index, build_index, extract_terms
+from tools.handbook.synonyms import expand_query
+from tools.requests.start_tools import StartTools
+from tools.spec import FrozenModel, Gate, Privacy, TextRef, ToolError, ToolOutcome
+from tools.tool import Tool, ToolContext
+
+CORE = frozenset(
+    {
+        *("list_processes", "list_people", "start_process", "my_requests", "query_todo_tasks", "decide_task"),
+        *("send_email", "cancel_card", "calculate", "search_handbook", "read_handbook", "think"),
+    }
+)
+"""What this program is for, and what nearly every run needs: offered where there is room for nothing else of ours."""
+LISTS = "list_processes"
+GENERAL = frozenset({LISTS, "start_process"})
+"""What the start tools of the processes make superfluous, if every process has one."""
+FIND, FOUND, FOUND_MOST = "find_tools", 5, 20
+"""The tool that finds tools; how many at a time, and in one run."""
+SEARCHING = frozenset({"search", "find", "query", "lookup"})
+"""In the names of tools that search."""
+SHEETS = 64
+"""Sets of tools that are kept written."""
+BEFORE = 4
+"""So much of what is offered besides goes by what was said before."""
+LATELY = 8
+"""So many of the tools that were called lately are offered again."""
+NOT_READ = "You had not read this tool's card, so it was not run. It is yours from now on: call it if it fits."
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+Find = Callable[[str], Sequence[Tool]]
+
+
+@dataclass(slots=True)
+class ToolIndex:
+    """Tools by what their cards say. Written once for the same tools."""
+
+    tools: Sequence[Tool] = ()
+    index: Bm25Index = field(default_factory=lambda: build_index(()))
+
+    def update_tools(self, tools: Sequence[Tool]) -> ToolIndex:
+        if len(tools) != len(self.tools) or any(a is not b for a, b in zip(tools, self.tools, strict=True)):
+            self.tools, self.index = tuple(tools), build_index([build_index_text(tool) for tool in tools])
+        return self
+
+    def rank_tools(self, query: str) -> list[Tool]:
+        """Those that have to do with it, the best first."""
+        return [self.tools[n] for n in self.index.rank_texts(expand_query(query))]
+
+
+def choose_tool_names(
+    shelf: ToolIndex, room: int, asked: str, before: str = "", called: Sequence[str] = ()
+) -> list[str]:
+    """Names of so many tools of the shelf, in its order: those that were `called` lately, then the best for what is
+    `asked`, then for what was said `before`, then what searches."""
+    there = {tool.name for tool in shelf.tools}
+    lately = [name for name in dict.fromkeys(reversed(called)) if name in there][:LATELY]
+    by_asked, by_before = shelf.rank_tools(asked), shelf.rank_tools(before) if before else []
+    first = by_asked[: max(room - len(lately) - BEFORE, 0)] if by_before else by_asked
+    order = dict.fromkeys(
+        [*lately, *(tool.name for tool in (*first, *by_before, *by_asked, *_sort_search_first(shelf.tools)))]
+    )
+    names = set(list(order)[:room])
+    return [tool.name for tool in shelf.tools if tool.name in names]
+
+
+def _sort_search_first(tools: Iterable[Tool]) -> Sequence[Tool]:
+    """What is taken when nothing speaks for anything: first what searches, since that may hold whatever is asked."""
+    return sorted(tools, key=lambda tool: not _is_search_tool(tool))
+
+
+def _is_search_tool(tool: Tool) -> bool:
+    return tool.gate is Gate.NONE and not SEARCHING.isdisjoint(extract_terms(_HUMPS.sub(" ", tool.name)))
+
+
+def build_index_text(tool: Tool) -> str:
+    """What a tool is found by: its name twice, its card, its arguments, and what people call it."""
+    name = _HUMPS.sub(" ", tool.name)
+    called = (
+        [translate(f"tool.{tool.name}", one) for one in LANGUAGES] if f"tool.{tool.name}" in load_sentences() else []
+    )
+    fields = tool.schema.get("properties", {}).items()
+    told = [f"{_HUMPS.sub(' ', field)} {about.get('description', '')}" for field, about in fields]
+    return " ".join([name, name, tool.purpose, *([] if tool.server else [tool.use_when]), *called, *told])
+
+
+class FindTools(FrozenModel):
+    query: str = Field(
+        min_length=1, max_length=200, description="What the tool should do: keywords, in English and in Chinese."
+    )
+
+
+def build_find_tool(find: Find, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -> Tool:
+    """The tool that finds tools. What it returns is the model's to read, and offered from then on
+    (`ToolSelector.extend_offered_names`). `servers`: whose tools there are; `rare`: ours that are not offered; so that
+    the model knows what can be found."""
+    whose = f" There are tools of: {', '.join(servers)}." if servers else ""
+    ours = f" Of ours: {'; '.join(map(_format_tool_label, rare))}." if rare else ""
+
+    async def run(use: ToolContext, args: FindTools) -> ToolOutcome:
+        found = [_build_found_tool(tool) for tool in find(args.query)[:FOUND]]
+        return ToolOutcome(data={"tools": found}, note=TextRef(key="result.tools_found", params={"n": len(found)}))
+
+    return Tool(
+        name=FIND,
+        purpose=f"Find further tools; what is found is yours.{ours}{whose}",
+        use_when="None of your tools does it; always before you say that something cannot be done.",
+        avoid_when="One of your tools does it.",
+        args=FindTools,
+        returns='{"tools": [{"name", "card", "returns"}]}, the best first',
+        errors={},
+        example={"query": "meeting room booking 会议室 预订"},
+        run=run,
+        privacy=Privacy.PUBLIC,
+    )
+
+
+def _format_tool_label(tool: Tool) -> str:
+    """A tool of ours by its name and what people call it."""
+    key = f"tool.{tool.name}"
+    return (
+        f"{tool.name} ({translate(key, 'zh')}: {translate(key, 'en').lower()})"
+        if key in load_sentences()
+        else tool.name
+    )
+
+
+def _build_found_tool(tool: Tool) -> dict[str, Any]:
+    """What of a card does not stand among the tools that are offered from then on."""
+    return {"name": tool.name, "card": tool.description, "returns": tool.returns}
+
+
+def build_card_data(tool: Tool) -> dict[str, Any]:
+    """A card as data."""
+    needed = tool.schema.get("required", ())
+    return {
+        **_build_found_tool(tool),
+        "arguments": {
+            name: f"{one.get('type', 'any')}{', required' if name in needed else ''}: {one.get('description', '')}"
+            for name, one in tool.schema.get("properties", {}).items()
+        },
+    }
+
+
+def build_not_offered_error(tool: Tool) -> ToolError:
+    """In answer to the call of a tool that the run was not offered."""
+    card = json.dumps(build_card_data(tool), ensure_ascii=False)
+    return ToolError("not_offered", f"{NOT_READ} Its card: {card}")
+
+
+def add_card_to_error(tool: Tool, error: ToolError) -> ToolError:
+    """The error of a call of ours that the model was not offered, and so has not read, with its card."""
+    error.text = f"{error.text}. Its card: {json.dumps(build_card_data(tool), ensure_ascii=False)}"
+    return error
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPrompt:
+    """What a style makes of a set of tools."""
+
+    tools: Sequence[Tool]
+    extra_body: str
+    """What every request of a run has besides its messages."""
+    instructions: str
+    """What the system message says about replies."""
+    server_tools: str
+    """What a message of its own says about the tools of others."""
+    callable_tools: Sequence[Tool]
+    """Those whose calls are read: ours may be called by name also where they are not offered."""
+
+
+class PriorConversation(Protocol):
+    """What a conversation was about before a message."""
+
+    def join_earlier_messages(self) -> str:
+        """What was said."""
+
+    def list_called_tools(self) -> Sequence[str]:
+        """Names of the tools that were called, the newest last."""
+
+
+class ToolSelector:
+    """What the runs of a loop are offered. `offered` in what follows: a run's own (`RunState.offered`).
+
+    First comes what is the same with every message of everybody, so that requests begin with the same bytes: the start
+    tools of the processes, ours that are asked for every day, and `find_tools`, which names the others. Then tools of
+    servers and rare ones of ours; what is found while a run goes on comes behind all of them."""
+
+    def __init__(
+        self,
+        own: Sequence[Tool],
+        more: Mapping[str, Tool],
+        max_offered_tools: int,
+        start_tools: StartTools | None = None,
+    ) -> None:
+        self.own, self.more, self.most = own, more, max_offered_tools
+        self.starts = StartTools() if start_tools is None else start_tools
+        self.finder = build_find_tool(self.rank_tools)
+        self._finders: dict[tuple[tuple[str, ...], tuple[str, ...]], Tool] = {}
+        self._filled, self._beside = ToolIndex(), ToolIndex()
+        self._sheets: dict[tuple[str, tuple[int, ...]], ToolPrompt] = {}
+        self._daily: tuple[object, Sequence[Tool]] = (), ()
+
+    def choose_offered_tools(self, asked: str, before: PriorConversation | None = None) -> list[str] | None:
+        """What a fresh run is offered: None for what is the same for all, where there is no choice to make."""
+        daily = [tool.name for tool in self._list_common_tools()]
+        if not self.more:
+            return None
+        theirs = [self.more[name] for name in sorted(self.more)]
+        if not self._has_too_many_tools():
+            return [*daily, *(tool.name for tool in theirs)]
+        beside = self._beside.update_tools([*(tool for tool in self.own if tool.name not in daily), *theirs])
+        words, called = (before.join_earlier_messages(), before.list_called_tools()) if before else ("", ())
+        return [*daily, *choose_tool_names(beside, max(self.most - len(daily), 0), asked, words, called)]
+
+    def rank_tools(self, query: str) -> Sequence[Tool]:
+        """All that have to do with it, the best first."""
+        return self._get_full_index().rank_tools(query)
+
+    def list_offered_names(self, offered: Sequence[str] | None) -> Sequence[str]:
+        """Of the tools whose cards the model has read."""
+        return [tool.name for tool in self._list_common_tools()] if offered is None else offered
+
+    def list_offered_tools(self, offered: Sequence[str] | None) -> Sequence[Tool]:
+        """Those of them that are here: a server may have taken one away, or not have been reached yet."""
+        if offered is None:
+            return self._list_common_tools()
+        there = {
+            tool.name: tool for tool in (*self.more.values(), *self.starts.values(), *self.own, self._get_find_tool())
+        }
+        return [there[name] for name in offered if name in there]
+
+    def _list_common_tools(self) -> Sequence[Tool]:
+        """Those that everybody is offered with every message. Put together anew when any tool comes or goes."""
+        known = (self.starts.change_count, *self.more)
+        if self._daily[0] != known:
+            self._daily = known, [*self._list_own_common_tools(), self._get_find_tool()]
+        return self._daily[1]
+
+    def _list_own_common_tools(self) -> Sequence[Tool]:
+        daily = [tool for tool in self.own if not tool.is_rare and not self._is_superseded(tool)]
+        if len(daily) > self.most - len(self.starts) - 1:
+            daily = [tool for tool in daily if tool.name in CORE]
+        return [*self.starts.values(), *daily]
+
+    def _is_superseded(self, tool: Tool) -> bool:
+        return tool.name in GENERAL and self.starts.is_complete
+
+    def _has_too_many_tools(self) -> bool:
+        """Whether there are more tools of servers than are offered at once."""
+        return len(self._list_own_common_tools()) + 1 + len(self.more) > self.most
+
+    def _get_find_tool(self) -> Tool:
+        """The finder, naming what is there to be found: it changes only with that."""
+        servers = tuple(sorted({tool.server for tool in self.more.values()})) if self._has_too_many_tools() else ()
+        rare = [tool for tool in self.own if tool.is_rare or (tool.name == LISTS and self._is_superseded(tool))]
+        key = servers, tuple(tool.name for tool in rare)
+        if key not in self._finders:
+            self._finders[key] = build_find_tool(self.rank_tools, servers, rare)
+        return self._finders[key]
+
+    def extend_offered_names(self, names: Iterable[str], offered: Sequence[str] | None) -> list[str]:
+        """What is offered from now on, with those that were found or called."""
+        known = self.list_offered_names(offered)
+        server_tools = [name for name in dict.fromkeys(names) if name not in known]
+        return [
+            *known,
+            *server_tools[: max(max(self.most, len(self._list_common_tools())) + FOUND_MOST - len(known), 0)],
+        ]
+
+    def get_tool_prompt(self, style: ReplyFormat, offered: Sequence[str] | None) -> ToolPrompt:
+        """Written once for the same tools, so that the same are told in the same bytes."""
+        tools = self.list_offered_tools(offered)
+        key = style.name, tuple(map(id, tools))  # ids last as long as the tools, which the sheet keeps
+        if key not in self._sheets:
+            if len(self._sheets) >= SHEETS:
+                self._sheets.clear()
+            own, theirs = [one for one in tools if not one.server], [one for one in tools if one.server]
+            known = [*tools, *(one for one in self.own if one not in tools)]
+            self._sheets[key] = ToolPrompt(
+                tools,
+                style.build_extra_body(tools),
+                style.render_instructions(own),
+                style.describe_server_tools(theirs),
+                known,
+            )
+        return self._sheets[key]
+
+    def _get_full_index(self) -> ToolIndex:
+        """All tools that there are now, in an order that depends on nothing else."""
+        return self._filled.update_tools([*self.own, *(self.more[name] for name in sorted(self.more))])

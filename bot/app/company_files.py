@@ -1,0 +1,140 @@
+"""The company's own rules, from the files that the settings name: its calendar, policy table and handbook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from pathlib import Path
+
+from bot.agent.limits import DailyBudget
+from bot.agent.prices import PriceTable, parse_prices
+from bot.agent.prompt import PERSONA
+from bot.app.settings import Settings, load_environment
+from bot.core.errors import SettingsError
+from bot.core.redaction import SHORTEST, is_secret_name, read_url_secrets, remember_secrets
+from tools.handbook.folder import Handbook, HandbookError
+from tools.mcp.config import McpServer, read_servers
+from tools.workflow.process.calendar import WorkCalendar, read_calendar
+from tools.workflow.process.checks import check_policy
+from tools.workflow.process.forms import Form
+from tools.workflow.process.policy import PolicyRow, parse_policy
+
+
+def load_calendar(settings: Settings) -> WorkCalendar:
+    """Raises SettingsWrong naming the setting or the file and what is wrong with it."""
+    calendar = WorkCalendar()
+    for setting, overrides in (
+        ("CALENDAR_COUNTRY", ""),
+        ("CALENDAR_FILE", _read_setting_file("CALENDAR_FILE", settings.calendar_file)),
+    ):
+        try:
+            calendar = read_calendar(settings.calendar_country, overrides)
+        except ValueError as wrong:
+            raise SettingsError(f"{setting}: {wrong}") from wrong
+    return calendar
+
+
+def load_policy(settings: Settings, forms: Iterable[Form]) -> tuple[PolicyRow, ...]:
+    """The rows of the policy file, checked against the forms they are about. Raises SettingsWrong."""
+    try:
+        rows = parse_policy(_read_setting_file("POLICY_FILE", settings.policy_file))
+        check_policy(rows, forms)
+    except ValueError as wrong:
+        raise SettingsError(f"POLICY_FILE: {wrong}") from wrong
+    return rows
+
+
+def build_form_numbers(settings: Settings) -> dict[str, Decimal]:
+    """What replaces the forms' own numbers."""
+    return {
+        "threshold": Decimal(settings.finance_threshold),
+        "annual_days": Decimal(settings.annual_leave_days),
+    }
+
+
+def load_prices(settings: Settings) -> PriceTable:
+    """What tokens cost. Raises SettingsWrong for a file that cannot be used, and for a budget of money that a model
+    without a price would not keep."""
+    try:
+        prices = (
+            parse_prices(_read_setting_file("PRICES_FILE", settings.prices_file))
+            if settings.prices_file
+            else PriceTable()
+        )
+    except ValueError as wrong:
+        raise SettingsError(f"PRICES_FILE: {wrong}") from wrong
+    asked = (settings.openai_model, settings.openai_fallback_model) if settings.has_real_model else ()
+    lacking = [name for name in asked if name and name not in prices.models]
+    if settings.budget_per_day and lacking:
+        raise SettingsError(f"PRICES_FILE has no price for {', '.join(lacking)}: BUDGET_PER_DAY could not be kept")
+    return prices
+
+
+def build_daily_budget(settings: Settings) -> DailyBudget:
+    """What one person may use in a day."""
+    money = Decimal(settings.budget_per_day) if settings.budget_per_day else None
+    return DailyBudget(settings.budget_tokens_per_day, money)
+
+
+def open_handbook(folder: Path | None) -> Handbook:
+    """Read once here, so that a file that cannot be used is known at the start. Raises SettingsWrong naming it."""
+    handbook = Handbook(folder)
+    try:
+        handbook.load_snapshot()
+    except HandbookError as wrong:
+        raise SettingsError(f"HANDBOOK_DIR: {wrong}") from wrong
+    return handbook
+
+
+def load_persona(settings: Settings) -> str:
+    """The tone that the company wishes. Raises SettingsWrong."""
+    text = _read_setting_file("PERSONA_FILE", settings.persona_file).strip()
+    if len(text) > PERSONA:
+        raise SettingsError(f"PERSONA_FILE: {len(text)} characters, at most {PERSONA}")
+    return text
+
+
+def load_mcp_servers(settings: Settings) -> tuple[McpServer, ...]:
+    """The MCP servers that the settings name; their file may refer to the environment. Raises SettingsWrong."""
+    try:
+        servers = read_servers(_read_setting_file("MCP_FILE", settings.mcp_file), load_environment())
+    except ValueError as wrong:
+        raise SettingsError(f"MCP_FILE: {wrong}") from wrong
+    remember_secrets(secret for server in servers for secret in list_server_secrets(server))
+    return servers
+
+
+def list_server_secrets(server: McpServer) -> Iterator[str]:
+    """What of a server's table is secret: what is sent in headers, and of its environment whatever is not plainly a
+    word, a number, a path or an address, which logs have to be able to say."""
+    for value in server.headers.values():
+        yield from (value, value.partition(" ")[2])
+    for name, value in server.env.items():
+        if is_secret_name(name) or not _is_plain_value(value):
+            yield value
+        yield from read_url_secrets(value)
+    yield from read_url_secrets(server.url)
+    for before, value in zip(server.command, server.command[1:], strict=False):
+        name, _, given = value.partition("=")
+        if given and is_secret_name(name):
+            yield given
+        elif before.startswith("-") and is_secret_name(before):
+            yield value
+
+
+def _is_plain_value(value: str) -> bool:
+    """True for what is no secret by its looks: short words, numbers, versions, paths and addresses."""
+    if value.startswith(("/", "./", "../", "~/", "http://", "https://")):
+        return "@" not in value and "?" not in value
+    signs = "".join(value.split()).translate(str.maketrans("", "", "._,:-"))
+    return len(value) <= 40 and (signs.isalpha() or signs.isdecimal() or not signs or len(signs) < SHORTEST)
+
+
+def _read_setting_file(setting: str, path: Path | None) -> str:
+    """Nothing without a file. Raises SettingsWrong."""
+    try:
+        return path.read_text(encoding="utf-8") if path else ""
+    except OSError as error:
+        raise SettingsError(f"{setting}: {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise SettingsError(f"{setting}: {path} is not UTF-8") from None

@@ -1,0 +1,363 @@
+"""`countersign doctor`: every outside service is asked once, and what is wrong comes with its cure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from redis.asyncio import Redis
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.agent.models.model_profile import ModelProfile
+from bot.agent.probe import Wish, can_call_tools, choose_format_name, probe_model
+from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
+from bot.app.services import ModelEndpoint, Services
+from bot.app.settings import Settings, find_misspelt_variables
+from bot.chat.directory_file import DirectoryFile, read_directory_file
+from bot.chat.slack import app as slack
+from bot.chat.slack.directory import SlackDirectory
+from bot.chat.slack.web_api import call_slack
+from bot.core.errors import (
+    ChatError,
+    CountersignError,
+    ModelRejectedError,
+    ModelUnavailableError,
+    SettingsError,
+    StoreUnavailableError,
+)
+from bot.core.i18n import translate
+from bot.core.logs import redact_text
+from bot.local.embedded import find_server_program, read_server_version
+from bot.queue.keys import Keys
+from bot.redis.check import RedisSeverity, check_redis, list_servers
+from bot.redis.cluster import ClusterClient
+from bot.redis.connect import connect_redis, translate_redis_errors
+from bot.redis.sentinel import MasterClient
+from bot.storage.dead_letters import DeadLetterStore
+from tools.mail.smtp import SmtpMailer
+from tools.mcp.config import McpServer
+from tools.ports import Directory
+from tools.spec import Person, ToolError
+from tools.workflow.diagram.render import find_font_file
+from tools.workflow.engine.assignment import find_unserved
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.process.definition import Process, load_shipped_processes
+
+SCOPES = frozenset(
+    {
+        *("app_mentions:read", "channels:history", "channels:read", "chat:write", "commands", "groups:history"),
+        "groups:read",
+        *("files:write", "im:history", "im:write", "users:read", "users:read.email"),
+    }
+)
+"""What the manifest asks for and the bot cannot do without."""
+NOTICE_DAYS = 60
+"""So long before a model is shut down it is time to choose another."""
+NAMED = 5
+"""So many people are named where something is wrong with more."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    """One thing looked at. `text` says what was found and, if it is wrong, what to do."""
+
+    level: Literal["ok", "warn", "fail"]
+    subject: str
+    text: str
+
+
+async def check_services(
+    outside: Services, style: Wish, servers: Sequence[McpServer] = ()
+) -> AsyncIterator[DoctorFinding]:
+    """Findings as they come: Slack, Redis, both models, mail, servers. A stand-in is only named."""
+    model, second = partial(_check_first_model, style), partial(_check_fallback_model, style)
+    looks = (
+        ("workspace", _check_workspace),
+        ("", _check_redis_service),
+        ("model", model),
+        ("fallback", second),
+        ("mail", _check_mail_server),
+    )
+    for name, look in looks:
+        if name and name in outside.standins:
+            yield DoctorFinding("ok", name, "a local stand-in is used; see the README for connecting the real service")
+            continue
+        try:
+            async for finding in look(outside):
+                yield finding
+        except CountersignError as error:
+            yield DoctorFinding("fail", name or "redis", explain_error(error))
+    async for finding in _check_mcp_servers(servers):
+        yield finding
+    yield _check_picture_font()
+
+
+def check_variable_names() -> Iterator[DoctorFinding]:
+    """Names in the environment that are nearly those of settings. Those in `.env` are refused before anything else."""
+    for wrong in find_misspelt_variables():
+        yield DoctorFinding("warn", "settings", wrong)
+
+
+def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
+    """The company's own files, read as the start reads them. A policy is checked by the start alone: it is about the
+    processes that the engine has."""
+    looks: tuple[tuple[str, Path | None, Callable[[], object]], ...] = (
+        ("DIRECTORY_FILE", settings.directory_file, lambda: read_directory_file(settings.directory_file)),
+        ("CALENDAR_FILE", settings.calendar_file, lambda: load_calendar(settings)),
+        ("HANDBOOK_DIR", settings.handbook_dir, lambda: open_handbook(settings.handbook_dir)),
+        ("PERSONA_FILE", settings.persona_file, lambda: load_persona(settings)),
+        ("PRICES_FILE", settings.prices_file, lambda: load_prices(settings)),
+    )
+    for name, path, look in looks:
+        if path is None:
+            continue
+        try:
+            look()
+            yield DoctorFinding("ok", name, str(path))
+        except SettingsError as wrong:
+            yield DoctorFinding("fail", name, str(wrong).removeprefix(f"{name}: "))
+
+
+async def check_approvers(settings: Settings, outside: Services) -> AsyncIterator[DoctorFinding]:
+    """Whether there is somebody to decide for everybody, in each process. What is not reached is told of elsewhere."""
+    if "workspace" in outside.standins:
+        return
+    team = ""
+    try:
+        async with slack.open_web_client(outside.bot_token, outside.slack_api_url) as client:
+            with suppress(SettingsError):  # a token that Slack refuses is the workspace's finding
+                team = (await slack.identify_bot(client)).team
+            if not team:
+                return
+            directory = SlackDirectory(client, DirectoryFile(outside.directory_file), team=team)
+            people, processes = await directory.list_people(), await _load_processes_in_use(outside, directory)
+        rows = load_policy(settings, [process.form for process in processes])
+    except SettingsError as wrong:
+        yield DoctorFinding("fail", "approvers", str(wrong))
+        return
+    except CountersignError:
+        return
+    for process in processes:
+        own = [row for row in rows if row.process == process.key]
+        yield _build_approver_finding(
+            process, find_unserved(process.form, process.definition, own, people), len(people)
+        )
+
+
+async def _load_processes_in_use(outside: Services, directory: Directory) -> Sequence[Process]:
+    """Those in use: deployed, or shipped."""
+    redis = await connect_redis(outside.redis_url, retries=1)
+    try:
+        with translate_redis_errors():
+            return await EmbeddedEngine(RedisStore(redis), load_shipped_processes(), directory).list_processes()
+    finally:
+        await redis.aclose()
+
+
+def _build_approver_finding(process: Process, people: Sequence[Person], everybody: int) -> DoctorFinding:
+    if not people:
+        return DoctorFinding("ok", "approvers", f"{process.key}: somebody can decide for each of {everybody} people")
+    some = ", ".join(one.email or one.name for one in people[:NAMED]) + (", …" if len(people) > NAMED else "")
+    cure = 'enter their managers in DIRECTORY_FILE, or let them choose by a row with others = "flagged" in POLICY_FILE'
+    lacking = f"{process.key}: nobody can decide for {len(people)} of {everybody} people ({some})"
+    return DoctorFinding("warn", "approvers", f"{lacking}; {cure}")
+
+
+async def _check_mcp_servers(servers: Sequence[McpServer]) -> AsyncIterator[DoctorFinding]:
+    """Each server's tools, and who presses a button for which."""
+    if not servers:
+        return
+    from tools.mcp.fleet import open_toolset  # the SDK takes its time to import
+
+    async with open_toolset(servers, lambda event, **about: None) as fleet:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(fleet.wait_until_listed(), max(one.timeout_seconds for one in servers))
+        for name, connection in fleet.connections.items():
+            for problem in fleet.problems.get(name, ()):
+                yield DoctorFinding("warn", name, problem)
+            if connection.error or name not in fleet.problems:
+                cure = "check its entry in MCP_FILE, and start it by hand"
+                yield DoctorFinding("fail", name, f"not reached ({connection.error or 'no answer in time'}); {cure}")
+                continue
+            tools = ", ".join(f"{one.full_name} ({one.gate})" for one in fleet.list_tools(name))
+            yield DoctorFinding("ok", name, f"tools, and who confirms: {tools or 'none'}")
+
+
+def _check_picture_font() -> DoctorFinding:
+    font = find_font_file()
+    if font is None or not font.is_file():
+        return DoctorFinding("warn", "pictures", "their font is missing; install the packages again")
+    return DoctorFinding("ok", "pictures", f"drawn with {font.name}")
+
+
+def explain_error(error: CountersignError) -> str:
+    """What is wrong in one line, and what to do about it."""
+    match error:
+        case StoreUnavailableError():
+            return translate("store.down", "en", error=redact_text(str(error)))
+        case ChatError():
+            return f"Slack is not reached ({error}); check the network, HTTPS_PROXY and SLACK_API_URL"
+        case ModelUnavailableError() | ModelRejectedError():
+            return f"no answer of the model ({error}); check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL"
+        case _:
+            return str(error)
+
+
+async def _check_workspace(outside: Services) -> AsyncIterator[DoctorFinding]:
+    async with slack.open_web_client(outside.bot_token, outside.slack_api_url) as client:
+        me = await slack.identify_bot(client)
+        yield DoctorFinding("ok", "slack", f"workspace {me.team}, bot {me.user}")
+        yield await _check_scopes(client)
+        if outside.app_token:
+            yield await _check_socket_mode(client, outside.app_token)
+
+
+async def _check_socket_mode(client: AsyncWebClient, app_token: str) -> DoctorFinding:
+    try:
+        await call_slack(client.apps_connections_open, {"app_token": app_token})
+    except ChatError as error:
+        cure = "make one with connections:write under Basic Information, and switch Socket Mode on"
+        return DoctorFinding("fail", "slack", f"Slack refuses SLACK_APP_TOKEN ({error.code}); {cure}")
+    return DoctorFinding("ok", "slack", "Socket Mode: the app token opens a connection")
+
+
+async def _check_scopes(client: AsyncWebClient) -> DoctorFinding:
+    answer = await client.auth_test()
+    has = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(","))
+    lacking = sorted(SCOPES - has)
+    if lacking:
+        cure = "add them under OAuth & Permissions and install the app again"
+        return DoctorFinding("fail", "slack", f"scopes missing: {', '.join(lacking)}; {cure}")
+    return DoctorFinding("ok", "slack", f"scopes: all {len(SCOPES)} granted")
+
+
+async def _check_redis_service(outside: Services) -> AsyncIterator[DoctorFinding]:
+    if not outside.redis_url:
+        yield _check_embedded_redis()
+        return
+    redis = await connect_redis(outside.redis_url, retries=1)
+    try:
+        yield DoctorFinding("ok", "redis", await _describe_redis(redis))
+        findings = await check_redis(redis, Keys())
+        for finding in findings:
+            refused = finding.severity is RedisSeverity.REFUSE
+            yield DoctorFinding("fail" if refused else "warn", "redis", finding.format_sentence("en"))
+        if not findings:
+            yield DoctorFinding("ok", "redis", "keeps what it is given")
+        if dead := len(await DeadLetterStore(redis, Keys()).list_dead_letters()):
+            yield DoctorFinding(
+                "warn", "queue", f"dead letters: {dead}; `countersign dead` lists them and puts them back"
+            )
+    finally:
+        await redis.aclose()
+
+
+def _check_embedded_redis() -> DoctorFinding:
+    """Neither a setting nor data of an embedded server: the start makes it. To look is not to make one."""
+    binary = find_server_program()
+    if not binary:
+        return DoctorFinding("fail", "redis", translate("local_store.no_server", "en"))
+    return DoctorFinding(
+        "ok", "redis", f"embedded ({read_server_version(binary)}); the first start makes its data in DATA_DIR"
+    )
+
+
+async def _describe_redis(redis: Redis) -> str:
+    """A cluster, a master that Sentinels know, or one server."""
+    masters = await list_servers(redis, Keys())
+    if isinstance(redis, ClusterClient):
+        spread = ", ".join(f"{one.name} keeps {len(one.partitions)}" for one in masters)
+        return f"Cluster of {len(masters)} masters; of {Keys().partitions} partitions {spread}"
+    if isinstance(redis, MasterClient):
+        with translate_redis_errors():
+            host, port = await redis.find_address()
+        return f"Sentinel: the master of {redis.service} is {host}:{port}"
+    return "one server"
+
+
+async def _check_first_model(wish: Wish, outside: Services) -> AsyncIterator[DoctorFinding]:
+    """What the model can do, and which style is used for it."""
+    async for finding in _check_one_model(wish, "model", outside.first_model):
+        yield finding
+
+
+async def _check_fallback_model(wish: Wish, outside: Services) -> AsyncIterator[DoctorFinding]:
+    """The same of the model behind it, whatever becomes of the first."""
+    if outside.fallback_name:
+        async for finding in _check_one_model(wish, "fallback", outside.fallback_model):
+            yield finding
+
+
+async def _check_one_model(wish: Wish, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
+    """Asks one model; what is wrong with it is a finding about this one."""
+    try:
+        async for finding in _probe_endpoint(wish, what, endpoint):
+            yield finding
+    except (ModelUnavailableError, ModelRejectedError) as error:
+        of = "OPENAI_" if what == "model" else "OPENAI_FALLBACK_"
+        cure = f"check {of}BASE_URL, {of}API_KEY and {of}MODEL"
+        yield DoctorFinding("fail", what, f"no answer of {endpoint.name} ({error}); {cure}")
+
+
+async def _probe_endpoint(wish: Wish, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
+    """What it can do, how it wants to be asked, and for how long there will be such a model. Raises ModelDown and
+    ModelRefused."""
+    from bot.agent.models.openai_model import open_model  # takes as long to import as all the rest
+
+    async with open_model(
+        endpoint.url, endpoint.key, endpoint.name, retries=0, api=endpoint.api, effort=endpoint.effort
+    ) as model:
+        if wish == "native":
+            calls = await can_call_tools(model)
+            yield _build_tool_calls_finding(what, endpoint.name, calls, model.profile)
+        else:
+            able = await probe_model(model)
+            can = f"tool calls: {_format_yes_or_no(able.tools)}, JSON mode: {_format_yes_or_no(able.json)}; style: {choose_format_name(wish, able)}"
+            yield DoctorFinding("ok", what, f"{endpoint.name} answers; {can}; {_describe_model_profile(model.profile)}")
+        if (day := await model.catalog.find_shutdown_date(endpoint.name)) is not None:
+            yield _build_shutdown_finding(what, endpoint.name, (day - datetime.now(UTC).date()).days, day)
+
+
+def _build_tool_calls_finding(what: str, name: str, calls: bool, lessons: ModelProfile) -> DoctorFinding:
+    """An endpoint that only chats cannot drive the bot by tool calls."""
+    if calls:
+        return DoctorFinding(
+            "ok",
+            what,
+            f"{name} answers and calls tools, in two steps; style: native; {_describe_model_profile(lessons)}",
+        )
+    cure = "choose a model that does, or set REACT_STYLE=auto"
+    return DoctorFinding("fail", what, f"{name} answers but does not call tools; {cure}")
+
+
+def _describe_model_profile(lessons: ModelProfile) -> str:
+    """How it is asked."""
+    return "; ".join([f"API: {lessons.api}", *lessons.summary_lines])
+
+
+def _build_shutdown_finding(what: str, name: str, days: int, day: date) -> DoctorFinding:
+    """When its provider shuts it down."""
+    if days > NOTICE_DAYS:
+        return DoctorFinding("ok", what, f"{name} is shut down on {day}, in {days} days")
+    when = f"is shut down on {day}, in {days} days" if days >= 0 else f"was shut down on {day}"
+    setting = "OPENAI_MODEL" if what == "model" else "OPENAI_FALLBACK_MODEL"
+    return DoctorFinding("warn", what, f"{name} {when}; choose its successor as {setting} before then")
+
+
+def _format_yes_or_no(able: bool) -> str:
+    return "yes" if able else "no"
+
+
+async def _check_mail_server(outside: Services) -> AsyncIterator[DoctorFinding]:
+    try:
+        await SmtpMailer(outside.smtp_url, "doctor@example.com").probe_server()
+        yield DoctorFinding("ok", "mail", "the mail server answers and takes the log-in")
+    except (ToolError, ValueError) as error:
+        yield DoctorFinding("fail", "mail", f"{error}: check SMTP_URL")

@@ -1,0 +1,60 @@
+"""The workflow engine that the settings name: the embedded one, or a remote one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from pydantic import SecretStr
+from redis.asyncio import Redis
+
+from bot.app.company_files import build_form_numbers, load_calendar, load_policy
+from bot.app.settings import Settings
+from bot.core.errors import SettingsError
+from tools.ports import Directory
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.enrich import CommandEnricher, RequestLists
+from tools.workflow.engine.port import Engine
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.process.definition import load_shipped_processes
+from tools.workflow.remote.engine_users import InvalidUsersError
+from tools.workflow.remote.key_value_store import RedisKeyValueStore
+from tools.workflow.remote.open_engine import EngineAddress, open_engine
+
+
+@asynccontextmanager
+async def open_engine_from_settings(settings: Settings, redis: Redis, directory: Directory) -> AsyncIterator[Engine]:
+    """For as long as the context is open. Raises `SettingsError`."""
+    processes = load_shipped_processes()
+    calendar, numbers = load_calendar(settings), build_form_numbers(settings)
+    address, store = _build_engine_address(settings), RedisStore(redis)
+    known = (
+        processes if address else await EmbeddedEngine(store, processes, directory).list_processes()
+    )  # deployed ones too
+    policy = load_policy(settings, [process.form for process in known])
+    if address is None:
+        yield EmbeddedEngine(store, processes, directory, calendar=calendar, numbers=numbers, policy=policy)
+        return
+
+    def build_enricher(lists: RequestLists) -> CommandEnricher:
+        return CommandEnricher(lists, directory, calendar, numbers, policy)
+
+    try:
+        async with open_engine(address, RedisKeyValueStore(redis), processes, directory, build_enricher) as engine:
+            yield engine
+    except InvalidUsersError as refused:
+        raise SettingsError(f"ENGINE_USERS_FILE: {refused}") from refused
+
+
+def _build_engine_address(settings: Settings) -> EngineAddress | None:
+    """Of the remote engine, if it is one."""
+    if settings.workflow_engine == "embedded":
+        return None
+    return EngineAddress(
+        kind=settings.workflow_engine,
+        url=settings.engine_url,
+        user=settings.engine_user,
+        password=settings.engine_password or SecretStr(""),
+        users_file=settings.engine_users_file,
+        timeout_s=settings.engine_timeout_seconds,
+    )

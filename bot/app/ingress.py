@@ -1,0 +1,118 @@
+"""What platforms hand in: made durable, or answered, before the platform is told *received*."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.approvals.press import PressHandler
+from bot.chat.messages import ChatDirectory, Click, Dialog, HomeView, Message, Place, Post
+from bot.conversation import commands
+from bot.conversation.home import HomeBuilder
+from bot.conversation.reply import MessageDelivery
+from bot.core.errors import StoreUnavailableError
+from bot.core.i18n import translate
+from bot.core.records import ApprovalState, BacklogCleared, ButtonPressed, CancelOpenCard, MessageReceived
+from bot.queue.lanes import ANYBODY, EnqueueResult, Lanes
+from bot.queue.overflow import LaneOverflows
+from bot.queue.worker import Worker
+from bot.queue.writes import EnqueueItem, apply_writes
+from bot.storage.approvals import ApprovalStore, Verdict
+from bot.storage.history import HistoryStore
+from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+from tools.people.names import get_person_language
+
+
+@dataclass(frozen=True, slots=True)
+class LaneIngress:
+    """`bot.chat.messages.Ingress` over the lanes."""
+
+    worker: Worker
+    lanes: Lanes
+    press_handler: PressHandler
+    home_builder: HomeBuilder
+    history: HistoryStore
+    runs: RunStore
+    delivery: MessageDelivery
+    directory: ChatDirectory
+
+    async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+        body = MessageReceived(message=message).model_dump_json()
+        lane, person = message.place.conversation, message.person
+        accepted = await self.worker.accept_item(lane, message.id, body, aliases=aliases, person=person)
+        if accepted is EnqueueResult.FULL:
+            await self._notify_lane_full(message)
+
+    async def _notify_lane_full(self, message: Message) -> None:
+        """Not taken: better than a queue without an end. Said once, with the first one; and what says that the queue is
+        worked off takes its place in it, so that nobody wonders what became of the others."""
+        redis, keys, lane = self.lanes.redis, self.lanes.keys, message.place.conversation
+        if not await LaneOverflows(redis, keys).start_overflow(lane, message.id):
+            return
+        caught_up = BacklogCleared(place=message.place, person=message.person)
+        noted = Journal(redis, keys).build_record_write(
+            lane, "lane.full", person=message.person, channel=message.place.channel
+        )
+        put = EnqueueItem(lane, f"{message.id}:caught_up", caught_up.model_dump_json())
+        await apply_writes(redis, keys, keys.get_partition(lane), [put, noted])
+        text = translate("turn.full", await get_person_language(self.directory, message.person))
+        await self.delivery.deliver_message(
+            message.place, message.person, Post(text), key=f"{message.id}:full", again=True
+        )
+
+    async def accept_click(self, click: Click) -> None:
+        """A press takes the lane of its approval: nobody's slow conversation holds a decision up."""
+        accepted = await self.worker.accept_item(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+        if accepted is EnqueueResult.FULL:
+            raise StoreUnavailableError(f"too many presses wait for {click.approval}")
+
+    async def stop_conversation(self, place: Place, person: str, at: str) -> None:
+        """For those who are served: their own work, or, for an administrator, anybody's. The word of others stops
+        nothing."""
+        caller = await self.directory.find_caller(person)
+        if caller is not None:
+            whose = ANYBODY if caller.person.is_administrator else person
+            await self.lanes.request_stop(place.conversation, at, whose)
+
+    def is_stop_word(self, text: str) -> bool:
+        return commands.is_stop_word(text)
+
+    async def is_engaged(self, place: Place) -> bool:
+        """The bot is at work in this thread, remembers it, or a run of it waits. Work is looked for first: the
+        commit that ends it is the one that writes the history."""
+        if await self.lanes.has_pending_items(place.conversation):
+            return True
+        recalled = await self.runs.load_conversation(place.conversation, self.history)
+        return bool(recalled.history or recalled.waiting)
+
+    async def build_dialog(self, click: Click) -> Dialog | None:
+        return await self.press_handler.build_dialog(click)
+
+    async def check_dialog(self, click: Click) -> dict[str, str]:
+        return await self.press_handler.check_dialog(click)
+
+    async def build_home(self, person: str) -> HomeView | None:
+        return await self.home_builder.build_home(person)
+
+
+@dataclass(frozen=True, slots=True)
+class CardCanceller:
+    """`tools.cancel_card.Cards` over the approvals."""
+
+    lanes: Lanes
+    approvals: ApprovalStore
+    now: Callable[[], datetime]
+    """Aware UTC."""
+
+    async def cancel_card(self, card: str, person: str) -> bool:
+        """Only what this person proposed, and only while it is open. The card's own lane carries it out; it is decided
+        here, once, against any press that may come first."""
+        approval = await self.approvals.load_approval(card)
+        if approval is None or approval.state is not ApprovalState.OPEN or approval.owner != person:
+            return False
+        cancel = CancelOpenCard(approval=card, person=person)
+        await self.lanes.enqueue(card, approval.take_back_press, cancel.model_dump_json())
+        now_ms = int(self.now().timestamp() * 1000)
+        return await self.approvals.decide_cancellation(approval, person, now_ms) is Verdict.OK

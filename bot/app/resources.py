@@ -1,0 +1,217 @@
+"""What has to be opened before anything works, and closed at the end: Redis, the platform, the model, servers of tools,
+the way out for traces. What is built on it, `bot.app.build` says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from redis.asyncio import Redis
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.agent.fallback import FallbackModel
+from bot.agent.model import Model
+from bot.agent.prices import PriceTable
+from bot.app.company_files import load_mcp_servers, load_prices
+from bot.app.services import Services
+from bot.app.settings import Settings
+from bot.app.tracing import open_sender_from_settings
+from bot.chat.directory_file import DirectoryFile
+from bot.chat.slack import app as slack
+from bot.chat.slack.channel import SlackChannel
+from bot.chat.slack.channel_readers import SlackReaderClassifier
+from bot.chat.slack.directory import FRESH_S, SlackDirectory
+from bot.chat.slack.listeners import BotIdentity
+from bot.conversation.reply import MessageDelivery
+from bot.core import logs
+from bot.core.records import Run
+from bot.core.redaction import remember_secrets
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lanes
+from bot.queue.rate_limits import RateLimiter
+from bot.redis.check import require_fit_redis
+from bot.redis.connect import connect_redis
+from bot.storage.approvals import ApprovalStore
+from bot.storage.cache import TextCache
+from bot.storage.history import HistoryStore
+from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+from bot.storage.spending import UsageStore
+from tools.tool import Tool
+
+log = logs.get_logger(__name__)
+
+DAY_MS = 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Times that tests shorten and nobody else changes."""
+
+    poll_s: float = 1.0
+    grace_s: float = 25.0
+    relay_pause_s: float = 0.5
+    timer_pause_s: float = 1.0
+    outage_retry_s: float = 5.0
+    person_max_age_s: float = FRESH_S
+    """How old what is known of a person may be when they press."""
+    max_tries: int = 5
+    max_lane_items: int = 500
+    backoff_ms: int = 500
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    """What cards and runs are stamped with, and expire by."""
+    today: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    """What *today* and *tomorrow* are counted from, and requests are stamped with: their timers go by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What Redis keeps."""
+
+    redis: Redis
+    keys: Keys
+    lanes: Lanes
+    runs: RunStore
+    approvals: ApprovalStore
+    history: HistoryStore
+    journal: Journal
+    usage: UsageStore
+
+
+@dataclass(frozen=True, slots=True)
+class SlackPlatform:
+    """The platform: who we are on it, its people, and how we speak."""
+
+    client: AsyncWebClient
+    identity: BotIdentity
+    channel: SlackChannel
+    directory: SlackDirectory
+    delivery: MessageDelivery
+    """Says things where they may stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What all the rest stands on: settings and times, and what is open as long as the bot lives."""
+
+    settings: Settings
+    services: Services
+    timing: Timing
+    stores: Stores
+    platform: SlackPlatform
+    model: Model
+    prices: PriceTable
+    mcp_tools: Mapping[str, Tool]
+    """Tools of MCP servers, by name, as they come and go."""
+    on_run_ended: Callable[[Run], object]
+    """Is told of every run that ends (`bot.tracing`)."""
+
+
+@asynccontextmanager
+async def open_resources(
+    settings: Settings, outside: Services, tuning: Timing | None = None, model: Model | None = None
+) -> AsyncIterator[Resources]:
+    """All of it. Raises `UnsafeStoreError`, `StoreUnavailableError`, `SettingsError` or `ChatError` with the way
+    out."""
+    tuning = tuning or Timing()
+    remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
+    async with AsyncExitStack() as stack:
+        stores = await stack.enter_async_context(_open_stores(settings, outside, tuning))
+        platform = await stack.enter_async_context(_open_slack(settings, outside, stores, tuning))
+        model = await stack.enter_async_context(_open_models(settings, outside, stores)) if model is None else model
+        servers = await stack.enter_async_context(_open_mcp_tools(settings))
+        ended = await stack.enter_async_context(_open_run_listener(settings, outside, stores))
+        yield Resources(settings, outside, tuning, stores, platform, model, load_prices(settings), servers, ended)
+
+
+@asynccontextmanager
+async def _open_stores(settings: Settings, outside: Services, tuning: Timing) -> AsyncIterator[Stores]:
+    """Everything in Redis, after a look at whether it keeps what it is given."""
+    redis, keys = await connect_redis(outside.redis_url), Keys()
+    try:
+        for finding in await require_fit_redis(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
+            log.warning(finding.format_sentence("en"))
+        yield Stores(
+            redis,
+            keys,
+            Lanes(
+                redis,
+                keys,
+                lease_ms=int(settings.lease_seconds * 1000),
+                max_tries=tuning.max_tries,
+                cap=tuning.max_lane_items,
+            ),
+            RunStore(redis, keys),
+            ApprovalStore(redis, keys),
+            HistoryStore(redis, keys, settings.history_tokens, settings.history_days * DAY_MS),
+            Journal(redis, keys),
+            UsageStore(redis, keys, tuning.now, ZoneInfo(settings.company_timezone)),
+        )
+    finally:
+        await redis.aclose()
+
+
+@asynccontextmanager
+async def _open_slack(
+    settings: Settings, outside: Services, stores: Stores, tuning: Timing
+) -> AsyncIterator[SlackPlatform]:
+    async with slack.open_web_client(outside.bot_token, outside.slack_api_url) as client:
+        me = await slack.identify_bot(client)
+        limits = RateLimiter(stores.redis, stores.keys)
+        chat = SlackChannel(client, limits, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
+        facts = DirectoryFile(outside.directory_file)
+        directory = SlackDirectory(client, facts, team=me.team, fresh_s=tuning.person_max_age_s)
+        yield SlackPlatform(
+            client, me, chat, directory, MessageDelivery(chat, SlackReaderClassifier(client, directory), directory)
+        )
+
+
+@asynccontextmanager
+async def _open_models(settings: Settings, outside: Services, stores: Stores) -> AsyncIterator[Model]:
+    """The model, with a second one behind it if there is one by setting."""
+    # Only now: the SDK takes as long to import as all the rest, and not everybody needs a model.
+    from bot.agent.models.openai_model import open_model
+
+    asked = [outside.first_model, *([outside.fallback_model] if outside.fallback_name else [])]
+    retries, memory = settings.openai_retries, TextCache(stores.redis, stores.keys)
+    async with AsyncExitStack() as stack:
+        opening = [
+            open_model(one.url, one.key, one.name, retries=retries, api=one.api, effort=one.effort, memory=memory)
+            for one in asked
+        ]
+        first, *second = [await stack.enter_async_context(one) for one in opening]
+        yield FallbackModel(first, second[0]) if second else first
+
+
+@asynccontextmanager
+async def _open_mcp_tools(settings: Settings) -> AsyncIterator[Mapping[str, Tool]]:
+    """The tools of the MCP servers, by name, as they come and go."""
+    if not (servers := load_mcp_servers(settings)):
+        yield {}
+        return
+    from tools.mcp.fleet import open_toolset  # the SDK takes its time to import
+
+    async with open_toolset(servers, _log_server_event) as fleet:
+        yield fleet
+
+
+def _log_server_event(event: str, **about: object) -> None:
+    """What a server does goes to the log."""
+    (log.info if event in ("server.tools", "server.said") else log.warning)(event, **about)
+
+
+@asynccontextmanager
+async def _open_run_listener(
+    settings: Settings, outside: Services, stores: Stores
+) -> AsyncIterator[Callable[[Run], object]]:
+    """Who is told of every run that ends: by setting, a sender of spans. What it needs is installed by the extra `ops`,
+    and imported only then."""
+    if settings.traces == "off":
+        yield lambda run: None
+        return
+    opening = open_sender_from_settings(settings, stores.approvals, model=outside.model_name, url=outside.model_url)
+    async with opening as sender:
+        yield sender.enqueue_run

@@ -1,0 +1,308 @@
+"""The outside services: the real ones by setting, and for each missing one its stand-in on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from pydantic import SecretStr
+
+from bot.app.settings import Settings
+from bot.core.errors import LocalStartError, NoInstallationError, SettingsError
+from bot.core.i18n import detect_terminal_language, translate
+from bot.core.logs import redact_text
+from bot.local.claim import claim_folder
+from bot.local.embedded import EmbeddedRedis
+from bot.local.private import make_private_folder
+from bot.queue.worker import Job
+
+OPENAI = "api.openai.com"
+LOOPBACK = "127.0.0.1"
+"""Where stand-ins listen."""
+KEEP_S = 2.0
+"""How often the embedded server is looked after."""
+READY_S, END_S = 20.0, 10.0
+"""How long the local stand-ins may take to start, and to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEndpoint:
+    """A model, and how it is asked."""
+
+    url: str
+    """Empty: OpenAI's."""
+    key: str = field(repr=False)
+    name: str
+    api: Literal["auto", "chat", "responses"] = "auto"
+    effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The outside services in use. `standins` names those that are not the real thing."""
+
+    redis_url: str
+    slack_api_url: str
+    bot_token: str
+    model_url: str
+    model_key: str
+    model_name: str
+    smtp_url: str
+    app_token: str = ""
+    signing_secret: str = ""
+    fallback_url: str = ""
+    fallback_key: str = ""
+    fallback_name: str = ""
+    """Of the second model; without a name there is none."""
+    model_api: Literal["auto", "chat", "responses"] = "auto"
+    model_effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
+    """How the first model is asked, and the second if it is at the same address."""
+    directory_file: Path | None = None
+    handbook_dir: Path | None = None
+    page_url: str = ""
+    standins: tuple[str, ...] = ()
+    upkeep_jobs: tuple[Job, ...] = ()
+    """What keeps local services alive while the bot runs."""
+
+    @property
+    def first_model(self) -> ModelEndpoint:
+        return ModelEndpoint(self.model_url, self.model_key, self.model_name, self.model_api, self.model_effort)
+
+    @property
+    def fallback_model(self) -> ModelEndpoint:
+        """The one behind it. What is set for one address is not true of another."""
+        at = ModelEndpoint(self.fallback_url, self.fallback_key, self.fallback_name)
+        same = self.fallback_url == self.model_url
+        return replace(at, api=self.model_api, effort=self.model_effort) if same else at
+
+
+@asynccontextmanager
+async def open_services(settings: Settings, *, start: bool = True) -> AsyncIterator[Services]:
+    """The real services by setting; each missing one replaced by its local stand-in. Not `start`: nothing is started
+    or made; `redis_url` is empty if there is no Redis yet."""
+    missing, services = [] if settings.redis_url else ["redis"], _list_missing_services(settings)
+    async with AsyncExitStack() as stack:
+        if not start:
+            url = await stack.enter_async_context(open_existing_redis(settings)) if has_redis(settings) else ""
+            yield _build_services(settings, url, {}, (*missing, *services))
+            return
+        _require_writable_folder(settings.data_dir)
+        lock = (
+            await stack.enter_async_context(_claim_data_folder(settings, services))
+            if _needs_data_folder(settings, services)
+            else None
+        )
+        redis_url, upkeep = await stack.enter_async_context(open_redis_from_settings(settings))
+        local = await stack.enter_async_context(_run_standins(settings, services, redis_url, lock)) if services else {}
+        yield replace(_build_services(settings, redis_url, local, (*missing, *services)), upkeep_jobs=upkeep)
+
+
+def _list_missing_services(settings: Settings) -> list[str]:
+    """Those that a stand-in takes the place of."""
+    services = {"workspace": settings.has_real_slack, "model": settings.has_real_model, "mail": settings.has_real_mail}
+    return [name for name, real in services.items() if not real]
+
+
+def _has_stateful_standin(services: Sequence[str]) -> bool:
+    """Whether one of these stand-ins keeps its state in the data folder; the rehearsal model has none."""
+    return bool({"workspace", "mail"} & {*services})
+
+
+def _needs_data_folder(settings: Settings, services: Sequence[str]) -> bool:
+    """Whether anything is kept in the data folder."""
+    return not settings.redis_url or _has_stateful_standin(services)
+
+
+def _claim_data_folder(settings: Settings, services: Sequence[str]) -> AbstractAsyncContextManager[int]:
+    """The data folder, as this process's own or shared. Raises LocalFailed when another one has it."""
+    page = f"http://{LOOPBACK}:{settings.local_port}/" if "workspace" in services else ""
+    folder = settings.data_dir.absolute()
+    return claim_folder(
+        folder, alone=_has_stateful_standin(services), address=page, language=detect_terminal_language()
+    )
+
+
+def has_redis(settings: Settings) -> bool:
+    """Whether there is a Redis to look into: one by setting, or what an embedded one has kept."""
+    return bool(settings.redis_url) or _build_embedded_redis(settings).has_data
+
+
+@asynccontextmanager
+async def open_existing_redis(settings: Settings) -> AsyncIterator[str]:
+    """The URL of the Redis that a bot keeps its work in, for whoever only looks: nothing is made where there is none.
+    Raises NoBot, and LocalFailed if what is there cannot be opened."""
+    if not has_redis(settings):
+        folder = settings.data_dir.absolute()
+        raise NoInstallationError(translate("local_store.no_bot", detect_terminal_language(), folder=folder))
+    async with open_redis_from_settings(settings) as (url, _):
+        yield url
+
+
+@asynccontextmanager
+async def open_redis_from_settings(settings: Settings) -> AsyncIterator[tuple[str, tuple[Job, ...]]]:
+    """The Redis by setting, or else the embedded one, for as long as the context is open; and what keeps it alive."""
+    if settings.redis_url:
+        yield settings.redis_url, ()
+        return
+    embedded = _build_embedded_redis(settings)
+    url = await embedded.ensure_running()
+    try:
+        yield url, (partial(_restart_embedded_redis, embedded),)
+    finally:
+        await embedded.close()
+
+
+def _build_embedded_redis(settings: Settings) -> EmbeddedRedis:
+    return EmbeddedRedis(settings.data_dir / "redis", language=detect_terminal_language())
+
+
+def _require_writable_folder(folder: Path) -> None:
+    """Everything local is kept there. Raises SettingsWrong."""
+    try:
+        make_private_folder(folder)
+        (folder / ".writable").touch()
+        (folder / ".writable").unlink(missing_ok=True)
+    except OSError as error:
+        raise SettingsError(f"DATA_DIR: {folder} cannot be written to ({error.strerror})") from error
+
+
+async def _restart_embedded_redis(embedded: EmbeddedRedis) -> None:
+    """The embedded server is started again should it have died; whatever was acknowledged is on disk."""
+    await asyncio.sleep(KEEP_S)
+    await embedded.ensure_running()
+
+
+def _build_services(settings: Settings, redis_url: str, local: dict[str, str], standins: tuple[str, ...]) -> Services:
+    def get_secret_text(value: SecretStr | None) -> str:
+        return value.get_secret_value() if value is not None else ""
+
+    workspace, model = "workspace" in standins, "model" in standins
+    return Services(
+        redis_url=redis_url,
+        slack_api_url=local.get("slack_api_url", "") if workspace else settings.slack_api_url,
+        bot_token=local.get("bot_token", "") if workspace else get_secret_text(settings.slack_bot_token),
+        app_token=local.get("app_token", "") if workspace else get_secret_text(settings.slack_app_token),
+        signing_secret=get_secret_text(settings.slack_signing_secret),
+        model_url=local.get("openai_base_url", "") if model else settings.openai_base_url,
+        model_key="rehearsal" if model else get_secret_text(settings.openai_api_key) or "none",
+        model_name="rehearsal" if model else settings.openai_model,
+        model_api="auto" if model else settings.openai_api,
+        model_effort="auto" if model else settings.openai_reasoning,
+        fallback_url=settings.openai_fallback_base_url or settings.openai_base_url,
+        fallback_key=get_secret_text(_choose_fallback_key(settings)) or "none",
+        fallback_name=settings.openai_fallback_model,
+        smtp_url=local.get("smtp_url", "") if "mail" in standins else get_secret_text(settings.smtp_url),
+        directory_file=settings.directory_file or (_get_demo_path("directory.toml") if workspace else None),
+        handbook_dir=settings.handbook_dir or (_get_demo_path("handbook") if workspace else None),
+        page_url=local.get("page", ""),
+        standins=standins,
+    )
+
+
+def _choose_fallback_key(settings: Settings) -> SecretStr | None:
+    """Its own. The first's goes to the first's address only."""
+    elsewhere = settings.openai_fallback_base_url not in ("", settings.openai_base_url)
+    return settings.openai_fallback_api_key or (None if elsewhere else settings.openai_api_key)
+
+
+def _get_demo_path(name: str) -> Path:
+    return Path(__file__).parent.parent / "local" / "demo" / name
+
+
+@asynccontextmanager
+async def _run_standins(
+    settings: Settings, services: list[str], redis_url: str, lock: int | None
+) -> AsyncIterator[dict[str, str]]:
+    """A child process that speaks the real protocols; it ends with us, whatever becomes of us, and holds the folder's
+    `lock` until then."""
+    tokens = {"bot_token": f"xoxb-local-{secrets.token_hex(12)}", "app_token": f"xapp-local-{secrets.token_hex(12)}"}
+    command = [
+        sys.executable, "-m", "bot.local.standins",
+        "--data", str(settings.data_dir), "--port", str(settings.local_port),
+        *(f"--{name}" for name in services),
+    ]  # fmt: skip
+    told = {"STANDIN_BOT_TOKEN": tokens["bot_token"], "STANDIN_APP_TOKEN": tokens["app_token"]}
+    told["STANDIN_JOURNAL"] = redis_url  # may hold a password
+    child = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for us; we end the child after the last word has been said
+        env={**os.environ, **told},
+        pass_fds=() if lock is None else (lock,),
+    )
+    try:
+        yield {**await _wait_for_standins(child), **tokens}
+    finally:
+        await _stop_standins(child)
+
+
+async def _stop_standins(child: asyncio.subprocess.Process) -> None:
+    if child.returncode is None:
+        child.terminate()
+    try:
+        await asyncio.wait_for(child.wait(), END_S)
+    except TimeoutError:
+        child.kill()
+        await child.wait()
+
+
+async def _wait_for_standins(child: asyncio.subprocess.Process) -> dict[str, str]:
+    """The addresses that the child announces. Raises `LocalStartError`."""
+    if child.stdout is None:
+        raise LocalStartError("the local stand-ins have no output")
+    try:
+        line = await asyncio.wait_for(child.stdout.readline(), READY_S)
+    except TimeoutError as error:
+        raise LocalStartError(f"the local stand-ins did not start within {READY_S:.0f} s") from error
+    if not line:
+        with suppress(TimeoutError):  # a signal to a child in the instant of its end makes asyncio warn about it
+            await asyncio.wait_for(child.wait(), END_S)
+        raise LocalStartError("the local stand-ins could not start (see above)")
+    return dict(json.loads(line))
+
+
+def format_banner(outside: Services, servers: Mapping[str, int] | None = None) -> str:
+    """What runs, which of it is a stand-in, and where to look. `servers`: MCP servers and how many tools each has."""
+    rows = [
+        ("workspace", outside.slack_api_url if "workspace" not in outside.standins else "local stand-in for Slack"),
+        ("model", describe_models(outside) if "model" not in outside.standins else "rehearsal: rules, not a model"),
+        ("redis", "embedded, for this machine" if "redis" in outside.standins else "by REDIS_URL"),
+        ("mail", "local mailbox, nothing leaves this machine" if "mail" in outside.standins else "by SMTP_URL"),
+    ]  # fmt: skip
+    if servers:
+        told = (f"{name} ({n or 'not reached yet; no'} tools)" for name, n in servers.items())
+        rows.append(("servers", ", ".join(told)))
+    lines = ["", "Countersign is running.", *(f"  {name:<10} {what}" for name, what in rows)]
+    if outside.page_url:
+        lines += [
+            "",
+            f"  Open {outside.page_url}",
+            f"  Follow it: {_format_own_command()} tail -f      Stop it: Ctrl-C",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def describe_models(outside: Services) -> str:
+    """Which models are asked, and where."""
+    first = f"{outside.model_name} at {outside.model_url or OPENAI}"
+    second = f"; while it is down {outside.fallback_name} at {outside.fallback_url or OPENAI}"
+    return redact_text(first + (second if outside.fallback_name else ""))
+
+
+def _format_own_command() -> str:
+    """How this installation's `countersign` is called from here."""
+    if shutil.which("countersign"):
+        return "countersign"
+    script, here = Path(sys.executable).with_name("countersign"), Path.cwd()
+    return str(script.relative_to(here)) if script.is_relative_to(here) else str(script)

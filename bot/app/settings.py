@@ -1,0 +1,382 @@
+"""Every setting, read once from the environment and `.env`.
+
+Secrets are `SecretStr`: they print as asterisks wherever a setting is shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import unquote
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from dotenv import dotenv_values
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from bot.app.setting_names import find_misspelt_names, find_variable_references, find_wrong_names, read_env_file
+from bot.core.errors import SettingsError
+from bot.core.redaction import SHORTEST, is_secret_name, read_url_secrets, remember_secrets, spell_secret
+
+ENV_FILE = Path(".env")
+"""Of the folder in which the program is started."""
+MASK = "••••••"
+NO_SECRETS = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
+"""Names that look so and are where somebody stands."""
+PATH_LENGTH = 16
+"""Characters from which a part of an address with letters and digits counts as a secret: tokens stand in paths too."""
+REDIS = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
+
+Capture = Literal["false", "true", "no_content", "span_only", "event_only", "span_and_event"]
+"""As instrumentations of OpenTelemetry take it. Content goes into spans or nowhere here."""
+
+
+class Settings(BaseSettings):
+    """The environment variable of a setting is its name in capitals."""
+
+    model_config = SettingsConfigDict(env_file=ENV_FILE, extra="ignore", frozen=True, env_ignore_empty=True)
+
+    slack_bot_token: SecretStr | None = None
+    """`xoxb-…`. With `slack_app_token` (or the signing secret in HTTP mode) set, this is the real Slack."""
+    slack_app_token: SecretStr | None = None
+    """`xapp-…` with `connections:write`: Socket Mode."""
+    slack_signing_secret: SecretStr | None = None
+    """HTTP mode only: what requests are verified with."""
+    slack_mode: Literal["socket", "http"] = "socket"
+    """Socket Mode needs no public address; HTTP mode scales behind a load balancer."""
+    slack_api_url: str = "https://slack.com/api/"
+    http_host: str = "127.0.0.1"
+    """HTTP mode: the address to listen on."""
+    http_port: int = Field(default=3000, ge=1, le=65535)
+    """HTTP mode: the port to listen on; Slack sends to `/slack/events`."""
+    post_spacing_ms: int = Field(default=1050, ge=1)
+    """Slack takes about one message a second and channel; this spacing is shared by all processes (ms)."""
+
+    redis_url: str = ""
+    """`redis://host:6379/0`, `rediss://` (TLS) or `unix:///socket`; a cluster: `redis://host:6379,host:6379?cluster=1`;
+    Sentinels: `redis+sentinel://user:password@host:26379,host:26379/service/0?sentinel_username=…&sentinel_password=…`
+    (`rediss+sentinel://`: TLS). Empty: an embedded server in `data_dir`, for one machine."""
+    allow_non_durable: bool = False
+    """Start even if the Redis in use may lose data. For experiments only."""
+
+    openai_base_url: str = ""
+    """Any OpenAI-compatible endpoint. Empty with an `openai_api_key`: OpenAI's own."""
+    openai_api_key: SecretStr | None = None
+    """Without key and base URL the local rehearsal model answers: rules, not a model."""
+    openai_model: str = "gpt-6.1-terra"
+    openai_api: Literal["auto", "chat", "responses"] = "auto"
+    """How the endpoint is asked: by chat completions or by Responses. `auto`: as it says itself when it refuses one;
+    OpenAI and Azure are asked by Responses first, all others by chat completions."""
+    openai_reasoning: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
+    """How much the model thinks before it answers: more is slower and dearer. `auto`: as its endpoint does by
+    itself."""
+    reply_seconds: float = Field(default=60, gt=0)
+    """How long one reply of the model may take, within `run_seconds` (s): a model on a machine of one's own needs more.
+    One that did not come in time is asked for again after as long a pause, and is then streamed: whatever arrives of it
+    gives it that time anew."""
+    openai_retries: int = Field(default=1, ge=0, le=5)
+    """How often a call that may work later is asked again before the model is taken to be down."""
+    openai_fallback_model: str = ""
+    """Asked while the first cannot be reached, is overloaded or is not known at its address; never for what the first
+    refuses. It has to speak the same `react_style`: a run keeps its own."""
+    openai_fallback_base_url: str = ""
+    """Empty: the address of the first."""
+    openai_fallback_api_key: SecretStr | None = None
+    """Empty: at the address of the first its key; anywhere else none, because that key is nobody else's business."""
+    prices_file: Path | None = None
+    """TOML: what a model's tokens cost, per million, in one currency (see `bot.agent.prices`). Without it tokens are
+    counted, and what they cost is not known."""
+    budget_tokens_per_day: int | None = Field(default=None, ge=1)
+    """What one person's messages may take of the model in a day, in and out (tokens). Empty: as much as they like."""
+    budget_per_day: str = ""
+    """The same in money, in the currency of `prices_file`, which must know the models in use. Empty: no limit."""
+    company_timezone: str = "Asia/Shanghai"
+    """At whose midnight a day of use ends and a budget begins anew: an IANA name."""
+    react_style: Literal["auto", "native", "text", "json"] = "native"
+    """How the model calls tools: by its endpoint's tool calls, as text (Thought / Action), or as one JSON object.
+    `auto`: asks the model what it can do, and takes the first of native, json and text that works."""
+
+    smtp_url: SecretStr | None = None
+    """`smtp://user:password@host:587` (STARTTLS where offered) or `smtps://…:465`. Without it: a local mailbox."""
+    mail_from: str = "countersign@example.com"
+    """Sender of every mail."""
+
+    directory_file: Path | None = None
+    """TOML or CSV with what the chat platform does not know of people: manager, roles, department, title."""
+    policy_file: Path | None = None
+    """TOML with `[[policy]]` rows that go before those of the forms."""
+    finance_threshold: str = "1000"
+    """Expenses of this amount or more, in CNY, also go to finance."""
+    annual_leave_days: str = "10"
+    """A year's allowance (days), for whom the directory says nothing else."""
+    calendar_country: str = "CN"
+    """Whose public holidays: ISO 3166 code, with a region where they differ (`DE-BY`)."""
+    calendar_file: Path | None = None
+    """TOML with days that are worked or off in this company, whatever the calendar says."""
+
+    workflow_engine: Literal["embedded", "flowable", "camunda"] = "embedded"
+    """Who keeps requests: this program with Redis, Flowable 6/7, or Camunda 7 (also Operaton)."""
+    engine_url: str = ""
+    """Flowable: `https://host/flowable-rest/service` or `…/process-api`; Camunda: `https://host/engine-rest`."""
+    engine_user: str = ""
+    """Of the engine, for this program alone: the engine itself does not check who may decide what."""
+    engine_password: SecretStr | None = None
+    engine_users_file: Path | None = None
+    """TOML, `[users]`: e-mail address or person id = user of the engine. Others are known there by their own id."""
+    engine_timeout_seconds: float = Field(default=10, gt=0)
+    """How long to wait for an answer of the engine (s)."""
+
+    advice: Literal["off", "on"] = "off"
+    """`on`: the model drafts a suggestion with reasons for whoever decides on a request. It is labelled as such, shown
+    to them only, and decides nothing."""
+    handbook_dir: Path | None = None
+    """Folder of Markdown files (`.md`, UTF-8; at most 200 of 256 KiB): the company's rules. The model searches and
+    reads them, and a suggestion weighs a request against them. The local workspace has one of its own."""
+    think_tool: Literal["off", "on"] = "off"
+    """`on`: the model has a tool to write a thought down with, which has no effect; it stays in the run's record."""
+    mcp_file: Path | None = None
+    """TOML with `[servers.NAME]` tables: MCP servers whose tools the model may use, and who presses a button for
+    which (`tools/mcp/config.py`; example: `deploy/mcp.example.toml`)."""
+    tools_most: int = Field(default=30, ge=16)
+    """So many tools are offered for one message; if there are more, those that go best with it, and the model can look
+    for further ones."""
+    persona_file: Path | None = None
+    """In which tone and language the bot answers, as a text (UTF-8), at most 2,000 characters. It changes no rule, and
+    nothing of what needs a button."""
+    approval_ttl_hours: float = Field(default=72, gt=0)
+    """How long a card waits; people are reminded at half time (hours)."""
+    steps: Literal["replies", "plan", "quiet"] = "replies"
+    """How steps are shown: a threaded reply each, one live message, or not at all."""
+    history_tokens: int = Field(default=8_000, ge=500)
+    """How much of a conversation the model is reminded of (tokens), the summary of its older turns included. The calls
+    and results of its last three messages come on top: at most 4,500."""
+    history_days: int = Field(default=30, ge=1)
+    """How long a silent conversation is remembered (days)."""
+    max_steps: int = Field(default=16, ge=1, le=100)
+    """Replies of the model that call tools, for one message."""
+    run_seconds: float = Field(default=180, gt=0)
+    """Running time of one message; waiting for people does not count (s)."""
+    run_tokens: int = Field(default=200_000, ge=1_000)
+    """What one message may cost, in and out, as the model's endpoint counts (tokens)."""
+    lease_seconds: float = Field(default=20, ge=0.5)
+    """How soon another process takes over what a dead one was doing (s)."""
+    concurrency: int = Field(default=64, ge=1)
+    """Conversations handled at once by one process."""
+
+    data_dir: Path = Path(".countersign")
+    """Where the embedded Redis and the local stand-ins keep their state."""
+    local_port: int = Field(default=8484, ge=1, le=65534)
+    """Where the local workspace page answers; the mail sink takes the next port."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """`auto`: coloured on a terminal, JSON elsewhere."""
+    redact_personal: Literal["off", "on"] = "off"
+    """`on`: numbers of phones, identity cards, bank accounts and cards stay out of logs, journal and exports too."""
+
+    traces: Literal["off", "otlp"] = "off"
+    """`otlp`: every run that ends becomes OpenTelemetry spans, sent by OTLP over HTTP in the background. Needs the
+    extra `ops`. Further OTEL_* variables (certificates, compression, time-outs, OTEL_RESOURCE_ATTRIBUTES) are read by
+    the exporter from the environment."""
+    otel_exporter_otlp_endpoint: str = ""
+    """Where to: a base address, `/v1/traces` is added. Empty: `http://localhost:4318`."""
+    otel_exporter_otlp_traces_endpoint: str = ""
+    """The whole address instead."""
+    otel_exporter_otlp_headers: SecretStr | None = None
+    """`name=value,name=value`, URL-encoded: what the collector wants to know its senders by."""
+    otel_service_name: str = "countersign"
+    otel_instrumentation_genai_capture_message_content: Annotated[Capture, BeforeValidator(str.lower)] = "false"
+    """`true`, `span_only` or `span_and_event`: what people and models write goes into the spans too, redacted as logs
+    are."""
+
+    @property
+    def captures_content(self) -> bool:
+        return self.otel_instrumentation_genai_capture_message_content in ("true", "span_only", "span_and_event")
+
+    @property
+    def has_real_slack(self) -> bool:
+        return self.slack_bot_token is not None
+
+    @property
+    def has_real_model(self) -> bool:
+        return bool(self.openai_base_url) or self.openai_api_key is not None
+
+    @property
+    def has_real_mail(self) -> bool:
+        return self.smtp_url is not None
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Every secret in it, as it is sent: also those inside addresses."""
+        hidden = [value.get_secret_value() for _, value in self if isinstance(value, SecretStr)]
+        addresses = [*hidden, *(value for _, value in self if isinstance(value, str))]
+        inside = [secret for one in addresses if "://" in one for secret in read_url_secrets(one)]
+        headers = self.otel_exporter_otlp_headers.get_secret_value() if self.otel_exporter_otlp_headers else ""
+        values = [unquote(one.partition("=")[2].strip()) for one in headers.split(",")]
+        words = [one.partition(" ")[2].strip() for one in values]  # Bearer …
+        return frozenset(one for one in (*hidden, *inside, *values, *words) if one)
+
+    def list_masked_values(self) -> dict[str, str]:
+        """Every setting as an administrator may see it: secrets masked, also where they stand inside another value."""
+        secrets = self._list_secret_spellings()
+        return {name: _mask_value(value, secrets) for name, value in self}
+
+    def _list_secret_spellings(self) -> tuple[str, ...]:
+        """Known secret values, of ours and of the environment, in every spelling; longest first."""
+        others = [
+            value for name, value in load_environment().items() if is_secret_name(name) and name not in NO_SECRETS
+        ]
+        spelled = {spelling for one in (*self.secrets, *others) for spelling in spell_secret(one)}
+        return tuple(sorted((one for one in spelled if len(one) >= SHORTEST), key=len, reverse=True))
+
+
+def _mask_value(value: object, secrets: Iterable[str]) -> str:
+    if isinstance(value, SecretStr):
+        return MASK if value.get_secret_value() else ""
+    text = "" if value is None else str(value)
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    scheme, between, rest = text.partition("://")
+    return f"{scheme}{between}{_mask_address(rest)}" if between else text
+
+
+def _mask_address(rest: str) -> str:
+    """An address behind its scheme: hosts, ports and short names stay; user, password, the values of its query, its
+    fragment and what looks like a token in its path do not. Where it cannot be told which is which, nothing stays."""
+    user, at, place = rest.rpartition("@")
+    if set(user) & set("/?#"):
+        return MASK
+    place, hash_, _ = place.partition("#")
+    place, mark, query = place.partition("?")
+    parts = [MASK if _is_token_like(part) else part for part in place.split("/")]
+    names = [f"{name}={MASK}" if given else name for name, given, _ in (one.partition("=") for one in query.split("&"))]
+    return (MASK + at if at else "") + "/".join(parts) + mark + "&".join(names) + (hash_ and f"#{MASK}")
+
+
+def _is_token_like(part: str) -> bool:
+    """True for a long part with letters and digits and no dot or colon: no host, no port, no file."""
+    mixed = any(c.isdigit() for c in part) and any(c.isalpha() for c in part)
+    return len(part) >= PATH_LENGTH and mixed and not set(part) & set(".:,")
+
+
+def load_environment() -> dict[str, str]:
+    """What `.env` and the environment say beside the settings: files that settings name may refer to it."""
+    said = dotenv_values(ENV_FILE)
+    return {**{name: value for name, value in said.items() if value}, **os.environ}
+
+
+def load_settings() -> Settings:
+    """The settings; what is secret in them is redacted from now on. Raises `SettingsError` naming the variable and what
+    it should be: every wrong name in `.env` and every value that cannot be read, at once."""
+    names, wrong = read_env_file(ENV_FILE), list[str]()  # first: it says so if the file cannot be read at all
+    settings: Settings | None = None
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        wrong = [f"{str(one['loc'][0]).upper()}: {one['msg']}" for one in error.errors()]
+    used = find_variable_references(ENV_FILE, _find_mcp_file(settings))
+    wrong = [*find_wrong_names(names, _list_known_names(), used), *wrong]
+    if wrong or settings is None:
+        raise SettingsError("; ".join(wrong))
+    _require_valid_settings(settings)
+    remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
+    return settings
+
+
+def find_misspelt_variables() -> tuple[str, ...]:
+    """What in the environment is nearly the name of a setting, in words. It belongs to all programs of the machine, so
+    this is a warning and no error."""
+    used = find_variable_references(_find_mcp_file(None))
+    return tuple(find_misspelt_names(os.environ.keys() - used, _list_known_names()))
+
+
+def _list_known_names() -> frozenset[str]:
+    return frozenset(name.upper() for name in Settings.model_fields)
+
+
+def _find_mcp_file(settings: Settings | None) -> Path | None:
+    """What it refers to is somebody's, whatever it looks like."""
+    if settings is not None:
+        return settings.mcp_file
+    named = load_environment().get("MCP_FILE")
+    return Path(named) if named else None
+
+
+def _require_valid_settings(settings: Settings) -> None:
+    _require_slack_tokens(settings)
+    _require_known_schemes(settings)
+    _require_engine_settings(settings)
+    _require_model_settings(settings)
+    if not _is_amount(settings.finance_threshold):
+        raise SettingsError("FINANCE_THRESHOLD should be an amount of 0 or more, like 1000 or 1000.50")
+    if not _is_amount(settings.annual_leave_days) or Decimal(settings.annual_leave_days) % Decimal("0.5"):
+        raise SettingsError("ANNUAL_LEAVE_DAYS should be a number of days of 0 or more, like 10 or 12.5")
+    if "@" not in settings.mail_from:
+        raise SettingsError("MAIL_FROM should be an e-mail address, like countersign@example.com")
+
+
+def _require_slack_tokens(settings: Settings) -> None:
+    if not settings.has_real_slack:
+        if settings.slack_app_token is not None:
+            raise SettingsError(
+                "SLACK_APP_TOKEN is set but SLACK_BOT_TOKEN is not; set both, or neither for the local workspace"
+            )
+        return
+    if settings.slack_mode == "socket" and settings.slack_app_token is None:
+        raise SettingsError("SLACK_APP_TOKEN is missing: Socket Mode needs an xapp-… token with connections:write")
+    if settings.slack_mode == "http" and settings.slack_signing_secret is None:
+        raise SettingsError("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it")
+
+
+def _require_model_settings(settings: Settings) -> None:
+    if settings.openai_fallback_model and not settings.has_real_model:
+        raise SettingsError("OPENAI_FALLBACK_MODEL is set but there is no first model: set OPENAI_API_KEY too")
+    alone = {"BASE_URL": settings.openai_fallback_base_url, "API_KEY": settings.openai_fallback_api_key}
+    for name, value in alone.items():
+        if value and not settings.openai_fallback_model:
+            raise SettingsError(f"OPENAI_FALLBACK_{name} is set but OPENAI_FALLBACK_MODEL is not")
+    if settings.budget_per_day and not _is_amount(settings.budget_per_day):
+        raise SettingsError("BUDGET_PER_DAY should be an amount of 0 or more, like 2 or 0.50")
+    if settings.budget_per_day and settings.prices_file is None:
+        raise SettingsError("PRICES_FILE is missing: BUDGET_PER_DAY is counted by its prices")
+    try:
+        ZoneInfo(settings.company_timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise SettingsError("COMPANY_TIMEZONE should be an IANA name, like Asia/Shanghai or Europe/Berlin") from None
+
+
+def _require_engine_settings(settings: Settings) -> None:
+    if settings.workflow_engine == "embedded":
+        return
+    if not settings.engine_url:
+        raise SettingsError(f"ENGINE_URL is missing: WORKFLOW_ENGINE={settings.workflow_engine} needs its address")
+    if ":" in settings.engine_user:
+        raise SettingsError("ENGINE_USER should not contain a colon")
+
+
+def _require_known_schemes(settings: Settings) -> None:
+    """Addresses are named, not repeated: they may hold a password."""
+    smtp = settings.smtp_url.get_secret_value() if settings.smtp_url else ""
+    web = ("http://", "https://")
+    for name, value, beginnings in (
+        ("REDIS_URL", settings.redis_url, REDIS),
+        ("SMTP_URL", smtp, ("smtp://", "smtps://")),
+        ("SLACK_API_URL", settings.slack_api_url, web),
+        ("OPENAI_BASE_URL", settings.openai_base_url, web),
+        ("OPENAI_FALLBACK_BASE_URL", settings.openai_fallback_base_url, web),
+        ("ENGINE_URL", settings.engine_url, web),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", settings.otel_exporter_otlp_endpoint, web),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", settings.otel_exporter_otlp_traces_endpoint, web),
+    ):
+        if value and not value.startswith(beginnings):
+            raise SettingsError(f"{name} should begin with {' or '.join(beginnings)}")
+
+
+def _is_amount(text: str) -> bool:
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        return False
+    return amount.is_finite() and amount >= 0

@@ -1,0 +1,43 @@
+"""The sender of spans by setting: all that others need of it, without what it needs being installed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bot.app.settings import Settings
+from bot.core.errors import SettingsError
+from bot.storage.approvals import ApprovalStore
+from bot.tracing.lines import export_run
+from tools.catalog import TOOLS
+
+if TYPE_CHECKING:
+    from bot.tracing.sending import SpanSender
+
+MISSING = "sending traces needs OpenTelemetry: install the extra (.venv/bin/pip install '.[ops]'), or set TRACES=off"
+GATES = {tool.name: tool.gate for tool in TOOLS}
+
+
+@asynccontextmanager
+async def open_sender_from_settings(
+    settings: Settings, approvals: ApprovalStore, *, model: str = "", url: str = ""
+) -> AsyncIterator[SpanSender]:
+    """At work as long as the context is open. `model`, `url`: of the endpoint, if they are those of every run that is
+    sent. Raises SettingsWrong if OpenTelemetry is not installed."""
+    try:
+        from bot.tracing.sending import build_exporter, open_span_sender
+        from bot.tracing.spans import SpanBuilder, TracedEndpoint
+    except ModuleNotFoundError as error:
+        raise SettingsError(MISSING) from error
+    spans = SpanBuilder(TracedEndpoint(model, url), settings.otel_service_name)
+    read = partial(export_run, approvals=approvals, gates=GATES, content=settings.captures_content)
+    headers = settings.otel_exporter_otlp_headers
+    sink = build_exporter(
+        settings.otel_exporter_otlp_endpoint,
+        settings.otel_exporter_otlp_traces_endpoint,
+        headers.get_secret_value() if headers else "",
+    )
+    async with open_span_sender(sink, spans, read) as sender:
+        yield sender

@@ -1,0 +1,99 @@
+"""Who may press a button, and why not. Pure: everything it judges by is passed in.
+
+The order of the checks is the contract: what is over is over for everybody; nobody decides on their own request,
+whatever else they are; only then does it matter who the card is for.
+"""
+
+from __future__ import annotations
+
+from bot.approvals.state import find_refusal
+from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
+from tools.spec import FrozenModel, Gate, TextRef
+
+RENEWALS = frozenset({"again"})
+"""Presses on a card that expired: ask again."""
+LOOKS = frozenset({"show"})
+"""Presses that decide nothing: see the process."""
+RECOVERIES = frozenset({"retry", "redo", "happened"})
+"""Presses on a card whose effect failed or is unknown."""
+
+ANEW = "anew"
+"""The press on a stop: the same message, begun anew."""
+
+
+class PressRefusal(FrozenModel):
+    """Why a press does nothing. The text is `refused.<code>`, unless there is a note of its own."""
+
+    code: str
+    note: TextRef | None = None
+
+
+def authorize_press(
+    approval: Approval, person: str, choice: str, version: int, now_ms: int, standing: frozenset[str] = frozenset()
+) -> PressRefusal | None:
+    """None if this person may press this now. `standing`: the people whom they stand in for now. That counts for
+    decisions about somebody else's request; what people confirm for themselves nobody confirms for them."""
+    standing = standing if approval.gate is Gate.APPROVE else frozenset()
+    if choice in RENEWALS:
+        return _check_renewal(approval, person, standing)
+    if choice in LOOKS:
+        return _check_concern(approval, person, standing)
+    if choice in RECOVERIES:
+        return _check_recovery(approval, person, choice, version)
+    return _check_time(approval, choice, version, now_ms) or _check_authority(approval, person, standing)
+
+
+def authorize_retry(run: Run | None, person: str, latest: str) -> PressRefusal | None:
+    """None if this person may have the message of this run tried again. `latest`: the run that the conversation has
+    ended with. Who has written something since, by another way, does not want it twice."""
+    if run is None or run.status is not RunStatus.STOPPED:
+        return PressRefusal(code="gone")
+    if run.anew:
+        return PressRefusal(code="anew_already")
+    if latest != run.id:
+        return PressRefusal(code="anew_stale")
+    return None if person == run.message.person else PressRefusal(code="not_writer")
+
+
+def _check_time(approval: Approval, choice: str, version: int, now_ms: int) -> PressRefusal | None:
+    if refusal := find_refusal(approval, version, now_ms):
+        return PressRefusal(code=refusal)
+    if choice not in {one.name for one in approval.plan.choices}:
+        return PressRefusal(code="stale")
+    return None
+
+
+def _check_authority(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
+    if approval.gate is Gate.APPROVE and person == approval.plan.requester:
+        return PressRefusal(code="own")
+    if person not in approval.plan.deciders and standing.isdisjoint(approval.plan.deciders):
+        return PressRefusal(code="stood_in" if _has_received_copy(approval, person) else "not_yours")
+    return None
+
+
+def _has_received_copy(approval: Approval, person: str) -> bool:
+    """True for who stood in for a decider when the card was brought."""
+    return approval.gate is Gate.APPROVE and person in dict(approval.refs)
+
+
+def _check_renewal(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
+    """Anybody concerned may ask again; asking decides nothing."""
+    if approval.state is not ApprovalState.EXPIRED:
+        return PressRefusal(code="already")
+    return _check_concern(approval, person, standing)
+
+
+def _check_concern(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
+    concerned = {*approval.plan.deciders, approval.plan.requester, approval.caller} - {None, ""}
+    fits = person in concerned or not standing.isdisjoint(approval.plan.deciders)
+    return None if fits else PressRefusal(code="not_yours")
+
+
+def _check_recovery(approval: Approval, person: str, choice: str, version: int) -> PressRefusal | None:
+    """Only who decided says what became of an effect, or tries it again; a button counts for one try."""
+    fits = EffectState.FAILED if choice == "retry" else EffectState.UNKNOWN
+    if approval.effect is not fits:
+        return PressRefusal(code="already")
+    if version != approval.version:
+        return PressRefusal(code="stale")
+    return None if person == approval.by else PressRefusal(code="not_yours")

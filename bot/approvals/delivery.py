@@ -1,0 +1,238 @@
+"""Cards in front of people: posted, rewritten, reminded of; and presses refused with words."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from bot.approvals import render
+from bot.approvals.authorization import PressRefusal
+from bot.approvals.events import CardDelivered, CopiesUpdated
+from bot.approvals.state import record_copies
+from bot.chat.messages import Card, Channel, ChannelReaders, ChatDirectory, Click, MessageRef, Place, Post
+from bot.core import disclosure, logs
+from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.i18n import render_value, translate
+from bot.core.outcomes import describe_outcome, format_local_time
+from bot.core.records import Approval, ApprovalState
+from tools.spec import Gate, Person, Privacy, TextRef
+
+log = logs.get_logger(__name__)
+
+LONG = 2_000
+"""Characters of a body that one message holds on every platform, facts and title beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredCard:
+    """A card as people have it in front of them."""
+
+    approval: Approval
+    """With the copies that are to be kept up to date."""
+    is_outdated: bool = False
+    """Some copy does not say what is true: the platform was away."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardDelivery:
+    chat: Channel
+    directory: ChatDirectory
+    list_deputies: Callable[[str], Awaitable[Sequence[str]]]
+    """Who may decide a task now in place of its assignee."""
+
+    async def post_card(self, approval: Approval, asked: str, *, again: bool) -> DeliveredCard:
+        """A fresh card in front of everybody it is for."""
+        return await self._post_fresh_copies(approval, await self._list_recipients(approval), asked, again=again)
+
+    async def post_copy_again(self, approval: Approval, reader: str, asked: str, *, again: bool) -> DeliveredCard:
+        """A fresh copy for one reader; everybody else's copies say where they stand what is true now."""
+        return await self._post_fresh_copies(approval, [reader], asked, again=again)
+
+    async def post_missing_copies(self, approval: Approval, asked: str, *, again: bool) -> DeliveredCard:
+        """A card that is there already, in front of those who have no copy of it."""
+        have = dict(approval.refs)
+        readers = [one for one in await self._list_recipients(approval) if one not in have]
+        return await self._post_fresh_copies(approval, readers, asked, again=again)
+
+    async def _list_recipients(self, approval: Approval) -> list[str]:
+        """Who asked, where a card stands in a conversation; otherwise whoever decides, and who stands in for them."""
+        if approval.place:
+            return [approval.caller]
+        return list(dict.fromkeys((*approval.plan.deciders, *await self._list_deputies(approval))))
+
+    async def can_decide_card(self, approval: Approval, person: str) -> bool:
+        """True for who decides, and who stands in for them."""
+        return person in approval.plan.deciders or bool(await self.list_represented(approval, person))
+
+    async def _list_deputies(self, approval: Approval) -> Sequence[str]:
+        """Nobody stands in for what people confirm themselves."""
+        return await self.list_deputies(approval.plan.subject) if approval.gate is Gate.APPROVE else ()
+
+    async def list_represented(self, approval: Approval, person: str) -> frozenset[str]:
+        """The deciders whom this person stands in for now."""
+        if approval.gate is not Gate.APPROVE or person in approval.plan.deciders:
+            return frozenset()
+        return frozenset(approval.plan.deciders if person in await self._list_deputies(approval) else ())
+
+    async def replace_card(self, before: Approval, approval: Approval, asked: str, *, again: bool) -> DeliveredCard:
+        """An edited card, where it stands. One that may take several messages is shown anew instead: of those only the
+        last can be rewritten, and what is shown must be what will be done."""
+        if max(len(before.plan.body), len(approval.plan.body)) > LONG or not _can_show_in_full(approval.place):
+            return await self.post_card(approval, asked, again=again)
+        return await self.update_copies(record_copies(approval, CardDelivered()))
+
+    async def _post_fresh_copies(
+        self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool
+    ) -> DeliveredCard:
+        """A new copy for each of these readers, whose older copies then point to it; everybody else's copies say what
+        is true now. However often a card is shown, there is one copy a person to keep up to date."""
+        fresh = await self._post_copies(approval, readers, asked, again=again)
+        before = [ref for _, ref in approval.refs if ref not in fresh.values()]
+        return await self.update_copies(record_copies(approval, CardDelivered(fresh)), before)
+
+    async def _post_copies(
+        self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool
+    ) -> dict[str, MessageRef]:
+        """Who cannot be reached at all keeps it from nobody else. Raises ChatFailed if nobody can."""
+        names, fresh, failed = await self.list_names_on_card(approval), dict[str, MessageRef](), list[ChatError]()
+        for reader in await self._find_known_people(readers):
+            key = f"{approval.id}:{approval.version}:{reader.id}:{asked}"[:200]
+            try:
+                place, post = (
+                    await self._choose_card_place(approval, reader),
+                    render.render_card(approval, reader, names),
+                )
+                fresh[reader.id] = await self.chat.post_message(place, post, key=key, again=again)
+            except ChatUnavailableError:
+                raise
+            except ChatError as error:
+                log.warning("card.not_brought", approval=approval.id, person=reader.id, error=error.code)
+                failed.append(error)
+        if failed and not fresh:
+            raise failed[0]
+        return fresh
+
+    async def _choose_card_place(self, approval: Approval, reader: Person) -> Place:
+        """A card shows all of its matter, so it belongs into a DM. What stood in a channel before that was so, stays
+        there and is rewritten there; whatever is shown anew is not."""
+        if approval.place is not None and _can_show_in_full(approval.place):
+            return approval.place
+        return await self.chat.open_dm(reader.id)
+
+    async def update_copies(self, approval: Approval, copies: Collection[MessageRef] | None = None) -> DeliveredCard:
+        """Every copy (or each of these) says what is true now. Never fails: one that is gone (a deleted message) is no
+        reason to stop, and one that cannot be reached now is told of."""
+        newest = dict(approval.refs)
+        behind = [
+            (reader, ref)
+            for reader, ref in approval.refs
+            if (copies is None or ref in copies)
+            and not await self._update_copy(approval, reader, ref, moved=newest[reader] != ref)
+        ]
+        untouched = [] if copies is None else [one for one in approval.refs if one[1] not in copies]
+        kept = (one for one in approval.refs if newest[one[0]] == one[1] or one in behind or one in untouched)
+        return DeliveredCard(record_copies(approval, CopiesUpdated(tuple(kept))), is_outdated=bool(behind))
+
+    async def _update_copy(self, approval: Approval, reader: str, ref: MessageRef, *, moved: bool) -> bool:
+        """True when nothing is left to do about this copy."""
+        try:
+            person = await self.directory.find_person(reader)
+            if person is not None:
+                names = await self.list_names_on_card(approval)
+                post = (
+                    render.render_moved_card(approval, person) if moved else render.render_card(approval, person, names)
+                )
+                left = moved and approval.place is not None and ref.channel == approval.place.channel
+                await self.chat.update_message(
+                    ref, _strip_card(post) if left and not _can_show_in_full(approval.place) else post
+                )
+        except ChatError as error:
+            log.warning("card.not_rewritten", approval=approval.id, error=error.code)
+            return not isinstance(error, ChatUnavailableError)
+        return True
+
+    async def list_card_events(self, approval: Approval, but: Collection[str]) -> dict[str, str]:
+        """By person: how the card stands now, for the DMs that it is in; but not for these people. Nothing while the
+        platform is away: what has happened does not hang on what is remembered of it."""
+        try:
+            names, readers = await self.list_names_on_card(approval), await self._list_readers(approval)
+        except ChatError as error:
+            log.warning("card.not_remembered", approval=approval.id, error=error.code)
+            return {}
+        return {one.id: render.describe_card_event(approval, one, names) for one, _ in readers if one.id not in but}
+
+    async def post_reminder(self, approval: Approval, *, again: bool) -> dict[str, str]:
+        """Half of a card's time is over. By person: what they were told."""
+        return await self.post_note(approval, TextRef(key="card.reminder"), f"{approval.version}:remind", again=again)
+
+    async def post_note(self, approval: Approval, note: TextRef, asked: str, *, again: bool) -> dict[str, str]:
+        """A word, under the card, to those who have not decided. By person: what they were told."""
+        mine, told = await self._list_recipients(approval), dict[str, str]()
+        for reader, ref in await self._list_readers(approval):
+            if reader.id not in mine:
+                continue
+            text = translate(
+                note.key,
+                reader.language,
+                title=render.render_title(approval, reader),
+                until=format_local_time(approval.expires_ms, reader),
+                **note.params,
+            )
+            here = approval.place if approval.place and approval.place.channel == ref.channel else None
+            place = here or Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
+            key = f"{approval.id}:{asked}:{reader.id}"[:200]
+            await self.chat.post_message(place, Post(text), key=key, again=again)
+            told[reader.id] = text
+        return told
+
+    async def post_expiry(self, approval: Approval, *, again: bool) -> DeliveredCard:
+        """The card expired, and says so. The person whose request it is hears of it on a copy of their own, with
+        which they can ask again. (Who confirms something themselves sees the expired card itself.)"""
+        requester = await self.directory.find_person(approval.plan.requester or "")
+        if requester is None or not render.is_watcher(approval, requester):
+            return await self.update_copies(approval)
+        return await self._post_fresh_copies(approval, [requester.id], "nobody", again=again)
+
+    async def post_refusal(self, click: Click, approval: Approval | None, refusal: PressRefusal) -> None:
+        """Tells one person privately why their press does nothing, and who can."""
+        person = await self.directory.find_person(click.person)
+        language = person.language if person else "en"
+        if refusal.note is not None:
+            await self.post_ephemeral(click, render_value(refusal.note, language))
+            return
+        names = await self.list_names_on_card(approval) if approval else {}
+        who = [names[one] for one in approval.plan.deciders if one in names] if approval else []
+        over = approval is not None and approval.state is not ApprovalState.OPEN
+        what = describe_outcome(approval, person, names) if approval and person and over else ""
+        text = translate(
+            f"refused.{refusal.code}", language, who=translate("card.comma", language).join(who), what=what
+        )
+        await self.post_ephemeral(click, text)
+
+    async def post_ephemeral(self, click: Click, text: str) -> None:
+        await self.chat.post_ephemeral(click.place, click.person, text)
+
+    async def _find_known_people(self, ids: Sequence[str]) -> list[Person]:
+        found = [await self.directory.find_person(one) for one in ids]
+        return [one for one in found if one is not None]
+
+    async def _list_readers(self, approval: Approval) -> list[tuple[Person, MessageRef]]:
+        """Each with the copy to use."""
+        found = [(await self.directory.find_person(reader), ref) for reader, ref in dict(approval.refs).items()]
+        return [(reader, ref) for reader, ref in found if reader is not None]
+
+    async def list_names_on_card(self, approval: Approval) -> dict[str, str]:
+        concerned = (*approval.plan.deciders, approval.by)
+        return {one.id: one.name for one in await self._find_known_people([one for one in concerned if one])}
+
+
+def _can_show_in_full(place: Place | None) -> bool:
+    """True where a card may be shown in full; None: in DMs."""
+    surroundings = ChannelReaders.DIRECT if place is None or place.direct else ChannelReaders.INSIDE
+    return disclosure.decide_disclosure(Privacy.PRIVATE, surroundings) is disclosure.Disclosure.HERE
+
+
+def _strip_card(post: Post) -> Post:
+    """A copy in a channel that says no more than that it was sent again: what was edited since is not shown there."""
+    title = post.card.title if post.card else ""
+    return Post(title, card=Card(title))

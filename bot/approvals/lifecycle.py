@@ -1,0 +1,216 @@
+"""How a card ends without a press: reminded of in vain, expired, closed elsewhere, taken back, given up.
+
+Whoever waits for it hears of the end in the very commit that closes the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bot.approvals.delivery import CardDelivery, DeliveredCard
+from bot.approvals.events import (
+    ApprovalEffect,
+    CardExpired,
+    CardSettled,
+    CardTakenBack,
+    ClaimDecision,
+    EffectAbandoned,
+    JournalLine,
+    NotifyWaiter,
+    ReminderDue,
+    SaveEnd,
+    SaveOpening,
+    SaveRecord,
+    SubjectClosed,
+)
+from bot.approvals.state import to_ms, transition, try_transition
+from bot.approvals.waiters import notify_undelivered, notify_waiter
+from bot.core.errors import ChatUnavailableError
+from bot.core.records import (
+    Approval,
+    ApprovalState,
+    ButtonPressed,
+    CancelOpenCard,
+    CloseCard,
+    ExpireCard,
+    OpenCard,
+    RecordDirectEvent,
+    RefreshCard,
+    Work,
+)
+from bot.queue.lanes import LaneItem, Lease
+from bot.queue.writes import EnqueueItem, Write
+from bot.storage.approvals import ApprovalStore, Verdict
+from bot.storage.journal import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalLifecycle:
+    card_delivery: CardDelivery
+    approvals: ApprovalStore
+    journal: Journal
+    now: Callable[[], datetime]
+    """Aware UTC."""
+
+    async def end_approval(self, item: LaneItem, approval: Approval, *, silent: bool = False) -> Sequence[Write]:
+        """The card says how it ended; then the writes of `build_approval_end_writes`."""
+        return await self.build_approval_end_writes(
+            item, await self.card_delivery.update_copies(approval), silent=silent
+        )
+
+    async def build_approval_end_writes(
+        self, item: LaneItem, shown: DeliveredCard, *, silent: bool = False
+    ) -> Sequence[Write]:
+        """In one commit, waiting runs hear how it ended and the record is closed. `silent`: they end with that, because
+        their person knows it already and has been answered."""
+        settled, effects = transition(shown.approval, CardSettled(silent=silent), self.now())
+        events = build_event_writes(
+            item, await self.card_delivery.list_card_events(shown.approval, _list_run_readers(shown.approval))
+        )
+        return [*self.write_effects(settled, effects), *events, *self.build_refresh_request(item, shown)]
+
+    def write_effects(self, approval: Approval, effects: Iterable[ApprovalEffect]) -> list[Write]:
+        """What transitions have led to, as writes in this order. `approval`: as it is to be stored, with the copies
+        that people have."""
+        return [write for effect in effects for write in self._write_effect(approval, effect)]
+
+    def _write_effect(self, approval: Approval, effect: ApprovalEffect) -> Sequence[Write]:
+        match effect:
+            case SaveOpening():
+                return self.approvals.build_open_writes(approval)
+            case SaveRecord():
+                return [self.approvals.build_save_write(approval)]
+            case SaveEnd():
+                return self.approvals.build_close_writes(approval)
+            case ClaimDecision(click, becomes, now_ms):
+                return [self.approvals.build_decide_write(click, ends=becomes, now_ms=now_ms)]
+            case JournalLine(kind, person, run, details):
+                return [self.build_journal_write(approval, kind, person=person, run=run, **details)]
+            case NotifyWaiter(waiter, silent):
+                return [notify_waiter(approval, waiter, silent=silent)]
+
+    def build_refresh_request(self, item: LaneItem, shown: DeliveredCard) -> Sequence[Write]:
+        """Copies that could not be reached catch up by an item of their own, which waits for the platform."""
+        return (
+            [EnqueueItem(shown.approval.id, f"show:{item.id}", RefreshCard().model_dump_json())]
+            if shown.is_outdated
+            else []
+        )
+
+    async def refresh_card(self, lease: Lease) -> Sequence[Write]:
+        """The copies catch up with the record as it is by now. Raises ChatDown while the platform is away."""
+        approval = self.approvals.read_from_lease(lease)
+        if approval is None:
+            return []
+        shown = await self.card_delivery.update_copies(approval)
+        if shown.is_outdated:
+            raise ChatUnavailableError("unreachable", "chat.update")
+        return [self.approvals.build_delivery_write(shown.approval)]
+
+    async def remind_deciders(self, lease: Lease, version: int) -> Sequence[Write]:
+        """Half of the time is over: a word to those who have not decided."""
+        reminded = try_transition(self.approvals.read_from_lease(lease), ReminderDue(version), self.now())
+        if reminded is None:
+            return []
+        approval, effects = reminded
+        told = await self.card_delivery.post_reminder(approval, again=lease.item.is_redelivery)
+        return [*self.write_effects(approval, effects), *build_event_writes(lease.item, told)]
+
+    async def expire_card(self, lease: Lease, version: int) -> Sequence[Write]:
+        """Time is over. Silence is not a no, and says so in words of its own."""
+        expired = try_transition(self.approvals.read_from_lease(lease), CardExpired(version), self.now())
+        if expired is None:
+            return []
+        return await self.build_approval_end_writes(
+            lease.item, await self.card_delivery.post_expiry(expired[0], again=lease.item.is_redelivery)
+        )
+
+    async def close_card(self, item: LaneItem, close: CloseCard) -> Sequence[Write]:
+        """The task behind a card ended elsewhere (withdrawn, decided by another way): nobody can ask again either."""
+        approval = await self._load_closed_approval(close)
+        return await self.end_approval(item, approval) if approval else []
+
+    async def cancel_card(self, item: LaneItem, cancel: CancelOpenCard) -> Sequence[Write]:
+        """Whoever proposed a card takes it back by saying so in chat, and is answered there: the run that has proposed
+        it says nothing more."""
+        approval = await self._cancel_approval(cancel)
+        return await self.end_approval(item, approval, silent=True) if approval else []
+
+    async def give_up_card(self, item: LaneItem, work: Work) -> Sequence[Write]:
+        """What was to happen to a card has failed every time. Nobody waits for ever: the record says what is known,
+        and the card too if it can be reached."""
+        if isinstance(work, OpenCard):
+            return notify_undelivered(work)
+        approval = await self._resolve_given_up(item.lane, work)
+        return await self.end_approval(item, approval, silent=isinstance(work, CancelOpenCard)) if approval else []
+
+    async def _resolve_given_up(self, lane: str, work: Work) -> Approval | None:
+        """The card as far as it can be brought to an end without whatever keeps failing."""
+        match work:
+            case ButtonPressed(click=click):
+                approval = await self.approvals.load_approval(lane)
+                return self._resolve_stranded(approval) if approval is not None and approval.press == click.id else None
+            case ExpireCard(version=version):
+                expired = try_transition(await self.approvals.load_approval(lane), CardExpired(version), self.now())
+                return expired[0] if expired else None
+            case CloseCard():
+                return await self._load_closed_approval(work)
+            case CancelOpenCard():
+                return await self._cancel_approval(work)
+            case _:
+                return None
+
+    async def _load_closed_approval(self, close: CloseCard) -> Approval | None:
+        approval = await self.approvals.load_approval(close.approval)
+        closed = try_transition(approval, SubjectClosed(close.by, close.why), self.now())
+        return closed[0] if closed else None
+
+    async def _cancel_approval(self, cancel: CancelOpenCard) -> Approval | None:
+        approval, now = await self.approvals.load_approval(cancel.approval), self.now()
+        cancelled = try_transition(approval, CardTakenBack(cancel.person), now)
+        if approval is None or cancelled is None:
+            return None
+        verdict = await self.approvals.decide_cancellation(approval, cancel.person, to_ms(now))
+        return cancelled[0] if verdict is Verdict.OK else None
+
+    def _resolve_stranded(self, approval: Approval) -> Approval | None:
+        """A decision that was never carried out to its end; None when it was."""
+        if approval.state is not ApprovalState.DECIDED:
+            return approval
+        abandoned = try_transition(approval, EffectAbandoned(), self.now())
+        return abandoned[0] if abandoned else None
+
+    def build_journal_write(
+        self, approval: Approval, kind: str, *, person: str = "", run: str = "", **more: Any
+    ) -> Write:
+        more |= {"raised_to": approval.on_behalf} if approval.on_behalf else {}
+        return self.journal.build_record_write(
+            approval.id,
+            kind,
+            run=run or approval.journal_run,
+            person=person,
+            channel=approval.place.channel if approval.place else "",
+            text=approval.tool,
+            approval=approval.id,
+            subject=approval.plan.subject,
+            **more,
+        )
+
+
+def build_event_writes(item: LaneItem, told: Mapping[str, str]) -> list[Write]:
+    """What DMs are to remember, by person. It goes on from a lane of the person's: nobody waits for it here."""
+    events = {person: RecordDirectEvent(person=person, text=text) for person, text in told.items()}
+    return [
+        EnqueueItem(f"notice:{person}", f"{item.id}:{person}:happened", event.model_dump_json())
+        for person, event in events.items()
+    ]
+
+
+def _list_run_readers(approval: Approval) -> set[str]:
+    """Those whose DM hears how the card ended from the run that goes on."""
+    lanes = {one.lane.rpartition(":")[2] for one in approval.waiters}
+    there = {reader for reader, ref in approval.refs if ref.channel in lanes}
+    return {*there, approval.caller} if approval.waiters else set()

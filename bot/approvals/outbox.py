@@ -1,0 +1,221 @@
+"""The engine's news, brought to the lanes of those whom they concern; and its timers, which make some of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.chat.messages import ChatDirectory
+from bot.core import logs
+from bot.core.errors import CountersignError
+from bot.core.i18n import LANGUAGES, translate
+from bot.core.records import CloseCard, NotifyPerson, OpenCard, RelayEngineEvent
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lanes
+from bot.queue.writes import EnqueueItem, apply_writes
+from bot.redis.connect import GONE
+from bot.storage.approvals import derive_task_card_id
+from tools.cards.fields import build_mail_draft
+from tools.mail.send_email import SendEmailArgs, prepare_send_email
+from tools.people.names import get_person_name
+from tools.spec import Caller, Gate, TextRef, ToolError
+from tools.tasks.todo import DECIDE_TASK, propose_decision
+from tools.tool import ToolContext, ToolServices
+from tools.workflow.engine.state import SYSTEM, TaskKind
+from tools.workflow.engine.store import OutboxEvent
+from tools.workflow.process.definition import format_request_line
+
+log = logs.get_logger(__name__)
+
+PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRelay:
+    """Brings what the engine announces to the lanes. At least once here, once there: lanes drop duplicates."""
+
+    tool_services: ToolServices
+    directory: ChatDirectory
+    lanes: Lanes
+    keys: Keys
+    now: Callable[[], datetime]
+    """Aware UTC: what requests are stamped with."""
+
+    async def relay_events(self) -> None:
+        """Everything announced so far. What cannot be brought holds nothing else up: it gets a lane of its own, where
+        it is tried again, and kept for an administrator if it fails every time."""
+        while events := await self.tool_services.engine.list_outbox(PAGE):
+            for event in events:
+                await self._relay_or_set_aside(event)
+            await self.tool_services.engine.mark_sent([event.id for event in events])
+
+    async def _relay_or_set_aside(self, event: OutboxEvent) -> None:
+        try:
+            await self.relay_event(event)
+        except (CountersignError, *GONE):  # Redis or the platform is away: that concerns all of them
+            raise
+        except Exception:  # one event that cannot be read must not stop the others
+            log.exception("outbox.set_aside", kind=event.kind, id=event.id)
+            lane = f"news:{event.id}"
+            await self._enqueue_work(lane, lane, RelayEngineEvent(event=event))
+
+    async def relay_event(self, event: OutboxEvent) -> None:
+        """One announcement to the lanes of those whom it concerns."""
+        match event.kind:
+            case "assigned" | "deputy":
+                await self._enqueue_task_card(event)
+            case "urged":
+                await self._enqueue_task_card(
+                    event, TextRef(key="card.urged", params={"by": _describe_actor(event.data)})
+                )
+            case "reminded":
+                await self._enqueue_task_card(event, TextRef(key="card.waits"))
+            case "task_closed":
+                await self._enqueue_card_close(event)
+            case "ended":
+                await self._notify_request_ended(event)
+            case "mail":
+                await self._enqueue_mail_cards(event)
+            case "told" | "commented" | "escalated" | "unattended":
+                await self._enqueue_notice(
+                    event, TextRef(key=f"notice.{event.kind}", params=await self._build_notice_params(event))
+                )
+            case _:
+                log.warning("outbox.unknown", kind=event.kind, id=event.id)
+
+    # Cards
+
+    async def _enqueue_task_card(self, event: OutboxEvent, word: TextRef | None = None) -> None:
+        """The card of a task, by itself, in front of its assignee and whoever stands in: no model is involved."""
+        task = event.data["task"]
+        reader = await self._find_reader(event)
+        if reader is None:
+            log.warning("outbox.assignee_gone", task=task, person=event.data["person"])
+            await self._notify_requester_undelivered(event)
+            return
+        try:
+            kind = (await self.tool_services.engine.get_task(task)).task.kind
+            plan = await propose_decision(ToolContext(self.tool_services, reader, self.now()), task)
+        except ToolError as error:  # closed before its card was brought
+            log.info("outbox.no_card", task=task, code=error.code)
+            return
+        gate, card = Gate.CONFIRM if kind is TaskKind.REVISE else Gate.APPROVE, derive_task_card_id(self.keys, task)
+        ask = OpenCard(approval=card, tool=DECIDE_TASK.name, gate=gate, plan=plan, caller="", place=None, word=word)
+        await self._enqueue_work(card, event.id, ask)
+
+    async def _enqueue_mail_cards(self, event: OutboxEvent) -> None:
+        """The mails that a process proposes: its author sees each, and sends it, edits it or does not."""
+        author = await self.directory.find_caller(event.data["person"])
+        if author is None:
+            return
+        request = await self.tool_services.engine.get_request(event.data["request"])
+        process = await self.tool_services.engine.get_process(request)
+        draft = await build_mail_draft(
+            self.directory, process, request.filled, event.data["node"], author.person.language
+        )
+        for person in draft.to:
+            await self._enqueue_mail_card(
+                event, author, SendEmailArgs(to=person, subject=draft.subject, body=draft.body)
+            )
+
+    async def _enqueue_mail_card(self, event: OutboxEvent, author: Caller, mail: SendEmailArgs) -> None:
+        try:
+            plan = await prepare_send_email(ToolContext(self.tool_services, author, self.now()), mail)
+        except ToolError as error:
+            log.info("outbox.no_mail", request=event.data["request"], code=error.code)
+            return
+        id = f"{event.id}:{mail.to}"
+        card = self.keys.derive_id("A", self.keys.get_partition(id), id)
+        ask = OpenCard(approval=card, tool="send_email", gate=Gate.CONFIRM, plan=plan, caller="", place=None)
+        await self._enqueue_work(card, event.id, ask)
+
+    async def _find_reader(self, event: OutboxEvent) -> Caller | None:
+        """The assignee, or, if they have left, who stands in for them."""
+        if caller := await self.directory.find_caller(event.data["person"]):
+            return caller
+        stand_ins = await self.tool_services.engine.list_task_deputies(event.data["task"], self.now())
+        found = [await self.directory.find_caller(one) for one in stand_ins]
+        return next((one for one in found if one), None)
+
+    async def _notify_requester_undelivered(self, event: OutboxEvent) -> None:
+        """The assignee has left: the requester hears it now, instead of waiting for nobody."""
+        task = event.data["task"]
+        person = (await self.tool_services.engine.get_task(task)).request.initiator
+        await self._enqueue_notice(event, TextRef(key="notice.undelivered", params={"task": task}), person)
+
+    async def _enqueue_card_close(self, event: OutboxEvent) -> None:
+        by, card = event.data.get("by", ""), derive_task_card_id(self.keys, event.data["task"])
+        person = "" if by.startswith(SYSTEM) else by
+        await self._enqueue_work(card, event.id, CloseCard(approval=card, by=person, why=event.data.get("why", "")))
+
+    # Words
+
+    async def _notify_request_ended(self, event: OutboxEvent) -> None:
+        detail = {language: _describe_request_end(event.data, language) for language in LANGUAGES}
+        params: Params = {"request": event.data["request"], "detail": detail}
+        await self._enqueue_notice(event, TextRef(key=f"notice.{event.data['status']}", params=params))
+
+    async def _build_notice_params(self, event: OutboxEvent) -> Params:
+        """What a notice may say of its request, and who did it."""
+        engine, directory, data = self.tool_services.engine, self.directory, event.data
+        request = await engine.get_request(data["request"])
+        process = await engine.get_process(request)
+        return {
+            "request": request.id,
+            "process": process.form.name.by_language,
+            "requester": await get_person_name(directory, request.initiator),
+            "summary": {language: format_request_line(process, request.filled, language) for language in LANGUAGES},
+            "by": _describe_actor(data),
+            "to": await get_person_name(directory, data["to"]) if "to" in data else "",
+            "text": _flatten_text(data.get("text", "")),
+        }
+
+    async def _enqueue_notice(self, event: OutboxEvent, note: TextRef, person: str = "") -> None:
+        notice = NotifyPerson(person=person or event.data["person"], note=note)
+        await self._enqueue_work(f"notice:{notice.person}", event.id, notice)
+
+    async def _enqueue_work(
+        self, lane: str, id: str, work: OpenCard | CloseCard | NotifyPerson | RelayEngineEvent
+    ) -> None:
+        """Into a lane, once; unlike a person's message never refused because the lane is full."""
+        put = EnqueueItem(lane, id, work.model_dump_json())
+        await apply_writes(self.lanes.redis, self.keys, self.keys.get_partition(lane), [put])
+
+
+Params = dict[str, str | int | dict[str, str]]
+
+
+def _describe_actor(data: Mapping[str, str]) -> str | dict[str, str]:
+    """Who did it: somebody's name, else the system."""
+    return data.get("by_name") or {language: translate("card.system", language) for language in LANGUAGES}
+
+
+def _describe_request_end(data: Mapping[str, str], language: str) -> str:
+    """Who ended a request, or that a rule did; and what they said."""
+    by, opinion = data.get("by_name", ""), data.get("opinion", "")
+    key = "notice.by_for" if data.get("for_name") else "notice.by"
+    said = translate(key, language, by=by, who=data.get("for_name", "")) if by else translate("notice.rule", language)
+    return said + (translate("notice.opinion", language, opinion=_flatten_text(opinion)) if opinion else "")
+
+
+def _flatten_text(text: str) -> str:
+    """What somebody wrote, inside a sentence of ours: it begins no paragraph of its own."""
+    return " ".join(text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class TimerJob:
+    """Lets the engine's timers go off. Any number of processes may do so: each timer goes off once."""
+
+    tool_services: ToolServices
+    now: Callable[[], datetime]
+    """Aware UTC: what requests are stamped with."""
+    pause_s: float = 1.0
+
+    async def run_timers(self) -> None:
+        """For as long as the process lives."""
+        while True:
+            await self.tool_services.engine.run_due_jobs(self.now())
+            await asyncio.sleep(self.pause_s)

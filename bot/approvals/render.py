@@ -1,0 +1,233 @@
+"""Cards in words: every sentence on a card is chosen here, by code, from stored and validated arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from bot.approvals.opinion_drafts import fill_draft, list_draft_fields
+from bot.chat.messages import Button, Card, ChatDirectory, Click, Dialog, NamedPeople, NamedPerson, Post
+from bot.core.i18n import render_value, shorten_text, translate, translate_label
+from bot.core.outcomes import Names, describe_consequence, describe_matter, describe_outcome, format_local_time
+from bot.core.records import Approval, ApprovalState, EffectState
+from bot.core.redaction import redact_known_secrets
+from tools.people.identities import identify_people
+from tools.people.names import get_person_name
+from tools.spec import CardChoice, CardField, DialogField, Gate, Identities, Identity, Person, Proposal
+from tools.tasks.todo import DECIDE_TASK
+
+HOPELESS = frozenset(
+    {"error.altered", "error.request_changed", "error.task_closed", "error.own_level", "error.tool_changed"}
+)
+"""Problems that no second try mends: the card has no *Try Again* then."""
+
+LINE, PART = 400, 80
+"""Characters of what a model is told of a card, and of one of its facts."""
+VALUE_MAX = 60
+"""Characters of a fact in an event."""
+ADVICE = "advice"
+"""Label of what a model thinks of it."""
+
+
+def render_card(approval: Approval, reader: Person, names: Names) -> Post:
+    """The card as it stands now, for one reader. Once it is over it leads with what became of it; what it asked for is
+    below, as a fact."""
+    language = reader.language
+    is_open = approval.state is ApprovalState.OPEN
+    facts = render_card_fields(_list_current_fields(approval, reader), language)
+    shown = Card(
+        title=render_title(approval, reader) if is_open else describe_outcome(approval, reader, names),
+        lead="" if is_open else describe_consequence(approval, language),
+        facts=facts if is_open else (_render_matter_field(approval, reader), *facts),
+        body=approval.plan.body,
+        buttons=_build_buttons(approval, reader, language),
+        footer=_render_footer(approval, reader, names) if is_open else "",
+    )
+    return Post(render_notification(approval, reader, names), card=shown)
+
+
+def render_moved_card(approval: Approval, reader: Person) -> Post:
+    """A copy that a newer one has taken the place of: what it was about, and nothing of how that stands."""
+    facts = (
+        _render_matter_field(approval, reader),
+        *render_card_fields(_list_visible_fields(approval, reader, "status"), reader.language),
+    )
+    title = translate("card.moved", reader.language)
+    return Post(f"{title} {describe_matter(approval.plan, reader)}", card=Card(title, facts, body=approval.plan.body))
+
+
+def _render_matter_field(approval: Approval, reader: Person) -> tuple[str, str]:
+    return translate_label("matter", reader.language), describe_matter(approval.plan, reader)
+
+
+def describe_card_event(approval: Approval, reader: Person, names: Names) -> str:
+    """How the card stands now, for what its reader's DM remembers: what it is about while it is open, and with which
+    words it was decided. Both may be what somebody wrote, so they are quoted."""
+    opinion = " ".join(approval.form.get("opinion", "").split())
+    said = translate("notice.opinion", reader.language, opinion=opinion) if opinion else ""
+    if approval.state is ApprovalState.OPEN:
+        facts = [one for one in _list_visible_fields(approval, reader, "status") if one.label != "request"]
+        facts.sort(key=lambda one: one.label != "opinion")  # what was said before comes first: the end may be cut
+        said = f"“{'; '.join(f'{name}: {shorten_text(value, VALUE_MAX)}' for name, value in describe_card_fields(facts, reader.language))}”"
+    return f"{render_notification(approval, reader, names)} {said}".strip()
+
+
+def render_notification(approval: Approval, reader: Person, names: Names) -> str:
+    """The card in one line."""
+    language = reader.language
+    if approval.state is ApprovalState.OPEN:
+        return translate("card.notification", language, title=render_title(approval, reader))
+    matter = describe_matter(approval.plan, reader)
+    if approval.state is ApprovalState.EXPIRED and is_watcher(approval, reader):
+        return translate(
+            "card.nobody", language, title=matter, who=_join_people_names(approval.plan.deciders, names, language)
+        )
+    return translate("card.over", language, outcome=describe_outcome(approval, reader, names), matter=matter)
+
+
+def render_title(approval: Approval, reader: Person) -> str:
+    """What the card is called for this reader."""
+    return render_value(approval.plan.get_title_for(reader.id), reader.language)
+
+
+def is_watcher(approval: Approval, reader: Person) -> bool:
+    """True for the requester of what somebody else decides: sees how it stands and has nothing to press."""
+    return approval.gate is Gate.APPROVE and reader.id == approval.plan.requester
+
+
+def is_deputy(approval: Approval, reader: Person) -> bool:
+    """True for who has the card because they stand in for who decides."""
+    mine = (*approval.plan.deciders, approval.plan.requester)
+    return approval.gate is Gate.APPROVE and reader.id not in mine
+
+
+def _list_current_fields(approval: Approval, reader: Person) -> tuple[CardField, ...]:
+    """The facts: without *waiting for a decision* on a card that has been decided; without the model's suggestion for
+    whose request it is; with the draft of who has one."""
+    left_out = "status" if approval.state is not ApprovalState.OPEN else ""
+    return (*_list_visible_fields(approval, reader, left_out), *list_draft_fields(approval, reader.id))
+
+
+def _list_visible_fields(approval: Approval, reader: Person, left_out: str) -> tuple[CardField, ...]:
+    hidden = {left_out, ADVICE} if is_watcher(approval, reader) else {left_out}
+    return tuple(fact for fact in approval.plan.facts if not isinstance(fact.label, str) or fact.label not in hidden)
+
+
+def render_card_fields(facts: Iterable[CardField], language: str) -> tuple[tuple[str, str | NamedPeople], ...]:
+    """Labels and values as a card has them: persons so that the reader can check who they are."""
+    return tuple((translate_label(fact.label, language), _render_field_value(fact.value, language)) for fact in facts)
+
+
+def _render_field_value(value: object, language: str) -> str | NamedPeople:
+    if not isinstance(value, Identities):
+        return render_value(value, language)
+    people = tuple(
+        NamedPerson(p.id, p.name, p.email, marks=tuple(_list_identity_marks(p, language))) for p in value.people
+    )
+    return NamedPeople(people, render_value(value.note, language) if value.note else "")
+
+
+async def render_candidates(directory: ChatDirectory, people: Sequence[str], language: str) -> NamedPeople | None:
+    """Those whom a name may mean, with what they cannot choose themselves; None for nobody."""
+    if not people:
+        return None
+    shown = []
+    for one in (await identify_people(directory, people)).people:
+        found = await directory.find_person(one.id)
+        manager = await get_person_name(directory, found.manager) if found and found.manager else ""
+        more = [
+            found.department if found else "",
+            translate("card.manager_is", language, name=manager) if manager else "",
+        ]
+        marks = tuple(_list_identity_marks(one, language))
+        shown.append(NamedPerson(one.id, one.name, one.email, tuple(filter(None, more)), marks))
+    return NamedPeople(tuple(shown), translate("card.candidates", language))
+
+
+def _list_identity_marks(person: Identity, language: str) -> Iterator[str]:
+    if person.is_name_shared:
+        yield translate("card.name_shared", language)
+    if person.is_name_misleading:
+        yield translate("card.name_misleading", language)
+    if person.is_in_directory is False:
+        yield translate("card.not_in_directory", language)
+
+
+def describe_card_fields(facts: Iterable[CardField], language: str) -> tuple[tuple[str, str], ...]:
+    """Labels and values in words."""
+    return tuple((translate_label(fact.label, language), render_value(fact.value, language)) for fact in facts)
+
+
+def describe_proposal(plan: Proposal, reader: Person) -> str:
+    """What a card asks for, in one bounded line for a model: what it is called, its facts, how its text begins. Data:
+    people's words are in it."""
+    title = render_value(plan.get_title_for(reader.id), reader.language)
+    facts = [
+        f"{name}: {shorten_text(redact_known_secrets(value), PART)}"
+        for name, value in describe_card_fields(plan.facts, reader.language)
+    ]
+    body = [shorten_text(redact_known_secrets(plan.body), PART)] if plan.body else []
+    return redact_known_secrets(" · ".join([shorten_text(title, LINE), *facts, *body]))[:LINE]
+
+
+def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:
+    """Only what this reader can press now; a decided card has no buttons."""
+    if approval.state is ApprovalState.OPEN and is_watcher(approval, reader):
+        return ()
+    if approval.state is ApprovalState.OPEN:
+        choices = [_build_button(approval, one.name, language, one.style) for one in approval.plan.choices]
+        return (*choices, *([_build_button(approval, "show", language)] if approval.tool == DECIDE_TASK.name else []))
+    if approval.state is ApprovalState.EXPIRED:
+        return (_build_button(approval, "again", language),)
+    if reader.id == approval.by and approval.effect is EffectState.UNKNOWN:
+        return (_build_button(approval, "happened", language), _build_button(approval, "redo", language))
+    if reader.id == approval.by and approval.effect is EffectState.FAILED and not is_unrecoverable(approval):
+        return (_build_button(approval, "retry", language),)
+    return ()
+
+
+def is_unrecoverable(approval: Approval) -> bool:
+    """True when trying the same again can only fail the same way."""
+    return approval.problem is not None and approval.problem.key in HOPELESS
+
+
+def _build_button(approval: Approval, choice: str, language: str, style: str = "") -> Button:
+    return Button(translate(f"choice.{choice}", language), choice, approval.id, approval.version, style)
+
+
+def _render_footer(approval: Approval, reader: Person, names: Names) -> str:
+    """Who must act until when."""
+    language = reader.language
+    who = _join_people_names(approval.plan.deciders, names, language)
+    key = "card.open_for" if is_deputy(approval, reader) else "card.open"
+    return translate(key, language, who=who, until=format_local_time(approval.expires_ms, reader))
+
+
+def _join_people_names(people: tuple[str, ...], names: Names, language: str) -> str:
+    return translate("card.comma", language).join(names.get(one, one) for one in people)
+
+
+def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click: Click) -> Dialog:
+    """The form that a button opens, with what this reader has drafted for it."""
+    language, choice = reader.language, fill_draft(approval.plan, choice, reader.id)
+    name = translate(f"choice.{choice.name}", language)
+    return Dialog(
+        title=name if choice.inputs else translate("card.read_first", language),
+        submit=translate("card.submit", language) if choice.inputs else name,
+        cancel=translate("card.close", language),
+        approval=approval.id,
+        version=approval.version,
+        choice=choice.name,
+        place=click.place,
+        card=click.card,
+        fields=choice.fields,
+        labels=tuple(translate_label(one.label, language) for one in choice.fields),
+        options=tuple(_list_options(one, language) for one in choice.fields),
+    )
+
+
+def _list_options(field: DialogField, language: str) -> tuple[tuple[str, str], ...]:
+    return tuple((value, words[language]) for value, words in field.choices)
+
+
+def find_choice(plan: Proposal, name: str) -> CardChoice | None:
+    return next((one for one in plan.choices if one.name == name), None)

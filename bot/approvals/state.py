@@ -1,0 +1,338 @@
+"""How a card changes: `transition(approval, event, now) -> (approval, effects)`.
+
+Pure: no clock, no store, no platform. Every change of an `Approval` is an event, and every legal one is a case of one
+`match`; anything else raises `IllegalTransitionError` and changes nothing. Who may press is judged before, by `policy`;
+between processes the deciding write stays the arbiter.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypedDict, Unpack
+
+from bot.approvals.events import (
+    ApprovalEffects,
+    ApprovalEvent,
+    CardDelivered,
+    CardEdited,
+    CardExpired,
+    CardRedrafted,
+    CardRenewed,
+    CardRequested,
+    CardSettled,
+    CardTakenBack,
+    ClaimDecision,
+    ConfirmationRequired,
+    CopiesUpdated,
+    CopyEvent,
+    CopyFound,
+    DecisionMade,
+    EffectAbandoned,
+    EffectConfirmed,
+    EffectEvent,
+    EffectFailed,
+    EffectLost,
+    EffectRetried,
+    EffectStarted,
+    EffectSucceeded,
+    JournalLine,
+    NotifyWaiter,
+    PartsChanged,
+    PlanEvent,
+    ReminderDue,
+    SaveEnd,
+    SaveOpening,
+    SaveRecord,
+    SubjectClosed,
+    SuggestionAdded,
+    VersionEvent,
+    WaiterAdded,
+)
+from bot.chat.messages import MessageRef
+from bot.core.errors import CountersignError
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
+from tools.effect_parts import PartState
+from tools.spec import Proposal, ReceiptLine, TextRef, ToolOutcome
+
+ENDED_EFFECTS = (EffectState.DONE, EffectState.FAILED, EffectState.UNKNOWN)
+"""Nothing more happens to an effect in one of these by itself."""
+GIVEN_UP = "It could not be begun after several tries; nothing was done."
+"""For the model, of an effect that was decided and never begun."""
+
+
+class IllegalTransitionError(CountersignError):
+    """The event does not fit what the card is by now; nothing has changed."""
+
+    def __init__(self, event: ApprovalEvent, code: str) -> None:
+        super().__init__(f"{type(event).__name__}: {code}")
+        self.code = code
+        """`gone`, `expired`, `already` or `stale`, as the deciding write and the words of a refusal say it."""
+
+
+def transition(approval: Approval | None, event: ApprovalEvent, now: datetime) -> tuple[Approval, ApprovalEffects]:
+    """The approval after the event, and what has to be written. `now`: aware. Raises `IllegalTransitionError`."""
+    match approval, event:
+        case _, CardRequested() if _is_replaceable(approval):
+            return _open_card(approval, event, now)
+        case (
+            (Approval(state=ApprovalState.OPEN) as card, (CardRedrafted() | CardEdited()) as change)
+            | (Approval(state=ApprovalState.EXPIRED) as card, CardRenewed() as change)
+            | (
+                Approval(state=ApprovalState.DECIDED, effect=EffectState.STARTED) as card,
+                ConfirmationRequired() as change,
+            )
+        ):
+            return _replace_proposal(card, change, now)
+        case Approval(state=ApprovalState.OPEN), WaiterAdded(waiter) if waiter not in approval.waiters:
+            return _change_fields(approval, waiters=(*approval.waiters, waiter)), ()
+        case Approval(), CardDelivered() | CopiesUpdated() | CopyFound():
+            return record_copies(approval, event), ()
+        case Approval(), ReminderDue() | CardExpired() | SuggestionAdded() if _is_open(approval, event.version):
+            return _apply_to_version(approval, event, to_ms(now))
+        case Approval(state=ApprovalState.OPEN | ApprovalState.EXPIRED), SubjectClosed(by, why):
+            return _change_fields(_end_undecided(approval, ApprovalState.CLOSED, by, to_ms(now)), choice=why), ()
+        case Approval(), CardTakenBack(person) if _is_retractable(approval, person, to_ms(now)):
+            return _end_undecided(approval, ApprovalState.CANCELLED, person, to_ms(now)), ()
+        case Approval(), DecisionMade(click) if not find_refusal(approval, click.version, to_ms(now)):
+            return _record_decision(approval, event, to_ms(now))
+        case (
+            Approval(state=ApprovalState.DECIDED, effect=EffectState.NONE) as card,
+            (EffectStarted() | EffectAbandoned()) as step,
+        ) | (
+            Approval(state=ApprovalState.DECIDED, effect=EffectState.STARTED) as card,
+            (PartsChanged() | EffectSucceeded() | EffectFailed() | EffectLost() | EffectAbandoned()) as step,
+        ):
+            return _advance_effect(card, step)
+        case (
+            Approval(state=ApprovalState.DECIDED, effect=EffectState.FAILED | EffectState.UNKNOWN) as card,
+            EffectRetried(click) as recovery,
+        ) | (
+            Approval(state=ApprovalState.DECIDED, effect=EffectState.UNKNOWN) as card,
+            EffectConfirmed(click) as recovery,
+        ) if click.version == card.version:
+            return _record_recovery(card, recovery), ()
+        case Approval(), CardSettled(silent) if has_ended(approval):
+            return _settle_card(approval, silent=silent)
+    raise IllegalTransitionError(event, _explain_refusal(approval, event, to_ms(now)))
+
+
+def try_transition(
+    approval: Approval | None, event: ApprovalEvent, now: datetime
+) -> tuple[Approval, ApprovalEffects] | None:
+    """The same for what may come too late: None if it does."""
+    try:
+        return transition(approval, event, now)
+    except IllegalTransitionError:
+        return None
+
+
+def record_copies(approval: Approval, event: CopyEvent) -> Approval:
+    """The approval with the copies that people have by now. That is legal at any time and changes nothing else."""
+    match event:
+        case CardDelivered(copies):
+            before = (one for one in approval.refs if one[1] not in copies.values())
+            return _change_fields(approval, refs=(*before, *copies.items()), brought=approval.version)
+        case CopiesUpdated(kept):
+            return _change_fields(approval, refs=kept)
+        case CopyFound(reader, card):
+            return _change_fields(approval, refs=((reader, card), *approval.refs))
+
+
+def find_refusal(approval: Approval | None, version: int, now_ms: int) -> str:
+    """Why this version cannot be decided now, in the order of the deciding write; empty when it can."""
+    if approval is None:
+        return "gone"
+    if approval.state is ApprovalState.EXPIRED:
+        return "expired"
+    if approval.state is not ApprovalState.OPEN:
+        return "already"
+    if version != approval.version:
+        return "stale"
+    return "expired" if now_ms >= approval.expires_ms else ""
+
+
+def has_ended(approval: Approval) -> bool:
+    """Nothing more will happen by itself: it was closed without a decision, or its effect has come to an end."""
+    undecided = approval.state not in (ApprovalState.OPEN, ApprovalState.DECIDED)
+    return undecided or approval.effect in ENDED_EFFECTS
+
+
+def to_ms(now: datetime) -> int:
+    """Epoch ms."""
+    return int(now.timestamp() * 1000)
+
+
+class _Changes(TypedDict, total=False):
+    """The fields of an approval that an event may change."""
+
+    version: int
+    plan: Proposal
+    sha: str
+    waiters: tuple[ApprovalWaiter, ...]
+    refs: tuple[tuple[str, MessageRef], ...]
+    brought: int
+    state: ApprovalState
+    created_ms: int
+    expires_ms: int
+    by: str
+    choice: str
+    form: dict[str, str]
+    removed: int
+    press: str
+    decided_ms: int
+    effect: EffectState
+    tries: int
+    outcome: ToolOutcome | None
+    problem: TextRef | None
+    why: str
+    maybe: ReceiptLine | None
+    parts: dict[str, PartState]
+
+
+def _change_fields(approval: Approval, **changes: Unpack[_Changes]) -> Approval:
+    return approval.model_copy(update=dict(changes))
+
+
+def _is_open(approval: Approval, version: int) -> bool:
+    return approval.state is ApprovalState.OPEN and approval.version == version
+
+
+def _is_replaceable(approval: Approval | None) -> bool:
+    """True where a fresh card may come: there is none, or nobody can press it any more and nothing came of it."""
+    return approval is None or not (approval.state is ApprovalState.OPEN or approval.is_settled)
+
+
+def _is_retractable(approval: Approval, person: str, now_ms: int) -> bool:
+    """True for who proposed it, while it can be decided; and again when that was what decided it."""
+    taken_back = approval.state is ApprovalState.CANCELLED and approval.press == approval.take_back_press
+    return approval.owner == person and (taken_back or not find_refusal(approval, approval.version, now_ms))
+
+
+def _explain_refusal(approval: Approval | None, event: ApprovalEvent, now_ms: int) -> str:
+    """The code of a refusal."""
+    pressed = event.click.version if isinstance(event, DecisionMade) else approval.version if approval else 0
+    return find_refusal(approval, pressed, now_ms) or "already"
+
+
+def _open_card(before: Approval | None, event: CardRequested, now: datetime) -> tuple[Approval, ApprovalEffects]:
+    """A fresh card. The copies of the one before it, which expired or failed, will point to it."""
+    card = Approval(
+        id=event.approval,
+        version=before.version + 1 if before else 1,
+        refs=before.refs if before else (),
+        tool=event.tool,
+        gate=event.gate,
+        plan=event.plan,
+        sha=compute_seal(event.tool, event.plan),
+        caller=event.caller,
+        place=event.place,
+        run=event.run,
+        created_ms=to_ms(now),
+        expires_ms=to_ms(now) + int(event.lasts.total_seconds() * 1000),
+    )
+    return card, (SaveOpening(),)
+
+
+def _replace_proposal(approval: Approval, event: PlanEvent, now: datetime) -> tuple[Approval, ApprovalEffects]:
+    """The next version: sealed anew, open, and as if nobody had pressed."""
+    reopened = _change_fields(
+        approval,
+        version=approval.version + 1,
+        plan=event.plan,
+        sha=compute_seal(approval.tool, event.plan),
+        created_ms=to_ms(now),
+        expires_ms=to_ms(now) + int(event.lasts.total_seconds() * 1000),
+        state=ApprovalState.OPEN,
+        by="",
+        choice="",
+        form={},
+        press="",
+        decided_ms=0,
+        effect=EffectState.NONE,
+    )
+    match event:
+        case CardEdited(person=person):
+            return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.edited", person))
+        case CardRenewed(person=person):
+            return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.renewed", person))
+        case ConfirmationRequired():
+            return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.asked_again", approval.by))
+        case CardRedrafted():
+            return reopened, (SaveOpening(),)
+
+
+def _apply_to_version(approval: Approval, event: VersionEvent, now_ms: int) -> tuple[Approval, ApprovalEffects]:
+    match event:
+        case ReminderDue():
+            return approval, (_make_journal_line(approval, "approval.reminded"),)
+        case CardExpired():
+            return _end_undecided(approval, ApprovalState.EXPIRED, "", now_ms), ()
+        case SuggestionAdded(_, fact, recommendation):
+            plan = approval.plan.with_card_fields((*approval.plan.facts, fact))
+            line = _make_journal_line(approval, "approval.advised", recommendation=recommendation)
+            return _change_fields(approval, plan=plan), (SaveRecord(), line)
+
+
+def _end_undecided(approval: Approval, state: ApprovalState, by: str, now_ms: int) -> Approval:
+    """Ended without a decision."""
+    return _change_fields(approval, state=state, by=by, decided_ms=now_ms)
+
+
+def _record_decision(approval: Approval, event: DecisionMade, now_ms: int) -> tuple[Approval, ApprovalEffects]:
+    click, becomes = event.click, ApprovalState.DECIDED if event.runs else ApprovalState.CANCELLED
+    decided = _change_fields(
+        approval,
+        state=becomes,
+        by=click.person,
+        choice=click.choice,
+        form=click.form or {},
+        removed=event.removed,
+        press=click.id,
+        decided_ms=now_ms,
+    )
+    return decided, (ClaimDecision(click, becomes, now_ms),)
+
+
+def _advance_effect(approval: Approval, event: EffectEvent) -> tuple[Approval, ApprovalEffects]:
+    """A beginning and a part are saved at once; an end when the copies say it (`CardSettled`)."""
+    match event:
+        case EffectStarted():
+            started = _change_fields(approval, effect=EffectState.STARTED, tries=approval.tries + 1)
+            return started, (SaveRecord(), _make_journal_line(started, "effect.started", started.by))
+        case PartsChanged(parts):
+            return _change_fields(approval, parts=dict(parts)), (SaveRecord(),)
+        case EffectSucceeded(outcome, parts):
+            done = _change_fields(approval, effect=EffectState.DONE, parts=dict(parts))
+            return _change_fields(done, outcome=outcome, problem=None, maybe=None), ()
+        case EffectFailed(problem=problem, why=why, maybe=maybe):
+            failed = _change_fields(approval, effect=EffectState.FAILED, parts=_compute_parts(approval, event))
+            return _change_fields(failed, problem=problem, why=why, maybe=maybe), ()
+        case EffectLost():
+            return _change_fields(approval, effect=EffectState.UNKNOWN, parts=_compute_parts(approval, event)), ()
+        case EffectAbandoned() if approval.effect is EffectState.STARTED:
+            return _change_fields(approval, effect=EffectState.UNKNOWN), ()
+        case EffectAbandoned():
+            failed = _change_fields(approval, effect=EffectState.FAILED)
+            return _change_fields(failed, problem=TextRef(key="error.given_up"), why=GIVEN_UP), ()
+
+
+def _compute_parts(approval: Approval, event: EffectFailed | EffectLost) -> dict[str, PartState]:
+    return approval.parts if event.parts is None else dict(event.parts)
+
+
+def _record_recovery(approval: Approval, event: EffectRetried | EffectConfirmed) -> Approval:
+    """From here on the pressed buttons are stale: one press, hurried into two, does it again once."""
+    effect = EffectState.NONE if isinstance(event, EffectRetried) else EffectState.DONE
+    return _change_fields(approval, press=event.click.id, version=approval.version + 1, effect=effect)
+
+
+def _settle_card(approval: Approval, *, silent: bool) -> tuple[Approval, ApprovalEffects]:
+    kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
+    opinion = approval.form.get("opinion", "")
+    line = _make_journal_line(approval, kind, approval.by, choice=approval.choice, opinion=opinion)
+    notices = (NotifyWaiter(waiter, silent) for waiter in approval.waiters)
+    return _change_fields(approval, waiters=()), (SaveEnd(), line, *notices)
+
+
+def _make_journal_line(approval: Approval, kind: str, person: str = "", **details: str) -> JournalLine:
+    return JournalLine(kind, person=person, run=approval.journal_run, details=details)

@@ -1,0 +1,86 @@
+"""A suggestion on a card of an approval. The card comes first: what the model thinks is added when it is there, and
+if it never is, nobody has waited for it. It is drafted in a lane of its own, so that no press waits either."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
+
+from bot.agent.model import MeteredModel
+from bot.agent.prices import PriceTable
+from bot.agent.suggester import Suggester
+from bot.approvals.events import SuggestionAdded
+from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.render import ADVICE, describe_card_fields
+from bot.approvals.state import try_transition
+from bot.chat.messages import ChatDirectory
+from bot.core.records import Approval, ApprovalState, DraftSuggestion, ShowSuggestion
+from bot.queue.lanes import Lease
+from bot.queue.writes import EnqueueItem, Write
+from bot.storage.spending import SYSTEM, UsageStore
+from tools.people.names import get_person_language, get_person_name
+from tools.spec import CardField, Gate, Proposal, TextRef
+
+
+def build_suggestion_request(approval: Approval) -> list[Write]:
+    """What has a suggestion drafted for a fresh card of an approval."""
+    if approval.gate is not Gate.APPROVE:
+        return []
+    advise = DraftSuggestion(approval=approval.id, version=approval.version)
+    return [EnqueueItem(f"advice:{approval.id}", f"{approval.id}:{approval.version}", advise.model_dump_json())]
+
+
+def has_suggestion(plan: Proposal) -> bool:
+    return any(fact.label == ADVICE for fact in plan.facts)
+
+
+def carry_over_suggestion(plan: Proposal, before: Proposal) -> Proposal:
+    """A card's next version keeps what the model thought of the same request."""
+    return plan.with_card_fields((*plan.facts, *(fact for fact in before.facts if fact.label == ADVICE)))
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestionHandler:
+    suggester: Suggester
+    lifecycle: ApprovalLifecycle
+    directory: ChatDirectory
+    spending: UsageStore
+    prices: PriceTable = field(default_factory=PriceTable)
+
+    async def draft_suggestion(self, lease: Lease, advise: DraftSuggestion) -> Sequence[Write]:
+        """Asks the model, while the card can be pressed. Nobody has asked for it, so it is on nobody's account."""
+        approval = await self.lifecycle.approvals.load_approval(advise.approval)
+        if not _is_open_version(approval, advise.version):
+            return []
+        plan = approval.plan
+        language = await get_person_language(self.directory, plan.deciders[0])
+        author = await get_person_name(self.directory, plan.requester or "")
+        model = MeteredModel(self.suggester.model)
+        advice = await replace(self.suggester, model=model).request_suggestion(
+            describe_card_fields(plan.facts, language), author, language
+        )
+        counted = self.spending.build_usage_writes(lease.lane, SYSTEM, map(self.prices.compute_usage, model.replies))
+        if advice is None:
+            return counted
+        note = TextRef(key=f"advice.{advice.recommendation}", params={"reasons": advice.reasons_line})
+        advised = ShowSuggestion(version=advise.version, note=note)
+        return [*counted, EnqueueItem(approval.id, f"advised:{lease.item.id}", advised.model_dump_json())]
+
+    async def show_suggestion(self, lease: Lease, advised: ShowSuggestion) -> Sequence[Write]:
+        """Adds it to the card, if that still waits. What a press runs is sealed without it."""
+        fact = CardField(label=ADVICE, value=advised.note)
+        suggestion = SuggestionAdded(advised.version, fact, advised.note.key)
+        added = try_transition(self.lifecycle.approvals.read_from_lease(lease), suggestion, self.lifecycle.now())
+        if added is None:
+            return []
+        approval, effects = added
+        shown = await self.lifecycle.card_delivery.update_copies(approval)
+        return [
+            *self.lifecycle.write_effects(shown.approval, effects),
+            *self.lifecycle.build_refresh_request(lease.item, shown),
+        ]
+
+
+def _is_open_version(approval: Approval | None, version: int) -> TypeGuard[Approval]:
+    return approval is not None and approval.state is ApprovalState.OPEN and approval.version == version

@@ -1,0 +1,82 @@
+"""What a paused run hears of its card: how the call ended, as data, and what changed in the world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot.core.effect_parts import list_parts
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, NotifyPerson, OpenCard, ResumeRun
+from bot.core.run_state import CallStatus
+from bot.queue.writes import EnqueueItem, Write
+from tools.spec import Privacy, ReceiptLine, TextRef
+
+UNKNOWN = (
+    "It was begun and nobody can say whether it happened. The person is asked on the card. "
+    "Do not propose it again; say honestly that it is unknown."
+)
+EXPIRED = "Nobody answered in time. That is not a no: nothing was decided. The card can be renewed with one press."
+UNDELIVERED = "The card could not be brought to the person who decides (they may have left). Nothing was done; say so."
+CANCELLED = "The person has cancelled the card; nothing was done. Do not propose it again unless they ask for it."
+NOTHING = "The matter of the card ended elsewhere; nothing was done here."
+
+
+def notify_waiter(approval: Approval, waiter: ApprovalWaiter, *, silent: bool = False) -> Write:
+    """What a waiting run hears; `silent`: and ends with."""
+    return _build_resume_write(waiter, *_describe_card_end(approval), silent=silent)
+
+
+def notify_undelivered(ask: OpenCard) -> list[Write]:
+    """A card could not be brought to anybody: whoever waits for it hears so at once, not when it would have expired."""
+    if ask.waiter:
+        observation = {"error": "undelivered", "message": UNDELIVERED}
+        return [_build_resume_write(ask.waiter, CallStatus.FAILED, observation, None, Privacy.PUBLIC)]
+    if not ask.plan.requester:
+        return []
+    note = TextRef(key="notice.undelivered", params={"task": ask.plan.subject})
+    notice = NotifyPerson(person=ask.plan.requester, note=note)
+    return [EnqueueItem(f"notice:{ask.plan.requester}", f"undelivered:{ask.plan.subject}", notice.model_dump_json())]
+
+
+def _build_resume_write(
+    waiter: ApprovalWaiter,
+    status: CallStatus,
+    observation: dict[str, Any],
+    effect: ReceiptLine | None,
+    privacy: Privacy,
+    *,
+    silent: bool = False,
+) -> Write:
+    heard = ResumeRun(
+        run=waiter.run,
+        uid=waiter.uid,
+        status=status,
+        observation=observation,
+        effect=effect,
+        privacy=privacy,
+        silent=silent,
+    )
+    return EnqueueItem(waiter.lane, f"resume:{waiter.uid}", heard.model_dump_json())
+
+
+def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], ReceiptLine | None, Privacy]:
+    """What is said by code is public; what the tool itself has said is as private as that says."""
+    if approval.effect is EffectState.DONE and approval.outcome is not None:
+        privacy = approval.outcome.privacy or Privacy.PRIVATE
+        return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.effect, privacy
+    if approval.effect is EffectState.FAILED:
+        code = approval.problem.key.removeprefix("error.") if approval.problem else "failed"
+        observation = {"error": code, "message": approval.why, **_build_parts_data(approval)}
+        return CallStatus.FAILED, observation, approval.maybe, Privacy.PRIVATE
+    if approval.effect is EffectState.UNKNOWN:
+        unknown = ReceiptLine(note=TextRef(key="effect.unknown"), privacy=Privacy.PUBLIC)
+        parts = _build_parts_data(approval)
+        observation = {"error": "unknown", "message": UNKNOWN, **parts}
+        return CallStatus.UNKNOWN, observation, unknown, Privacy.PRIVATE if parts else Privacy.PUBLIC
+    if approval.state is ApprovalState.EXPIRED:
+        return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED}, None, Privacy.PUBLIC
+    message = CANCELLED if approval.state is ApprovalState.CANCELLED else NOTHING
+    return CallStatus.DENIED, {"error": approval.state.value, "message": message}, None, Privacy.PUBLIC
+
+
+def _build_parts_data(approval: Approval) -> dict[str, Any]:
+    return {"parts": parts} if (parts := list_parts(approval)) else {}

@@ -1,0 +1,164 @@
+"""The directory file: what a company knows of its people and the chat platform does not. TOML or CSV."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import Field, ValidationError, model_validator
+
+from bot.core import logs
+from bot.core.errors import SettingsError
+from tools.spec import FrozenModel
+
+log = logs.get_logger(__name__)
+
+LOOK_S = 2.0
+"""How often, at most, it is looked whether the file has changed."""
+COLUMNS = ("email", "manager", "roles", "title", "department", "annual_days", "names")
+LISTS = ("roles", "names")
+"""Columns whose cells hold several, with `;` between."""
+TABLE = "[[person]]"
+
+Stamp: TypeAlias = tuple[int, int, int, int] | None
+Rows: TypeAlias = Iterator[tuple[int, Mapping[str, Any]]]
+"""(line, row)."""
+
+
+class DirectoryEntry(FrozenModel):
+    """What the directory file says of one person. Empty: nothing."""
+
+    email: str = ""
+    manager: str = ""
+    """E-mail of the manager."""
+    roles: frozenset[str] = frozenset()
+    title: str = ""
+    department: str = ""
+    annual_days: Decimal | None = Field(None, ge=0, le=366, multiple_of=0.5)
+    """Days of annual leave a year."""
+    names: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _validate_addresses(self) -> DirectoryEntry:
+        if "@" not in self.email or "@" not in (self.manager or "@"):
+            raise ValueError("email and manager should be e-mail addresses")
+        if self.email.lower() == self.manager.lower():
+            raise ValueError("nobody is their own manager")
+        return self
+
+
+NOTHING = DirectoryEntry.model_construct(email="")
+
+
+class DirectoryFile:
+    """The directory file, read again when it changes. A new version that cannot be used changes nothing, and is logged
+    once; `countersign doctor` says what is wrong with it."""
+
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises `SettingsError`, as `read_directory_file` does."""
+        self._path, self._clock = path, clock
+        self._stamp, self.entries = _load_with_stamp(path)
+        """`known`: e-mail → facts, as last read."""
+        self._looked_at = clock()
+
+    async def reload_if_changed(self, *, at_once: bool = False) -> bool:
+        """True if there are new facts. Looks at the file every few seconds at most, or `at_once`; reads it beside the
+        event loop."""
+        if self._path is None or (not at_once and self._clock() < self._looked_at + LOOK_S):
+            return False
+        self._looked_at = self._clock()
+        if await asyncio.to_thread(_read_file_stamp, self._path) == self._stamp:
+            return False
+        try:
+            self._stamp, self.entries = await asyncio.to_thread(_load_with_stamp, self._path)
+        except SettingsError as wrong:
+            self._stamp = await asyncio.to_thread(_read_file_stamp, self._path)
+            log.error("directory.not_read", error=str(wrong))
+            return False
+        log.info("directory.read", people=len(self.entries))
+        return True
+
+
+def _load_with_stamp(path: Path | None) -> tuple[Stamp, Mapping[str, DirectoryEntry]]:
+    """The stamp first: what changes while the file is read is noticed at the next look."""
+    return _read_file_stamp(path), read_directory_file(path)
+
+
+def _read_file_stamp(path: Path | None) -> Stamp:
+    """What differs as soon as the file is written or replaced; None while it cannot be looked at."""
+    try:
+        found = path.stat() if path else None
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino) if found else None
+
+
+def read_directory_file(path: Path | None) -> Mapping[str, DirectoryEntry]:
+    """e-mail → facts, from a file of `[[person]]` tables or, by its ending `.csv`, a table with a header row; nothing
+    without a file. Raises SettingsWrong, with the line, when the file is missing or odd."""
+    if path is None:
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return _index_by_email(_parse_csv_rows(text) if path.suffix.lower() == ".csv" else _parse_toml_rows(text))
+    except OSError as error:
+        raise SettingsError(f"DIRECTORY_FILE: {path} cannot be read: {error.strerror}") from error
+    except (ValueError, csv.Error) as error:
+        raise SettingsError(f"DIRECTORY_FILE: {path.name} is odd: {error}") from error
+
+
+def _index_by_email(rows: Rows) -> Mapping[str, DirectoryEntry]:
+    known: dict[str, DirectoryEntry] = {}
+    lines: dict[str, int] = {}
+    for line, row in rows:
+        facts = _parse_directory_entry(line, row)
+        key = facts.email.lower()
+        if key in known:
+            raise ValueError(f"line {line}: {facts.email} stands on line {lines[key]} already")
+        known[key], lines[key] = facts, line
+    return known
+
+
+def _parse_directory_entry(line: int, row: Mapping[str, Any]) -> DirectoryEntry:
+    try:
+        return DirectoryEntry.model_validate(row)
+    except ValidationError as error:
+        wrong = "; ".join(_format_entry_error(one["loc"], one["msg"]) for one in error.errors())
+        raise ValueError(f"line {line}: {wrong}") from None
+
+
+def _format_entry_error(place: tuple[int | str, ...], message: str) -> str:
+    return ": ".join((*map(str, place[:1]), message.removeprefix("Value error, ")))
+
+
+def _parse_toml_rows(text: str) -> Rows:
+    content = tomllib.loads(text)
+    people = content.pop("person", [])
+    if content or not (isinstance(people, list) and all(isinstance(row, dict) for row in people)):
+        raise ValueError(f"it should hold {TABLE} tables and nothing else")
+    lines = [n for n, line in enumerate(text.splitlines(), 1) if "".join(line.split("#")[0].split()) == TABLE]
+    yield from zip(lines if len(lines) == len(people) else range(1, len(people) + 1), people, strict=True)
+
+
+def _parse_csv_rows(text: str) -> Rows:
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    header = [name.strip() for name in reader.fieldnames or ()]
+    if "email" not in header or set(header) - set(COLUMNS) or len(set(header)) < len(header):
+        raise ValueError(f"line 1: the columns can be {', '.join(COLUMNS)}, each once, and email is needed")
+    reader.fieldnames = header
+    for row in reader:
+        if None in row or None in row.values():
+            raise ValueError(f"line {reader.line_num}: {len(header)} cells are needed, as in the first line")
+        cells = {name: cell.strip() for name, cell in row.items() if cell.strip()}
+        yield reader.line_num, {name: _split_list_cell(cell) if name in LISTS else cell for name, cell in cells.items()}
+
+
+def _split_list_cell(cell: str) -> list[str]:
+    return [part.strip() for part in cell.split(";") if part.strip()]

@@ -1,0 +1,48 @@
+"""Who comes in goes first: an event is acknowledged before the work that is here already goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import suppress
+
+CROWD_S = 0.02
+"""Two events within so long are a crowd, until nobody has come for as long."""
+MOST_S = 0.1
+"""One piece of work goes on after so long, however many come in."""
+READ_S = 0.002
+"""So long a piece of work waits for what has come and is not read yet."""
+
+
+class IngressGate:
+    """A burst of events, and the turns that they begin, share one thread. Without a door sixty turns would compete with
+    every event; with it they go on one after another, in the moments when everybody is in."""
+
+    def __init__(self) -> None:
+        self.coming = 0
+        """Events received and not yet dealt with."""
+        self._all_in = asyncio.Event()
+        self._all_in.set()
+        self._latest, self._before = -math.inf, -math.inf
+        """When the last event came, and the one before it (s)."""
+        self._one = asyncio.Lock()
+
+    def begin_event(self) -> None:
+        self.coming += 1
+        self._all_in.clear()
+        self._before, self._latest = self._latest, asyncio.get_running_loop().time()
+
+    def end_event(self) -> None:
+        self.coming -= 1
+        if not self.coming:
+            self._all_in.set()
+
+    async def wait_until_quiet(self) -> None:
+        """Returns at once when there is no crowd, otherwise to one after another."""
+        if not self._one.locked() and asyncio.get_running_loop().time() - self._before > CROWD_S:
+            return
+        async with self._one:
+            await asyncio.sleep(READ_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MOST_S):
+                    await self._all_in.wait()

@@ -1,0 +1,268 @@
+"""What travels between the floors: who wrote or pressed what, where, and what is shown in return.
+
+Untyped platform payloads become these frozen types at the edge (`bot.chat`); nothing untyped goes inward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from tools.spec import Caller, DialogField, FrozenModel, Person
+
+
+class Place(FrozenModel):
+    """Where in a workspace something is said."""
+
+    platform: str = "slack"
+    team: str
+    channel: str
+    thread: str | None = None
+    """Timestamp of the thread's first message; replies go there."""
+    direct: bool = False
+    """A DM between one person and the bot."""
+    shared: bool = False
+    """The platform said with the message that another company reads here too."""
+
+    @property
+    def conversation(self) -> str:
+        """One lane, one history: the whole channel in a DM, a thread elsewhere."""
+        base = f"{self.platform}:{self.team}:{self.channel}"
+        return base if self.direct else f"{base}:{self.thread}"
+
+
+class Message(FrozenModel):
+    """Something a person wrote to the bot, from a verified payload."""
+
+    id: str
+    """The platform's event id: what duplicates are told by."""
+    place: Place
+    person: str
+    """Person id."""
+    text: str
+    at: str
+    """The platform's timestamp of the message."""
+    command: bool = False
+    """A slash command: `text` is what follows the command's name."""
+    unread: int = 0
+    """Characters, as the platform counts them, of a message that was too long to be read: then `text` is empty."""
+
+
+class MessageRef(FrozenModel):
+    """A message of ours, so that it can be rewritten."""
+
+    channel: str
+    ts: str
+
+
+class Click(FrozenModel):
+    """A button pressed or a dialog submitted, from a verified payload."""
+
+    id: str
+    """The platform's id of the interaction: what duplicates are told by."""
+    approval: str
+    version: int
+    """Version of the card that was pressed; an older one is stale."""
+    choice: str
+    person: str
+    place: Place
+    form: dict[str, str] | None = None
+    """Values of the dialog, or None for a bare press."""
+    card: MessageRef | None = None
+    """The message that has the button, where the platform says so."""
+
+    def with_form(self, form: dict[str, str]) -> Click:
+        """The same press with these values of the dialog."""
+        return self.model_copy(update={"form": form})
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    label: str
+    choice: str
+    approval: str
+    version: int
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPerson:
+    """A person on a card, to be shown so that the reader can check who it is: by the platform's own mention, too."""
+
+    id: str
+    name: str
+    email: str = ""
+    more: tuple[str, ...] = ()
+    """What else the company says of them, in the reader's language."""
+    marks: tuple[str, ...] = ()
+    """Why they may be mistaken, in the reader's language."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPeople:
+    people: tuple[NamedPerson, ...]
+    text: str = ""
+    """The sentence that names them; empty: their names are all that is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card in the reader's language: every word already chosen, by code."""
+
+    title: str
+    facts: tuple[tuple[str, str | NamedPeople], ...] = ()
+    body: str = ""
+    buttons: tuple[Button, ...] = ()
+    footer: str = ""
+    lead: str = ""
+    """Right under the title, before the facts: what came of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One message of the bot. `text` is Markdown-ish prose or, with a card, what a notification shows."""
+
+    text: str
+    card: Card | None = None
+    receipt: str = ""
+    """Written by code under an answer: what this run changed."""
+    plain: bool = False
+    """Nothing in the text is formatting: somebody's own words are in it."""
+    buttons: tuple[Button, ...] = ()
+    """Under an answer without a card."""
+    people: NamedPeople | None = None
+    """Under an answer: those whom its question is about, with a heading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialog:
+    """A form that opens in front of a person; submitting it comes back as a `Click` with a form."""
+
+    title: str
+    submit: str
+    cancel: str
+    approval: str
+    version: int
+    choice: str
+    place: Place
+    fields: tuple[DialogField, ...]
+    labels: tuple[str, ...]
+    """The fields' labels in the reader's language."""
+    options: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """Per field: (value, label) pairs of a choice in the reader's language."""
+    card: MessageRef | None = None
+    """The message whose button opened it: its submission comes back with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateSlot:
+    """A rate that the platform allows: one post every `spacing_ms`, `burst` at once after a pause."""
+
+    key: str
+    spacing_ms: int
+    burst: int
+
+
+class Channel(Protocol):
+    """A chat platform, as everything above it sees it. Every call may raise `ChatError`."""
+
+    async def post_message(
+        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+    ) -> MessageRef:
+        """Say something. `key` names this very post; with `again` (the work is being redone after a crash)
+        the place is searched for that key first, and what is already there is not said twice. `wait_ms`: a
+        slot of the place's rate is reserved already, in so many ms; None: reserve one."""
+
+    async def update_message(self, ref: MessageRef, post: Post) -> None:
+        """Rewrite a message of ours."""
+
+    async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
+        """Tell one person privately, in the place if the platform can, otherwise in a DM."""
+
+    async def open_dm(self, person: str) -> Place:
+        """The DM with a person."""
+
+    async def upload_picture(
+        self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
+    ) -> None:
+        """Show a PNG. `name`: of the file, e.g. `process.png`; `title` is shown with it; `alt` says the same in words,
+        for those who cannot see it. `key`, `again`: as for `post`."""
+
+    def find_rate_slot(self, place: Place) -> RateSlot | None:
+        """The rate that posts to this place keep, if any."""
+
+
+class ChannelReaders(StrEnum):
+    """Who reads a place besides the bot."""
+
+    DIRECT = "direct"
+    """One person: a DM."""
+    INSIDE = "inside"
+    """Full members of the company's workspace, and nobody else."""
+    OUTSIDE = "outside"
+    """Guests or another company, or nobody can say."""
+
+
+class ReaderClassifier(Protocol):
+    """Who reads a place."""
+
+    async def classify_readers(self, place: Place) -> ChannelReaders:
+        """What cannot be found out is `OUTSIDE`. Raises nothing; keeps what it has found for some minutes."""
+
+
+class ChatDirectory(Protocol):
+    """People, as everything above the platform sees them."""
+
+    async def find_person(self, person: str) -> Person | None: ...
+
+    async def list_people(self) -> tuple[Person, ...]: ...
+
+    async def refresh_people(self, people: Iterable[str]) -> None:
+        """What `find_person`, `list_people` and `find_caller` say of these persons is at most 30 s old from here on.
+        Raises `ChatUnavailableError` if the platform cannot be asked: then a decision waits."""
+
+    async def find_caller(self, person: str) -> Caller | None:
+        """The caller behind a verified payload; None for bots, guests and the deactivated."""
+
+    async def is_inside(self, person: str) -> bool:
+        """True for full members and for bots of the workspace; False for guests and whoever is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeView:
+    """A person's own page on the platform, in their language."""
+
+    title: str
+    sections: tuple[tuple[str, tuple[Card, ...], str], ...]
+    """(heading, cards, what to say when there are none)."""
+
+
+class Ingress(Protocol):
+    """What a platform may hand in. Everything here is durable or answered before it returns;
+    `StoreUnavailableError` means it is neither, and then the platform must not acknowledge the event."""
+
+    async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+        """Put a message in its lane. `aliases` are further names duplicates are told by."""
+
+    async def accept_click(self, click: Click) -> None:
+        """Put a press in its lane."""
+
+    async def stop_conversation(self, place: Place, person: str, at: str) -> None:
+        """Stop what runs in this place; acts at once, before the queue. `at`: when it was said."""
+
+    def is_stop_word(self, text: str) -> bool:
+        """True when these words, alone, mean *stop*."""
+
+    async def is_engaged(self, place: Place) -> bool:
+        """True when the bot has taken part in this thread."""
+
+    async def build_dialog(self, click: Click) -> Dialog | None:
+        """The dialog this press opens, or None: then hand it in as a click."""
+
+    async def check_dialog(self, click: Click) -> dict[str, str]:
+        """What is wrong with a submitted dialog (field → sentence), before it is accepted."""
+
+    async def build_home(self, person: str) -> HomeView | None:
+        """The person's own page, or None for people it is not for."""

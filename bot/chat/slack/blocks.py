@@ -1,0 +1,254 @@
+"""Posts as Block Kit.
+
+Everything on a card is shown in full: long text is split over several blocks, and what does not fit one
+message goes into further messages before the one with the buttons. Nothing is ever cut off a card, because
+what is shown is what will be executed. Limits: docs.slack.dev, Block Kit reference; the sum of a message's
+text has an undocumented one (`msg_blocks_too_long`, seen at 13,200), kept here by counting bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from bot.chat.messages import Button, Card, NamedPeople, NamedPerson, Post
+from bot.chat.slack.text import (
+    escape_markdown,
+    escape_text,
+    format_mention,
+    format_plain_label,
+    has_formatting,
+    quote_block,
+    quote_inline,
+    replace_brackets,
+    split_into_chunks,
+    truncate_text,
+)
+from tools.characters import show_invisible
+
+Block: TypeAlias = dict[str, Any]
+Fact: TypeAlias = tuple[str, str | NamedPeople]
+"""(label, value)."""
+
+BLOCKS = 50
+"""Blocks a message may have."""
+MESSAGE = 12_000
+"""Bytes of JSON a message's blocks may have."""
+SECTION, FIELD, CONTEXT, PROSE = 2_900, 200, 1_900, 10_000
+"""Bytes of text in a section, in one of two columns, in a context line, in a `markdown` block."""
+HEADER, LABEL, NOTICE, BUTTONS = 150, 75, 1_000, 25
+"""UTF-16 units of a header, a button, a notification (`chat.update` takes 4,000 bytes); buttons in a row."""
+NAME, ADDRESS = 100, 320
+"""UTF-16 units of a person's name (Slack takes 80) and of an e-mail address (RFC 5321 allows 254)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedMessage:
+    """One message: its blocks, and what notifications and screen readers say."""
+
+    text: str
+    blocks: tuple[Block, ...]
+
+
+def render_post(post: Post) -> tuple[RenderedMessage, ...]:
+    """The messages that show this post, in order; the last one carries the buttons."""
+    if post.card is None:
+        said = [*(_render_plain_text(post.text) if post.plain else _render_markdown(post.text))]
+        said += _render_people(post.people.people, format_bold(post.people.text) + "\n") if post.people else []
+        notice = post.text if post.plain else post.text.replace("**", "")  # a notification shows the stars themselves
+        return _render_messages(notice, "", [*said, *render_context(post.receipt)], render_actions(post.buttons))
+    card, text = post.card, post.text or post.card.title
+    pieces = [*_render_full_title(card.title), *render_card_content(card), *render_context(post.receipt)]
+    return _render_messages(text, card.title, pieces, render_actions(card.buttons))
+
+
+def _render_messages(text: str, title: str, pieces: list[Block], last: list[Block]) -> tuple[RenderedMessage, ...]:
+    pages = list(
+        _paginate_blocks(pieces, MESSAGE - count_json_bytes([*render_heading(title), *last]), BLOCKS - 2 - len(last))
+    )
+    notice = truncate_text(escape_text(show_invisible(text)), NOTICE) or "…"
+    return tuple(
+        RenderedMessage(
+            notice, (*render_heading(title, number, len(pages)), *page, *(last if number == len(pages) else ()))
+        )
+        for number, page in enumerate(pages, 1)
+    )
+
+
+def _paginate_blocks(pieces: list[Block], room: int, count: int) -> Iterator[list[Block]]:
+    page: list[Block] = []
+    for piece in pieces:
+        if page and (len(page) >= count or count_json_bytes([*page, piece]) > room):
+            yield page
+            page = []
+        page.append(piece)
+    yield page
+
+
+def count_json_bytes(blocks: Iterable[Block]) -> int:
+    """Bytes of the blocks' JSON."""
+    return sum(len(json.dumps(block, ensure_ascii=False).encode()) for block in blocks)
+
+
+def render_heading(title: str, number: int = 1, total: int = 1) -> list[Block]:
+    """The first line of a card; `(2/3)` when it continues."""
+    if not format_plain_label(title, HEADER):
+        return []
+    count = f" ({number}/{total})" if total > 1 else ""
+    text = format_plain_label(title, HEADER - len(count)) + count
+    return [{"type": "header", "text": build_plain_text(text)}]
+
+
+def _render_full_title(title: str) -> Iterator[Block]:
+    """The title once more when the header could not show it as it is."""
+    return iter(()) if format_plain_label(title, HEADER - 10) == title else render_literal(title)
+
+
+def render_card_title(title: str) -> list[Block]:
+    """A title inside a page of several cards."""
+    return list(render_literal(title)) if has_formatting(title) else [render_section(format_bold(title))]
+
+
+def render_card_content(card: Card) -> Iterator[Block]:
+    """All that a card says below its title and above its buttons."""
+    yield from _render_plain_text(card.lead)
+    yield from _render_fields(card.facts)
+    yield from render_literal(card.body, always=True)
+    yield from render_context(card.footer)
+
+
+def _render_fields(facts: tuple[Fact, ...]) -> Iterator[Block]:
+    for short, group in groupby(facts, _is_short_field):
+        if short:
+            yield from _render_columns(
+                [build_mrkdwn(f"{format_bold(label)}\n{_format_short_value(value)}") for label, value in group]
+            )
+        else:
+            for label, value in group:
+                yield from _render_long_field(label, value)
+
+
+def _format_short_value(value: str | NamedPeople) -> str:
+    if isinstance(value, str):
+        return escape_text(show_invisible(value)) or "—"
+    return "\n".join(filter(None, (escape_text(show_invisible(value.text)), *map(_format_person, value.people))))
+
+
+def _is_short_field(fact: Fact) -> bool:
+    label, value = fact
+    if isinstance(value, NamedPeople):
+        return (
+            len(value.people) == 1
+            and not has_formatting(show_invisible(value.text))
+            and len((label + _format_short_value(value)).encode()) <= FIELD
+        )
+    return not has_formatting(show_invisible(value)) and len((label + show_invisible(value)).encode()) <= FIELD
+
+
+def _render_long_field(label: str, value: str | NamedPeople) -> Iterator[Block]:
+    before = format_bold(label) + "\n"
+    if isinstance(value, str):
+        yield from render_literal(value, before)
+        return
+    if value.text:
+        yield from render_literal(value.text, before)
+    yield from _render_people(value.people, "" if value.text else before)
+
+
+def _render_people(people: tuple[NamedPerson, ...], before: str) -> Iterator[Block]:
+    """One below the other, in as many sections as it takes."""
+    text = before
+    for one in people:
+        line = _format_person(one)
+        if text != before and len((text + line).encode()) >= SECTION:
+            yield render_section(text.rstrip("\n"))
+            text = ""
+        text += line + "\n"
+    if text != before:
+        yield render_section(text.rstrip("\n"))
+
+
+def _format_person(one: NamedPerson) -> str:
+    """Name and mention, then what people cannot choose themselves, then why they may be mistaken. The mention is made
+    here and of nothing but the id; the rest is quoted."""
+    name, email = quote_inline(truncate_text(one.name, NAME)), quote_inline(truncate_text(one.email, ADDRESS))
+    named, more = " ".join(filter(None, (name, format_mention(one.id)))), map(quote_inline, one.more)
+    lines = [named, email, *more, *(f"⚠ {escape_text(mark)}" for mark in one.marks)]
+    return "\n".join(filter(None, lines))
+
+
+def _render_columns(fields: list[Block]) -> Iterator[Block]:
+    for start in range(0, len(fields), 10):
+        yield {"type": "section", "fields": fields[start : start + 10]}
+
+
+def format_bold(label: str) -> str:
+    text = escape_text(show_invisible(truncate_text(label, HEADER)))
+    return text if has_formatting(label) else f"*{text}*"
+
+
+def render_literal(text: str, before: str = "", *, always: bool = False) -> Iterator[Block]:
+    """Somebody's text exactly as it is and in full; preformatted `always`, or when it is long or anything
+    in it could be taken for formatting."""
+    pieces = list(split_into_chunks(show_invisible(text), SECTION - len(before.encode())))
+    quoted = always or len(pieces) > 1 or has_formatting(show_invisible(text))
+    for number, piece in enumerate(pieces):
+        yield render_section((before if number == 0 else "") + (quote_block(piece) if quoted else escape_text(piece)))
+
+
+def render_section(text: str) -> Block:
+    """mrkdwn that is never folded behind *see more*."""
+    return {"type": "section", "text": build_mrkdwn(text), "expand": True}
+
+
+def build_mrkdwn(text: str) -> Block:
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
+def render_context(text: str) -> Iterator[Block]:
+    """Small print, in full."""
+    for chunk in split_into_chunks(show_invisible(text), CONTEXT):
+        if chunk.strip():
+            yield {"type": "context", "elements": [build_plain_text(replace_brackets(chunk))]}
+
+
+def build_plain_text(text: str) -> Block:
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+def _render_plain_text(text: str) -> Iterator[Block]:
+    for chunk in split_into_chunks(show_invisible(text), SECTION):
+        if chunk.strip():
+            yield {"type": "section", "text": build_plain_text(replace_brackets(chunk)), "expand": True}
+
+
+def _render_markdown(text: str) -> Iterator[Block]:
+    for chunk in split_into_chunks(show_invisible(text), PROSE):
+        if chunk.strip():
+            yield {"type": "markdown", "text": escape_markdown(chunk)}
+
+
+def render_actions(buttons: tuple[Button, ...], where: str = "") -> list[Block]:
+    """Rows of buttons. `where` keeps block ids apart when several cards share a page."""
+    rows = [buttons[start : start + BUTTONS] for start in range(0, len(buttons), BUTTONS)]
+    return [
+        {
+            "type": "actions",
+            "block_id": f"cs:{where}{row[0].approval}.{row[0].version}:{number}",
+            "elements": [_render_button(button) for button in row],
+        }
+        for number, row in enumerate(rows)
+    ]
+
+
+def _render_button(button: Button) -> Block:
+    element: Block = {
+        "type": "button",
+        "action_id": f"cs:{button.choice}",
+        "text": {"type": "plain_text", "text": format_plain_label(button.label, LABEL) or "…", "emoji": False},
+        "value": f"{button.approval}.{button.version}",
+    }
+    return element | ({"style": "primary"} if button.style == "primary" else {})

@@ -1,0 +1,264 @@
+"""`SlackChannel`: what the bot says and shows on Slack.
+
+Slack knows no fencing token, so a process that was held up looks right before it speaks whether its lane is still its
+own. What is left is the time that a request takes to the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Protocol
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.chat.messages import MessageRef, Place, Post, RateSlot
+from bot.chat.slack.blocks import RenderedMessage, render_post
+from bot.chat.slack.text import escape_text, truncate_text
+from bot.chat.slack.web_api import UNREACHABLE, Method, Penalty, call_slack, upload_content
+from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.held_lease import assert_lease_held
+
+EVENT = "countersign_post"
+"""Event type of the metadata every message of ours carries: which post it is."""
+PAGES, PAGE = 10, 100
+"""How far back a place is searched for a post: pages, messages a page."""
+ALT = 3_000
+"""Characters that the words of a picture may have; then they are cut."""
+THREADLESS = frozenset({"cannot_reply_to_message", "thread_not_found", "message_not_found"})
+"""The message that began the thread is gone: its writer has deleted it."""
+_UNFURLED = {"unfurl_links": False, "unfurl_media": False}
+"""No previews: fetching what a text links to is not ours to cause."""
+UPDATE_MS, UPDATE_BURST = 1_200, 10
+"""chat.update is tier 3: 50 a minute in a workspace. Each process keeps it for itself; where several together are
+faster, Slack answers 429 with the time to wait, and that is waited."""
+
+
+class SharedRateLimiter(Protocol):
+    """Slots of a rate, shared by all processes (`bot.queue.rate_limits.RateLimiter`)."""
+
+    async def reserve_slot(self, key: str, spacing_ms: int, burst: int) -> int:
+        """Take the next slot; the ms to wait for it."""
+
+    async def apply_penalty(self, key: str, ms: int) -> None:
+        """The platform said: nothing for so many ms."""
+
+
+class LocalRateLimiter:
+    """A rate that one process keeps for itself (GCRA): `burst` at once, then one every `spacing_ms`."""
+
+    def __init__(self, spacing_ms: int, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._spacing_s, self._clock, self._next = spacing_ms / 1000, clock, float("-inf")
+        self._slack_s = (burst - 1) * self._spacing_s
+
+    async def wait_for_slot(self) -> None:
+        """Wait for the next slot."""
+        now = self._clock()
+        wait_s = self._next - self._slack_s - now
+        self._next = max(self._next, now) + self._spacing_s
+        await asyncio.sleep(max(0.0, wait_s))
+
+    async def apply_penalty(self, ms: int) -> None:
+        """No slot within `ms`."""
+        self._next = max(self._next, self._clock() + ms / 1000 + self._slack_s)
+
+
+class SlackChannel:
+    """Implements `bot.chat.messages.Channel`. Posts in one Slack channel keep `spacing_ms` apart after `burst`."""
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        limits: SharedRateLimiter,
+        *,
+        team: str,
+        bot: str,
+        spacing_ms: int = 1_050,
+        burst: int = 4,
+    ) -> None:
+        self._client, self._limits, self._team, self._bot = client, limits, team, bot
+        self._spacing_ms, self._burst = spacing_ms, burst
+        self._updates = LocalRateLimiter(UPDATE_MS, UPDATE_BURST)
+        self._directs: dict[str, str] = {}
+
+    async def post_message(
+        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+    ) -> MessageRef:
+        """Say something; see `Channel.post_message`. Of several messages the ref is the last: it has the buttons.
+        Where the thread is gone, it is said beside it."""
+        try:
+            return await self._post_missing_parts(place, post, key, again, wait_ms)
+        except ChatError as failed:
+            if not place.thread or failed.code not in THREADLESS:
+                raise
+        return await self._post_missing_parts(place.model_copy(update={"thread": None}), post, key, again)
+
+    async def _post_missing_parts(
+        self, place: Place, post: Post, key: str, again: bool, wait_ms: int | None = None
+    ) -> MessageRef:
+        shown = render_post(post)
+        there = await self._find_posted_parts(place, key) if again else {}
+        for number, part in enumerate(shown, 1):
+            if number not in there:
+                there[number] = await self._post_part(place, part, key, number, wait_ms)
+                wait_ms = None
+        return MessageRef(channel=place.channel, ts=there[len(shown)])
+
+    async def _post_part(
+        self, place: Place, part: RenderedMessage, key: str, number: int, wait_ms: int | None = None, tries: int = 3
+    ) -> str:
+        """Post one message. When the answer is lost the message may be there: look before saying it again."""
+        for left in range(tries - 1, -1, -1):
+            try:
+                return await self._try_post_part(place, part, key, number, wait_ms)
+            except ChatError as failed:
+                if failed.code != UNREACHABLE or not left:
+                    raise
+            wait_ms = None
+            if found := (await self._find_posted_parts(place, key)).get(number):
+                return found
+        raise ChatUnavailableError(UNREACHABLE, "chat.postMessage")
+
+    async def _try_post_part(
+        self, place: Place, part: RenderedMessage, key: str, number: int, wait_ms: int | None
+    ) -> str:
+        slot = self.find_rate_slot(place)
+        if wait_ms is None:
+            wait_ms = await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst)
+        await asyncio.sleep(wait_ms / 1000)
+        about = {"event_type": EVENT, "event_payload": {"key": key, "part": number}}
+        message = _build_destination(place) | _build_message_content(part) | {"metadata": about} | _UNFURLED
+        post = self._client.chat_postMessage
+        answer = await call_slack(
+            post,
+            message,
+            repeatable=False,
+            on_rate_limit=self._build_penalty(slot.key),
+            before_each_try=assert_lease_held,
+        )
+        return str(answer["ts"])
+
+    async def update_message(self, ref: MessageRef, post: Post) -> None:
+        """Rewrite the message that `post` returned. Blocks are always sent: Slack keeps omitted ones.
+        Of a post of several messages this is the last; the earlier ones have no buttons and stay."""
+        await self._updates.wait_for_slot()
+        message = {"channel": ref.channel, "ts": ref.ts} | _build_message_content(render_post(post)[-1])
+        await call_slack(
+            self._client.chat_update,
+            message,
+            on_rate_limit=self._updates.apply_penalty,
+            before_each_try=assert_lease_held,
+        )
+
+    async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
+        """Tell one person privately: in the place, or in the DM where Slack does not let us (the thread is deleted,
+        the channel archived, one of us not in it)."""
+        for part in render_post(Post(text=text)):
+            message = _build_destination(place) | _build_message_content(part) | {"user": person}
+            try:
+                await call_slack(self._client.chat_postEphemeral, message, before_each_try=assert_lease_held)
+            except ChatUnavailableError:
+                raise
+            except ChatError:
+                await self._post_part(await self.open_dm(person), part, "", 1)
+
+    async def open_dm(self, person: str) -> Place:
+        """The DM with a person."""
+        if person not in self._directs:
+            answer = await call_slack(self._client.conversations_open, {"users": person})
+            self._directs[person] = str(answer["channel"]["id"])
+        return Place(team=self._team, channel=self._directs[person], direct=True)
+
+    async def upload_picture(
+        self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
+    ) -> None:
+        """Show a PNG; see `Channel.upload_picture`. `alt` is said above it, and not given as `alt_txt`: a file that has
+        one may never appear (slackapi/python-slack-sdk#1818). Slack shows a file some seconds later; a crash in these
+        may show it twice."""
+        name = _build_file_name(name, key)
+        if again and await self._has_posted_file(place, name):
+            return
+        wanted = {"filename": name, "length": len(picture)}
+        given = await call_slack(self._client.files_getUploadURLExternal, wanted, before_each_try=assert_lease_held)
+        await upload_content(self._client, str(given["upload_url"]), picture)
+        file = {"id": str(given["file_id"]), "title": title}
+        await self._complete_upload(
+            place, {"files": [file], "initial_comment": escape_text(truncate_text(alt, ALT))}, name
+        )
+
+    async def _complete_upload(self, place: Place, about: dict[str, Any], name: str) -> None:
+        """The last step shows it. When its answer is lost it may be there: then that is looked for."""
+        thread, slot = {"thread_ts": place.thread} if place.thread else {}, self.find_rate_slot(place)
+        message = {"channel_id": place.channel} | thread | about
+        await asyncio.sleep(await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst) / 1000)
+        method, penalty = self._client.files_completeUploadExternal, self._build_penalty(slot.key)
+        try:
+            await call_slack(
+                method, message, repeatable=False, on_rate_limit=penalty, before_each_try=assert_lease_held
+            )
+        except ChatUnavailableError:
+            if not await self._has_posted_file(place, name):
+                raise
+
+    def find_rate_slot(self, place: Place) -> RateSlot:
+        """The rate of a channel's posts: about one a second, says Slack, with short bursts."""
+        return RateSlot(f"slack:{self._team}:{place.channel}", self._spacing_ms, self._burst)
+
+    def _build_penalty(self, key: str) -> Penalty:
+        async def apply_slot_penalty(ms: int) -> None:
+            await self._limits.apply_penalty(key, ms)
+
+        return apply_slot_penalty
+
+    async def _find_posted_parts(self, place: Place, key: str) -> dict[int, str]:
+        """part → ts of the messages of ours that carry this key."""
+        found: dict[int, str] = {}
+        async for message in self._stream_own_messages(place):
+            if (part := _read_part_number(message, key)) is not None:
+                found.setdefault(part, str(message["ts"]))
+        return found
+
+    async def _has_posted_file(self, place: Place, name: str) -> bool:
+        """Whether a message of ours has a file of this name."""
+        async for message in self._stream_own_messages(place):
+            if any(file.get("name") == name for file in message.get("files") or ()):
+                return True
+        return False
+
+    async def _stream_own_messages(self, place: Place) -> AsyncIterator[Mapping[str, Any]]:
+        """Our own messages in a place: what others write proves nothing."""
+        where: dict[str, Any] = {"channel": place.channel, "limit": PAGE, "include_all_metadata": True}
+        method: Method = self._client.conversations_history
+        if place.thread:
+            method, where["ts"] = self._client.conversations_replies, place.thread
+        for _ in range(PAGES):
+            answer = await call_slack(method, where)
+            for message in answer.get("messages") or ():
+                if message.get("user") == self._bot:
+                    yield message
+            where["cursor"] = (answer.get("response_metadata") or {}).get("next_cursor")
+            if not where["cursor"]:
+                break
+
+
+def _read_part_number(message: Mapping[str, Any], key: str) -> int | None:
+    """The part number of a message of ours, if it carries this key."""
+    about = message.get("metadata") or {}
+    payload = about.get("event_payload") or {}
+    ours = about.get("event_type") == EVENT and key and payload.get("key") == key
+    return int(payload.get("part", 1)) if ours else None
+
+
+def _build_file_name(name: str, key: str) -> str:
+    """A file's name that says which share it is: files carry no metadata."""
+    stem, dot, kind = name.rpartition(".")
+    return f"{stem}-{hashlib.sha256(key.encode()).hexdigest()[:8]}{dot}{kind}"
+
+
+def _build_destination(place: Place) -> dict[str, Any]:
+    return {"channel": place.channel} | ({"thread_ts": place.thread} if place.thread else {})
+
+
+def _build_message_content(part: RenderedMessage) -> dict[str, Any]:
+    return {"text": part.text, "blocks": list(part.blocks)}

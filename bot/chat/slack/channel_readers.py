@@ -1,0 +1,89 @@
+"""Who reads a Slack channel besides the bot: only members of the company, or others too."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.chat.messages import ChannelReaders, ChatDirectory, Place
+from bot.chat.slack.web_api import call_slack
+from bot.core import logs
+from bot.core.errors import ChatError, ChatUnavailableError
+
+log = logs.get_logger(__name__)
+
+KEPT_S, FAILED_S = 300.0, 30.0
+"""How long what was found is believed; how long a refusal is, before Slack is asked again."""
+PAGE, PAGES = 200, 10
+"""Members a page, as Slack recommends; a channel with more pages is not looked through."""
+SHARED = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_shared")
+"""What Slack says of a conversation that people of other workspaces read, or are invited to
+(https://docs.slack.dev/reference/objects/conversation-object)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedReaders:
+    readers: ChannelReaders
+    expires_s: float
+
+
+class SlackReaderClassifier:
+    """Implements `bot.chat.messages.ReaderClassifier`. What Slack does not say (a scope is missing, the channel has too
+    many members, the call fails) counts as outside: the bot then only points to DMs. Needs `channels:read` and
+    `groups:read`."""
+
+    def __init__(
+        self, client: AsyncWebClient, directory: ChatDirectory, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client, self._directory, self._clock = client, directory, clock
+        self._found: dict[str, CachedReaders] = {}
+        self._looking: dict[str, asyncio.Lock] = {}
+
+    async def classify_readers(self, place: Place) -> ChannelReaders:
+        """See `bot.chat.messages.ReaderClassifier`. A guest who joins is noticed after `KEPT_S` at the latest."""
+        if place.direct:
+            return ChannelReaders.DIRECT
+        if place.shared:
+            return ChannelReaders.OUTSIDE
+        async with self._looking.setdefault(place.channel, asyncio.Lock()):
+            found = self._found.get(place.channel)
+            if found is None or found.expires_s < self._clock():
+                found = self._found[place.channel] = await self._classify_channel(place.channel)
+            return found.readers
+
+    async def _classify_channel(self, channel: str) -> CachedReaders:
+        try:
+            inside = await self._has_only_insiders(channel)
+        except ChatUnavailableError:
+            return CachedReaders(ChannelReaders.OUTSIDE, self._clock())
+        except ChatError as failed:
+            log.warning("room.unknown", channel=channel, error=failed.code)
+            return CachedReaders(ChannelReaders.OUTSIDE, self._clock() + FAILED_S)
+        surroundings = ChannelReaders.INSIDE if inside else ChannelReaders.OUTSIDE
+        return CachedReaders(surroundings, self._clock() + KEPT_S)
+
+    async def _has_only_insiders(self, channel: str) -> bool:
+        """True when everybody in it is surely of the company. Raises ChatFailed."""
+        answer = await call_slack(self._client.conversations_info, {"channel": channel})
+        about = answer.get("channel") or {}
+        if not about or any(about.get(sign) for sign in SHARED):
+            return False
+        members = [one async for one in self._stream_channel_members(channel)]
+        return bool(members) and all([bool(one) and await self._directory.is_inside(one) for one in members])
+
+    async def _stream_channel_members(self, channel: str) -> AsyncIterator[str]:
+        """Ids of its members; an empty one stands for those beyond the last page that is read."""
+        where: dict[str, Any] = {"channel": channel, "limit": PAGE}
+        for _ in range(PAGES):
+            answer = await call_slack(self._client.conversations_members, where)
+            for member in answer.get("members") or ():
+                yield str(member)
+            where["cursor"] = (answer.get("response_metadata") or {}).get("next_cursor") or ""
+            if not where["cursor"]:
+                return
+        yield ""

@@ -1,0 +1,321 @@
+"""Verified Slack payloads → `Message` and `Click`, handed to the `Ingress`.
+
+Bolt acknowledges an event before its listener runs, so messages are taken in a middleware: what it raises
+leaves the event unacknowledged, and Slack sends it again. Interactions are never sent again: they are
+acknowledged once they are durable, and when they cannot be, the person is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+from weakref import WeakValueDictionary
+
+from slack_bolt.async_app import AsyncApp
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, Ingress, Message, MessageRef, Place
+from bot.chat.slack import dialogs, home
+from bot.chat.slack.payload_shape import is_short_text
+from bot.chat.slack.text import parse_message_text
+from bot.chat.slack.web_api import call_slack
+from bot.core.errors import ChatError, StoreUnavailableError
+from bot.core.i18n import translate
+
+_log = logging.getLogger(__name__)
+
+Body: TypeAlias = Mapping[str, Any]
+AGAIN_S, LOOK_S = 0.75, 0.25
+"""For how long, and how often, it is looked whether a thread is ours: far less than the three seconds in which Slack
+wants to hear."""
+RAW_MAX = 60_000
+"""Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
+`&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
+SUBTYPES = (None, "file_share")
+"""Message events that somebody wrote just now; every other subtype is an edit, a notice or a robot."""
+
+
+class AckFunction(Protocol):
+    def __call__(
+        self, text: str = ..., *, response_action: str = ..., errors: dict[str, str] = ...
+    ) -> Awaitable[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BotIdentity:
+    """Who the bot is in this workspace (auth.test)."""
+
+    team: str
+    user: str
+    bot: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawMessage:
+    """What somebody wrote, as the platform sent it: not read yet."""
+
+    id: str
+    place: Place
+    person: str
+    raw: str
+    ts: str
+    is_reply: bool = False
+    """It stands in a thread that somebody began before."""
+
+
+class SlackListeners:
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        me: BotIdentity,
+        intake: Ingress,
+        channel: Channel,
+        directory: ChatDirectory,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._client, self._me, self._intake = client, me, intake
+        self._channel, self._directory, self._clock = channel, directory, clock
+        self._threads = WeakValueDictionary[str, asyncio.Lock]()
+
+    def register_listeners(self, app: AsyncApp, command: str) -> None:
+        """Everything Slack may send is answered; the sinks come last, Bolt takes the first that fits."""
+        app.middleware(self.handle_event)
+        app.event("app_home_opened")(self.handle_home_opened)
+        app.action(re.compile(r"^cs:"))(self.handle_action)
+        app.view(dialogs.CALLBACK)(self.handle_view_submission)
+        app.command(command)(self.handle_command)
+        anything = re.compile(".*", re.DOTALL)
+        for kind in (app.event, app.action, app.view, app.view_closed, app.command, app.shortcut, app.options):
+            kind(anything)(acknowledge_unhandled)
+
+    # Messages
+
+    async def handle_event(self, body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> None:
+        """Bolt middleware: a message is durable before anything acknowledges it."""
+        said = self._parse_message_event(body)
+        if said and (said.place.direct or f"<@{self._me.user}" in said.raw):
+            await self._submit_message(self._to_message(said), aliases=_build_event_aliases(said))
+        elif said and said.is_reply:
+            await self._accept_follow_up(said)
+        await next()
+
+    def _parse_message_event(self, body: Body) -> RawMessage | None:
+        """What somebody wrote, not read yet; None for everything else that looks like it, and for what has not the
+        shape of Slack's events."""
+        event = body.get("event")
+        if body.get("type") != "event_callback" or not isinstance(event, Mapping):
+            return None
+        if event.get("type") not in ("message", "app_mention") or event.get("subtype") not in SUBTYPES:
+            return None
+        person, ts, channel = event.get("user"), event.get("ts"), event.get("channel")
+        if event.get("bot_id") or event.get("bot_profile") or person in (self._me.user, "USLACKBOT"):
+            return None
+        if not (person and ts and channel):
+            return None
+        thread, kind, raw = event.get("thread_ts") or "", event.get("channel_type") or "", event.get("text") or ""
+        id_ = body.get("event_id") or f"{channel}:{ts}"
+        if not (all(map(is_short_text, (person, ts, channel, thread, kind, id_))) and isinstance(raw, str)):
+            _log.warning("an event of an odd shape is dropped: %.60s", event.get("type"))
+            return None
+        shared = bool(body.get("is_ext_shared_channel"))
+        place = self._build_place(channel, thread or ts, kind, shared=shared)
+        return RawMessage(id=id_, place=place, person=person, raw=raw, ts=ts, is_reply=bool(thread))
+
+    def _to_message(self, said: RawMessage, *, command: bool = False) -> Message:
+        """Only what is for the bot is read, and only so much of it."""
+        unread = len(said.raw) if len(said.raw) > RAW_MAX else 0
+        text = "" if unread else parse_message_text(said.raw, self._me.user)
+        return Message(
+            id=said.id, place=said.place, person=said.person, text=text, at=said.ts, command=command, unread=unread
+        )
+
+    async def _accept_follow_up(self, message: RawMessage) -> None:
+        """In a thread that the bot takes part in no mention is needed. Events overtake each other: what is said right
+        after a mention may be here before the mention is durable, so it is looked again for a moment. Within a thread
+        one comes after the other."""
+        loop, name = asyncio.get_running_loop(), message.place.conversation
+        until, turn = loop.time() + AGAIN_S, self._threads.setdefault(name, asyncio.Lock())
+        async with turn:
+            while not await self._intake.is_engaged(message.place):
+                if loop.time() > until:
+                    return
+                await asyncio.sleep(LOOK_S)
+            await self._submit_message(self._to_message(message), aliases=_build_event_aliases(message))
+
+    async def _submit_message(self, message: Message, aliases: tuple[str, ...] = ()) -> None:
+        """*Stop* acts at once; then it is handed in like any message, so that it gets an answer."""
+        if self._intake.is_stop_word(message.text):
+            await self._intake.stop_conversation(message.place, message.person, message.at)
+        await self._intake.accept_message(message, aliases=aliases)
+
+    def _build_place(self, channel: str, thread: str | None, kind: str | None = None, *, shared: bool = False) -> Place:
+        direct = kind == "im" or channel.startswith("D")
+        return Place(team=self._me.team, channel=channel, thread=thread, direct=direct, shared=shared)
+
+    async def handle_command(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """The slash command: answered in the DM, wherever it was typed."""
+        person, trigger, raw = body.get("user_id"), body.get("trigger_id"), body.get("text") or ""
+        if not (is_short_text(person) and is_short_text(trigger) and isinstance(raw, str)):
+            await _acknowledge_malformed(ack, "a slash command")
+            return
+        try:
+            place = await self._channel.open_dm(person)
+            said = RawMessage(trigger, place, person, raw, f"{self._clock():.6f}")
+            await self._submit_message(self._to_message(said, command=True))
+        except (StoreUnavailableError, ChatError) as failed:
+            _log.warning("slash command not taken: %s", failed)
+            await ack(await self._translate_for_person("slack.not_taken", person))
+            return
+        here = body.get("channel_id") == place.channel
+        await (ack() if here else ack(await self._translate_for_person("slack.answer_in_dm", person)))
+
+    # Presses and dialogs
+
+    async def handle_action(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """A button of ours: durable, or its dialog found, before the acknowledgement."""
+        if not is_button_press(body):
+            await _acknowledge_malformed(ack, "a press")
+            return
+        try:
+            click = await self.parse_click(body)
+            dialog = await self._intake.build_dialog(click) if click else None
+            if click and not dialog:
+                await self._intake.accept_click(click)
+        except (StoreUnavailableError, ChatError) as failed:
+            await self._notify_press_not_accepted(body, failed)
+            raise
+        await ack()
+        if click and dialog:
+            await self._open_modal(body["trigger_id"], dialog, click)
+
+    async def parse_click(self, body: Body) -> Click | None:
+        """The click behind a `build_block_actions` payload; None when it is not well formed."""
+        action = body["actions"][0]
+        approval, dot, version = str(action.get("value") or "").rpartition(".")
+        if not dot or not (version.isascii() and version.isdecimal()):
+            _log.warning("a press without an approval: %s", action.get("action_id"))
+            return None
+        person = body["user"]["id"]
+        return Click(
+            id=body["trigger_id"],
+            approval=approval,
+            version=int(version),
+            choice=action["action_id"].removeprefix("cs:"),
+            person=person,
+            place=await self._find_press_place(body, person),
+            card=_find_pressed_message(body, action),
+        )
+
+    async def _find_press_place(self, body: Body, person: str) -> Place:
+        """Where the pressed card stands; a card of the Home tab belongs to the DM."""
+        box, message = body.get("container") or {}, body.get("message") or {}
+        channel = box.get("channel_id") or (body.get("channel") or {}).get("id")
+        if not channel:
+            return await self._channel.open_dm(person)
+        thread = message.get("thread_ts") or box.get("thread_ts") or box.get("message_ts") or message.get("ts")
+        return self._build_place(str(channel), thread)
+
+    async def _open_modal(self, trigger: str, dialog: Dialog, click: Click) -> None:
+        """Open a dialog within the trigger's three seconds; too late is said, not swallowed."""
+        try:
+            await call_slack(
+                self._client.views_open, {"trigger_id": trigger, "view": dialogs.render_modal(dialog)}, tries=1
+            )
+        except ChatError as failed:
+            _log.warning("dialog not opened: %s", failed)
+            await self._post_ephemeral_notice(click.place, click.person, "slack.press_again")
+
+    async def handle_view_submission(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """A dialog of ours: refused with its problems under the fields, or durable and then closed."""
+        click = dialogs.parse_submission(body)
+        if click is None:
+            await _acknowledge_malformed(ack, "a dialog")
+            return
+        problems = await self._intake.check_dialog(click)
+        if problems:
+            await ack(response_action="errors", errors=dialogs.assign_errors_to_inputs(problems, click.form or {}))
+            return
+        await self._intake.accept_click(click)
+        await ack()
+
+    # Home
+
+    async def handle_home_opened(self, event: dict[str, Any]) -> None:
+        """The Home tab, made anew whenever somebody opens it."""
+        person = event.get("user")
+        if event.get("tab") != "home" or not is_short_text(person):
+            return
+        try:
+            if page := await self._intake.build_home(person):
+                view = home.render_home_view(page, await self._find_language(person))
+                await call_slack(self._client.views_publish, {"user_id": person, "view": view})
+        except (StoreUnavailableError, ChatError) as failed:
+            _log.warning("Home tab not shown: %s", failed)
+
+    # Saying things of our own
+
+    async def _notify_press_not_accepted(self, body: Body, failed: Exception) -> None:
+        _log.warning("press not taken: %s", failed)
+        person = body["user"]["id"]
+        try:
+            place = await self._find_press_place(body, person)
+        except ChatError:
+            return
+        await self._post_ephemeral_notice(place, person, "slack.not_taken")
+
+    async def _post_ephemeral_notice(self, place: Place, person: str, key: str) -> None:
+        try:
+            await self._channel.post_ephemeral(place, person, await self._translate_for_person(key, person))
+        except (StoreUnavailableError, ChatError) as failed:
+            _log.warning("could not tell %s: %s", person, failed)
+
+    async def _translate_for_person(self, key: str, person: str) -> str:
+        return translate(key, await self._find_language(person))
+
+    async def _find_language(self, person: str) -> str:
+        try:
+            found = await self._directory.find_person(person)
+        except ChatError:
+            found = None
+        return found.language if found else "en"
+
+
+def _build_event_aliases(message: RawMessage) -> tuple[str, ...]:
+    """What the two events of one mention have in common."""
+    return (f"{message.place.channel}:{message.ts}",)
+
+
+def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
+    """The message that was pressed, if it has that very button: a view has no message, and a message that has been
+    rewritten meanwhile needs nothing."""
+    box, message = body.get("container") or {}, body.get("message") or {}
+    shown = [button for block in message.get("blocks") or () for button in block.get("elements") or ()]
+    here = [one for one in shown if (one.get("action_id"), one.get("value")) == (action["action_id"], action["value"])]
+    channel, ts = box.get("channel_id"), box.get("message_ts")
+    return MessageRef(channel=str(channel), ts=str(ts)) if here and channel and ts else None
+
+
+def is_button_press(body: Body) -> bool:
+    """A press of one button, by somebody."""
+    actions, user = body.get("actions"), body.get("user")
+    action = actions[0] if isinstance(actions, list) and actions else None
+    if not (isinstance(action, Mapping) and isinstance(user, Mapping)):
+        return False
+    value = action.get("value") or ""
+    return all(map(is_short_text, (user.get("id"), body.get("trigger_id"), action.get("action_id"), value)))
+
+
+async def _acknowledge_malformed(ack: AckFunction, what: str) -> None:
+    """Acknowledged, since Slack would only send it again."""
+    _log.warning("%s of an odd shape is dropped", what)
+    await ack()
+
+
+async def acknowledge_unhandled(ack: AckFunction) -> None:
+    """Nothing of ours: acknowledged, so that Slack neither repeats it nor shows an error."""
+    await ack()

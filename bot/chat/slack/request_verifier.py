@@ -1,0 +1,123 @@
+"""HTTP mode: nothing of a request counts, or is parsed, before Slack's signature over its raw bytes is verified.
+
+What anybody may send costs bounded work and bounded memory, and ends by a time-out. What is not signed gets 401.
+Slack's rules: docs.slack.dev, "Verifying requests from Slack".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import re
+import time
+from collections.abc import Callable
+
+from aiohttp import ClientConnectionError, web
+from aiohttp.typedefs import Handler, Middleware
+from slack_bolt.request.internals import parse_body
+
+from bot.chat.ingress_gate import IngressGate
+from bot.chat.slack.payload_shape import has_slack_shape
+
+_log = logging.getLogger(__name__)
+
+BODY_S = 5.0
+"""Seconds in which a body has to be here. Slack itself waits three for its answer."""
+HEADERS_S = 10.0
+"""Seconds in which the headers have to be here, of the first request of a connection and of every further one."""
+SKEW_S = 300
+"""Seconds between Slack's clock and ours, at most: Slack's own advice against replayed requests."""
+BODY_MAX, SMALL_MAX = 1_048_576, 65_536
+"""Bytes of a body, and of one that needs no place among the large ones. Slack's events are a few kB."""
+SMALL_AT_ONCE, LARGE_AT_ONCE = 1_000, 16
+"""Bodies that are being read at the same time: together at most about 80 MB."""
+_TIMESTAMP, _SIGNATURE = re.compile(r"[0-9]{1,12}"), re.compile(r"v0=[0-9a-f]{64}")
+
+
+class RequestVerifier:
+    """Reads and verifies requests; what is verified goes through the door."""
+
+    def __init__(self, secret: str, door: IngressGate, clock: Callable[[], float] = time.time) -> None:
+        self._secret, self._door, self._clock = secret.encode(), door, clock
+        self._small, self._large = asyncio.Semaphore(SMALL_AT_ONCE), asyncio.Semaphore(LARGE_AT_ONCE)
+
+    def build_middleware(self) -> Middleware:
+        @web.middleware
+        async def verify_http_request(request: web.Request, handler: Handler) -> web.StreamResponse:
+            refusal = await self._find_refusal(request)
+            if refusal is not None:
+                return refusal
+            self._door.begin_event()
+            try:
+                return await handler(request)
+            finally:
+                self._door.end_event()
+
+        return verify_http_request
+
+    async def _find_refusal(self, request: web.Request) -> web.Response | None:
+        """The answer to a request that goes no further; None for one of Slack's."""
+        stamp, signature = (
+            request.headers.get(name, "") for name in ("X-Slack-Request-Timestamp", "X-Slack-Signature")
+        )
+        if not _TIMESTAMP.fullmatch(stamp) or not _SIGNATURE.fullmatch(signature) or not _has_plain_encoding(request):
+            return _build_closing_response(401)
+        if abs(self._clock() - int(stamp)) > SKEW_S:
+            return _build_closing_response(401)
+        if (request.content_length or 0) > BODY_MAX:
+            return _build_closing_response(413)
+        body = await self._read_request_body(request)
+        if isinstance(body, web.Response):
+            return body
+        if not hmac.compare_digest(self._compute_signature(stamp, body), signature):
+            return _build_closing_response(401)
+        return None if _is_parsable_payload(body, request.content_type) else web.Response()
+
+    def _compute_signature(self, stamp: str, body: bytes) -> str:
+        signed = hmac.new(self._secret, b"v0:%b:%b" % (stamp.encode(), body), hashlib.sha256)
+        return f"v0={signed.hexdigest()}"
+
+    async def _read_request_body(self, request: web.Request) -> bytes | web.Response:
+        """The raw body, or the answer to one that is too slow, too large, or one too many at once."""
+        places = self._small if 0 <= (request.content_length or -1) <= SMALL_MAX else self._large
+        if places.locked():
+            return _build_closing_response(503)
+        try:
+            async with places, asyncio.timeout(BODY_S):
+                return await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return _build_closing_response(413)
+        except TimeoutError:
+            return _build_closing_response(408)
+        except (OSError, ClientConnectionError, web.RequestPayloadError, web.HTTPException):
+            return _build_closing_response(400)
+
+
+def _build_closing_response(status: int) -> web.Response:
+    """A refusal; nothing more is read from this connection."""
+    answer = web.Response(status=status)
+    answer.force_close()
+    return answer
+
+
+def _has_plain_encoding(request: web.Request) -> bool:
+    """Slack sends UTF-8, as it is: another encoding was put there by somebody else, since headers are not signed."""
+    try:
+        charset = request.charset or "utf-8"
+    except ValueError:
+        return False
+    return charset.lower() in ("utf-8", "utf8") and not request.headers.get("Content-Encoding")
+
+
+def _is_parsable_payload(body: bytes, content_type: str) -> bool:
+    """False for what is signed and yet is no payload: it is acknowledged, since Slack would only send it again."""
+    try:
+        found = parse_body(body.decode("utf-8"), content_type)
+    except (ValueError, RecursionError):
+        found = None
+    if has_slack_shape(found):
+        return True
+    _log.warning("a signed request that cannot be read is dropped (%d bytes)", len(body))
+    return False

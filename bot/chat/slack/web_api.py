@@ -1,0 +1,113 @@
+"""Calls to Slack's Web API: one place for rate limits, dropped connections and refusals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiohttp import ClientError, ClientSession
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.core.errors import ChatError, ChatUnavailableError
+
+Method = Callable[..., Awaitable[AsyncSlackResponse]]
+Penalty = Callable[[int], Awaitable[None]]
+
+UNREACHABLE = "unreachable"
+"""Our code for a call whose answer never came: it may or may not have been carried out."""
+LIMITED = "ratelimited"
+UNCLEAR = frozenset({"internal_error", "fatal_error", "service_unavailable"})
+"""Slack's own mishaps: *some aspect of the operation may have succeeded*, its reference says."""
+
+
+async def call_slack(
+    method: Method,
+    arguments: Mapping[str, Any],
+    *,
+    tries: int = 3,
+    repeatable: bool = True,
+    on_rate_limit: Penalty | None = None,
+    retry_delay_s: float = 0.3,
+    before_each_try: Callable[[], Awaitable[None]] | None = None,
+) -> dict[str, Any]:
+    """Slack's answer. 429 is waited out (Slack says how long), and told to `on_rate_limit` in ms; a dropped
+    connection or a server error is tried again only if the call is `repeatable`. `before_each_try` comes right before
+    each try, and what it raises ends the call. Raises ChatFailed with Slack's error name; ChatDown when Slack is not
+    reached or takes no more."""
+    for left in range(tries - 1, -1, -1):
+        if before_each_try:
+            await before_each_try()
+        try:
+            return dict((await method(**arguments)).data)  # type: ignore[arg-type]
+        except SlackApiError as error:
+            code, wait_s = _parse_slack_error(error, retry_delay_s)
+            again = code == LIMITED or (code == UNREACHABLE and repeatable)
+        except (ClientError, TimeoutError, OSError):
+            code, wait_s, again = UNREACHABLE, retry_delay_s, repeatable
+        if code == LIMITED and on_rate_limit:
+            await on_rate_limit(int(wait_s * 1000))
+        if not (again and left):
+            raise _build_chat_error(code, _format_method_name(method))
+        await asyncio.sleep(wait_s)
+    raise _build_chat_error(UNREACHABLE, _format_method_name(method))
+
+
+async def upload_content(
+    client: AsyncWebClient, url: str, content: bytes, *, tries: int = 3, pause_s: float = 0.3
+) -> None:
+    """Upload to an address that Slack has given out. The token does not go there: the address is the secret.
+    Raises ChatFailed(`upload_refused`); ChatDown when it is not reached."""
+    for left in range(tries - 1, -1, -1):
+        status = await _post_content(client, url, content)
+        if status == 200:
+            return
+        if status and status < 500 and status != 429:
+            raise ChatError("upload_refused", f"upload ({status})")
+        await asyncio.sleep(pause_s if left else 0)
+    raise ChatUnavailableError(UNREACHABLE, "upload")
+
+
+async def _post_content(client: AsyncWebClient, url: str, content: bytes) -> int:
+    """The status, or 0 when there was no answer."""
+    try:
+        async with _get_session(client).post(url, data=content, proxy=client.proxy, allow_redirects=False) as answer:
+            return answer.status
+    except (ClientError, TimeoutError, OSError):
+        return 0
+
+
+def _get_session(client: AsyncWebClient) -> ClientSession:
+    if client.session is None:
+        raise TypeError("the client has no connection pool")
+    return client.session
+
+
+def _build_chat_error(code: str, method: str) -> ChatError:
+    """Away is another thing than refused: what is away is tried again later."""
+    return ChatUnavailableError(code, method) if code in (UNREACHABLE, LIMITED) else ChatError(code, method)
+
+
+def _parse_slack_error(error: SlackApiError, pause_s: float) -> tuple[str, float]:
+    """(code, seconds to wait) of a refusal; a server error is as unclear as a dropped connection."""
+    answer: Any = error.response
+    status = int(getattr(answer, "status_code", 0) or getattr(answer, "status", 0))
+    if status == 429:
+        return LIMITED, _parse_retry_after(answer.headers.get("Retry-After"))
+    if not isinstance(answer, AsyncSlackResponse) or status >= 500 or not isinstance(answer.data, dict):
+        return UNREACHABLE, pause_s  # the last: a gateway's page of text, not Slack's word
+    code = str(answer.get("error") or UNREACHABLE)
+    return (UNREACHABLE, pause_s) if code in UNCLEAR else (code, 0.0)
+
+
+def _parse_retry_after(header: str | None) -> float:
+    try:
+        return max(0.0, float(header or 1))
+    except ValueError:
+        return 1.0
+
+
+def _format_method_name(method: Method) -> str:
+    return getattr(method, "__name__", "").replace("_", ".")

@@ -1,0 +1,327 @@
+"""`countersign eval`: scenarios through the whole bot, and what came of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from time import monotonic
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
+
+from bot.app.settings import Settings, load_settings
+from bot.cli import console
+from bot.cli.console import sanitize_for_terminal
+from bot.core import logs
+from bot.core.errors import CountersignError
+from bot.core.i18n import translate
+from bot.core.logs import redact_text
+from bot.evaluation.evaluation import Evaluation, EvaluationEndpoint
+from bot.evaluation.recording import ExchangeRecorder, Recording, read_recording
+from bot.evaluation.report_page import render_report_page
+from bot.evaluation.results import EvaluationReport, Trial, build_report
+from bot.evaluation.scenario import Scenario, read_scenarios
+from bot.evaluation.tables import (
+    build_replay_rows,
+    build_scenario_rows,
+    build_slip_rows,
+    build_task_rows,
+    describe_evaluation,
+    describe_interruption,
+    describe_token_estimate,
+    format_figures,
+    format_share,
+    list_figure_groups,
+)
+
+app = typer.Typer()
+
+OURS = ("scripted", "slips", "rehearsal", "hostile")
+"""Models that need no endpoint; `endpoint` is the settings' one."""
+NAMED = 8
+"""Of many scenarios, so many are named."""
+SHOWN = ("trials", "success", "interval", "unauthorised")
+"""Columns of the table of groups; all together has all of them."""
+
+
+class StyleOption(StrEnum):
+    NATIVE = "native"
+    TEXT = "text"
+    JSON = "json"
+    AUTO = "auto"
+
+
+@app.command("eval")
+def run_evaluation(
+    scenarios: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder of *.toml; the shipped ones otherwise.")
+    ] = None,
+    style: Annotated[StyleOption | None, typer.Option(help="How the model calls tools; REACT_STYLE otherwise.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, max=100, help="How often each; also gives pass^k.")] = 1,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="M",
+            help="scripted, slips, rehearsal, hostile, endpoint (the one in the settings), or a model's name there.",
+        ),
+    ] = "scripted",
+    only: Annotated[str, typer.Option(metavar="NAME", help="Only scenarios with this in their name.")] = "",
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything there.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report there.")] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write there what the model is sent and says: a line of JSON an exchange."),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Give the replies of such a file once more, whatever is asked now."),
+    ] = None,
+    each: Annotated[bool, typer.Option("--each", help="Also a line a scenario: model calls, steps, tokens.")] = False,
+    min_success: Annotated[
+        float, typer.Option(min=0, max=1, metavar="P", help="The least success rate; below it the exit code is 1.")
+    ] = 0.0,
+) -> None:
+    """Play scenarios through the whole bot, with simulated people who press its buttons, and judge what came of them.
+
+    Each has a workspace, a mailbox and a Redis of its own on this machine:
+    nothing that is in use is touched, and no mail leaves. The exit code is 1
+    if there was any effect that nobody entitled had pressed for, or less
+    success than --min-success. Ctrl-C ends it; what was played is reported.
+
+    A recording (--record) has every request and its reply without secrets;
+    --replay judges a change of prompt or code with what a real model had
+    said, and compares what is sent now. Recordings of others can be replayed:
+    a line is {"scenario": NAME, "request": {"messages": …}, "response": …},
+    both as chat completions have them; the request may be missing.
+
+    \b
+    countersign eval
+    countersign eval --model slips --repeat 5
+    countersign eval --model hostile --repeat 3 --html report.html
+    countersign eval --model gpt-6.1-terra --style text --repeat 5 --json figures.json
+    countersign eval --scenarios mine --only leave
+    countersign eval --model endpoint --record said.jsonl
+    countersign eval --replay said.jsonl --each
+    """
+    logs.configure_logging("CRITICAL", stream=sys.stderr)
+    settings = load_settings()
+    if replay:
+        _reject_replay_options(
+            model=model != "scripted", style=style is not None, repeat=repeat > 1, record=record is not None
+        )
+    recording = read_recording(replay, console.get_terminal_language()) if replay else None
+    endpoint = _build_endpoint(settings, model)
+    wish = style.value if style else settings.react_style if endpoint else "native"
+    for file in filter(None, (json_file, html_file, record)):
+        _require_writable_file(file)
+    wanted = _require_scenarios([one for one in read_scenarios(scenarios) if only in one.name], only)
+    if recording is not None:
+        _print_unknown_scenarios(recording, wanted, only)
+    with _open_recorder(record) as recorder:
+        evaluation = Evaluation(wanted, model, wish, repeat, endpoint, recorder, recording)
+        done = _redact_report(_play_scenarios(evaluation))
+    _print_report(done, each)
+    _write_report_files(done, json_file, html_file)
+    _require_success(done, min_success)
+
+
+def _build_endpoint(settings: Settings, model: str) -> EvaluationEndpoint | None:
+    """Where the model is. Raises CountersignError if the settings have none."""
+    if model in OURS:
+        return None
+    if not settings.has_real_model:
+        raise CountersignError(
+            f"--model {model}: set OPENAI_BASE_URL or OPENAI_API_KEY, or use one of {', '.join(OURS)}"
+        )
+    key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else "none"
+    name = settings.openai_model if model == "endpoint" else model
+    return EvaluationEndpoint(
+        settings.openai_base_url,
+        key,
+        name,
+        settings.prices_file,
+        settings.openai_api,
+        settings.openai_reasoning,
+        settings.reply_seconds,
+        settings.run_seconds,
+    )
+
+
+def _reject_replay_options(**others: bool) -> None:
+    """A recording brings its model, style and repetitions. Raises CountersignError."""
+    if wrong := [f"--{name}" for name, is_given in others.items() if is_given]:
+        raise CountersignError(translate("evaluation.replay_alone", console.get_terminal_language(), option=wrong[0]))
+
+
+def _print_unknown_scenarios(recording: Recording, wanted: Sequence[Scenario], only: str) -> None:
+    """What is chosen and was not recorded, and what was recorded and is no scenario here."""
+    language, names = console.get_terminal_language(), {one.name for one in wanted}
+    missing = sorted(names - recording.scenarios)
+    unknown = sorted(one for one in recording.scenarios - names if only in one)
+    for key, some in (("not_recorded", missing), ("not_known", unknown)):
+        if some:
+            told = ", ".join(some[:NAMED]) + (" …" if len(some) > NAMED else "")
+            typer.echo(
+                sanitize_for_terminal(translate(f"evaluation.{key}", language, n=len(some), names=told)), err=True
+            )
+
+
+@contextmanager
+def _open_recorder(file: Path | None) -> Iterator[ExchangeRecorder | None]:
+    if file is None:
+        yield None
+        return
+    with file.open("w", encoding="utf-8") as lines:
+        yield ExchangeRecorder(lines)
+    typer.echo(translate("evaluation.written", console.get_terminal_language(), file=file))
+
+
+def _require_writable_file(file: Path) -> None:
+    """Before anything is played: what it costs should not be lost. Raises CountersignError."""
+    if file.is_dir() or not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
+        raise CountersignError(translate("evaluation.not_writable", console.get_terminal_language(), file=file))
+
+
+def _require_scenarios(wanted: Sequence[Scenario], only: str) -> Sequence[Scenario]:
+    if not wanted:
+        raise CountersignError(translate("evaluation.no_scenario", console.get_terminal_language(), only=only))
+    return wanted
+
+
+def _play_scenarios(evaluation: Evaluation) -> EvaluationReport:
+    """All of it, or as far as it got until Ctrl-C."""
+    trials, began, planned = list[Trial](), monotonic(), len(evaluation.jobs)
+    if not planned:
+        raise CountersignError(translate("evaluation.none", console.get_terminal_language()))
+    with _build_progress_bar() as progress:
+        task = progress.add_task(translate("evaluation.playing", console.get_terminal_language()), total=planned)
+
+        def record_trial(trial: Trial) -> None:
+            trials.append(trial)
+            progress.advance(task)
+            if not trial.passed:
+                progress.print(_format_failed_trial(trial), markup=False, highlight=False)
+
+        with suppress(KeyboardInterrupt):
+            asyncio.run(_run_trials(evaluation, record_trial))
+    return build_report(
+        trials,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        model=_describe_model(evaluation),
+        style="–" if evaluation.recording else evaluation.style,
+        repeat=evaluation.repeat,
+        planned=planned,
+        seconds=monotonic() - began,
+        tokens_estimated=evaluation.endpoint is None,
+    )
+
+
+def _describe_model(evaluation: Evaluation) -> str:
+    if evaluation.recording:
+        return translate("evaluation.recording", console.get_terminal_language())
+    return evaluation.endpoint.name if evaluation.endpoint else evaluation.model
+
+
+async def _run_trials(evaluation: Evaluation, done: Callable[[Trial], None]) -> None:
+    await evaluation.run(done)
+
+
+def _redact_report(done: EvaluationReport) -> EvaluationReport:
+    """Without the secrets that an endpoint, a model or a scenario may have said."""
+    return EvaluationReport.model_validate_json(redact_text(done.model_dump_json(), addresses=False))
+
+
+def _build_progress_bar() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console.build_rich_console(), transient=True)
+
+
+def _format_failed_trial(trial: Trial) -> str:
+    reason = "; ".join([*trial.unauthorised, *trial.reasons])
+    return sanitize_for_terminal(
+        translate("evaluation.failed", console.get_terminal_language(), scenario=trial.scenario, reason=reason)
+    )
+
+
+def _print_report(done: EvaluationReport, each: bool) -> None:
+    language, screen = console.get_terminal_language(), console.build_rich_console()
+    columns = [Column(translate("evaluation.group", language), no_wrap=True)]
+    columns += [Column(translate(f"evaluation.{name}", language), justify="right") for name in SHOWN]
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, some in list_figure_groups(done, language):
+        shown = format_figures(some)
+        table.add_row(name, *(shown[column] for column in SHOWN))
+    screen.print(table)
+    for rows in (build_scenario_rows(done, language) if each else [], build_replay_rows(done, language)):
+        _print_rows(rows)
+    for rows in (build_task_rows(done, language), build_slip_rows(done, language)):
+        _print_rows(rows)
+    screen.print(_build_totals_table(done))
+    screen.print(describe_evaluation(done, language))
+    for line in (
+        _format_every_time(done),
+        describe_token_estimate(done, language),
+        describe_interruption(done, language),
+    ):
+        if line:
+            screen.print(line)
+
+
+def _print_rows(rows: Sequence[Sequence[str]]) -> None:
+    """A table whose first row is its head; nothing if there is nothing in it."""
+    if len(rows) < 2:
+        return
+    head, *body = rows
+    first, *more = head
+    columns = [Column(first, overflow="fold"), *(Column(name, justify="right") for name in more)]
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in body:
+        table.add_row(*map(sanitize_for_terminal, row))
+    console.build_rich_console().print(table)
+
+
+def _build_totals_table(done: EvaluationReport) -> Table:
+    """Every figure of all trials."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, shown in format_figures(done.figures).items():
+        table.add_row(translate(f"evaluation.{name}", console.get_terminal_language()), shown)
+    return table
+
+
+def _format_every_time(done: EvaluationReport) -> str:
+    if done.figures.every_time is None:
+        return ""
+    return f"{translate('evaluation.every_time', console.get_terminal_language(), k=done.repeat)}: {format_share(done.figures.every_time)}"
+
+
+def _write_report_files(done: EvaluationReport, json_file: Path | None, html_file: Path | None) -> None:
+    language = console.get_terminal_language()
+    for file, text in ((json_file, done.model_dump_json(indent=1)), (html_file, render_report_page(done, language))):
+        if file is not None:
+            try:
+                file.write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise CountersignError(f"{file}: {error.strerror}") from error
+            typer.echo(translate("evaluation.written", language, file=file))
+
+
+def _require_success(done: EvaluationReport, least: float) -> None:
+    """Raises CountersignError, which ends with exit code 1, if anything happened that nobody had authorised, or too
+    little succeeded. Exit code 130 after Ctrl-C."""
+    language, figures = console.get_terminal_language(), done.figures
+    if figures.unauthorised:
+        raise CountersignError(translate("evaluation.unauthorised_some", language, n=figures.unauthorised))
+    if (figures.success or 0) < least:
+        told = {"success": format_share(figures.success), "least": format_share(least)}
+        raise CountersignError(translate("evaluation.too_few", language, **told))
+    if figures.trials < done.planned:
+        raise typer.Exit(130)

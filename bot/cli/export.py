@@ -1,0 +1,149 @@
+"""`countersign export`: what runs leave behind, for evaluation elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from bot.app.settings import load_settings
+from bot.app.tracing import GATES, open_sender_from_settings
+from bot.cli import console
+from bot.core import logs
+from bot.core.cancellation import wait_or_cancel
+from bot.core.errors import CountersignError
+from bot.core.i18n import translate
+from bot.core.records import Run
+from bot.storage.approvals import ApprovalStore
+from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+from bot.tracing.lines import ExportedRun, export_run, format_run_line
+
+app = typer.Typer()
+
+DAY = "24h"
+
+
+@dataclass(slots=True)
+class StoredRunReader:
+    """Runs, one after another; and of how many only the journal is left."""
+
+    runs: RunStore
+    journal: Journal
+    missing_count: int = 0
+
+    async def stream_runs_by_id(self, ids: Sequence[str]) -> AsyncIterator[Run]:
+        for id in dict.fromkeys(ids):
+            run = await self.runs.load_run(id)
+            if run is None:
+                raise CountersignError(
+                    translate("export.unknown", console.get_terminal_language(), run=console.sanitize_for_terminal(id))
+                )
+            yield run
+
+    async def stream_runs_since(self, age: str) -> AsyncIterator[Run]:
+        """Every run of which the journal speaks, in the order in which it begins to."""
+        seen: set[str] = set()
+        async for record in self.journal.stream_records(since=age):
+            if not record.run or record.run in seen:
+                continue
+            seen.add(record.run)
+            run = await self.runs.load_run(record.run)
+            if run is None:
+                self.missing_count += 1
+                continue
+            yield run
+
+
+@app.command()
+def export(
+    since: Annotated[str, typer.Option(help="How far back, e.g. 2h, 7d.", callback=console.require_age)] = DAY,
+    run_id: Annotated[
+        list[str] | None, typer.Option("--run", metavar="R", help="Only this run; may be repeated.")
+    ] = None,
+    content: Annotated[
+        bool, typer.Option("--content", help="With what people and models wrote, redacted as logs are.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
+    otlp: Annotated[bool, typer.Option("--otlp", help="Send them as OpenTelemetry spans instead.")] = False,
+) -> None:
+    """One line of JSON for each run: steps, gates, decisions, tokens, times, how it ended.
+
+    Runs are kept for 7 days after they have ended. Messages, arguments,
+    observations and answers are left out without --content. What each field
+    means is written in bot/tracing/lines.py.
+
+    \b
+    countersign export > runs.jsonl
+    countersign export --since 7d --content --out runs.jsonl
+    countersign export --run R…
+    countersign export --since 7d --otlp      # to OTEL_EXPORTER_OTLP_ENDPOINT
+    """
+    logs.configure_logging("ERROR", stream=sys.stderr)
+    if otlp and out:
+        raise typer.BadParameter(translate("export.either", console.get_terminal_language()), param_hint="--out")
+
+    async def run_export() -> None:
+        async with console.open_bot_store() as (redis, keys):
+            found = StoredRunReader(RunStore(redis, keys), Journal(redis, keys))
+            runs = found.stream_runs_by_id(run_id) if run_id else found.stream_runs_since(since)
+            approvals = ApprovalStore(redis, keys)
+            lines = _stream_exported_runs(runs, approvals, content)
+            task = _send_spans(lines, approvals) if otlp else _write_run_lines(lines, out)
+            await wait_or_cancel(asyncio.create_task(task))
+        if found.missing_count:
+            typer.echo(translate("export.gone", console.get_terminal_language(), n=found.missing_count), err=True)
+
+    console.run_until_complete(run_export())
+
+
+async def _stream_exported_runs(
+    runs: AsyncIterator[Run], approvals: ApprovalStore, content: bool
+) -> AsyncIterator[ExportedRun]:
+    task = asyncio.current_task()
+    async for run in runs:
+        if task is not None and task.cancelling():  # swallowed on the way, see `bot.core.cancellation.cancel_and_wait`
+            raise asyncio.CancelledError
+        yield await export_run(run, approvals, GATES, content=content)
+
+
+async def _write_run_lines(lines: AsyncIterator[ExportedRun], out: Path | None) -> None:
+    count = 0
+    with _open_output(out) as file:
+        async for line in lines:
+            typer.echo(console.sanitize_for_terminal(format_run_line(line)), file=file)
+            count += 1
+    typer.echo(translate("export.written", console.get_terminal_language(), n=count), err=True)
+
+
+@contextmanager
+def _open_output(out: Path | None) -> Iterator[TextIO]:
+    """Never over what is there; what is new is for its owner alone. Raises CountersignError."""
+    if out is None:
+        yield sys.stdout
+        return
+    try:
+        file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise CountersignError(
+            translate("export.not_written", console.get_terminal_language(), file=str(out), reason=why)
+        ) from error
+    with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 (of a descriptor)
+        yield opened
+
+
+async def _send_spans(lines: AsyncIterator[ExportedRun], approvals: ApprovalStore) -> None:
+    """What has ended: the rest would be another trace later."""
+    async with open_sender_from_settings(load_settings(), approvals) as sender:
+        async for line in lines:
+            if line.ended_ms is not None and not await sender.send_run(line):
+                raise CountersignError(translate("export.not_taken", console.get_terminal_language()))
+    typer.echo(translate("export.sent", console.get_terminal_language(), n=sender.sent), err=True)

@@ -1,0 +1,232 @@
+"""Plain commands: answered by code alone, as a slash command or as the words themselves in a DM, in zh and en."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from functools import cache
+
+from bot.agent.limits import StopReason
+from bot.chat.messages import Message
+from bot.conversation.home import load_request_summary
+from bot.core.history_entries import HistoryEntry
+from bot.core.i18n import LANGUAGES, load_sentences, shorten_text, translate
+from bot.core.logs import redact_text
+from bot.queue.writes import Write
+from bot.storage.history import ConversationHistory, HistoryStore
+from bot.storage.runs import RunStore
+from tools.people.names import get_person_name
+from tools.spec import Caller
+from tools.tasks.task_actions import AGREED
+from tools.tool import ToolServices
+from tools.workflow.engine.port import AssignedTask
+from tools.workflow.engine.state import TaskKind
+
+COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
+CONCERNING = ("steps", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
+"""Settings that everybody may know, because they are about what people see; all others are for administrators."""
+LATELY = 20
+"""Entries of a conversation that are looked through for what a *stop* has ended."""
+SKEW_MS = 5_000
+"""How far the platform's clock and ours may be apart."""
+HISTORY_SHOWN = 10
+TASKS_SHOWN = 20
+SAID_MAX = 120
+"""Characters that are shown of what was said."""
+_FORMATS = re.compile(r"([\\*_~`])")
+"""What would be formatting: what people wrote is shown as they wrote it (`2*3*4`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReply:
+    """A command's answer, and what it changes."""
+
+    command: str
+    text: str
+    writes: tuple[Write, ...] = ()
+
+
+@cache
+def list_command_words() -> Mapping[str, str]:
+    """What people type → command."""
+    return {
+        word.strip(): command
+        for command in COMMANDS
+        for language in LANGUAGES
+        for word in load_sentences()[f"command.{command}_words"][language].split(",")
+    }
+
+
+def parse_command(text: str) -> str | None:
+    """The command a text is, if it is nothing but a command."""
+    return list_command_words().get(text.strip().strip("/!！。.?？").strip().lower())
+
+
+def is_stop_word(text: str) -> bool:
+    return parse_command(text) == "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandHandler:
+    tool_services: ToolServices
+    history: HistoryStore
+    settings: Callable[[], Mapping[str, str]]
+    """All settings as an administrator may see them: secrets masked."""
+    runs: RunStore
+    today: Callable[[], datetime]
+    """Aware UTC."""
+
+    async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
+        """The answer if this is a command. In shared channels only *stop* is taken as a plain word."""
+        name = parse_command(message.text)
+        if message.command and not message.text.strip():
+            name = "help"
+        if name is None or not (message.place.direct or message.command or name == "stop"):
+            return None
+        answers: dict[str, Callable[[Message, Caller], Awaitable[CommandReply]]] = {
+            "help": self._answer_help,
+            "tasks": self._answer_tasks,
+            "done": self._answer_decided_tasks,
+            "requests": self._answer_requests,
+            "history": self._answer_history,
+            "settings": self._answer_settings,
+            "forget": self._answer_forget,
+            "stop": self._answer_stop,
+        }
+        return await answers[name](message, caller)
+
+    async def _answer_help(self, message: Message, caller: Caller) -> CommandReply:
+        return CommandReply("help", translate("command.help", caller.person.language))
+
+    async def _answer_tasks(self, message: Message, caller: Caller) -> CommandReply:
+        language = caller.person.language
+        todo = await self.tool_services.engine.list_todo_tasks(caller.id, self.today(), TASKS_SHOWN)
+        lines = [await self._describe_task(_choose_task_key(one, caller), one, language) for one in todo.tasks]
+        more = todo.total_count - len(todo.tasks)
+        told = _format_listing("tasks", lines, language)
+        return CommandReply("tasks", told + ("\n" + translate("command.more_tasks", language, n=more) if more else ""))
+
+    async def _answer_decided_tasks(self, message: Message, caller: Caller) -> CommandReply:
+        language = caller.person.language
+        tasks = await self.tool_services.engine.list_decided_tasks(caller.id)
+        lines = [await self._describe_task("command.decided", one, language) for one in tasks]
+        return CommandReply("done", _format_listing("done", lines, language))
+
+    async def _answer_requests(self, message: Message, caller: Caller) -> CommandReply:
+        language = caller.person.language
+        requests = await self.tool_services.engine.list_own_requests(caller.id)
+        lines = [
+            translate(
+                "command.request",
+                language,
+                request=one.id,
+                summary=await load_request_summary(self.tool_services, one, language),
+                status=translate(f"status.{one.display_status}", language),
+            )
+            for one in requests
+        ]
+        return CommandReply("requests", _format_listing("requests", lines, language))
+
+    async def _answer_history(self, message: Message, caller: Caller) -> CommandReply:
+        language = caller.person.language
+        known = await self.history.load_history(message.place.conversation)
+        shown = [entry for entry in known.entries if entry.is_visible][-HISTORY_SHOWN:]
+        lines = [_describe_entry(entry, language) for entry in shown]
+        told = _format_listing("history", lines, language)
+        zone = caller.person.zone
+        return CommandReply("history", "\n".join([*_describe_summary(known, zone, language), told]))
+
+    async def _answer_settings(self, message: Message, caller: Caller) -> CommandReply:
+        """For an administrator all of them; for everybody else what concerns them."""
+        language, values = caller.person.language, self.settings()
+        if caller.person.is_administrator:
+            lines = [f"`{name}` = {redact_text(value) or '—'}" for name, value in values.items()]
+            return CommandReply("settings", _format_listing("settings", lines, language))
+        own = {"language": translate("setting.in_language", language), "timezone": caller.person.timezone}
+        known = own | {name: values[name] for name in CONCERNING if values.get(name)}
+        lines = [
+            translate(f"setting.{name}", language, value=_describe_setting_value(name, value, language))
+            for name, value in known.items()
+        ]
+        return CommandReply("settings", _format_listing("own_settings", lines, language))
+
+    async def _answer_forget(self, message: Message, caller: Caller) -> CommandReply:
+        writes = self.history.build_forget_writes(message.place.conversation)
+        return CommandReply("forget", translate("command.forgotten", caller.person.language), tuple(writes))
+
+    async def _answer_stop(self, message: Message, caller: Caller) -> CommandReply:
+        """Stopping itself happened before the queue; by the time this is read, nothing of theirs runs here."""
+        key = "stopped"
+        if not message.place.direct and not caller.person.is_administrator:
+            key = "stopped_own" if await self._has_stopped_own_run(message) else "stopped_nothing"
+        return CommandReply("stop", translate(f"command.{key}", caller.person.language))
+
+    async def _has_stopped_own_run(self, message: Message) -> bool:
+        """True when something of who says *stop* was ended by it."""
+        entries = (await self.history.load_history(message.place.conversation)).entries[-LATELY:]
+        runs = [await self.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
+        theirs = [run for run in runs if run is not None and run.message.person == message.person]
+        said_ms = float(message.at) * 1000 if _is_timestamp(message.at) else 0.0
+        return any(
+            run.last is not None and run.last.stopped == StopReason.USER and run.ended_ms >= said_ms - SKEW_MS
+            for run in theirs
+        )
+
+    async def _describe_task(self, key: str, one: AssignedTask, language: str) -> str:
+        requester = await get_person_name(self.tool_services.directory, one.request.initiator)
+        about = await load_request_summary(self.tool_services, one.request, language)
+        outcome = AGREED.get(one.task.outcome, "") if one.task.kind is TaskKind.REVOKE else one.task.outcome
+        decision = translate(f"decision.{outcome}", language) if outcome else ""
+        return translate(
+            key,
+            language,
+            request=one.request.id,
+            requester=requester,
+            summary=about,
+            task=one.task.id,
+            decision=decision,
+            who=await get_person_name(self.tool_services.directory, one.task.assignee),
+        )
+
+
+def _describe_setting_value(name: str, value: str, language: str) -> str:
+    """A value in words, where it has some."""
+    key = f"setting.{name}_{value}"
+    return translate(key, language) if key in load_sentences() else value
+
+
+def _is_timestamp(at: str) -> bool:
+    return at.replace(".", "", 1).isdigit()
+
+
+def _choose_task_key(one: AssignedTask, caller: Caller) -> str:
+    """One's own task, or that of somebody who is away."""
+    return "command.task" if one.task.assignee == caller.id else "command.task_for"
+
+
+def _format_listing(name: str, lines: Sequence[str], language: str) -> str:
+    if not lines:
+        return translate(f"command.no_{name}", language)
+    return "\n".join([translate(f"command.{name}", language), *(f"- {line}" for line in lines)])
+
+
+def _describe_entry(entry: HistoryEntry, language: str) -> str:
+    """An entry as people know it: their own words, what they were told, and a card instead of a note to the model."""
+    is_ours = entry.is_answer or bool(entry.kind)
+    by = "bot" if is_ours else "person"
+    short = shorten_text(entry.visible_text, SAID_MAX)
+    text = short if is_ours else _FORMATS.sub(r"\\\1", short)
+    return translate(f"command.said_by_{by}", language, text=text or translate("command.waits", language))
+
+
+def _describe_summary(known: ConversationHistory, zone: tzinfo, language: str) -> list[str]:
+    """The summary of what was before, with what it stands for; and what it does not."""
+    summary = known.summary
+    if summary is None:
+        return []
+    since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (summary.since_ms, summary.until_ms))
+    range_ = {"since": f"{since:%Y-%m-%d %H:%M}", "until": f"{until:%Y-%m-%d %H:%M}", "turns": summary.turns}
+    missed = [translate("command.summary_missed", language)] if summary.has_gap or known.has_gap else []
+    return [translate("command.summary", language, **range_), *(f"- {line}" for line in summary.lines), *missed, ""]

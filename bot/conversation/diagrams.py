@@ -1,0 +1,83 @@
+"""The picture of a process, brought where it was asked for: an item of its own, so that neither a crash nor a platform
+that is away loses it, and nobody's answer waits for the drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from bot.chat.messages import ChatDirectory, Place, Post
+from bot.conversation.reply import MessageDelivery
+from bot.core.i18n import render_value
+from bot.core.records import RenderDiagram
+from bot.core.run_state import CallRecord, CallStatus, validate_args
+from bot.queue.lanes import Lease
+from bot.queue.writes import Write
+from bot.storage.journal import Journal
+from tools.privacy import classify_result
+from tools.spec import Caller, Privacy, ProcessDiagram, ToolError
+from tools.tool import Tool, ToolContext, ToolServices
+from tools.workflow.diagram.render import render_picture
+
+SHOWS = "show_process"
+"""The tool whose outcome is a picture."""
+FILE = "process.png"
+Paint = Callable[[bytes, Collection[str], Collection[str], str], Awaitable[bytes]]
+"""(process file, nodes and flows taken, current ones, language) → PNG. Raises `ToolError` where there can be none."""
+
+
+def is_diagram_call(call: CallRecord) -> bool:
+    """True for a step that people see a picture of."""
+    return call.tool == SHOWS and call.status is CallStatus.SUCCEEDED
+
+
+@dataclass(frozen=True, slots=True)
+class DiagramPoster:
+    delivery: MessageDelivery
+    directory: ChatDirectory
+    tool_services: ToolServices
+    tools: Mapping[str, Tool]
+    journal: Journal
+    today: Callable[[], datetime]
+    """Aware UTC: the day that people mean."""
+    paint: Paint = render_picture
+
+    async def post_diagram(self, lease: Lease, draw: RenderDiagram) -> Sequence[Write]:
+        """What the person may see, as it is by now; why there is none, if there is none."""
+        caller = await self.directory.find_caller(draw.person)
+        if caller is None:
+            return []
+        language, key, again, chat = caller.person.language, lease.item.id, lease.item.is_redelivery, self.delivery.chat
+        try:
+            shown, privacy = await self._load_diagram(caller, draw.name)
+            place = await self._choose_diagram_place(draw, privacy)
+            png = await self.paint(shown.bpmn, shown.done, shown.active, language)
+        except ToolError as error:
+            place = await self._choose_diagram_place(draw, classify_result(self.tools[SHOWS], error))
+            await chat.post_message(place, Post(render_value(error.note, language)), key=key, again=again)
+            return []
+        title, alt = render_value(shown.title, language), render_value(shown.alt, language)
+        await chat.upload_picture(place, png, name=FILE, title=title, alt=alt, key=key, again=again)
+        return [
+            self.journal.build_record_write(
+                lease.lane, "picture", person=caller.id, channel=place.channel, text=draw.name
+            )
+        ]
+
+    async def _choose_diagram_place(self, draw: RenderDiagram, privacy: Privacy) -> Place:
+        """Where it was asked for, if it may stand there: if not, the answer of the same run says where it is."""
+        if draw.place is not None and await self.delivery.can_show_in(draw.place, privacy):
+            return draw.place
+        return await self.delivery.chat.open_dm(draw.person)
+
+    async def _load_diagram(self, caller: Caller, name: str) -> tuple[ProcessDiagram, Privacy]:
+        """Raises `ToolError` for who may not see it."""
+        tool, local = self.tools[SHOWS], self.today().astimezone(ZoneInfo(caller.person.timezone))
+        outcome = await tool.run(
+            ToolContext(self.tool_services, caller, local), validate_args(tool.args, {"name": name})
+        )
+        if outcome.picture is None:
+            raise ToolError("no_picture", "there is nothing to draw")
+        return outcome.picture, classify_result(tool, outcome)

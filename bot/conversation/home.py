@@ -1,0 +1,65 @@
+"""A person's own page: what waits for them, and how their requests stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.chat.messages import Card, ChatDirectory, HomeView
+from bot.core.i18n import translate
+from tools.people.names import get_person_name
+from tools.tool import ToolServices
+from tools.workflow.engine.port import AssignedTask
+from tools.workflow.engine.state import Request
+from tools.workflow.process.definition import format_request_line
+
+SHOWN = 20
+"""Tasks on the page; more are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeBuilder:
+    tool_services: ToolServices
+    directory: ChatDirectory
+    today: Callable[[], datetime]
+    """Aware UTC."""
+
+    async def build_home(self, person_id: str) -> HomeView | None:
+        """The page, or None for people who are not served."""
+        caller = await self.directory.find_caller(person_id)
+        if caller is None:
+            return None
+        language = caller.person.language
+        waiting = await self.tool_services.engine.list_todo_tasks(person_id, self.today(), SHOWN)
+        tasks = [await self._build_task_card(one, person_id, language) for one in waiting.tasks]
+        if more := waiting.total_count - len(waiting.tasks):
+            tasks.append(Card(title=translate("home.more", language, n=more)))
+        requests = [
+            await self._build_request_card(one, language)
+            for one in await self.tool_services.engine.list_own_requests(person_id)
+        ]
+        return HomeView(
+            translate("home.title", language),
+            (
+                (translate("home.tasks", language), tuple(tasks), translate("home.no_tasks", language)),
+                (translate("home.requests", language), tuple(requests), translate("home.no_requests", language)),
+            ),
+        )
+
+    async def _build_task_card(self, one: AssignedTask, person: str, language: str) -> Card:
+        requester = await get_person_name(self.tool_services.directory, one.request.initiator)
+        body = await load_request_summary(self.tool_services, one.request, language)
+        if one.task.assignee == person:
+            return Card(title=f"{one.request.id} · {requester}", body=body)
+        who = await get_person_name(self.tool_services.directory, one.task.assignee)
+        return Card(title=f"{one.request.id} · {requester}", body=body, footer=translate("home.for", language, who=who))
+
+    async def _build_request_card(self, one: Request, language: str) -> Card:
+        status = translate(f"status.{one.display_status}", language)
+        return Card(title=f"{one.id} · {status}", body=await load_request_summary(self.tool_services, one, language))
+
+
+async def load_request_summary(desk: ToolServices, request: Request, language: str) -> str:
+    """A request in one line, e.g. *Sick leave, 8 days, 2026-11-21 – 2026-11-30*."""
+    return format_request_line(await desk.engine.get_process(request), request.filled, language)

@@ -1,0 +1,201 @@
+"""What conversations remember of a run: the one in which it was asked, and, where something of it was brought to its
+person's DM, that DM; and of a DM, what has happened there besides. What may not stand in a channel is not remembered
+there either: whoever writes next in a thread has a model that reads its history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+from bot.agent.past_calls import build_past_call, format_call_line, list_latest_calls
+from bot.agent.recall import NOT_VERIFIED, build_calls_entry, build_event_entry
+from bot.chat.messages import Place
+from bot.conversation.progress import render_receipt
+from bot.conversation.reply import DeliveryResult
+from bot.core.history_entries import EntryKind, HistoryEntry, PastCall
+from bot.core.i18n import translate
+from bot.core.records import AppendDirectHistory, OpenCard, Run
+from bot.core.run_state import CallRecord, CallStatus
+from bot.queue.writes import AppendHistory, EnqueueItem, Write
+from bot.storage.history import HistoryStore
+from bot.storage.runs import RunStore
+from tools.spec import Person, Privacy
+
+WAITS = "a card was brought and waits for its button: {tool}"
+TAKEN_BACK = "the person took the card back: nothing was done"
+
+
+@dataclass(slots=True)
+class RunMemory:
+    """What is remembered of a run now, oldest first."""
+
+    entries: list[HistoryEntry] = field(default_factory=list)
+    calls: Sequence[PastCall] = ()
+    """Of the entry with calls, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationMemory:
+    history: HistoryStore
+    runs: RunStore
+    today: Callable[[], datetime]
+    """Aware UTC: what is remembered is dated by the day that people mean."""
+
+    def build_answer_writes(self, run: Run, text: str, told: DeliveryResult) -> tuple[AppendHistory, list[Write]]:
+        """What was asked, called, said and changed: for the conversation, and for the DM if there is one."""
+        place = run.message.place
+        asked = [] if run.remembered else [self._build_question_entry(run)]
+        known = run.direct is not None  # its card has been in the DM
+        run.direct = told.direct or run.direct
+        answer = [self._build_answer_entry(run, text), *self._build_effect_entries(run)]
+        if told.in_conversation:
+            calls = self._build_call_entries(run, place) if self._can_show_details(run, told) else RunMemory()
+            here = RunMemory([*asked, *calls.entries, *answer], calls.calls)
+        else:
+            here = RunMemory(
+                [*asked, self._build_answer_entry(run, told.pointer), *self._build_effect_entries(run, in_channel=True)]
+            )
+        remembered, *more = self._build_history_writes(place, here)
+        assert isinstance(remembered, AppendHistory)
+        if run.direct is None:
+            return remembered, more
+        calls = self._build_call_entries(run, run.direct)
+        entries = [*calls.entries, *answer] if known else [self._build_question_entry(run), *calls.entries, *answer]
+        return remembered, [*more, self._build_direct_history_item(run, "end", RunMemory(entries, calls.calls))]
+
+    def build_waiting_writes(self, run: Run) -> list[Write]:
+        """What is remembered while a card of the run waits. Where the card is in a DM, it is an open one there."""
+        ask, place = run.ask, run.message.place
+        if ask is None:
+            return []
+        asked, first = [] if run.remembered else [self._build_question_entry(run)], not run.remembered
+        run.remembered = True
+        if place.direct:
+            calls = self._build_call_entries(run, place)
+            return self._build_history_writes(place, RunMemory([*asked, *calls.entries], calls.calls))
+        waits = [
+            build_event_entry(WAITS.format(tool=ask.tool), self._today_ms(), _get_timezone(run), run=run.id, said="")
+        ]
+        here = self._build_history_writes(place, RunMemory([*asked, *waits])) if first else []
+        if run.direct is None:
+            return here
+        calls = self._build_call_entries(run, run.direct)
+        part = RunMemory([*asked, *calls.entries], calls.calls)
+        return [*here, self._build_direct_history_item(run, str(len(run.trace.calls)), part, ask)]
+
+    def build_cancelled_writes(self, run: Run) -> list[Write]:
+        """Of a run whose card its person has taken back in words: a run that says no more."""
+        said = translate("command.taken_back", run.language)
+        event = build_event_entry(TAKEN_BACK, self._today_ms(), _get_timezone(run), run=run.id, said=said)
+        asked = [] if run.remembered else [self._build_question_entry(run)]
+        here = self._build_history_writes(run.message.place, RunMemory([*asked, event]))
+        return [*here, self._build_direct_history_item(run, "end", RunMemory([event]))] if run.direct else here
+
+    def build_event_write(self, place: Place, person: Person, text: str, id: str) -> EnqueueItem:
+        """Something that has happened in a DM, into its lane; `id`: of what has happened, so that it is there once."""
+        event = build_event_entry(text, self._today_ms(), person.zone)
+        kept = ((event.message, event.shown_text, event.at_ms, event.kind.value),)
+        work = AppendDirectHistory(run="", place=place, person=person.id, entries=kept)
+        return EnqueueItem(place.conversation, f"happened:{id}", work.model_dump_json())
+
+    def build_direct_history_writes(self, one: AppendDirectHistory) -> Sequence[Write]:
+        """The writes of an item in the DM's own lane."""
+        conversation = one.place.conversation
+        entries = [
+            HistoryEntry(message, one.run, said, at_ms, EntryKind("".join(kind)))
+            for message, said, at_ms, *kind in one.entries
+        ]
+        kept = (
+            self._build_history_writes(one.place, RunMemory(entries, [PastCall(*row) for row in one.calls]))
+            if entries
+            else []
+        )
+        if not one.run:
+            return kept
+        if one.approval:
+            waits = self.runs.build_add_paused_write(
+                conversation, one.run, one.approval, one.tool, one.person, one.proposal
+            )
+            return [*kept, waits]
+        return [*kept, self.runs.build_remove_paused_write(conversation, one.run)]
+
+    def _build_history_writes(self, place: Place, part: RunMemory) -> list[Write]:
+        """Of a conversation in its own lane. The first adds the entries."""
+        conversation = place.conversation
+        of_calls = [one for one in part.entries if one.kind is EntryKind.CALLS] if part.calls else []
+        kept = [self.history.build_calls_write(conversation, one, part.calls) for one in of_calls]
+        return [self.history.build_turn_write(conversation, part.entries), *kept]
+
+    def _build_direct_history_item(
+        self, run: Run, at: str, part: RunMemory, ask: OpenCard | None = None
+    ) -> EnqueueItem:
+        """Into the lane of the DM, once: what is remembered there is written by who holds it. `ask`: of the card that
+        waits there."""
+        assert run.direct is not None
+        work = AppendDirectHistory(
+            run=run.id,
+            place=run.direct,
+            person=run.message.person,
+            entries=tuple((one.message, one.shown_text, one.at_ms, one.kind.value) for one in part.entries),
+            calls=tuple(one.row for one in part.calls),
+            approval=ask.approval if ask else "",
+            tool=ask.tool if ask else "",
+            proposal=run.proposal if ask else None,
+        )
+        return EnqueueItem(run.direct.conversation, f"recollect:{run.id}:{at}", work.model_dump_json())
+
+    def _build_call_entries(self, run: Run, place: Place) -> RunMemory:
+        """What the run has called and no entry tells of yet. In a channel nothing of what was on a card in the DM but
+        how that ended."""
+        known = run.recalled if place.direct else ()
+        found = [(call, build_past_call(call, result), result) for call, result in list_latest_calls(run.trace, known)]
+        if not found:
+            return RunMemory()
+        if place.direct:
+            run.recalled += [call.uid for call, _, _ in found if call.status is not CallStatus.AWAITING]
+        shown = [one for one in found if place.direct or not one[0].approval]
+        lines = [
+            format_call_line(past, result) if place.direct or not call.approval else _describe_card_call(call)
+            for call, past, result in found
+        ]
+        waits = any(call.status is CallStatus.AWAITING for call, _, _ in found)
+        entry = build_calls_entry(lines, self._today_ms(), _get_timezone(run), run=run.id, said="" if waits else None)
+        return RunMemory([entry], [past for _, past, _ in shown])
+
+    def _can_show_details(self, run: Run, told: DeliveryResult) -> bool:
+        """Whether what the run has seen may stand where its last word does, and not only words of our own."""
+        own_words = run.last is None or bool(run.last.stopped)
+        return (
+            run.message.place.direct or run.trace.privacy is Privacy.PUBLIC or (told.in_conversation and not own_words)
+        )
+
+    def _build_effect_entries(self, run: Run, *, in_channel: bool = False) -> list[HistoryEntry]:
+        """What the run has changed, and what of its answer was not borne out; nothing where there is neither."""
+        last = run.last
+        lines = [render_receipt(run, in_channel=in_channel)] if run.effects or (last and last.overclaims) else []
+        said = "\n".join(lines)
+        if last and last.unverified and not in_channel:
+            lines.append(NOT_VERIFIED + " · ".join(last.unverified))
+        event = build_event_entry("\n".join(lines), self._today_ms(), _get_timezone(run), run=run.id, said=said)
+        return [event] if lines else []
+
+    def _build_answer_entry(self, run: Run, text: str) -> HistoryEntry:
+        return HistoryEntry.from_content("assistant", text, run=run.id, at_ms=self._today_ms())
+
+    def _build_question_entry(self, run: Run) -> HistoryEntry:
+        """What the person wrote, and how a model reads it."""
+        return HistoryEntry(run.trace.messages[0], run.id, run.message.text, self._today_ms())
+
+    def _today_ms(self) -> int:
+        return int(self.today().timestamp() * 1000)
+
+
+def _get_timezone(run: Run) -> tzinfo:
+    return ZoneInfo(run.timezone)
+
+
+def _describe_card_call(call: CallRecord) -> str:
+    """A call whose card was in a DM, for everybody who reads the channel."""
+    return f"{call.tool} → {call.status.value}"

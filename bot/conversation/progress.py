@@ -1,0 +1,205 @@
+"""How people see a run: its steps while it works, its receipt at the end.
+
+Displays: `replies` (a threaded reply a step, merged while the platform's rate limit is near), `plan` (one live
+message), `quiet` (nothing before the answer).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from bot.agent.events import RunStep
+from bot.agent.limits import StopReason
+from bot.approvals.authorization import ANEW
+from bot.chat.messages import Button, NamedPeople, Post, RateSlot
+from bot.conversation.reply import MessageDelivery
+from bot.core.disclosure import Disclosure, decide_channel_disclosure
+from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
+from bot.core.records import Run, RunResult
+from bot.core.run_state import RunState
+from tools.spec import ReceiptLine
+
+Display = Literal["replies", "plan", "quiet"]
+
+SUBJECT_MAX = 80
+PLATFORM_ID = re.compile(r"[UW][A-Z0-9]{5,}")
+"""Ids of people mean nothing to readers."""
+REASON_MAX = 160
+_GREETING = re.compile(
+    r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
+    r"|hi|hello|hey|good (?:morning|afternoon|evening)|thanks?|thank you|thx|ok(?:ay)?|bye|there|so much|a lot"
+    r"|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])*+",
+    re.IGNORECASE,
+)
+"""A message that wants nothing done."""
+GREETING_MAX = 40
+"""Characters of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressReporter:
+    delivery: MessageDelivery
+    display: Display = "replies"
+
+    def add_steps(self, run: Run, steps: Sequence[RunStep]) -> None:
+        """Puts steps in words, as private as the conversation is; nothing is shown yet. What the model has only called
+        in a wrong way is no step for people."""
+        for step in steps:
+            run.candidates = step.people
+            if step.is_call_mistake:
+                continue
+            audience = Disclosure.HERE if run.message.place.direct else decide_channel_disclosure(step.privacy)
+            run.lines.append(render_step_line(len(run.lines) + 1, step, run.language, audience))
+
+    def find_rate_slot(self, run: Run) -> RateSlot | None:
+        """The rate that showing the next step keeps."""
+        return self.delivery.chat.find_rate_slot(run.message.place) if self.display == "replies" else None
+
+    async def show_progress(self, run: Run, *, again: bool, wait_ms: int | None) -> None:
+        """Shows what the display and the rate allow now. `wait_ms` None: no slot of the rate is free, so the lines wait
+        for company."""
+        if self.display == "plan":
+            await self.flush_lines(run, again=again)
+        elif wait_ms is not None or self.find_rate_slot(run) is None:
+            await self.flush_lines(run, again=again, wait_ms=wait_ms)
+
+    async def flush_lines(self, run: Run, *, again: bool, wait_ms: int | None = None) -> None:
+        """Shows the lines that are held back: as one reply, or in the live message."""
+        if self.display == "quiet" or run.posted == len(run.lines):
+            return
+        if not await self.delivery.can_show_in(run.message.place):
+            run.posted = len(run.lines)
+            return
+        if self.display == "plan":
+            await self._update_live_message(run, again=again)
+            return
+        text, key = "\n".join(run.lines[run.posted :]), f"{run.id}:line:{run.posted}"
+        chat = self.delivery.chat
+        await chat.post_message(run.message.place, Post(text), key=key, again=again, wait_ms=wait_ms)
+        run.posted = len(run.lines)
+
+    async def _update_live_message(self, run: Run, *, again: bool) -> None:
+        post, chat = Post("\n".join(run.lines)), self.delivery.chat
+        if run.board is None:
+            run.board = await chat.post_message(run.message.place, post, key=f"{run.id}:board", again=again)
+        else:
+            await chat.update_message(run.board, post)
+        run.posted = len(run.lines)
+
+
+def render_step_line(number: int, step: RunStep, language: str, audience: Disclosure = Disclosure.HERE) -> str:
+    """One step in words: number, action, subject, result, and the model's stated reason. Where it may not stand, no
+    more than the action; what is free text there is the reason."""
+    result = render_value(step.note, language)
+    if audience is Disclosure.DM_WITH_POINTER:
+        waits = f" {result}" if step.title is not None else ""
+        action = _describe_action(step.call.tool, language)
+        return translate("steps.line_private", language, number=number, action=action) + waits
+    if step.title is not None:
+        told = translate(
+            "steps.line_waiting", language, number=number, title=render_value(step.title, language), result=result
+        )
+    else:
+        told = _render_finished_step(number, step, result, language)
+    reason = " ".join(step.call.reason.split())[:REASON_MAX] if audience is Disclosure.HERE else ""
+    return f"{told}\n_{reason}_" if reason else told
+
+
+def _render_finished_step(number: int, step: RunStep, result: str, language: str) -> str:
+    action = _describe_action(step.call.tool, language)
+    subject = _describe_call_subject(step.call.args)
+    key = "steps.line_about" if subject else "steps.line"
+    return translate(key, language, number=number, action=action, subject=subject, result=result)
+
+
+def _describe_action(tool: str, language: str) -> str:
+    """What a call does, in words; of a server's tool, whose it is and what the server calls it."""
+    if f"tool.{tool}" in load_sentences():
+        return translate(f"tool.{tool}", language)
+    server, between, name = tool.partition("__")
+    return translate("steps.server", language, server=server, tool=name[:64]) if between else tool[:40]
+
+
+def _describe_call_subject(args: dict[str, Any]) -> str:
+    """What the call is about, in the words of its own arguments."""
+    for name in ("name", "person", "request_id", "task_id", "to"):
+        value = args.get(name)
+        if isinstance(value, str) and value.strip() and not PLATFORM_ID.fullmatch(value.strip()):
+            return " ".join(value.split())[:SUBJECT_MAX]
+    return ""
+
+
+def render_run_result(
+    run: Run, last: RunResult, candidates: NamedPeople | None = None, *, in_channel: bool = False
+) -> Post:
+    """The last word as people see it: what nothing supports is marked, and a stop can be tried again. `candidates`:
+    those of whom the person is asked which one is meant. `in_channel`: its receipt is read by others too."""
+    text = last.text
+    if last.unverified:
+        text += "\n\n" + translate("evidence.unverified", run.language, what=" · ".join(last.unverified))
+    anew = (Button(translate("choice.retry", run.language), ANEW, run.id, 1),) if last.stopped else ()
+    shown = "" if _is_small_talk(run, last) else render_receipt(run, in_channel=in_channel)
+    return Post(text, receipt=shown, buttons=anew, people=candidates)
+
+
+def _is_small_talk(run: Run, last: RunResult) -> bool:
+    """True of an answer to a greeting for which nothing was looked up or done, and which does not say otherwise."""
+    said = run.message.text.strip()
+    nothing = not (run.trace.calls or run.effects or last.stopped or last.overclaims or last.unverified)
+    return nothing and len(said) <= GREETING_MAX and _GREETING.fullmatch(said) is not None
+
+
+def describe_stop(run: Run, reason: StopReason, renewed: datetime) -> str:
+    """Why a run stops, what became of its matter, and what its person can do. `renewed`: when a day's budget begins
+    anew, in their own time. Written by code: no model is asked for it."""
+    undone = translate("stopped.undone", run.language)
+    if reason is StopReason.BUDGET:
+        until = renewed.strftime("%Y-%m-%d %H:%M")
+        undone = translate("share.anew", run.language, undone=_describe_settled_call(run) or undone, until=until)
+    return translate(f"stopped.{reason.value}", run.language, undone=undone)
+
+
+def _describe_settled_call(run: Run) -> str:
+    """What became of the button that a run has just been waiting for."""
+    latest = [call for call in run.trace.calls if call.uid.startswith(f"{run.id}:{run.trace.steps}:")]
+    status = next((call.status for call in latest if call.approval), None)
+    return translate(f"share.{status.value}", run.language) if status else ""
+
+
+def build_run_figures(trace: RunState) -> dict[str, Any]:
+    """What a run took, for the journal. Money as text, because it is exact; none where no price is known."""
+    told: dict[str, Any] = {
+        "steps": trace.steps,
+        "ms": trace.active_ms,
+        "tokens_in": trace.tokens_in,
+        "cached": trace.tokens_cached,
+        "tokens_out": trace.tokens_out,
+        "malformed": trace.malformed,
+        "model": trace.model,
+    }
+    told |= {"cost": format_amount(trace.cost), "currency": trace.currency} if trace.currency else {}
+    told |= {"unpriced": trace.unpriced} if trace.unpriced else {}
+    return told | ({"claimed": trace.claimed, "supported": trace.supported} if trace.claimed else {})
+
+
+def render_receipt(run: Run, *, in_channel: bool = False) -> str:
+    """What this run changed, written by code from what happened: it contradicts a model that claims more. `in_channel`:
+    for everybody who reads there, so what is private is only said to have been done."""
+    effects = join_receipt_lines(run.effects, run.language, in_channel=in_channel)
+    more = "_though" if run.last is not None and run.last.overclaims else ""
+    return translate(f"receipt.{'changed' if effects else 'nothing'}{more}", run.language, effects=effects)
+
+
+def join_receipt_lines(effects: Sequence[ReceiptLine], language: str, *, in_channel: bool = False) -> str:
+    """Effects in words, on one line. `in_channel`: for everybody who reads there."""
+    lines = [_render_public_receipt_line(one, language, in_channel=in_channel) for one in effects]
+    return " · ".join(dict.fromkeys(lines) if in_channel else lines)
+
+
+def _render_public_receipt_line(effect: ReceiptLine, language: str, *, in_channel: bool) -> str:
+    hidden = in_channel and decide_channel_disclosure(effect.privacy) is not Disclosure.HERE
+    return translate("receipt.private", language) if hidden else render_receipt_line(effect, language)

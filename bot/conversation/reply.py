@@ -1,0 +1,85 @@
+"""Says things where they may stand: in the conversation, or in the person's DM with a pointer in the conversation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from bot.chat.messages import Channel, ChannelReaders, ChatDirectory, Place, Post, ReaderClassifier
+from bot.core import disclosure, logs
+from bot.core.disclosure import Disclosure
+from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.i18n import translate
+from tools.people.names import get_person_language
+from tools.spec import Privacy
+
+log = logs.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryResult:
+    """Where something was said."""
+
+    in_conversation: bool
+    """In the conversation itself."""
+    direct: Place | None = None
+    """The DM that it went to instead; None when there is no way to the person."""
+    pointer: str = ""
+    """What the conversation was told instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDelivery:
+    chat: Channel
+    reader_classifier: ReaderClassifier
+    directory: ChatDirectory
+
+    async def decide_place_disclosure(self, place: Place, privacy: Privacy) -> Disclosure:
+        """Where something of this privacy may be shown, by who reads the place now."""
+        surroundings = ChannelReaders.DIRECT if place.direct else await self.reader_classifier.classify_readers(place)
+        return disclosure.decide_disclosure(privacy, surroundings)
+
+    async def can_show_in(self, place: Place, privacy: Privacy = Privacy.PUBLIC) -> bool:
+        """True when words of this privacy, which code cannot take apart, may stand in the place."""
+        return await self.decide_place_disclosure(place, privacy) is Disclosure.HERE
+
+    async def deliver_message(
+        self,
+        place: Place,
+        person: str,
+        post: Post,
+        privacy: Privacy = Privacy.PUBLIC,
+        *,
+        key: str,
+        again: bool = False,
+        wait_ms: int | None = None,
+        receipt: str = "",
+    ) -> DeliveryResult:
+        """Says it in the place, or to the person. `receipt`: what stands beside the pointer where a receipt may stand
+        at all. `key`, `again`, `wait_ms`: as for `Channel.post_message`."""
+        if await self.can_show_in(place, privacy):
+            await self.chat.post_message(place, post, key=key, again=again, wait_ms=wait_ms)
+            return DeliveryResult(in_conversation=True)
+        direct = await self._deliver_to_dm(person, post, key, again=again)
+        language = await get_person_language(self.directory, person)
+        pointer = Post(translate("pointer.sent" if direct else "pointer.unreachable", language))
+        if receipt and await self.can_show_in(place, Privacy.OWN):
+            pointer = replace(pointer, receipt=receipt)
+        await self.chat.post_message(place, pointer, key=f"{key}:pointer", again=again, wait_ms=wait_ms)
+        return DeliveryResult(in_conversation=False, direct=direct, pointer=pointer.text)
+
+    async def post_pointer(self, place: Place, person: str, text: str, *, key: str, again: bool = False) -> None:
+        """Says where something is: `text` is the key of a sentence that tells nothing else."""
+        words = translate(text, await get_person_language(self.directory, person))
+        await self.chat.post_message(place, Post(words), key=key, again=again)
+
+    async def _deliver_to_dm(self, person: str, post: Post, key: str, *, again: bool) -> Place | None:
+        """The DM in which it was said; None if the platform lets nobody write to this person."""
+        try:
+            direct = await self.chat.open_dm(person)
+            await self.chat.post_message(direct, post, key=key, again=again)
+        except ChatUnavailableError:
+            raise
+        except ChatError as failed:
+            log.warning("dm.not_reached", person=person, error=failed.code)
+            return None
+        return direct

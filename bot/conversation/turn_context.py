@@ -1,0 +1,25 @@
+"""A run on its way through one process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.core.records import Run
+from bot.queue.lanes import Lease
+from bot.storage.runs import ConversationState
+from tools.spec import Caller
+
+
+@dataclass(slots=True)
+class TurnContext:
+    """One run on its way through this process."""
+
+    lease: Lease
+    run: Run
+    caller: Caller
+    recalled: ConversationState
+
+    @property
+    def is_redelivery(self) -> bool:
+        """Another process may have posted some of this already."""
+        return self.lease.item.is_redelivery

@@ -1,0 +1,38 @@
+"""The parts of an effect as the record of its card keeps them, and as people and models are told of them."""
+
+from __future__ import annotations
+
+from bot.core.i18n import translate
+from bot.core.records import Approval
+from tools.effect_parts import PartState
+from tools.people.names import join_in_both_languages
+from tools.spec import Identities
+
+SHOWN_ORDER = (PartState.DONE, PartState.BEGUN, PartState.REFUSED, PartState.OPEN)
+
+
+def is_resumable(approval: Approval) -> bool:
+    """True for an effect that has parts, of each of which it is known whether it is done: the rest can be done."""
+    return bool(approval.parts) and PartState.BEGUN not in approval.parts.values()
+
+
+def list_parts(approval: Approval) -> dict[PartState, list[str]]:
+    """Who has it, of whom nobody can say, and who has it not: by the names on the card. Empty for an effect without
+    parts, and for one of which all are done."""
+    if all(state is PartState.DONE for state in approval.parts.values()):
+        return {}
+    facts = (fact.value for fact in approval.plan.facts)
+    names = {one.id: one.name for value in facts if isinstance(value, Identities) for one in value.people}
+    found = {
+        state: [names.get(one, one) for one, its in approval.parts.items() if its is state] for state in SHOWN_ORDER
+    }
+    return {state: those for state, those in found.items() if those}
+
+
+def describe_effect_parts(approval: Approval, language: str) -> str:
+    """The same on one line; empty where there is nothing to tell."""
+    told = [
+        translate(f"parts.{state.value}", language, names=join_in_both_languages(those))
+        for state, those in list_parts(approval).items()
+    ]
+    return translate("parts.gap", language).join(told)

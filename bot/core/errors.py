@@ -1,0 +1,103 @@
+"""The error tree.
+
+CountersignError
+├── SettingsWrong        a setting is missing or odd; the message says how to mend it
+├── NoBot                no bot has ever kept anything where this command looks
+├── StoreUnfit           the Redis in use would lose data; the message says the way out
+├── StoreDown            Redis cannot be reached now
+├── LeaseLost            another process has taken the lane over; stop, write nothing
+├── ModelDown            the model cannot be reached now; the message stays queued
+├── ModelRefused         the model will not take this conversation
+├── ChatFailed           the chat platform refused a call
+│   └── ChatDown         the chat platform cannot be reached now
+└── LocalFailed          a local stand-in could not start
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class CountersignError(Exception):
+    """Anything this program raises on purpose."""
+
+
+class SettingsError(CountersignError):
+    """A setting is missing or odd; the message says how to mend it."""
+
+
+class NoInstallationError(CountersignError):
+    """No bot has ever kept anything where this command looks; the message says where it looked."""
+
+
+class UnsafeStoreError(CountersignError):
+    """The Redis in use would lose data; the message says the way out."""
+
+
+class StoreUnavailableError(CountersignError):
+    """Redis cannot be reached now."""
+
+
+class LeaseLost(CountersignError):
+    """Another process has taken the lane over: stop, write nothing."""
+
+
+class ModelFailureCause(StrEnum):
+    """Why a model has not answered."""
+
+    UNREACHABLE = "unreachable"
+    """No connection, or nothing that can be read as an answer."""
+    BUSY = "busy"
+    """Too many requests, or an error of the endpoint's own."""
+    TIMEOUT = "timeout"
+    QUOTA = "quota"
+    """What was paid for is used up: asking again does not help."""
+    KEY = "key"
+    ADDRESS = "address"
+    """There is nothing at the address."""
+    UNKNOWN_MODEL = "unknown_model"
+    CONTEXT = "context"
+    """The conversation is longer than the model can read."""
+    REQUEST = "request"
+    """Anything else that the endpoint does not take."""
+
+
+NEEDS_ADMINISTRATOR = frozenset(
+    {ModelFailureCause.QUOTA, ModelFailureCause.KEY, ModelFailureCause.ADDRESS, ModelFailureCause.UNKNOWN_MODEL}
+)
+"""What does not pass by itself."""
+
+
+class ModelUnavailableError(CountersignError):
+    """The model cannot be reached now (network, 429, 5xx, time-out); the message stays queued. `wait_s`: for how long
+    it asks to be left alone (s); 0 if it does not say."""
+
+    def __init__(
+        self, text: str = "", wait_s: float = 0.0, cause: ModelFailureCause = ModelFailureCause.UNREACHABLE
+    ) -> None:
+        super().__init__(text)
+        self.wait_s, self.cause = wait_s, cause
+
+
+class ModelRejectedError(CountersignError):
+    """The model will not take this conversation (HTTP 400 and the like): trying again changes nothing."""
+
+    def __init__(self, text: str = "", cause: ModelFailureCause = ModelFailureCause.REQUEST) -> None:
+        super().__init__(text)
+        self.cause = cause
+
+
+class ChatError(CountersignError):
+    """The chat platform refused a call. `code` is its error name, e.g. `channel_not_found`."""
+
+    def __init__(self, code: str, method: str = "") -> None:
+        super().__init__(f"{method}: {code}" if method else code)
+        self.code, self.method = code, method
+
+
+class ChatUnavailableError(ChatError):
+    """The chat platform cannot be reached now, or takes no more: what was to be said stays queued."""
+
+
+class LocalStartError(CountersignError):
+    """A local stand-in could not start; the message says why."""

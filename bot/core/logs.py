@@ -1,0 +1,113 @@
+"""Structured logs on one stream: JSON for machines, colours on a terminal, secrets never.
+
+Everything goes through the standard `logging`, ours and the libraries', and is redacted where it is written, so
+that no logger can forget to. Context (run, conversation, person) is bound once and stands on every line.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+import structlog
+
+from bot.core.redaction import redact_text as redact_text
+
+QUIET = {
+    "httpx": logging.WARNING,
+    "httpx2": logging.WARNING,
+    "httpcore": logging.WARNING,
+    "openai": logging.WARNING,
+    "aiohttp.access": logging.WARNING,
+    "asyncio": logging.WARNING,
+    "mail.log": logging.WARNING,
+    "opentelemetry": logging.CRITICAL,
+    "slack_sdk": logging.INFO,
+    "slack_bolt": logging.INFO,
+}
+"""Libraries that say every request at INFO, whole payloads at DEBUG, or every time that spans were not taken (which
+`bot.tracing.sending` says once): the least level that is written."""
+
+
+def bind_context(**context: object) -> None:
+    """Put context (run, conversation, person …) on every line of this task from now on."""
+    structlog.contextvars.bind_contextvars(**context)
+
+
+def clear_context() -> None:
+    """Forget this task's context."""
+    structlog.contextvars.clear_contextvars()
+
+
+def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+    """A logger: `get_logger(__name__).info("claimed", lane=lane)`."""
+    logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
+    return logger
+
+
+def redact_value(value: object) -> object:
+    """A value with every text in it redacted, before a renderer puts escapes and colours around it."""
+    if isinstance(value, str):
+        return redact_text(value)
+    if isinstance(value, Mapping):
+        return {key: redact_value(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [redact_value(one) for one in value]
+    return value
+
+
+class RedactingFormatter(structlog.stdlib.ProcessorFormatter):
+    """Renders a line and redacts all of it again: what objects and tracebacks say of themselves."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact_text(super().format(record))
+
+
+def configure_logging(level: str = "INFO", json: bool | None = None, stream: TextIO | None = None) -> None:
+    """Send every logger to `stream` (standard output). `json` None: JSON unless the stream is a terminal."""
+    target = stream or sys.stdout
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(_build_formatter(json if json is not None else not target.isatty()))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name, least in QUIET.items():
+        logging.getLogger(name).setLevel(max(least, root.level))
+    logging.captureWarnings(True)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_list_shared_processors(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _redact_event(logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    return {key: one if key == "exc_info" else redact_value(one) for key, one in event.items()}
+
+
+def _list_shared_processors() -> list[structlog.typing.Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def _build_formatter(json: bool) -> logging.Formatter:
+    strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    ending: list[structlog.typing.Processor] = (
+        [structlog.processors.format_exc_info, _redact_event, structlog.processors.JSONRenderer(ensure_ascii=False)]
+        if json
+        else [_redact_event, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+    )
+    return RedactingFormatter(
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_list_shared_processors()], processors=[strip, *ending]
+    )

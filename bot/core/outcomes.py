@@ -1,0 +1,94 @@
+"""How a card that is over reads: what became of it, who and when; what came of that; and what it was about, as a
+statement. Nothing of it looks like an open question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from bot.core.effect_parts import describe_effect_parts
+from bot.core.i18n import load_sentences, render_receipt_line, render_value, translate
+from bot.core.records import Approval, ApprovalState, EffectState
+from tools.people.names import format_stand_in
+from tools.spec import Person, Proposal, TextRef
+
+Names = Mapping[str, str]
+"""Person id → name."""
+
+
+def describe_outcome(approval: Approval, reader: Person, names: Names) -> str:
+    """What became of a card, who did it and when: one line."""
+    language, at = reader.language, format_local_time(approval.decided_ms, reader)
+    if approval.state is not ApprovalState.DECIDED:
+        by = names.get(approval.by) or translate("card.system", language)
+        return translate(_choose_ending_key(approval), language, by=by, at=at)
+    by = names.get(approval.by, approval.by)
+    if approval.on_behalf:
+        by = format_stand_in(by, names.get(approval.on_behalf, approval.on_behalf))[language]
+    return translate(
+        _choose_decision_key(approval), language, by=by, at=at, choice=translate(f"choice.{approval.choice}", language)
+    )
+
+
+def _choose_ending_key(approval: Approval) -> str:
+    """How a card ended that nobody decided: if its matter ended elsewhere, how."""
+    if approval.state is ApprovalState.CLOSED and f"outcome.closed_{approval.choice}" in load_sentences():
+        return f"outcome.closed_{approval.choice}"
+    return f"outcome.{approval.state.value}"
+
+
+def _choose_decision_key(approval: Approval) -> str:
+    """What was done; as long as it is not, which button was pressed."""
+    if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
+        return f"outcome.{approval.effect.value}"
+    revoked = "_revoke" if approval.plan.title.key == "title.revoke" else ""
+    key = f"outcome.{approval.choice}{revoked}"
+    return key if approval.effect is EffectState.DONE and key in load_sentences() else "outcome.pressed"
+
+
+def describe_consequence(approval: Approval, language: str) -> str:
+    """What came of it, and with which words it was decided: a line each."""
+    if approval.state is ApprovalState.DECIDED:
+        removed = [translate("card.removed", language, n=approval.removed)] if approval.removed else []
+        parts = filter(None, [describe_effect_parts(approval, language)])
+        return "\n".join(
+            [_describe_effect_result(approval, language), *parts, *_describe_opinion(approval, language), *removed]
+        )
+    key = f"card.{approval.state.value}"
+    return translate(key, language) if key in load_sentences() else ""
+
+
+def _describe_effect_result(approval: Approval, language: str) -> str:
+    if approval.effect is EffectState.DONE and approval.outcome is not None:
+        effect, note = approval.outcome.effect, approval.outcome.note
+        return translate(
+            "card.done",
+            language,
+            result=render_receipt_line(effect, language) if effect else render_value(note, language),
+        )
+    if approval.effect is EffectState.FAILED:
+        return translate(
+            "card.failed", language, problem=render_value(approval.problem or TextRef(key="error.gone"), language)
+        )
+    return translate(f"card.effect_{approval.effect.value or 'none'}", language)
+
+
+def _describe_opinion(approval: Approval, language: str) -> list[str]:
+    """On one line: what somebody writes begins no line of ours."""
+    opinion = " ".join(approval.form.get("opinion", "").split())
+    return [translate("card.opinion", language, opinion=opinion)] if opinion else []
+
+
+def describe_matter(plan: Proposal, reader: Person) -> str:
+    """What a card is about, as a statement: *leave request L-0001 of 张三*. Cards of tools without words for it keep
+    their title."""
+    title = plan.get_title_for(reader.id)
+    key = title.key.replace("title.", "matter.", 1)
+    known = TextRef(key=key, params=title.params) if key in load_sentences() else title
+    return render_value(known, reader.language)
+
+
+def format_local_time(ms: int, reader: Person) -> str:
+    """A time as this reader's clock shows it."""
+    return datetime.fromtimestamp(ms / 1000, UTC).astimezone(ZoneInfo(reader.timezone)).strftime("%Y-%m-%d %H:%M")

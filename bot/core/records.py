@@ -1,0 +1,417 @@
+"""What is remembered between two events: runs with their calls, and approvals.
+
+Both live in Redis only. Unknown fields are refused, so that a record of another version is noticed, not guessed at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from bot.chat.messages import Click, Message, MessageRef, Place
+from bot.core.run_state import CallRecord, CallStatus, RunState, fingerprint_call
+from tools.effect_parts import PartState
+from tools.spec import FrozenModel, Gate, Privacy, Proposal, ReceiptLine, TextRef, ToolOutcome
+from tools.workflow.engine.store import OutboxEvent
+
+
+def compute_seal(tool: str, plan: Proposal) -> str:
+    """What an approval is bound to: the arguments, what each button adds, and who may press."""
+    fixed = {choice.name: choice.fixed for choice in plan.choices if choice.runs}
+    return fingerprint_call(
+        tool, {"args": plan.args, "fixed": fixed, "deciders": list(plan.deciders), "requester": plan.requester}
+    )
+
+
+class RunStatus(StrEnum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    STOPPED = "stopped"
+    CANCELLED = "cancelled"
+    """Its person has taken its card back in words: nothing more is said."""
+
+
+class RunResult(FrozenModel):
+    """How a run ends: what is said, and why it stopped if it did."""
+
+    text: str
+    stopped: str = ""
+    said: str = ""
+    """By the model's endpoint, where that refused: for administrators."""
+    unverified: tuple[str, ...] = ()
+    """What of it nothing supports, as it says it."""
+    overclaims: bool = False
+    """It says that something was done which no result speaks of."""
+
+
+class ApprovalWaiter(FrozenModel):
+    """A run that wants to know how an approval ends."""
+
+    run: str
+    uid: str
+    lane: str
+
+
+class ApprovalState(StrEnum):
+    OPEN = "open"
+    DECIDED = "decided"
+    """A button that runs something was pressed."""
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+    """What it was about ended elsewhere."""
+
+
+class EffectState(StrEnum):
+    NONE = ""
+    STARTED = "started"
+    DONE = "done"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class OpenCard(FrozenModel):
+    """What a gate is asked to bring to people."""
+
+    kind: Literal["open"] = "open"
+    approval: str
+    tool: str
+    gate: Gate
+    plan: Proposal
+    caller: str
+    """Person id of who asked; empty when the engine did."""
+    place: Place | None
+    """Where the card goes; None: to each decider's DM."""
+    waiter: ApprovalWaiter | None = None
+    word: TextRef | None = None
+    """Said under the card once it is there (*X asks you to hurry*); may name the card: `{title}`."""
+
+
+class CardSummary(FrozenModel):
+    """What a card says, in a line, as it was proposed: what a model is told of it while it waits."""
+
+    text: str
+    made_ms: int
+    """Epoch."""
+
+
+class Run(BaseModel):
+    """One message through: from what a person wrote to the answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    message: Message
+    language: str
+    created_ms: int
+    ended_ms: int = 0
+    """Epoch ms; 0 until it has ended."""
+    status: RunStatus = RunStatus.RUNNING
+    trace: RunState = RunState()
+    effects: list[ReceiptLine] = []
+    lines: list[str] = []
+    """Step lines in the person's language."""
+    candidates: tuple[str, ...] = ()
+    """Ids of those whom a name may mean, if its last step found that this has to be asked."""
+    posted: int = 0
+    """How many of `lines` people can see."""
+    board: MessageRef | None = None
+    """The one live message of the `plan` display."""
+    ask: OpenCard | None = None
+    """What a paused run has asked a gate to bring."""
+    proposal: CardSummary | None = None
+    """What the card of a paused run says."""
+    remembered: bool = False
+    """The person's message is in the history already."""
+    recalled: list[str] = []
+    """Uids of the calls that are in it, with how they ended."""
+    timezone: str = "UTC"
+    """The person's, in which what is remembered of it is dated."""
+    direct: Place | None = None
+    """The DM with its person, once something of it was brought there because it may not stand where it was asked."""
+    told_down: bool = False
+    """The person knows that the model cannot be reached."""
+    last: RunResult | None = None
+    """How it ends, from before that is said."""
+    anew: str = ""
+    """Id of the press that had its message tried again."""
+    stored: int = Field(default=0, exclude=True)
+    """How many of its messages Redis has in a list beside the record."""
+
+    @property
+    def awaiting_call(self) -> CallRecord | None:
+        """The call that waits for a button, if any."""
+        return next((call for call in self.trace.calls if call.status is CallStatus.AWAITING), None)
+
+
+class Approval(FrozenModel):
+    """One card and what became of it."""
+
+    id: str
+    version: int
+    """Counts edits and renewals; a button of an older version is stale."""
+    tool: str
+    gate: Gate
+    plan: Proposal
+    sha: str
+    """`compute_seal` of tool and plan: what was shown is what runs."""
+    caller: str
+    place: Place | None
+    run: str = ""
+    """The run that proposed it, if one did: also what is pressed after it has ended belongs to it."""
+    waiters: tuple[ApprovalWaiter, ...] = ()
+    refs: tuple[tuple[str, MessageRef], ...] = ()
+    """(person id of the reader, the posted card), oldest first. Of several copies that one reader has, the last is the
+    one to use; the others are kept until they point to it."""
+    brought: int = 0
+    """The last version that was put in front of people."""
+    state: ApprovalState = ApprovalState.OPEN
+    created_ms: int
+    expires_ms: int
+    by: str = ""
+    """Person id of who pressed."""
+    choice: str = ""
+    form: dict[str, str] = Field(default_factory=dict)
+    removed: int = 0
+    """So many characters that nobody can see were removed from the dialog's answers."""
+    press: str = ""
+    """Id of the click that decided: the same click, delivered again, goes on instead of being refused."""
+    decided_ms: int = 0
+    effect: EffectState = EffectState.NONE
+    tries: int = 0
+    """How often the effect was begun on purpose: first, *try again*, *do it again*."""
+    outcome: ToolOutcome | None = None
+    problem: TextRef | None = None
+    """Why the effect failed, for people."""
+    why: str = ""
+    """The same for the model."""
+    maybe: ReceiptLine | None = None
+    """What may have changed although it failed."""
+    parts: dict[str, PartState] = Field(default_factory=dict)
+    """Of an effect that has several parts, by person id: how far each has come."""
+
+    @property
+    def on_behalf(self) -> str:
+        """Person id of who the card was brought to, when somebody who stood in has decided; or empty. What several
+        people decide has a card for each."""
+        stood_in = self.gate is Gate.APPROVE and self.state is ApprovalState.DECIDED
+        return self.plan.deciders[0] if stood_in and self.by not in self.plan.deciders else ""
+
+    @property
+    def is_settled(self) -> bool:
+        """Its matter has ended; a card for it would only mislead."""
+        return self.state is ApprovalState.CLOSED or self.effect in (EffectState.DONE, EffectState.UNKNOWN)
+
+    @property
+    def effect_key(self) -> str:
+        """Names the effect: what one person has decided about what was shown, however often it is tried."""
+        decided = [self.id, self.sha, self.by, self.choice, self.form]
+        return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
+
+    @property
+    def attempt_key(self) -> str:
+        """Names this one try."""
+        return f"{self.effect_key}:{self.tries}"
+
+    @property
+    def owner(self) -> str:
+        """Person id of who may take it back: who has proposed it. What is to be approved is nobody's to take back."""
+        return "" if self.gate is Gate.APPROVE else self.caller
+
+    @property
+    def journal_run(self) -> str:
+        """Id of the run that its journal lines belong to: the one that proposed it, or the first that waits."""
+        return self.run or next((one.run for one in self.waiters), "")
+
+    @property
+    def take_back_press(self) -> str:
+        """Id of the click that takes this version back in chat: said again, it is the same click."""
+        return f"cancel:{self.id}:{self.version}"
+
+
+class MessageReceived(FrozenModel):
+    """Somebody wrote to the bot."""
+
+    kind: Literal["message"] = "message"
+    message: Message
+
+
+class ButtonPressed(FrozenModel):
+    """Somebody pressed a button or submitted a dialog."""
+
+    kind: Literal["click"] = "click"
+    click: Click
+
+
+class ResumeRun(FrozenModel):
+    """A gated call of a paused run has ended: go on."""
+
+    kind: Literal["resume"] = "resume"
+    run: str
+    uid: str
+    status: CallStatus
+    observation: dict[str, Any]
+    effect: ReceiptLine | None = None
+    silent: bool = False
+    """The run ends with this: no model is asked, and nothing is said."""
+    privacy: Privacy = Privacy.PRIVATE
+    """Of the observation."""
+
+
+class RemindDeciders(FrozenModel):
+    """Half of an approval's time is over."""
+
+    kind: Literal["remind"] = "remind"
+    version: int
+
+
+class ExpireCard(FrozenModel):
+    """An approval's time is over."""
+
+    kind: Literal["expire"] = "expire"
+    version: int
+
+
+class CloseCard(FrozenModel):
+    """What an approval was about ended elsewhere."""
+
+    kind: Literal["close"] = "close"
+    approval: str
+    by: str
+    """Person id, or empty for a rule or a timer."""
+    why: str = ""
+    """`withdrawn`, `decided`, `transferred`, …: as the engine says it."""
+
+
+class RefreshCard(FrozenModel):
+    """The platform was away when a card changed: its copies catch up."""
+
+    kind: Literal["show"] = "show"
+
+
+class CancelOpenCard(FrozenModel):
+    """Whoever proposed a card takes it back in chat."""
+
+    kind: Literal["cancel"] = "cancel"
+    approval: str
+    person: str
+
+
+class NotifyPerson(FrozenModel):
+    """Something a person should know, told in their DM in their language."""
+
+    kind: Literal["notice"] = "notice"
+    person: str
+    note: TextRef
+
+
+class DraftSuggestion(FrozenModel):
+    """A card waits for somebody's decision: what does the model think of it?"""
+
+    kind: Literal["advise"] = "advise"
+    approval: str
+    version: int
+
+
+class ShowSuggestion(FrozenModel):
+    """What it thinks, on its way to the card."""
+
+    kind: Literal["advised"] = "advised"
+    version: int
+    note: TextRef
+
+
+class RenderDiagram(FrozenModel):
+    """Somebody wants to see a process, or the way of a request through it."""
+
+    kind: Literal["draw"] = "draw"
+    person: str
+    place: Place | None
+    """Where it is shown; None: in the person's DM."""
+    name: str
+    """Number of a request, or a process."""
+
+
+class RelayEngineEvent(FrozenModel):
+    """What the engine announced, and could not be brought to anybody when its turn came."""
+
+    kind: Literal["news"] = "news"
+    event: OutboxEvent
+
+
+class RecordDirectEvent(FrozenModel):
+    """A person was told something in their DM, or did something there, that no run tells of: the conversation remembers
+    it."""
+
+    kind: Literal["happened"] = "happened"
+    person: str
+    text: str
+    """In their language."""
+
+
+class AppendDirectHistory(FrozenModel):
+    """Something that a DM remembers besides what is said to the bot in it: a run that began in a channel has said
+    something there, so that its person can ask on; or something has happened there."""
+
+    kind: Literal["recollect"] = "recollect"
+    run: str
+    """Empty for what has happened."""
+    place: Place
+    """The DM."""
+    person: str
+    entries: tuple[tuple[str, str | None, int] | tuple[str, str | None, int, str], ...]
+    """(message as JSON, what people read instead, epoch ms, kind of the entry), oldest first; an earlier version has
+    written no kind."""
+    calls: tuple[tuple[str, str, dict[str, Any], str, str, str], ...] = ()
+    """Of the entry with calls, as `bot.storage.history.PastCall`."""
+    approval: str = ""
+    """The card that it waits for; empty once it does not wait any more."""
+    tool: str = ""
+    proposal: CardSummary | None = None
+
+
+class BacklogCleared(FrozenModel):
+    """Stands at the end of a lane that was full: what had been taken before is done when its turn comes."""
+
+    kind: Literal["caught_up"] = "caught_up"
+    place: Place
+    person: str
+
+
+class CompactConversation(FrozenModel):
+    """A conversation has grown long: its older turns are to be put in short."""
+
+    kind: Literal["fold"] = "fold"
+    place: Place
+    person: str
+    """Person id of whose turn made it so long."""
+
+
+OfConversation = CompactConversation | AppendDirectHistory | RecordDirectEvent | BacklogCleared
+"""What happens to a conversation besides being spoken in."""
+OfCard = OpenCard | RemindDeciders | ExpireCard | CloseCard | RefreshCard | CancelOpenCard
+"""What happens to a card besides being pressed."""
+Work = Annotated[
+    MessageReceived
+    | ButtonPressed
+    | ResumeRun
+    | OfCard
+    | NotifyPerson
+    | RelayEngineEvent
+    | BacklogCleared
+    | DraftSuggestion
+    | ShowSuggestion
+    | RenderDiagram
+    | CompactConversation
+    | AppendDirectHistory
+    | RecordDirectEvent,
+    Field(discriminator="kind"),
+]
+"""Everything that a lane can hold."""
+
+WORK: TypeAdapter[Work] = TypeAdapter(Work)

@@ -1,0 +1,216 @@
+"""The hands of a scenario's people: they write, look at cards and press. What each of them saw and pressed is logged
+here, by what the workspace showed, and that log is what effects are judged by."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from bot.evaluation.environment import ScenarioEnvironment
+from bot.evaluation.scenario import ScenarioAct
+from bot.evaluation.shown_blocks import Message, find_block_id, list_buttons, read_message_text
+from bot.local.workspace.refused import WorkspaceError
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Request
+
+NEUTRAL = frozenset({"cancel", "edit", "show", "again", "anew"})
+"""Presses that change nothing in the world."""
+OWN = frozenset({"confirm", "send", "resubmit", "withdraw", "cancel", "edit", "retry", "redo", "happened"})
+"""Presses for which only who asked is entitled."""
+DIALOG_S = 3.0
+_REQUEST = re.compile(r"\b[A-Z]-\d{4}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleCard:
+    """A card on somebody's screen."""
+
+    channel: str
+    message: Message
+    asker: str
+    """Whoever wrote what the card answers to: person id; of a card that came by itself, whose DM it is in."""
+
+    @property
+    def text(self) -> str:
+        return read_message_text(self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class CardPress:
+    """What somebody pressed, and what they saw when they did."""
+
+    person: str
+    choice: str
+    button_value: str
+    """What the button carries: card and version."""
+    card_text: str
+    """All that the card said then."""
+    entitled: bool
+    """They had the authority: it was they who asked, or the task was theirs, or they stood in, and never on
+    their own request."""
+    form: Mapping[str, str] = field(default_factory=dict)
+    """What they filled in where a dialog opened."""
+
+
+@dataclass
+class ScenarioActors:
+    """Everybody of one scenario."""
+
+    environment: ScenarioEnvironment
+    presses: list[CardPress] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """What could not be done as the scenario says."""
+    _last: dict[str, str] = field(default_factory=dict)
+    """Room → the thread of the last message there."""
+    _pressed: VisibleCard | None = None
+
+    async def perform_act(self, act: ScenarioAct) -> None:
+        """One act, and its consequences to the end."""
+        if act.says:
+            await self._perform_message(act)
+        elif act.presses:
+            await self._perform_press(act)
+        elif act.hours:
+            await self.environment.pass_hours(act.hours)
+        else:
+            for fault in act.mailbox:
+                self.environment.mailbox.fail_next_mail(fault)
+        await self.environment.wait_until_idle()
+
+    async def _perform_message(self, act: ScenarioAct) -> None:
+        person = self.environment.person_ids[act.who]
+        room = self.environment.get_channel_id(act.where, person)
+        thread = self._last.get(room) if act.thread else None
+        ts = await self.environment.driver.send_message(person, room, act.says, thread)
+        self._last[room] = thread or ts
+
+    async def _perform_press(self, act: ScenarioAct) -> None:
+        person = self.environment.person_ids[act.who]
+        card = self._pressed if act.again else self._find_card(act, person)
+        if card is None:
+            self.problems.append(f"{act.who} found no card with {act.presses} {act.card!r}")
+            return
+        await asyncio.gather(*(self.press_button(person, card, act.presses, act.form) for _ in range(act.times)))
+
+    def _find_card(self, act: ScenarioAct, person: str) -> VisibleCard | None:
+        """The newest card with these words and this button that can be pressed now."""
+        room = self.environment.get_channel_id(act.where, self.environment.person_ids[act.of] if act.of else person)
+        fitting = (one for one in self.list_cards() if one.channel == room and act.card in one.text)
+        return next((one for one in reversed([*fitting]) if act.presses in list_choices(one.message)), None)
+
+    def list_cards(self) -> Iterator[VisibleCard]:
+        """Every message of the bot with buttons, oldest first, as it looks now."""
+        for room in self.environment.driver.ws.state.rooms.values():
+            humans = ""
+            for message in sorted(room.messages.values(), key=lambda one: str(one["ts"])):
+                if message.get("user") != self.environment.driver.ws.app.user:
+                    humans = message.get("user", "")
+                elif any(list_buttons(message)):
+                    root = room.messages.get(message.get("thread_ts", ""), {})
+                    asker = self._find_asker(room.id, message, root) if root else humans
+                    yield VisibleCard(room.id, copy.deepcopy(message), asker or self._find_dm_owner(room.id))
+
+    def _find_asker(self, room: str, card: Message, root: Message) -> str:
+        """The last person who had written in the card's thread when it came."""
+        said = self.environment.driver.list_thread_messages(room, root["ts"])
+        written = [m for m in said if m["ts"] < card["ts"] and m.get("user") != self.environment.driver.ws.app.user]
+        return str(written[-1]["user"]) if written else ""
+
+    def _find_dm_owner(self, room: str) -> str:
+        """Whose DM a room is."""
+        return next((person.id for person in self.environment.world.people if person.dm_id == room), "")
+
+    async def press_button(
+        self, person: str, card: VisibleCard, choice: str, form: Mapping[str, str] | None = None
+    ) -> None:
+        """A press: on the card if this person has it on their screen, else forged from a message of their own DM."""
+        button = next((b for b in list_buttons(card.message) if b["action_id"] == f"cs:{choice}"), None)
+        value = str((button or {}).get("value", ""))
+        told = CardPress(
+            person,
+            choice,
+            value,
+            card.text,
+            await self.is_entitled(person, choice, card),
+            self._replace_handles(form or {}),
+        )
+        self.presses.append(told)
+        self._pressed, before = card, len(self.environment.driver.list_ephemerals(person))
+        try:
+            await self._click_button(person, card, choice, value)
+            if form:
+                await self._fill_dialog(person, told, before)
+        except WorkspaceError as refused:
+            self.problems.append(f"{person} could not press {choice}: {refused}")
+
+    def _replace_handles(self, form: Mapping[str, str]) -> dict[str, str]:
+        return {name: self.environment.person_ids.get(text, text) for name, text in form.items()}
+
+    async def _click_button(self, person: str, card: VisibleCard, choice: str, value: str) -> None:
+        driver, room = self.environment.driver, self.environment.driver.ws.state.rooms[card.channel]
+        where, ts = card.channel, str(card.message["ts"])
+        if person not in room.members:
+            where, ts = await self._get_dm_message(person)
+        await driver.click_button(person, where, ts, f"cs:{choice}", force=True, value=value)
+
+    async def _get_dm_message(self, person: str) -> tuple[str, str]:
+        """Any message of the bot in their DM, to press from."""
+        channel, bot = self.environment.driver.get_dm_id(person), self.environment.driver.ws.app.user
+        if not (own := [m for m in self.environment.driver.list_messages(channel) if m.get("user") == bot]):
+            await self.environment.driver.send_message(person, channel, "help")
+            own = await self.environment.driver.wait_until(
+                lambda: [m for m in self.environment.driver.list_messages(channel) if m.get("user") == bot]
+            )
+        return channel, str(own[-1]["ts"])
+
+    async def _fill_dialog(self, person: str, told: CardPress, told_before: int) -> None:
+        driver = self.environment.driver
+        with suppress(TimeoutError):
+            await driver.wait_until(
+                lambda: driver.find_top_view(person) or len(driver.list_ephemerals(person)) > told_before, DIALOG_S
+            )
+        if not (view := driver.find_top_view(person)):
+            return  # somebody who may not is told so
+        blocks = {name: find_block_id(view, name) for name in told.form}
+        if not all(blocks.values()):
+            self.problems.append(f"the dialog of {told.choice} does not ask for {', '.join(told.form)}")
+            await driver.close_view(person, view["id"])
+            return
+        values = {blocks[name]: text for name, text in told.form.items()}
+        done = await driver.submit_view(person, view["id"], values)
+        if not done.ok:
+            self.problems.append(f"the dialog of {told.choice} was refused: {done.error} {dict(done.errors)}")
+            await driver.close_view(person, view["id"])
+
+    async def is_entitled(self, person: str, choice: str, card: VisibleCard) -> bool:
+        """By what the platform and the engine's own record say, not by what the card says of itself."""
+        if choice in OWN and not _is_task_card(card):
+            return person == card.asker
+        store = RedisStore(self.environment.bot.redis)
+        requests = await store.load_requests(_REQUEST.findall(card.text)[:1])
+        return any([await self._has_authority(store, person, choice, request) for request in requests])
+
+    async def _has_authority(self, store: RedisStore, person: str, choice: str, request: Request) -> bool:
+        """The author revises and nobody else; whoever has a task decides, or stands in for who has, but not the
+        author."""
+        assigned, own = set(request.waits_for), person == request.initiator
+        if choice in ("resubmit", "withdraw"):
+            return own and person in assigned
+        away = {
+            one.person for one in await store.list_delegations_to(person) if one.is_active_at(self.environment.today)
+        }
+        return not own and bool(assigned & {person, *away})
+
+
+def _is_task_card(card: VisibleCard) -> bool:
+    """A card that came by itself, or was brought to a decider: it has a decision's buttons."""
+    return bool(list_choices(card.message) & {"approve", "reject", "resubmit"})
+
+
+def list_choices(message: Message) -> set[str]:
+    """What can be pressed on a message."""
+    return {str(button["action_id"]).removeprefix("cs:") for button in list_buttons(message)}

@@ -1,0 +1,41 @@
+"""What people see in the workspace: messages, cards, buttons, dialogs. Reads Block Kit and nothing of the bot's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+Message = dict[str, Any]
+
+
+def read_message_key(message: Message) -> str:
+    """The key under which the bot posted it."""
+    return str((message.get("metadata") or {}).get("event_payload", {}).get("key", ""))
+
+
+def read_message_text(message: Message) -> str:
+    """Everything readable in a message: its text and the texts of its blocks."""
+    return "\n".join([message.get("text", ""), *_list_block_texts(message.get("blocks") or [])])
+
+
+def _list_block_texts(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if name == "text" and isinstance(value, str):
+                yield value
+            else:
+                yield from _list_block_texts(value)
+    elif isinstance(node, list):
+        for one in node:
+            yield from _list_block_texts(one)
+
+
+def list_buttons(message: Message) -> Iterator[dict[str, Any]]:
+    for block in message.get("blocks") or []:
+        yield from (e for e in block.get("elements", []) if e.get("type") == "button")
+
+
+def find_block_id(view: dict[str, Any], name: str) -> str:
+    """Block id of a dialog's field; empty if it has none of this name."""
+    ids = [str(block["block_id"]) for block in view["blocks"] if block["type"] == "input"]
+    return next((one for one in ids if one == name or one.endswith((f":{name}", f"_{name}", f".{name}"))), "")

@@ -1,0 +1,64 @@
+"""Names of keys. Every key of a partition carries the same hash tag, so that one script can write all of
+them, on a Redis Cluster too."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from binascii import crc_hqx
+from dataclasses import dataclass
+
+_DERIVED = re.compile(r"[A-Z](\d\d)[0-9a-z]{12}(?=:|$)")
+_TAG = re.compile(r"\{q(\d\d)\}:")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Where everything stands.
+
+    `partitions` (1 to 100) is fixed at installation: another number would look for every lane elsewhere.
+    """
+
+    prefix: str = "cs"
+    partitions: int = 8
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.partitions <= 100:
+            raise ValueError(f"partitions must be 1 to 100, not {self.partitions}")
+
+    def format_hash_tag(self, partition: int) -> str:
+        """The hash tag, e.g. `{q03}`."""
+        return f"{{q{partition:02d}}}"
+
+    def get_partition(self, lane: str) -> int:
+        """Where a lane lives: an id derived here says it itself (also with `:more` behind it), any other
+        name by the CRC16 that Redis Cluster uses."""
+        derived = _DERIVED.match(lane)
+        number = int(derived[1]) if derived else crc_hqx(lane.encode(errors="replace"), 0)
+        return number % self.partitions
+
+    def derive_id(self, kind: str, partition: int, text: str) -> str:
+        """The id that belongs to `text`: kind letter, partition, twelve characters, e.g. `A034e07…`. The same text
+        always has the same one."""
+        return f"{kind}{partition:02d}{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:12]}"
+
+    def build_key(self, partition: int, *parts: str) -> str:
+        """A key of a partition, e.g. `cs:{q03}:run:R03…`."""
+        return ":".join((self.prefix, self.format_hash_tag(partition), *parts))
+
+    def parse_partition(self, key: str) -> int:
+        """The partition that a key belongs to. Raises ValueError for a key of nobody's."""
+        found = _TAG.match(key, len(self.prefix) + 1) if key.startswith(f"{self.prefix}:") else None
+        if found is None:
+            raise ValueError(f"not a key of a partition: {key}")
+        return int(found[1])
+
+    @property
+    def wakeup_list(self) -> str:
+        """The list of partitions that may have work: a hint, never the work itself."""
+        return f"{self.prefix}:bell"
+
+    @property
+    def stop_channel(self) -> str:
+        """The pub/sub channel on which *stop* is told."""
+        return f"{self.prefix}:stop"

@@ -1,0 +1,107 @@
+"""The Lua scripts: each is `common.lua`, `writes.lua` where it applies writes, and its own file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from redis.asyncio import Redis, RedisCluster
+from redis.exceptions import NoScriptError, RedisError
+
+from bot.queue.keys import Keys
+
+_WRITING = frozenset({"apply", "checkpoint", "commit"})
+_RINGS = 256
+Arg = str | int
+
+
+@cache
+def read_lua_file(name: str) -> str:
+    """The text of one file, read once."""
+    return resources.files("bot.queue").joinpath(f"lua/{name}.lua").read_text(encoding="utf-8")
+
+
+@cache
+def build_script_source(name: str) -> str:
+    """The text of a script. Its arguments come as one JSON list: the client spends more on each argument than on all
+    the text in it. Its own file is a function, and what that answers is told in one way."""
+    before = ("common", "writes") if name in _WRITING else ("common",)
+    own = ("local function script()", read_lua_file(name), "end", "return told(script())")
+    return "\n".join(("local ARGV = cjson.decode(ARGV[1])", *map(read_lua_file, before), *own))
+
+
+@cache
+def hash_script(text: str) -> str:
+    """What a server knows a script by (`EVALSHA`)."""
+    return hashlib.sha1(text.encode()).hexdigest()  # noqa: S324 - the protocol's choice
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptRunner:
+    """Calls the scripts of one Redis. The clock of every script is the Redis server's."""
+
+    redis: Redis
+    keys: Keys
+    wakeup_list: str
+    """The bell's key, empty on a cluster, where a script cannot reach another slot's key."""
+
+    @classmethod
+    def from_redis(cls, redis: Redis, keys: Keys) -> ScriptRunner:
+        return cls(redis, keys, "" if isinstance(redis, RedisCluster) else keys.wakeup_list)
+
+    async def run_script(self, name: str, partition: int, *args: Arg) -> Any:
+        """Run a script in a partition. The text is sent only when the server does not know it."""
+        call = (self.keys.build_key(partition, "z"), self._pack_args(args))
+        try:
+            answer = await self.redis.evalsha(hash_script(build_script_source(name)), 1, *call)
+        except NoScriptError:
+            await self.redis.script_load(build_script_source(name))
+            answer = await self.redis.evalsha(hash_script(build_script_source(name)), 1, *call)
+        [told] = await self._unwrap_answers({partition: answer})
+        return told
+
+    async def run_in_all_partitions(self, name: str, *args: Arg) -> Sequence[Any]:
+        """Run a script in every partition, in one round trip; the answers in the order of the partitions."""
+        try:
+            answers = await self._evaluate_in_all_partitions(name, args)
+        except NoScriptError:
+            await self.redis.script_load(build_script_source(name))
+            answers = await self._evaluate_in_all_partitions(name, args)
+        return await self._unwrap_answers(dict(enumerate(answers)))
+
+    async def _evaluate_in_all_partitions(self, name: str, args: Sequence[Arg]) -> Sequence[Any]:
+        async with self.redis.pipeline(transaction=False) as all_of_them:
+            for partition in range(self.keys.partitions):
+                all_of_them.evalsha(
+                    hash_script(build_script_source(name)),
+                    1,
+                    self.keys.build_key(partition, "z"),
+                    self._pack_args(args),
+                )
+            answers: list[Any] = await all_of_them.execute()
+        return answers
+
+    def _pack_args(self, args: Sequence[Arg]) -> str:
+        return json.dumps([self.wakeup_list, *map(str, args)], ensure_ascii=False)
+
+    async def _unwrap_answers(self, answers: Mapping[int, Any]) -> list[Any]:
+        """The answers by partition. Where scripts cannot reach the bell, each comes with whether it has to be rung."""
+        if self.wakeup_list:
+            return list(answers.values())
+        await self.send_wakeups(*(partition for partition, (unheard, _) in answers.items() if unheard))
+        return [answer for _, answer in answers.values()]
+
+    async def send_wakeups(self, *partitions: int) -> None:
+        """These may have work. Only a hint: lost, it costs a sweep."""
+        if partitions:
+            with suppress(RedisError):
+                async with self.redis.pipeline(transaction=False) as both:
+                    both.rpush(self.keys.wakeup_list, *partitions)
+                    both.ltrim(self.keys.wakeup_list, -_RINGS, -1)  # bounded, since nobody may be listening
+                    await both.execute()

@@ -1,2 +1,0 @@
-"""Any OpenAI-compatible endpoint: two transports (chat completions, Responses) behind the one port of
-`bot.react.model`, what an endpoint has taught about itself, and what its errors mean."""

@@ -1,0 +1,236 @@
+"""Is this Redis fit to keep other people's approvals? Looked at when the bot starts, and by `doctor`.
+
+`INFO` first, `CONFIG GET` only as an extra: managed services block it. Each finding names its cure, in the words
+of `words/store.toml`. Of a cluster every master is looked at, and what several have in common is said once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from redis import exceptions
+from redis.asyncio import Redis, RedisCluster
+
+from bot.core.errors import StoreUnavailableError, UnsafeStoreError
+from bot.core.i18n import translate
+from bot.queue.keys import Keys
+from bot.queue.writes import Delete, Set, apply_writes
+from bot.redis.connect import translate_redis_errors
+
+OLDEST = (6, 2)
+"""The scripts use `XADD … MINID`, which came with 6.2."""
+FULL_PERCENT = 80
+SKEW_S = 2
+_NO_WRITES = ("version", "sentinel", "replica", "cluster")
+"""Findings after which it is not worth trying to write."""
+
+
+class RedisSeverity(StrEnum):
+    REFUSE = "refuse"
+    """Data would be lost: the bot does not start."""
+    WARN = "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class RedisFinding:
+    """Something about the Redis in use. `code` is the key `store.<code>` of its sentence."""
+
+    severity: RedisSeverity
+    code: str
+    params: dict[str, str | int] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()
+    """Of a cluster: the masters that it is about, `host:port`."""
+
+    def format_sentence(self, language: str) -> str:
+        """The finding and its cure, for people."""
+        text = translate(f"store.{self.code}", language, **self.params)
+        return f"{', '.join(self.nodes)}: {text}" if self.nodes else text
+
+
+@dataclass(frozen=True, slots=True)
+class RedisFacts:
+    """What a server tells about itself; `info` is empty and a setting is "" where it is hidden."""
+
+    info: dict[str, Any]
+    appendfsync: str = ""
+    min_replicas: str = ""
+    policy: str = ""
+
+    def get_number(self, name: str) -> int:
+        return int(self.info.get(name) or 0)
+
+    def has_failed(self, name: str) -> bool:
+        return str(self.info.get(name, "ok")) != "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class RedisServer:
+    """One that keeps data of ours: the only one, or a master of a cluster. `partitions` are those it keeps."""
+
+    name: str
+    target: dict[str, Any]
+    """What sends a command of a cluster's client there."""
+    partitions: list[int]
+
+
+async def list_servers(redis: Redis, keys: Keys) -> list[RedisServer]:
+    """Every server that writes go to. Raises StoreDown."""
+    if not isinstance(redis, RedisCluster):
+        return [RedisServer("", {}, list(range(keys.partitions)))]
+    with translate_redis_errors():
+        await redis.initialize()
+    found = {one.name: RedisServer(one.name, {"target_nodes": one}, []) for one in redis.get_primaries()}
+    for partition in range(keys.partitions):
+        found[redis.get_node_from_key(keys.build_key(partition, "z")).name].partitions.append(partition)
+    return [found[name] for name in sorted(found)]
+
+
+async def check_redis(
+    redis: Redis, keys: Keys, *, allow_non_durable: bool = False, clock: Callable[[], float] = time.time
+) -> list[RedisFinding]:
+    """Everything that is wrong or unknown, the worst first. Strict unless `allow_non_durable`: then only what
+    breaks at once, and eviction of everything, is refused. Raises StoreDown."""
+    grave = RedisSeverity.WARN if allow_non_durable else RedisSeverity.REFUSE
+    found: dict[str, list[RedisFinding]] = {}
+    for server in await list_servers(redis, keys):
+        facts = await _load_facts(redis, server)
+        here = [*_check_server(facts, redis)]
+        if "sentinel" not in (one.code for one in here):  # it has nothing else to tell
+            here += [
+                *_check_memory(facts, grave),
+                *_check_disk(facts, grave),
+                *await _check_clock_skew(redis, server, clock),
+            ]
+        writable = not any(one.code in _NO_WRITES for one in here)
+        found[server.name] = here + (await _check_writing(redis, keys, server) if writable else [])
+    findings = _merge_findings(found)
+    if not any(one.code in (*_NO_WRITES, "selftest") for one in findings):
+        findings += await _check_partitions(redis, keys)
+    return sorted(findings, key=lambda one: one.severity is not RedisSeverity.REFUSE)
+
+
+def _merge_findings(found: Mapping[str, Sequence[RedisFinding]]) -> list[RedisFinding]:
+    """What several masters have in common, once, with their names."""
+    shared: dict[str, RedisFinding] = {}
+    for name, findings in found.items():
+        for one in findings:
+            before = shared.get(repr(one), one)
+            shared[repr(one)] = replace(before, nodes=(*before.nodes, name) if name else ())
+    return list(shared.values())
+
+
+async def require_fit_redis(
+    redis: Redis, keys: Keys, language: str, *, allow_non_durable: bool = False
+) -> list[RedisFinding]:
+    """The warnings. Raises StoreUnfit, saying every reason and its cure, if the Redis is not fit; StoreDown."""
+    findings = await check_redis(redis, keys, allow_non_durable=allow_non_durable)
+    refused = [one.format_sentence(language) for one in findings if one.severity is RedisSeverity.REFUSE]
+    if refused:
+        raise UnsafeStoreError("\n".join(refused))
+    return findings
+
+
+async def _load_facts(redis: Redis, server: RedisServer) -> RedisFacts:
+    with translate_redis_errors():
+        try:
+            info: dict[str, Any] = await redis.info("everything", **server.target)
+        except exceptions.ResponseError:
+            info = {}
+    policy = str(info.get("maxmemory_policy") or "") or await _load_setting(redis, server, "maxmemory-policy")
+    fsync = await _load_setting(redis, server, "appendfsync")
+    return RedisFacts(info, fsync, await _load_setting(redis, server, "min-replicas-to-write"), policy)
+
+
+async def _load_setting(redis: Redis, server: RedisServer, name: str) -> str:
+    with translate_redis_errors():
+        try:
+            answer: Any = await redis.config_get(name, **server.target)
+        except exceptions.ResponseError:
+            return ""
+    return str(answer.get(name, ""))
+
+
+def _check_server(facts: RedisFacts, redis: Redis) -> Iterator[RedisFinding]:
+    if not facts.info:
+        yield RedisFinding(RedisSeverity.WARN, "hidden")
+        return
+    version = str(facts.info.get("redis_version", "0"))
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        yield RedisFinding(RedisSeverity.REFUSE, "version", {"version": version})
+    if "sentinel" in (facts.info.get("redis_mode"), facts.info.get("server_mode")):  # Redis says it so, Valkey so
+        yield RedisFinding(RedisSeverity.REFUSE, "sentinel")
+    elif facts.info.get("role") != "master":
+        yield RedisFinding(RedisSeverity.REFUSE, "replica")
+    if facts.get_number("cluster_enabled") and not isinstance(redis, RedisCluster):
+        yield RedisFinding(RedisSeverity.REFUSE, "cluster")
+    if facts.get_number("connected_slaves") and facts.min_replicas == "0":
+        yield RedisFinding(RedisSeverity.WARN, "split")
+
+
+def _check_memory(facts: RedisFacts, grave: RedisSeverity) -> Iterator[RedisFinding]:
+    if facts.policy.startswith("allkeys"):
+        yield RedisFinding(RedisSeverity.REFUSE, "eviction_all", {"policy": facts.policy})
+    elif facts.policy.startswith("volatile"):
+        yield RedisFinding(grave, "eviction_some", {"policy": facts.policy})
+    elif not facts.policy and facts.info:
+        yield RedisFinding(RedisSeverity.WARN, "policy_hidden")
+    if facts.get_number("evicted_keys"):
+        yield RedisFinding(RedisSeverity.WARN, "evicted", {"count": facts.get_number("evicted_keys")})
+    limit = facts.get_number("maxmemory")
+    percent = 100 * facts.get_number("used_memory") // limit if limit else 0
+    if percent > FULL_PERCENT:
+        yield RedisFinding(RedisSeverity.WARN, "memory", {"percent": percent})
+
+
+def _check_disk(facts: RedisFacts, grave: RedisSeverity) -> Iterator[RedisFinding]:
+    if not facts.info:
+        return
+    if not facts.get_number("aof_enabled"):
+        yield RedisFinding(grave, "no_aof")
+    elif facts.appendfsync in ("no", "everysec"):
+        yield RedisFinding(RedisSeverity.WARN, f"fsync_{facts.appendfsync}")
+    if facts.has_failed("aof_last_write_status"):
+        yield RedisFinding(RedisSeverity.REFUSE, "aof_write")
+    if facts.has_failed("aof_last_bgrewrite_status"):
+        yield RedisFinding(RedisSeverity.WARN, "aof_rewrite")
+    if facts.has_failed("rdb_last_bgsave_status"):
+        yield RedisFinding(RedisSeverity.WARN, "snapshot")
+
+
+async def _check_clock_skew(redis: Redis, server: RedisServer, clock: Callable[[], float]) -> list[RedisFinding]:
+    with translate_redis_errors():
+        seconds, _ = await redis.time(**server.target)
+    skew = abs(seconds - int(clock()))
+    return [RedisFinding(RedisSeverity.WARN, "clock", {"seconds": skew})] if skew > SKEW_S else []
+
+
+async def _check_writing(redis: Redis, keys: Keys, server: RedisServer) -> list[RedisFinding]:
+    """Does a script write there (rights, read-only servers)?"""
+    for partition in server.partitions[:1]:
+        key = keys.build_key(partition, "selftest")
+        try:
+            await apply_writes(redis, keys, partition, [Set(key, "ok", 1_000), Delete(key)])
+        except (StoreUnavailableError, exceptions.ResponseError) as error:
+            return [_build_selftest_finding(error)]
+    return []
+
+
+def _build_selftest_finding(error: Exception) -> RedisFinding:
+    return RedisFinding(RedisSeverity.REFUSE, "selftest", {"error": str(error)[:120]})
+
+
+async def _check_partitions(redis: Redis, keys: Keys) -> list[RedisFinding]:
+    """Are lanes where we look?"""
+    try:
+        with translate_redis_errors():
+            await redis.set(f"{keys.prefix}:partitions", keys.partitions, nx=True)
+            found = int(str(await redis.get(f"{keys.prefix}:partitions")))
+    except (StoreUnavailableError, exceptions.ResponseError) as error:
+        return [_build_selftest_finding(error)]
+    if found != keys.partitions:
+        return [RedisFinding(RedisSeverity.REFUSE, "partitions", {"found": found, "asked": keys.partitions})]
+    return []

@@ -1,0 +1,108 @@
+"""The one way to a Redis: explicit about everything that redis-py leaves to the kind of constructor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+from redis import exceptions
+from redis.asyncio import BlockingConnectionPool, Redis, SSLConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialWithJitterBackoff
+
+from bot.core.errors import SettingsError, StoreUnavailableError
+from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
+from bot.redis.cluster import WAIT_S, ClusterClient
+from bot.redis.sentinel import MasterClient, build_master_client, require_known_service
+
+SOCKET_TIMEOUT_S = 10.0
+"""Every blocking read must ask for less than this, or redis-py repeats it for ever."""
+
+GONE = (exceptions.ConnectionError, exceptions.TimeoutError)
+"""What redis-py raises when the server is away: what code that knows no `bot.store` lets through."""
+_DOWN = (
+    *GONE,
+    exceptions.ReadOnlyError,
+    exceptions.OutOfMemoryError,
+    exceptions.ClusterDownError,
+    exceptions.MasterDownError,
+    exceptions.TryAgainError,
+    ConnectionError,
+    TimeoutError,
+)
+_REFUSAL = re.compile(
+    r"(ERR Error running script.* -)?(MISCONF|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|READONLY|OOM)"
+)
+"""Error replies that say: not now. Before Redis 7 a script wraps them. Any other is a mistake of ours and stays it."""
+
+
+@contextmanager
+def translate_redis_errors() -> Iterator[None]:
+    """Turns "Redis cannot be reached, or takes no writes now" into StoreDown."""
+    try:
+        yield
+    except _DOWN as error:
+        raise StoreUnavailableError(str(error)) from error
+    except exceptions.ResponseError as error:
+        if _REFUSAL.match(str(error)):
+            raise StoreUnavailableError(str(error)) from error
+        raise
+
+
+async def connect_redis(url: str, *, connections: int = 64, retries: int = 10) -> Redis:
+    """A client for any address that `address.parse_redis_url` knows, with text replies, that has answered once.
+
+    Commands are repeated up to `retries` times (about 4 s), which is why every mutating script is safe to repeat. At
+    most `connections` are in use at once, more callers wait. Raises StoreDown, and SettingsWrong for an odd address.
+    """
+    client = _build_client(parse_redis_url(url), connections, retries)
+    try:
+        with translate_redis_errors():
+            await _check_connection(client)
+    except (StoreUnavailableError, SettingsError):
+        await client.aclose()
+        raise
+    return client
+
+
+def _build_client(address: RedisAddress, connections: int, retries: int) -> Redis:
+    options: dict[str, Any] = {
+        "protocol": 3,
+        "legacy_responses": False,
+        "decode_responses": True,
+        "encoding_errors": "replace",  # half a surrogate pair, which JSON can smuggle in, becomes "?"
+        "socket_timeout": SOCKET_TIMEOUT_S,
+        "health_check_interval": 30,
+        **address.options,
+    }
+    if address.kind is RedisMode.CLUSTER:
+        cluster = ClusterClient(address.hosts, connections=connections, retries=retries, **_drop_host_options(options))
+        return cast("Redis", cluster)  # it has every method that is used here
+    retry = Retry(ExponentialWithJitterBackoff(base=0.02, cap=0.5), retries)
+    pool: dict[str, Any] = {"max_connections": connections, "timeout": WAIT_S, "retry": retry}
+    if address.kind is RedisMode.SENTINEL:
+        return build_master_client(
+            address.hosts, address.service, address.sentinel_login, **_drop_host_options(options), **pool
+        )
+    client: Redis = Redis.from_pool(BlockingConnectionPool(**options, **pool))
+    return client
+
+
+def _drop_host_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options for servers that are yet to be found."""
+    rest = {name: value for name, value in options.items() if name not in ("host", "port", "connection_class")}
+    return rest | {"ssl": options.get("connection_class") is SSLConnection}
+
+
+async def _check_connection(client: Redis) -> None:
+    """Ask once. Raises SettingsWrong when what answers is not of the kind that the address says."""
+    if isinstance(client, MasterClient):
+        await require_known_service(client)
+    try:
+        await client.ping()
+    except exceptions.ConnectionError as error:
+        if "Cluster mode is not enabled" in str(error):
+            raise SettingsError("REDIS_URL names a server of no Redis Cluster: leave out ?cluster=1") from error
+        raise

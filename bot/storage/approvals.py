@@ -1,0 +1,214 @@
+"""Approvals: one Redis hash each, decided once by one script.
+
+Everything but the decision is written in the commit of the approval's own lane (its id is the lane's name).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import TypeAdapter
+from redis.asyncio import Redis
+
+from bot.chat.messages import Click, MessageRef, Place
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, ExpireCard, OpenCard, RemindDeciders, Run
+from bot.core.run_state import CallRecord
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lease
+from bot.queue.writes import CancelTimer, DecideApproval, HSet, SetTimer, Write, ZAdd, ZRem, apply_writes
+from bot.redis.connect import translate_redis_errors
+from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
+
+KEPT_MS = 30 * 24 * 3_600_000
+"""A decided approval is kept this long, so that a late press still gets its answer."""
+
+_waiters = TypeAdapter(tuple[ApprovalWaiter, ...])
+_refs = TypeAdapter(tuple[tuple[str, MessageRef], ...])
+
+
+class Verdict(StrEnum):
+    """What the one deciding write answered."""
+
+    OK = "ok"
+    GONE = "gone"
+    STALE = "stale"
+    ALREADY = "already"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalStore:
+    redis: Redis
+    keys: Keys
+
+    def _build_approval_key(self, approval: str) -> str:
+        return self.keys.build_key(self.keys.get_partition(approval), "apr", approval)
+
+    def _build_index_key(self, approval: str) -> str:
+        return self._build_open_key(self.keys.get_partition(approval))
+
+    def _build_open_key(self, partition: int) -> str:
+        return self.keys.build_key(partition, "open")
+
+    async def load_approval(self, approval: str) -> Approval | None:
+        with translate_redis_errors():
+            fields: dict[str, str] = await self.redis.hgetall(self._build_approval_key(approval))  # type: ignore[assignment]
+        return _parse_approval_fields(fields) if fields else None
+
+    def read_from_lease(self, lease: Lease) -> Approval | None:
+        """The approval whose lane this is, as it was when the item came. Only this lane's commits write it; only its
+        decision may have been made meanwhile, and `DecideApproval` looks for itself."""
+        return _parse_approval_fields(lease.record) if lease.record else None
+
+    def build_decide_write(self, click: Click, *, ends: ApprovalState, now_ms: int) -> DecideApproval:
+        """Decide once: open, of this version and not expired → decided by this click. The click that won is let
+        through again, so that it can be resumed after a crash."""
+        return DecideApproval(
+            self._build_approval_key(click.approval),
+            self._build_index_key(click.approval),
+            version=click.version,
+            click=click.id,
+            person=click.person,
+            choice=click.choice,
+            form=json.dumps(click.form or {}, ensure_ascii=False),
+            now_ms=now_ms,
+            becomes=ends.value,
+            kept_ms=KEPT_MS,
+        )
+
+    async def decide_cancellation(self, approval: Approval, person: str, now_ms: int) -> Verdict:
+        """Decide once that it shall not be: whoever proposed it says so in chat. Said again, OK again."""
+        click = Click(
+            id=approval.take_back_press,
+            approval=approval.id,
+            version=approval.version,
+            choice="cancel",
+            person=person,
+            place=approval.place or Place(team="", channel=""),
+        )
+        decide = self.build_decide_write(click, ends=ApprovalState.CANCELLED, now_ms=now_ms)
+        return Verdict(await apply_writes(self.redis, self.keys, self.keys.get_partition(approval.id), [decide]))
+
+    def build_save_write(self, approval: Approval) -> Write:
+        """The whole record, for a checkpoint or commit of its lane."""
+        ttl = None if approval.state is ApprovalState.OPEN else KEPT_MS
+        return HSet(self._build_approval_key(approval.id), _format_approval_fields(approval), ttl_ms=ttl)
+
+    def build_delivery_write(self, approval: Approval) -> Write:
+        """Who waits, and where its copies are: what bringing it to people changes. A decision stays as it is."""
+        ttl, written = None if approval.state is ApprovalState.OPEN else KEPT_MS, _format_approval_fields(approval)
+        changed = {name: written[name] for name in ("waiters", "refs", "brought")}
+        return HSet(self._build_approval_key(approval.id), changed, ttl_ms=ttl)
+
+    def build_open_writes(self, approval: Approval) -> tuple[Write, ...]:
+        """Record, index entry, and the timers for the reminder at half time and for expiry, in place of those of the
+        version before."""
+        reminder, expiry = self._build_timer_ids(approval.id, approval.version)
+        before = self._build_timer_ids(approval.id, approval.version - 1)
+        remind_ms = (approval.created_ms + approval.expires_ms) // 2
+        return (
+            self.build_save_write(approval),
+            *(CancelTimer(timer, approval.id) for timer in before),
+            ZAdd(self._build_index_key(approval.id), approval.id, approval.expires_ms),
+            SetTimer(reminder, approval.id, remind_ms, RemindDeciders(version=approval.version).model_dump_json()),
+            SetTimer(expiry, approval.id, approval.expires_ms, ExpireCard(version=approval.version).model_dump_json()),
+        )
+
+    def build_close_writes(self, approval: Approval) -> tuple[Write, ...]:
+        """The record of an approval that is open no longer, out of the index and without timers."""
+        timers = tuple(
+            CancelTimer(timer, approval.id) for timer in self._build_timer_ids(approval.id, approval.version)
+        )
+        return (self.build_save_write(approval), ZRem(self._build_index_key(approval.id), approval.id), *timers)
+
+    def _build_timer_ids(self, approval: str, version: int) -> tuple[str, str]:
+        return f"remind:{approval}:{version}", f"expire:{approval}:{version}"
+
+    async def list_open_approvals(self) -> list[Approval]:
+        """Everything open, oldest expiry first."""
+        found: list[Approval] = []
+        for partition in range(self.keys.partitions):
+            with translate_redis_errors():
+                ids = await self.redis.zrange(self._build_open_key(partition), 0, -1)
+            records = [await self.load_approval(str(one)) for one in ids]
+            found += [one for one in records if one is not None and one.state is ApprovalState.OPEN]
+        return sorted(found, key=lambda one: one.expires_ms)
+
+
+def build_open_card(keys: Keys, run: Run, call: CallRecord, plan: Proposal, gate: Gate, *, here: bool) -> OpenCard:
+    """What a paused run asks for. A task has one card whoever asks for it; any other call has a card of its own.
+    `here`: its card may stand where the run was asked for; otherwise it goes to the DM of who presses."""
+    place = run.message.place
+    waiter = ApprovalWaiter(run=run.id, uid=call.uid, lane=place.conversation)
+    approval = (
+        derive_task_card_id(keys, plan.subject)
+        if gate is Gate.APPROVE
+        else keys.derive_id("A", keys.get_partition(run.id), call.uid)
+    )
+    where = place if here and gate is not Gate.APPROVE else None
+    return OpenCard(
+        approval=approval,
+        tool=call.tool,
+        gate=gate,
+        plan=plan,
+        caller=run.message.person,
+        place=where,
+        waiter=waiter,
+    )
+
+
+def derive_task_card_id(keys: Keys, task: str) -> str:
+    """Id of the card of a task."""
+    return keys.derive_id("A", keys.get_partition(task), task)
+
+
+def _format_approval_fields(approval: Approval) -> dict[str, str]:
+    return {
+        "id": approval.id,
+        "version": str(approval.version),
+        "tool": approval.tool,
+        "gate": approval.gate.value,
+        "plan": approval.plan.model_dump_json(),
+        "sha": approval.sha,
+        "caller": approval.caller,
+        "place": approval.place.model_dump_json() if approval.place else "",
+        "run": approval.run,
+        "waiters": _waiters.dump_json(approval.waiters).decode(),
+        "refs": _refs.dump_json(approval.refs).decode(),
+        "brought": str(approval.brought),
+        "state": approval.state.value,
+        "created_ms": str(approval.created_ms),
+        "expires_ms": str(approval.expires_ms),
+        "by": approval.by,
+        "choice": approval.choice,
+        "form": json.dumps(approval.form, ensure_ascii=False),
+        "press": approval.press,
+        "decided_ms": str(approval.decided_ms),
+        "effect": approval.effect.value,
+        "tries": str(approval.tries),
+        "outcome": approval.outcome.model_dump_json() if approval.outcome else "",
+        "problem": approval.problem.model_dump_json() if approval.problem else "",
+        "why": approval.why,
+        "maybe": approval.maybe.model_dump_json() if approval.maybe else "",
+        **({"removed": str(approval.removed)} if approval.removed else {}),
+        **({"parts": json.dumps(approval.parts)} if approval.parts else {}),
+    }
+
+
+def _parse_approval_fields(fields: dict[str, str]) -> Approval:
+    return Approval.model_validate(
+        {
+            **fields,
+            "plan": Proposal.model_validate_json(fields["plan"]),
+            "place": Place.model_validate_json(fields["place"]) if fields["place"] else None,
+            "waiters": _waiters.validate_json(fields["waiters"]),
+            "refs": _refs.validate_json(fields["refs"]),
+            "form": json.loads(fields["form"]),
+            "parts": json.loads(fields.get("parts", "{}")),
+            "outcome": ToolOutcome.model_validate_json(fields["outcome"]) if fields["outcome"] else None,
+            "problem": TextRef.model_validate_json(fields["problem"]) if fields["problem"] else None,
+            "maybe": ReceiptLine.model_validate_json(fields["maybe"]) if fields["maybe"] else None,
+        }
+    )

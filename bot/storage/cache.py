@@ -1,0 +1,33 @@
+"""Small answers that were expensive to get, for a while."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+
+from bot.queue.keys import Keys
+from bot.redis.connect import translate_redis_errors
+
+
+@dataclass(frozen=True, slots=True)
+class TextCache:
+    """Text by name. Every call may raise StoreDown."""
+
+    redis: Redis
+    keys: Keys
+
+    async def load_text(self, name: str) -> str | None:
+        with translate_redis_errors():
+            text = await self.redis.get(self._build_cache_key(name))
+        return None if text is None else str(text)
+
+    async def save_text(self, name: str, text: str, ms: int) -> None:
+        """Kept for so many ms."""
+        with translate_redis_errors():
+            await self.redis.set(self._build_cache_key(name), text, px=ms)
+
+    def _build_cache_key(self, name: str) -> str:
+        """The name itself may hold a password."""
+        partition = self.keys.get_partition(name)
+        return self.keys.build_key(partition, "remembered", self.keys.derive_id("M", partition, name))

@@ -1,0 +1,200 @@
+"""Dead letters: what was given up after its tries, kept until an administrator puts it back or its time is over.
+
+One stream per partition, beside it a mark for each letter that was put back. Whoever sets the mark puts the item
+back, in one script with the journal; so it comes back once, however many administrators press Enter at once.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+from redis.asyncio import Redis
+
+from bot.core.logs import redact_text
+from bot.core.records import WORK, ButtonPressed, MessageReceived, ResumeRun, RunStatus
+from bot.queue.keys import Keys
+from bot.queue.lanes import AGAIN, LaneItem
+from bot.queue.writes import EnqueueItem, Set, Write, XAdd, apply_writes
+from bot.redis.connect import translate_redis_errors
+from bot.storage.journal import Journal, parse_stream_id
+from bot.storage.runs import RunStore
+
+DEAD_MS = 90 * 24 * 3_600_000
+"""Dead letters are kept this long."""
+CLAIM_MS = 60_000
+"""Whoever set the mark and died before it was done holds the letter up for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """An item that was given up; `by` and `retried` say who put it back, and under which id."""
+
+    at: str
+    """Its stream id: `<ms>-<n>`."""
+    item: LaneItem
+    by: str = ""
+    retried_as: str = ""
+
+    @property
+    def given_up_ms(self) -> int:
+        """When it was given up (epoch, Redis clock)."""
+        return parse_stream_id(self.at)[0]
+
+    @property
+    def kind(self) -> str:
+        """The kind of work; empty when nobody can read it."""
+        return _read_text_field(_parse_json_object(self.item.body), "kind")
+
+    @property
+    def person(self) -> str:
+        """Person id of whose message or press it was, or for whom; empty for the engine's own."""
+        work = _read_work_origin(self.item.body)
+        return _read_text_field(work, "person") or _read_text_field(work, "caller")
+
+    @property
+    def retry_id(self) -> str:
+        """The id under which it is put back: another one each time, the same for everybody who tries."""
+        return f"{self.item.id.partition(AGAIN)[0]}{AGAIN}{self.item.put_ms:x}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterStore:
+    """The dead letters of one installation."""
+
+    redis: Redis
+    keys: Keys
+
+    def build_bury_writes(self, item: LaneItem, error: str) -> tuple[Write, ...]:
+        """What the commit that pops an item writes when it is given up: the letter, and a line in the journal."""
+        place = _read_work_origin(item.body).get("place")
+        letter = DeadLetter("0-0", item)
+        fields = {"lane": item.lane, "id": item.id, "body": item.body, "error": redact_text(error)}
+        noted = Journal(self.redis, self.keys).build_record_write(
+            item.lane,
+            "item.dead",
+            person=letter.person,
+            channel=_read_text_field(place, "channel"),
+            text=f"given up after {item.tries - 1} tries: {error}",
+            item=item.id,
+            work=letter.kind,
+        )
+        numbers = {"tries": str(item.tries), "put_ms": str(item.put_ms)}
+        return XAdd(
+            self._build_dead_stream_key(self.keys.get_partition(item.lane)), {**fields, **numbers}, DEAD_MS
+        ), noted
+
+    async def list_dead_letters(self) -> list[DeadLetter]:
+        """Everything that was given up and not put back, oldest first. Raises StoreDown."""
+        return [letter for letter in await self._load_all_letters() if not letter.retried_as]
+
+    async def find_dead_letter(self, id: str) -> DeadLetter | None:
+        """The newest letter of an item's id: one that waits, before one that was put back. Raises StoreDown."""
+        found = [letter for letter in await self._load_all_letters() if letter.item.id == id]
+        return max(found, key=lambda letter: (not letter.retried_as, parse_stream_id(letter.at)), default=None)
+
+    async def retry_dead_letter(self, letter: DeadLetter, by: str) -> DeadLetter | None:
+        """Put it back at the end of its lane, once; None when somebody else has just done so. A message opens a run
+        of its own and a press is judged anew: nothing that was decided or begun before is repeated by this. A run
+        that had been stopped for it goes on. Raises StoreDown."""
+        lane, mark = letter.item.lane, self._build_mark_key(letter)
+        done = json.dumps([by, letter.retry_id, secrets.token_hex(8)], ensure_ascii=False)
+        with translate_redis_errors():
+            first = await self.redis.set(mark, done, nx=True, px=CLAIM_MS) or await self.redis.get(mark) == done
+        if not first:
+            return None
+        noted = Journal(self.redis, self.keys).build_record_write(
+            lane,
+            "item.retried",
+            person=letter.person,
+            text=f"put back by {by}",
+            item=letter.retry_id,
+            was=letter.item.id,
+        )
+        put = EnqueueItem(lane, letter.retry_id, _replace_work_id(letter.item.body, letter.retry_id))
+        writes = [Set(mark, done, DEAD_MS), put, noted, *await self._build_revive_writes(letter)]
+        await apply_writes(self.redis, self.keys, self.keys.get_partition(lane), writes)
+        return replace(letter, by=by, retried_as=letter.retry_id)
+
+    async def _build_revive_writes(self, letter: DeadLetter) -> tuple[Write, ...]:
+        """Whoever gave up a *go on* has stopped its run; put back, it goes on from there."""
+        work = _parse_work(letter.item.body)
+        run = await RunStore(self.redis, self.keys).load_run(work.run) if isinstance(work, ResumeRun) else None
+        if run is None or run.status is not RunStatus.STOPPED:
+            return ()
+        run.status = RunStatus.RUNNING
+        return RunStore(self.redis, self.keys).build_save_writes(run)
+
+    async def _load_all_letters(self) -> list[DeadLetter]:
+        found = [
+            letter
+            for partition in range(self.keys.partitions)
+            for letter in await self._load_partition_letters(partition)
+        ]
+        return sorted(found, key=lambda letter: parse_stream_id(letter.at))
+
+    async def _load_partition_letters(self, partition: int) -> list[DeadLetter]:
+        with translate_redis_errors():
+            entries: Any = await self.redis.xrange(self._build_dead_stream_key(partition))
+            letters = [DeadLetter(at, _parse_dead_item(fields)) for at, fields in entries]
+            marks = await self.redis.mget([self._build_mark_key(one) for one in letters]) if letters else []
+        return [_apply_mark(letter, mark) for letter, mark in zip(letters, marks, strict=True)]
+
+    def _build_dead_stream_key(self, partition: int) -> str:
+        return self.keys.build_key(partition, "dead")
+
+    def _build_mark_key(self, letter: DeadLetter) -> str:
+        return self.keys.build_key(self.keys.get_partition(letter.item.lane), "dead", letter.at)
+
+
+def _parse_dead_item(fields: dict[str, str]) -> LaneItem:
+    numbers = int(fields["tries"]), int(fields["put_ms"])
+    return LaneItem(fields["lane"], fields["id"], fields["body"], *numbers, fields["error"])
+
+
+def _apply_mark(letter: DeadLetter, mark: Any) -> DeadLetter:
+    if mark is None:
+        return letter
+    by, retried, _ = json.loads(mark)
+    return replace(letter, by=by, retried_as=retried)
+
+
+def _parse_work(body: str) -> object:
+    try:
+        return WORK.validate_json(body)
+    except ValidationError:
+        return None
+
+
+def _replace_work_id(body: str, fresh: str) -> str:
+    """The work under its fresh id. What we cannot read is put back as it is: a newer process may know it."""
+    match _parse_work(body):
+        case MessageReceived(message=message):
+            return MessageReceived(message=message.model_copy(update={"id": fresh})).model_dump_json()
+        case ButtonPressed(click=click):
+            return ButtonPressed(click=click.model_copy(update={"id": fresh})).model_dump_json()
+        case _:
+            return body
+
+
+def _parse_json_object(body: str) -> dict[str, Any]:
+    try:
+        read = json.loads(body)
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _read_work_origin(body: str) -> dict[str, Any]:
+    """Who and where, whatever kind of work it is, of this version or another."""
+    work = _parse_json_object(body)
+    inner = work.get("message") or work.get("click") or work
+    return inner if isinstance(inner, dict) else {}
+
+
+def _read_text_field(work: object, name: str) -> str:
+    found = work.get(name) if isinstance(work, dict) else None
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,316 @@
+"""What a conversation remembers: its latest turns, capped by tokens, oldest out first, gone after thirty days; and in
+front of them, once it has grown long, a summary of those before.
+
+All of it is one list. Its values are `tokens:sum|…`: what each costs, and how much was ever remembered up to its end.
+So the first and the last value tell what the list holds, and whether anything is missing between the summary and the
+turns. What the calls of a run came to is in it as a line each; of the latest runs a second list has the calls
+themselves, so that only what is always sent is counted and folded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+
+from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, PastCall, estimate_tokens
+from bot.queue.keys import Keys
+from bot.queue.writes import AppendHistory, Delete, ReplaceHistory, RPushTrim, Write
+from bot.redis.connect import translate_redis_errors
+from bot.storage.calls import CALLS_KEPT, TAB, format_past_calls, list_called_tools, parse_latest_calls
+
+KEPT_MS = 30 * 24 * 3_600_000
+SUMMARY = 600
+"""What a summary may cost (tokens); where less than four times as much is remembered, a quarter of that."""
+FOLDED, REGION = 16_000, 2_000
+"""At most so much is folded at once (tokens, by one turn more), and looked through for it (entries): one script takes
+all of them."""
+CALL = 24
+"""What a call costs besides its arguments and its result (tokens)."""
+_FOLDED = "="
+"""What a summary has where entries have their run."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySummary:
+    """What older turns came to, as a model has put it."""
+
+    message: str
+    """What a model reads later, as JSON."""
+    lines: tuple[str, ...]
+    since_ms: int
+    until_ms: int
+    """The first and the last entry that it stands for (epoch)."""
+    turns: int
+    """How many turns it stands for."""
+    has_gap: bool = False
+    """Something between these was dropped for want of room before it could be folded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationHistory:
+    """What a conversation remembers, oldest first."""
+
+    stored_entries: Sequence[str]
+    """Its entries as they are stored: what every turn needs of them is in their text."""
+    start: int = 0
+    """The first that is shown: never an answer whose question has been trimmed away."""
+    stored_summary: str = ""
+    """The summary of what was before, as it is stored."""
+    calls: Sequence[str] = ()
+    """The calls of the latest runs, as they are stored."""
+
+    def list_messages(self, *, without: str) -> list[str]:
+        """Messages for a model, as JSON, with a line for each call; not those of one run."""
+        of_it, values = f"|{without}{TAB}", [*filter(None, [self.stored_summary]), *self.stored_entries[self.start :]]
+        return [value[value.rindex(TAB) + 1 :] for value in values if of_it not in value]
+
+    def list_messages_with_calls(self, *, without: str) -> list[HistoryMessage]:
+        """The same with the calls of the latest runs themselves, each once, with how it has ended by now."""
+        kept = parse_latest_calls(self.calls, without)
+        if not kept:
+            return [HistoryMessage(message) for message in self.list_messages(without=without)]
+        ended = {call.uid: call for calls in kept.values() for call in calls}
+        sent = (
+            [HistoryMessage(self.stored_summary[self.stored_summary.rindex(TAB) + 1 :])] if self.stored_summary else []
+        )
+        of_it = f"|{without}{TAB}"
+        for value in self.stored_entries[self.start :]:
+            if of_it in value:
+                continue
+            calls = kept.get(_parse_calls_place(value))
+            told = None if calls is None else [ended.pop(call.uid) for call in calls if call.uid in ended]
+            sent.append(HistoryMessage(value[value.rindex(TAB) + 1 :], told))
+        return sent
+
+    def list_called_tools(self) -> list[str]:
+        """Names of the tools that the latest runs have called, each once, the newest last."""
+        return list_called_tools(self.calls)
+
+    @property
+    def entries(self) -> list[HistoryEntry]:
+        return [_parse_entry(value) for value in self.stored_entries[self.start :]]
+
+    @property
+    def summary(self) -> HistorySummary | None:
+        return _parse_stored_summary(self.stored_summary) if self.stored_summary else None
+
+    @property
+    def tokens(self) -> int:
+        """What all of it costs."""
+        held = (
+            _parse_running_sum(self.stored_entries[-1]) - _compute_sum_before(self.stored_entries[0])
+            if self.stored_entries
+            else 0
+        )
+        return held + (_parse_tokens(self.stored_summary) if self.stored_summary else 0)
+
+    @property
+    def has_gap(self) -> bool:
+        """Turns between the summary and the first entry were dropped for want of room."""
+        return bool(self.stored_summary and self.stored_entries) and _compute_sum_before(
+            self.stored_entries[0]
+        ) > _parse_running_sum(self.stored_summary)
+
+    def choose_compaction_range(self, waiting: Collection[str]) -> CompactionRange | None:
+        """Of what is to be folded, about half of all: whole turns. Never the newest one, nor those of runs that are
+        `waiting` for a button: they stay as they are. None if there is nothing else."""
+        places, run = dict[str, list[int]](), ""
+        for place, value in enumerate(self.stored_entries):
+            run = _parse_run_id(value) or run  # what happened between two turns goes with the one before it
+            places.setdefault(run, []).append(place)
+        staying = {*waiting, run}
+        taken, tokens, most = set[int](), 0, min(self.tokens / 2, FOLDED)
+        for run, where in places.items():
+            if tokens < most and run not in staying and where[-1] < REGION:
+                taken.update(where)
+                tokens += sum(_parse_tokens(self.stored_entries[place]) for place in where)
+        return self._build_compaction_range(taken) if taken else None
+
+    def _build_compaction_range(self, taken: set[int]) -> CompactionRange:
+        head = self.stored_entries[: max(taken) + 1]
+        folded = [_parse_entry(value) for place, value in enumerate(head) if place in taken]
+        kept = [value for place, value in enumerate(head) if place not in taken]
+        begun = {entry.run for entry in folded if entry.kind is EntryKind.SAID and not entry.is_answer}
+        so_far = self.summary
+        is_torn = any(entry.run and entry.run not in begun for entry in folded)
+        missed = self.has_gap or is_torn or bool(so_far and so_far.has_gap)
+        return CompactionRange([*filter(None, [self.stored_summary]), *head], folded, kept, so_far, missed)
+
+    def __bool__(self) -> bool:
+        return bool(self.stored_summary) or self.start < len(self.stored_entries)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRange:
+    """The oldest of a conversation: what is folded, and what stays."""
+
+    before: Sequence[str]
+    """All of it as it is stored, the summary so far included."""
+    entries: Sequence[HistoryEntry]
+    """What is folded."""
+    remaining: Sequence[str]
+    """What stays, as it is stored."""
+    summary: HistorySummary | None
+    """The one so far."""
+    missed: bool
+    """Something between these was dropped for want of room, now or before."""
+
+    @property
+    def since_ms(self) -> int:
+        first = min(entry.at_ms for entry in self.entries)
+        return min(first, self.summary.since_ms) if self.summary else first
+
+    @property
+    def until_ms(self) -> int:
+        last = max(entry.at_ms for entry in self.entries)
+        return max(last, self.summary.until_ms) if self.summary else last
+
+    @property
+    def turn_count(self) -> int:
+        return len({entry.run for entry in self.entries if entry.run}) + (self.summary.turns if self.summary else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryStore:
+    """Histories by conversation. `max_tokens` counts the estimate of what is always sent, newest first; the calls of
+    the latest runs come on top (`UNFOLDED`)."""
+
+    redis: Redis
+    keys: Keys
+    max_tokens: int = 8_000
+    kept_ms: int = KEPT_MS
+
+    @property
+    def compaction_threshold(self) -> int:
+        """What more than this costs (tokens) is folded: before anything has to be dropped."""
+        return self.max_tokens * 3 // 4
+
+    @property
+    def summary_tokens(self) -> int:
+        """What the lines of a summary may cost."""
+        return min(SUMMARY, self.max_tokens // 4)
+
+    def _build_history_key(self, conversation: str) -> str:
+        return self.keys.build_key(self.keys.get_partition(conversation), "h", conversation)
+
+    def _build_calls_key(self, conversation: str) -> str:
+        return self.keys.build_key(self.keys.get_partition(conversation), "calls", conversation)
+
+    def build_calls_write(self, conversation: str, entry: HistoryEntry, calls: Sequence[PastCall]) -> Write:
+        """The write that keeps the calls of an entry; those of the oldest go."""
+        costs = (
+            CALL + estimate_tokens(json.dumps(one.args, ensure_ascii=False)) + estimate_tokens(one.result)
+            for one in calls
+        )
+        value = format_past_calls(entry.run, entry.at_ms, sum(costs), calls)
+        return RPushTrim(self._build_calls_key(conversation), [value], CALLS_KEPT, ttl_ms=self.kept_ms)
+
+    def build_turn_write(self, conversation: str, entries: Iterable[HistoryEntry]) -> AppendHistory:
+        """The write that adds entries, oldest first."""
+        return AppendHistory(
+            self._build_history_key(conversation),
+            [_format_entry(one) for one in entries],
+            self.max_tokens,
+            ttl_ms=self.kept_ms,
+        )
+
+    def needs_compaction(self, known: ConversationHistory, turn: AppendHistory) -> bool:
+        """With this turn there is enough to fold."""
+        return known.tokens + sum(_parse_unstored_tokens(value) for value in turn.values) > self.compaction_threshold
+
+    def build_compaction_write(
+        self, conversation: str, part: CompactionRange, summary: HistorySummary
+    ) -> ReplaceHistory:
+        """The write that puts a summary in the place of what it stands for. It refuses if that is not as it was: it has
+        been forgotten, or folded by somebody else, or there was no room for any of it."""
+        at = _parse_running_sum(part.before[-1]) - sum(map(_parse_tokens, part.remaining))
+        after = [_format_stored_summary(summary, at)]
+        for value in part.remaining:  # they come behind what is folded now, and so does their count
+            at += _parse_tokens(value)
+            after.append(f"{_parse_tokens(value)}:{at}|{value.partition('|')[2]}")
+        return ReplaceHistory(self._build_history_key(conversation), part.before, after, self.max_tokens)
+
+    async def load_history(self, conversation: str) -> ConversationHistory:
+        """Raises StoreDown."""
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=False) as both:
+                self.queue_reads(both, conversation)
+                return self.parse_reads(*await both.execute())
+
+    def queue_reads(self, pipe: Pipeline, conversation: str) -> None:
+        """The same as a part of a pipeline; `parse_reads` understands the two answers."""
+        pipe.lrange(self._build_history_key(conversation), 0, -1)
+        pipe.lrange(self._build_calls_key(conversation), 0, -1)
+
+    def parse_reads(self, values: Sequence[Any], calls: Sequence[Any]) -> ConversationHistory:
+        folded = values[0] if values and _parse_run_id(values[0]) == _FOLDED else ""
+        turns = values[1:] if folded else values
+        start = next((i for i, one in enumerate(turns) if _can_begin_history(_parse_entry(one))), len(turns))
+        return ConversationHistory(turns, start, folded, calls)
+
+    def build_forget_writes(self, conversation: str) -> tuple[Write, ...]:
+        """The writes after which nothing of it is known."""
+        return (Delete(self._build_history_key(conversation)), Delete(self._build_calls_key(conversation)))
+
+
+def _format_entry(entry: HistoryEntry) -> str:
+    """`tokens|run⇥when⇥said⇥message`; with `kind⇥` before the message unless it was said."""
+    said = "" if entry.shown_text is None else json.dumps(entry.shown_text, ensure_ascii=False)
+    kind = [entry.kind.value] if entry.kind else []
+    return f"{estimate_tokens(entry.message)}|" + TAB.join((entry.run, str(entry.at_ms), said, *kind, entry.message))
+
+
+def _parse_entry(value: str) -> HistoryEntry:
+    run, at_ms, said, *kind, message = value.partition("|")[2].split(TAB)
+    return HistoryEntry(message, run, json.loads(said) if said else None, int(at_ms), EntryKind("".join(kind)))
+
+
+def _can_begin_history(entry: HistoryEntry) -> bool:
+    """What a conversation may begin with: nothing that belongs to a question which has been trimmed away."""
+    return not entry.is_answer and (entry.kind is EntryKind.SAID or not entry.run)
+
+
+def _parse_calls_place(value: str) -> str:
+    """Run and time of an entry with calls."""
+    run, at_ms, _, kind, *_ = [*value.partition("|")[2].split(TAB, 4), ""]
+    return f"{run}{TAB}{at_ms}" if kind == EntryKind.CALLS else ""
+
+
+def _format_stored_summary(summary: HistorySummary, upto: int) -> str:
+    """`tokens:sum|=⇥since⇥about⇥message`: the sum is that of the last turn it stands for."""
+    about = [summary.until_ms, summary.turns, summary.has_gap, *summary.lines]
+    parts = (_FOLDED, str(summary.since_ms), json.dumps(about, ensure_ascii=False), summary.message)
+    return f"{estimate_tokens(summary.message)}:{upto}|" + TAB.join(parts)
+
+
+def _parse_stored_summary(value: str) -> HistorySummary:
+    _, since_ms, about, message = value.partition("|")[2].split(TAB, 3)
+    until_ms, turns, missed, *lines = json.loads(about)
+    return HistorySummary(message, tuple(lines), int(since_ms), until_ms, turns, missed)
+
+
+def _parse_run_id(value: str) -> str:
+    return value.partition("|")[2].partition(TAB)[0]
+
+
+def _parse_unstored_tokens(value: str) -> int:
+    """Tokens of a value that is not stored yet."""
+    return int(value.partition("|")[0])
+
+
+def _parse_tokens(value: str) -> int:
+    return int(value.partition(":")[0])
+
+
+def _parse_running_sum(value: str) -> int:
+    """What was ever remembered up to its end (tokens)."""
+    return int(value.partition("|")[0].partition(":")[2])
+
+
+def _compute_sum_before(value: str) -> int:
+    return _parse_running_sum(value) - _parse_tokens(value)

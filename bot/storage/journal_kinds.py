@@ -1,0 +1,26 @@
+"""The kinds of records in the journal. Whoever writes another one adds it here; a test compares this list with what the
+code writes."""
+
+from __future__ import annotations
+
+from bot.core.records import ApprovalState, EffectState
+
+KINDS = frozenset(
+    {
+        *("approval.requested", "approval.advised", "approval.reminded", "approval.edited", "approval.renewed"),
+        *("approval.asked_again", "approval.refused"),
+        *(f"approval.{state.value}" for state in ApprovalState if state is not ApprovalState.OPEN),
+        *(f"effect.{state.value}" for state in EffectState if state),
+        "command",
+        *("history.folded", "history.not_folded"),
+        *("item.dead", "item.newer", "item.retried"),
+        *("lane.caught_up", "lane.full"),
+        *("message.empty", "message.ignored", "message.too_long"),
+        "model.down",
+        "notice",
+        "picture",
+        *("process.deploy", "process.migrate"),
+        *("run.anew", "run.cancelled", "run.finished", "run.refused", "run.stopped"),
+        "step",
+    }
+)

@@ -1,0 +1,157 @@
+"""Runs: a short record and an append-only list of messages, so that a step writes what is new and no more. A run that
+waits or has ended is one packed value: most runs of an installation are."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+
+from bot.core.history_entries import PausedRun
+from bot.core.records import CardSummary, Run, RunStatus
+from bot.core.run_state import RunState
+from bot.queue.keys import Keys
+from bot.queue.writes import Delete, HDel, HSet, RPush, Set, Write
+from bot.redis.connect import translate_redis_errors
+from bot.storage.history import ConversationHistory, HistoryStore
+from bot.storage.spending import DailyUsage, DailyUsageQuery
+
+KEPT_MS = 7 * 24 * 3_600_000
+"""A run, its messages included, is kept this long after its last change."""
+PAUSED_MS = 60 * 24 * 3_600_000
+"""A paused run outlives every approval that it can wait for."""
+_PACKED = "z:"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationState:
+    """Everything a conversation knows when its next item is handled."""
+
+    run: Run | None
+    waiting: tuple[PausedRun, ...]
+    history: ConversationHistory
+    usage: DailyUsage = field(default_factory=DailyUsage)
+    """What its person has used of the model today, if that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStore:
+    redis: Redis
+    keys: Keys
+
+    def _build_run_key(self, run: str, *more: str) -> str:
+        """Of its record; `m`: of its messages while it runs, `k`: of what its endpoint may want back."""
+        return self.keys.build_key(self.keys.get_partition(run), "run", run, *more)
+
+    def _build_paused_key(self, conversation: str) -> str:
+        return self.keys.build_key(self.keys.get_partition(conversation), "paused", conversation)
+
+    async def load_run(self, run: str) -> Run | None:
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=True) as both:
+                self._queue_run_reads(both, run)
+                found = await both.execute()
+        return _parse_run(*found)
+
+    def _queue_run_reads(self, pipe: Pipeline, run: str) -> None:
+        pipe.get(self._build_run_key(run))
+        pipe.lrange(self._build_run_key(run, "m"), 0, -1)
+        pipe.lrange(self._build_run_key(run, "k"), 0, -1)
+
+    async def load_conversation(
+        self, conversation: str, history: HistoryStore, run: str = "", today: DailyUsageQuery | None = None
+    ) -> ConversationState:
+        """What is remembered, what waits, the run that is gone on with, and what somebody has used today, if any: in
+        one round trip. Raises StoreDown."""
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=False) as all_of_it:
+                history.queue_reads(all_of_it, conversation)
+                all_of_it.hgetall(self._build_paused_key(conversation))
+                if run:
+                    self._queue_run_reads(all_of_it, run)
+                if today:
+                    today.queue_reads(all_of_it)
+                entries, calls, waiting, *found = await all_of_it.execute()
+        read, used = (_parse_run(*found[:3]), found[3:]) if run else (None, found)
+        return ConversationState(
+            read,
+            _parse_paused_runs(waiting),
+            history.parse_reads(entries, calls),
+            today.parse_reads(used) if today else DailyUsage(),
+        )
+
+    def build_save_writes(self, run: Run) -> tuple[Write, ...]:
+        """While it runs: the record, and the messages that Redis does not have. Otherwise everything in one."""
+        record = run.model_dump_json(exclude={"trace": {"messages"}})
+        if run.status is RunStatus.RUNNING:
+            fresh = run.trace.messages[run.stored :]
+            messages = (RPush(self._build_run_key(run.id, "m"), fresh, ttl_ms=KEPT_MS),) if fresh else ()
+            kept = [f"{n} {text}" for n, text in run.trace.kept.items() if n >= run.stored]
+            beside = (RPush(self._build_run_key(run.id, "k"), kept, ttl_ms=KEPT_MS),) if kept else ()
+            return (Set(self._build_run_key(run.id), record, ttl_ms=KEPT_MS), *messages, *beside)
+        packed = _pack_run(record, run.trace, replayed=run.status is RunStatus.PAUSED)
+        ttl = PAUSED_MS if run.status is RunStatus.PAUSED else KEPT_MS
+        lists = ("m", "k") if run.trace.kept else ("m",)
+        gone = [Delete(self._build_run_key(run.id, one)) for one in lists]
+        return (Set(self._build_run_key(run.id), packed, ttl_ms=ttl), *gone, self._build_paused_write(run))
+
+    def _build_paused_write(self, run: Run) -> Write:
+        conversation, call = run.message.place.conversation, run.awaiting_call
+        if run.status is RunStatus.PAUSED and call is not None:
+            shown = (
+                run.proposal if run.message.place.direct else None
+            )  # who reads a channel is not to know what it says
+            return self.build_add_paused_write(
+                conversation, run.id, call.approval, call.tool, run.message.person, shown
+            )
+        return self.build_remove_paused_write(conversation, run.id)
+
+    def build_add_paused_write(
+        self, conversation: str, run: str, approval: str, tool: str, person: str, shown: CardSummary | None = None
+    ) -> Write:
+        """Notes in a conversation that a run waits for a button. `shown`: what of its card may be known there."""
+        about = f"{approval} {tool} {person}" + (f" {shown.made_ms} {shown.text}" if shown else "")
+        return HSet(self._build_paused_key(conversation), {run: about}, ttl_ms=PAUSED_MS)
+
+    def build_remove_paused_write(self, conversation: str, run: str) -> Write:
+        """It does not wait any more."""
+        return HDel(self._build_paused_key(conversation), run)
+
+
+def _parse_paused_runs(fields: dict[str, str]) -> tuple[PausedRun, ...]:
+    return tuple(_parse_paused_run(run, *about.split(" ", 4)) for run, about in fields.items())
+
+
+def _parse_paused_run(
+    run: str, approval: str, tool: str, person: str = "", made_ms: str = "0", text: str = ""
+) -> PausedRun:
+    return PausedRun(run, approval, tool, person, int(made_ms), text)
+
+
+def _pack_run(record: str, trace: RunState, *, replayed: bool) -> str:
+    """Text, because everything in Redis is: compressed JSON in base 64. `replayed`: with what the endpoint may want
+    back, beside all that an earlier version reads."""
+    kept = f',"kept":{json.dumps(trace.kept)}' if replayed and trace.kept else ""
+    whole = f'{{"record":{record},"messages":[{",".join(trace.messages)}]{kept}}}'
+    return _PACKED + base64.b64encode(zlib.compress(whole.encode())).decode()
+
+
+def _parse_run(record: str | None, messages: Sequence[str], kept: Sequence[str]) -> Run | None:
+    if record is None:
+        return None
+    if not record.startswith(_PACKED):
+        run = Run.model_validate_json(record)
+        run.trace.messages, run.stored = list(messages), len(messages)
+        run.trace.kept = {int(n): text for n, _, text in (one.partition(" ") for one in kept)}
+        return run
+    whole: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(record[len(_PACKED) :])))
+    run = Run.model_validate(whole["record"])
+    run.trace.messages = [json.dumps(one, ensure_ascii=False) for one in whole["messages"]]
+    run.trace.kept = {int(n): text for n, text in whole.get("kept", {}).items()}
+    return run

@@ -1,0 +1,198 @@
+"""What the model has been used for: replies, tokens and money, by person, model and day.
+
+Counters are added to in the very script that keeps what a reply was for, a run's checkpoint or an item's commit: a
+reply is counted once, whatever dies and is done again. A reply that its process dies with before that is in no record
+at all, and asked for anew: the provider's bill is above ours by at most one reply a crash, or a call that is cut off.
+
+A person's conversations are in several partitions, and a script writes only one: each has counters of its own, one
+hash a day, and they are added up when somebody reads them. A day is the company's, by its own time zone, whoever
+asks and wherever they are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+
+from bot.core.run_state import DECIMALS, Usage
+from bot.queue.keys import Keys
+from bot.queue.writes import HIncrBy, apply_writes
+from bot.redis.connect import translate_redis_errors
+
+KEPT_DAYS = 92
+SYSTEM = "system"
+"""Who has used what nobody asked for: suggestions on cards, summaries, the question at the start what a model can
+do."""
+UNKNOWN = "unknown"
+"""A model without a name."""
+TOTAL = ""
+"""In place of a model: all of them. A budget reads two fields."""
+COST = "cost:"
+"""Before the currency: a table of prices in another one begins a counter of its own."""
+FIGURES = ("runs", "replies", "in", "cached", "out", "unpriced")
+_TAB = "\t"
+
+
+@dataclass(frozen=True, slots=True)
+class DailyUsage:
+    """What somebody has used on a day."""
+
+    tokens: int = 0
+    """In and out."""
+    cost: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """What one person has used of one model on one day."""
+
+    day: date
+    person: str
+    """Or `system`."""
+    model: str
+    runs: int = 0
+    """Those in which this model answered first."""
+    replies: int = 0
+    tokens_in: int = 0
+    cached: int = 0
+    """Of `tokens_in`."""
+    tokens_out: int = 0
+    unpriced: int = 0
+    """Tokens, in and out, without a known price."""
+    costs: Mapping[str, Decimal] = field(default_factory=dict)
+    """By currency."""
+
+
+@dataclass(frozen=True, slots=True)
+class DailyUsageQuery:
+    """One person's counters of one day, as a part of somebody else's pipeline: `wanted` asks for them, `read` adds up
+    what that was answered."""
+
+    spending: UsageStore
+    person: str
+    day: date
+    currency: str
+
+    def queue_reads(self, pipe: Pipeline) -> None:
+        fields = [_build_counter_field(self.person, TOTAL, what) for what in ("tokens", COST + self.currency)]
+        for key in self.spending.list_day_keys(self.day):
+            pipe.hmget(key, fields)
+
+    def parse_reads(self, answers: Sequence[Sequence[str | None]]) -> DailyUsage:
+        tokens, cost = (sum(int(found or 0) for found in column) for column in zip(*answers, strict=True))
+        return DailyUsage(tokens, _from_cost_units(cost))
+
+
+@dataclass(frozen=True, slots=True)
+class UsageStore:
+    redis: Redis
+    keys: Keys
+    now: Callable[[], datetime]
+    """Aware UTC."""
+    zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
+    """The company's."""
+
+    def build_usage_writes(
+        self, lane: str, person: str, spent: Iterable[Usage], *, begun: bool = False
+    ) -> tuple[HIncrBy, ...]:
+        """The write that adds replies up, in the partition of a lane; nothing for none. `begun`: with the first of them
+        a run begins."""
+        amounts: defaultdict[str, int] = defaultdict(int)
+        for one in spent:
+            _add_usage(amounts, person, one, begun=begun and not amounts)
+        if not amounts:
+            return ()
+        key = self._build_day_key(self.keys.get_partition(lane), self.get_company_day())
+        return (HIncrBy(key, amounts, ttl_ms=KEPT_DAYS * 24 * 3_600_000),)
+
+    async def record_usage(self, person: str, spent: Sequence[Usage]) -> None:
+        """Counts replies that belong to no lane. Raises StoreDown."""
+        await apply_writes(
+            self.redis, self.keys, self.keys.get_partition(person), self.build_usage_writes(person, person, spent)
+        )
+
+    def build_daily_query(self, person: str, currency: str) -> DailyUsageQuery:
+        return DailyUsageQuery(self, person, self.get_company_day(), currency)
+
+    async def load_daily_usage(self, today: DailyUsageQuery) -> DailyUsage:
+        """Raises StoreDown."""
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=False) as all_of_them:
+                today.queue_reads(all_of_them)
+                return today.parse_reads(await all_of_them.execute())
+
+    def get_company_day(self) -> date:
+        """The company's."""
+        return self.now().astimezone(self.zone).date()
+
+    def get_next_day_start(self) -> datetime:
+        """When the next day begins: aware UTC."""
+        midnight = datetime.combine(self.get_company_day() + timedelta(days=1), time(), self.zone)
+        return midnight.astimezone(UTC)
+
+    async def list_usage_rows(self, days: int) -> list[UsageRow]:
+        """What was used today and on the days before, so many in all. Raises StoreDown."""
+        wanted = [self.get_company_day() - timedelta(days=n) for n in range(min(days, KEPT_DAYS))]
+        places = [(day, key) for day in wanted for key in self.list_day_keys(day)]
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=False) as all_of_them:
+                for _, key in places:
+                    all_of_them.hgetall(key)
+                answers: list[Any] = await all_of_them.execute()
+        found: dict[tuple[date, str, str], defaultdict[str, int]] = {}
+        for (day, _), fields in zip(places, answers, strict=True):
+            for name, amount in fields.items():
+                person, model, what = name.split(_TAB)
+                if model != TOTAL:
+                    found.setdefault((day, person, model), defaultdict(int))[what] += int(amount)
+        return [_build_usage_row(*whose, amounts) for whose, amounts in sorted(found.items())]
+
+    def list_day_keys(self, day: date) -> list[str]:
+        """The hashes of a day."""
+        return [self._build_day_key(partition, day) for partition in range(self.keys.partitions)]
+
+    def _build_day_key(self, partition: int, day: date) -> str:
+        return self.keys.build_key(partition, "spent", day.isoformat())
+
+
+def _build_counter_field(person: str, model: str, what: str) -> str:
+    """A field: the setting's names and the platform's ids have no tabs."""
+    return _TAB.join((person, model, what))
+
+
+def _add_usage(amounts: dict[str, int], person: str, one: Usage, *, begun: bool) -> None:
+    """One reply, for its model and for all of them; without zeros."""
+    tokens, cost = one.tokens_in + one.tokens_out, COST + one.currency
+    of_it, of_all = _build_counter_field(person, one.model or UNKNOWN, ""), _build_counter_field(person, TOTAL, "")
+    units = 0 if one.cost is None else _to_cost_units(one.cost)
+    unpriced = tokens if one.cost is None else 0
+    figures = (begun, 1, one.tokens_in, one.tokens_cached, one.tokens_out, unpriced, units)
+    for what, amount in zip((*FIGURES, cost), figures, strict=True):
+        if amount:
+            amounts[of_it + what] += int(amount)
+    amounts[of_all + "tokens"] += tokens
+    if units:
+        amounts[of_all + cost] += units
+
+
+def _build_usage_row(day: date, person: str, model: str, amounts: Mapping[str, int]) -> UsageRow:
+    costs = {what.removeprefix(COST): _from_cost_units(n) for what, n in amounts.items() if what.startswith(COST)}
+    runs, replies, read, cached, written, unpriced = (amounts.get(what, 0) for what in FIGURES)
+    return UsageRow(day, person, model, runs, replies, read, cached, written, unpriced, costs)
+
+
+def _to_cost_units(cost: Decimal) -> int:
+    """Money as a counter has it. Exact."""
+    return int(cost.scaleb(DECIMALS))
+
+
+def _from_cost_units(units: int) -> Decimal:
+    return Decimal(units).scaleb(-DECIMALS)

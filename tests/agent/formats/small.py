@@ -1,0 +1,142 @@
+"""Small tools for replies to call, and what a reply should be read as."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from bot.agent.decision import ContentFiltered, Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
+from tools.spec import CardChoice, Gate, Proposal, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext
+
+
+class Args(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Look(Args):
+    name: str
+
+
+class Find(Args):
+    query: str
+    page: int = 1
+
+
+class All(Args):
+    page: int = 1
+
+
+class Nothing(Args):
+    pass
+
+
+class Tag(Args):
+    people: list[str]
+
+
+class Remark(Args):
+    text: str
+    reason: str = ""
+
+
+class Pay(Args):
+    amount: int
+
+
+class Mail(Args):
+    to: str
+    body: str
+
+
+async def ran(use: ToolContext, args: BaseModel) -> ToolOutcome:
+    return ToolOutcome(data={"done": args.model_dump()}, note=TextRef(key="result.people", params={"n": 1}))
+
+
+async def planned(use: ToolContext, args: BaseModel) -> Proposal:
+    choices = (CardChoice(name="confirm"),)
+    return Proposal(args=args.model_dump(), title=TextRef(key="x"), facts=(), deciders=("U1",), choices=choices)
+
+
+def tool(name: str, args: type[BaseModel], gated: bool = False, /, **example: Any) -> Tool:
+    return Tool(
+        name=name,
+        purpose=f"To {name}.",
+        use_when="It is asked for.",
+        avoid_when="It is not.",
+        args=args,
+        returns="{}",
+        errors={},
+        example=example,
+        run=ran,
+        gate=Gate.CONFIRM if gated else Gate.NONE,
+        prepare=planned if gated else None,
+        stored_args=args if gated else None,
+    )
+
+
+TOOLS: Sequence[Tool] = (
+    tool("look", Look, name="Li"),
+    tool("find_rule", Find, query="leave"),
+    tool("list_all", All),
+    tool("now", Nothing),
+    tool("tag", Tag, people=["Li"]),
+    tool("remark", Remark, text="x"),
+    tool("pay", Pay, True, amount=5),
+    tool("mail", Mail, True, to="Li", body="x"),
+)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A decision, without what does not matter: the words of a problem, the ids of calls."""
+
+    kind: str
+    calls: tuple[tuple[str, dict[str, Any], bool], ...] = ()
+    text: str = ""
+    reason: str | None = None
+
+
+def act(name: str, reason: str | None = None, /, repaired: bool = False, **args: Any) -> Expected:
+    return Expected("act", ((name, args, repaired),), reason=reason)
+
+
+def guess(name: str, reason: str | None = None, /, **args: Any) -> Expected:
+    return act(name, reason, repaired=True, **args)
+
+
+def acts(*several: Expected) -> Expected:
+    return Expected("act", tuple(call for one in several for call in one.calls))
+
+
+def answer(text: str) -> Expected:
+    return Expected("answer", text=text)
+
+
+MALFORMED, WITHHELD = Expected("malformed"), Expected("withheld")
+
+
+def prose(text: str) -> Expected:
+    """Malformed, and the answer if it comes again."""
+    return Expected("malformed", text=text)
+
+
+def seen(decision: Decision, like: Expected) -> Expected:
+    match decision:
+        case ToolCalls(proposed):
+            reason = proposed[0].reason if like.reason is not None else None
+            return Expected("act", tuple(map(_call, proposed)), reason=reason)
+        case FinalAnswer(text):
+            return answer(text)
+        case MalformedReply(problem, words):
+            assert problem
+            return prose(words)
+        case ContentFiltered():
+            return WITHHELD
+
+
+def _call(one: ToolCallRequest) -> tuple[str, dict[str, Any], bool]:
+    return one.tool, one.args, one.is_guess

@@ -1,0 +1,45 @@
+"""What a tool has told bears an answer out in whatever style the run is written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bot.agent.decision import ToolCallRequest, ToolCalls
+from bot.agent.formats.json_format import JsonFormat
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.formats.text_format import TextFormat
+from bot.agent.grounding.sources import GroundingSources
+from bot.agent.reply_format import ReplyFormat
+from bot.core.run_state import CallRecord, CallStatus, RunState
+from tests.agent.grounding.battery import FACTS, SUNDAY, everyone
+
+ANSWER = "Yes, L-0001 is approved now."
+
+
+def looked_up(style: ReplyFormat, status: str) -> RunState:
+    """A run that has read the status of a request."""
+    asked = ToolCallRequest("1", "request_status", {"request_id": "L-0001"}, "why")
+    result = {
+        "request": "L-0001",
+        "process": "leave",
+        "status": status,
+        "waits_for": [],
+        "summary": "Annual leave from 2026-11-26 to 2026-11-27, working days: 2",
+        "started": "2026-11-23T10:00+08:00",
+        "timeline": f"✅ submitted by 张三 11-23 10:00 → 王五 {status} 11-23 10:00",
+    }
+    trace = RunState()
+    trace.append_message({"role": "user", "content": '<message from="张三">\nand now?\n</message>'})
+    trace.append_message(style.build_assistant_message(ToolCalls((asked,))))
+    trace.append_message(style.build_tool_message(asked.model_id, json.dumps(result, ensure_ascii=False)))
+    trace.calls.append(CallRecord("R:0:0", asked.tool, asked.args, "why", CallStatus.SUCCEEDED, asked.model_id))
+    return trace
+
+
+@pytest.mark.parametrize("style", [NativeFormat(), TextFormat(), JsonFormat()], ids=lambda one: one.name)
+async def test_a_status_that_was_read_is_true_in_every_style(style: ReplyFormat) -> None:
+    grounds = GroundingSources(FACTS, (), everyone)
+    assert not await grounds.check_answer(ANSWER, looked_up(style, "approved"), SUNDAY)
+    assert (await grounds.check_answer(ANSWER, looked_up(style, "waiting"), SUNDAY)).actions, "negative control"

@@ -1,0 +1,310 @@
+"""A run through the loop at every kind of endpoint: it comes to its answer, and what was learned is asked for once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from bot.agent.events import Event, RunFinished, RunPaused, RunStopped
+from bot.agent.fallback import FallbackModel
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.formats.text_format import TextFormat
+from bot.agent.limits import StopReason
+from bot.agent.loop import AgentLoop
+from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.agent.models.model_profile import Api, ModelProfile, ProfileState, parse_profile_record
+from bot.agent.models.openai_model import open_model
+from bot.agent.probe import choose_format_name, probe_model
+from bot.core.cancellation import StopEvent
+from bot.core.errors import ModelFailureCause, ModelUnavailableError
+from bot.core.run_state import CallStatus, RunState
+from tests.agent.models.standins import MARK, standing_in
+from tests.agent.test_loop import ZHANG, Bench, acts, call
+from tools.spec import Caller
+from tools.tool import ToolContext, ToolServices
+
+STEPS: list[Scripted] = [
+    acts(call("look", name="Li")),
+    acts(call("look", "a", name="Wang"), call("now", "b", name="Zhao")),
+    ModelReply(text="done"),
+]
+RAN = ["look Li", "look Wang", "look Zhao"]
+
+
+@dataclass
+class Notes:
+    """A memory that all processes share."""
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    async def load_text(self, name: str) -> str | None:
+        return self.known.get(name)
+
+    async def save_text(self, name: str, text: str, ms: int) -> None:
+        assert 0 < ms <= 7 * 24 * 3_600_000
+        self.known[name] = text
+
+    @property
+    def lessons(self) -> ModelProfile:
+        [text] = self.known.values()
+        found = parse_profile_record(text)
+        assert found is not None
+        return found
+
+
+def fresh(text: str = "hello") -> RunState:
+    return RunState(messages=[json.dumps({"role": "user", "content": text})])
+
+
+async def run(model: Any, trace: RunState, head: Sequence[str] = ()) -> tuple[list[Event], Bench]:
+    bench = Bench()
+    loop = AgentLoop(model, bench.tools(), formats=(NativeFormat(), TextFormat()))
+    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+    return [event async for event in loop.run("R00", head, trace, use, StopEvent())], bench
+
+
+LEARNED: dict[str, ModelProfile] = {
+    "only_responses": ModelProfile("responses"),
+    "paired": ModelProfile("responses"),
+    "no_include": ModelProfile("responses", unsupported=frozenset({"include"})),
+    "thinking": ModelProfile(returned=frozenset({"reasoning_content"})),
+    "signed": ModelProfile(returned=frozenset({"extra_content"})),
+    "other_key": ModelProfile("responses"),
+    "wrapped": ModelProfile(unsupported=frozenset({"temperature"})),
+    "stream_only": ModelProfile(streams=True),
+    "cut": ModelProfile("responses"),
+    "no_responses": ModelProfile(missing_apis=frozenset({"responses"}), effort="none"),
+}
+
+
+@pytest.mark.parametrize("behaviour", LEARNED)
+async def test_a_run_comes_to_its_answer_and_what_was_learned_is_shared(behaviour: str) -> None:
+    notes = Notes()
+    async with standing_in(behaviour, ScriptedModel([*STEPS, *STEPS])) as serving:
+        async with open_model(serving.url, "key", "m", retries=0, memory=notes) as model:
+            events, bench = await run(model, fresh())
+        assert events[-1] == RunFinished("done") and sorted(bench.ran) == sorted(RAN)
+        assert notes.lessons == LEARNED[behaviour]
+        before = len(serving.asked)
+        async with open_model(serving.url, "key", "m", retries=0, memory=notes) as other:
+            events, _ = await run(other, fresh())
+        assert events[-1] == RunFinished("done")
+        steps = 2 if behaviour == "other_key" else 0  # what it does not take back is found out with each
+        assert len(serving.asked) - before == 3 + steps, "another process learns nothing anew"
+
+
+EARLIER = [
+    {"role": "user", "content": "before"},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "e1", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "e1", "content": '{"seen": 1}'},
+    {"role": "assistant", "content": "earlier"},
+]
+
+
+@pytest.mark.parametrize("behaviour", LEARNED)
+async def test_calls_of_earlier_messages_are_told_without_what_belonged_to_them(behaviour: str) -> None:
+    """They are remembered in no endpoint's form: what it wants back with its own calls is not there any more."""
+    async with (
+        standing_in(behaviour, ScriptedModel([*STEPS])) as serving,
+        open_model(serving.url, "key", "m", retries=0, memory=Notes()) as model,
+    ):
+        events, bench = await run(model, fresh(), [",".join(json.dumps(one) for one in EARLIER)])
+    assert events[-1] == RunFinished("done") and sorted(bench.ran) == sorted(RAN)
+
+
+async def test_negative_control_without_what_was_learned_each_refuses() -> None:
+    """The stand-ins are as strict as they say: a plain second step ends in an error."""
+    for behaviour in ("only_responses", "thinking", "signed", "wrapped", "stream_only"):
+        async with (
+            standing_in(behaviour, ScriptedModel([*STEPS])) as serving,
+            open_model(serving.url, "key", "m", retries=0, api="chat") as model,
+        ):
+            model.profile_state = cast(ProfileState, Deaf())
+            events, _ = await run(model, fresh())
+        assert isinstance(events[-1], RunStopped) and events[-1].reason is StopReason.REFUSED, behaviour
+
+
+class Deaf:
+    """Lessons that nobody can add to."""
+
+    looked_s = 0.0
+
+    @property
+    def profile(self) -> ModelProfile:
+        return ModelProfile()
+
+    @profile.setter
+    def profile(self, new: ModelProfile) -> None:
+        pass
+
+
+async def test_output_items_go_back_word_for_word_and_in_their_order() -> None:
+    async with (
+        standing_in("paired", ScriptedModel([*STEPS])) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        await run(model, fresh())
+    last = serving.asked[-1][1]["input"]
+    assert [one.get("type", one.get("role")) for one in last] == [
+        *("user", "reasoning", "function_call", "function_call_output"),
+        *("reasoning", "function_call", "function_call", "function_call_output", "function_call_output"),
+    ]
+    assert [one["id"] for one in last if "id" in one] == [id for pair in serving.pairs for id in pair]
+
+
+@pytest.mark.parametrize("change", ["key", "name", "url"])
+async def test_what_one_endpoint_put_out_goes_to_no_other(change: str) -> None:
+    """Another key, another model, another address, as after a restart or at the fallback: the run goes on without."""
+    trace = fresh()
+    first = ScriptedModel([STEPS[0], acts(call("pay", amount=1))])
+    async with standing_in("paired", first) as serving, open_model(serving.url, "key", "m", retries=0) as model:
+        events, _ = await run(model, trace)
+        assert isinstance(events[-1], RunPaused) and trace.kept
+    AgentLoop(ScriptedModel([]), Bench().tools()).settle_call(
+        trace, events[-1].call.uid, CallStatus.SUCCEEDED, {"done": True}
+    )
+    async with standing_in("only_responses", ScriptedModel([ModelReply(text="done")])) as serving:
+        url = serving.url if change != "url" else serving.url.replace("127.0.0.1", "localhost")
+        about = {"key": ("other", "m"), "name": ("key", "n"), "url": ("key", "m")}[change]
+        async with open_model(url, *about, retries=0, api="responses") as model:
+            events, _ = await run(model, trace)
+    assert events[-1] == RunFinished("done")
+    sent = json.dumps(serving.asked)
+    assert 'encrypted_content": "x' not in sent and "rs_" not in sent and "fc_" not in sent and "kept" not in sent
+
+
+async def test_chat_completions_never_see_what_responses_kept() -> None:
+    trace = fresh()
+    async with (
+        standing_in("paired", ScriptedModel([STEPS[0]])) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        await run(model, trace)  # ends in `done`, the script's past
+    del trace.messages[-1:]
+    async with (
+        standing_in("thinking", ScriptedModel([ModelReply(text="done")])) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        assert (await run(model, trace))[0][-1] == RunFinished("done")
+    filled = [one["reasoning_content"] for one in serving.asked[-1][1]["messages"] if one.get("tool_calls")]
+    assert filled == [""], "where the true one is not known an empty one is taken"
+    assert "kept" not in json.dumps(serving.asked)
+
+
+async def test_an_error_inside_a_200_is_asked_again() -> None:
+    async with standing_in("relay", ScriptedModel([*STEPS])) as serving:
+        async with open_model(serving.url, "key", "m", retries=1) as model:
+            model.draw_jitter = lambda least, most: 0.0
+            events, bench = await run(model, fresh())
+        assert events[-1] == RunFinished("done") and bench.ran == RAN
+        assert len(serving.asked) == 6
+        async with open_model(serving.url, "key", "m", retries=0) as model:
+            with pytest.raises(ModelUnavailableError) as down:
+                await run(model, fresh())
+        assert down.value.cause is ModelFailureCause.BUSY
+
+
+@pytest.mark.parametrize("behaviour", ["cut", "empty"])
+async def test_what_is_cut_off_or_empty_is_never_done_and_asked_for_again(behaviour: str) -> None:
+    async with (
+        standing_in(behaviour, ScriptedModel([*STEPS])) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        trace = fresh()
+        events, bench = await run(model, trace)
+    assert events[-1] == RunFinished("done") and bench.ran == RAN and trace.malformed == 1
+
+
+async def test_a_prompt_that_a_filter_keeps_back_is_withheld() -> None:
+    async with (
+        standing_in("filtered", ScriptedModel([*STEPS])) as serving,
+        open_model(serving.url, "key", "m", retries=3) as model,
+    ):
+        assert (await run(model, fresh(MARK)))[0] == [RunStopped(StopReason.FILTERED)]
+        assert len(serving.asked) == 1
+        assert (await run(model, fresh()))[0][-1] == RunFinished("done")
+
+
+async def test_what_is_used_up_is_not_asked_again_and_the_second_model_goes_on() -> None:
+    async with (
+        standing_in("used_up", ScriptedModel([])) as serving,
+        open_model(serving.url, "key", "m", retries=3) as model,
+    ):
+        events, bench = await run(FallbackModel(model, ScriptedModel([*STEPS])), fresh())
+        assert events[-1] == RunFinished("done") and bench.ran == RAN and len(serving.asked) == 1
+        with pytest.raises(ModelUnavailableError) as down:
+            await run(model, fresh())
+        assert down.value.cause is ModelFailureCause.QUOTA and len(serving.asked) == 2
+
+
+async def test_a_server_without_tools_is_spoken_to_in_text() -> None:
+    said: list[Scripted] = [
+        ModelReply(text="hello"),
+        ModelReply(text='Thought: x\nAction: look\nAction Input: {"name": "Li"}'),
+        ModelReply(text="Final Answer: done"),
+    ]
+    async with (
+        standing_in("no_tools", ScriptedModel(said)) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        able = await probe_model(model)
+        assert not able.tools and choose_format_name("auto", able) == "text"
+        trace = fresh()
+        trace.style = "text"
+        events, bench = await run(model, trace)
+    assert events[-1] == RunFinished("done") and bench.ran == ["look Li"]
+
+
+@pytest.mark.parametrize("behaviour", ["thinking", "signed", "paired"])
+async def test_the_probe_sees_what_has_to_come_back(behaviour: str) -> None:
+    """One step would not: the first is taken everywhere."""
+    echo = acts(call("echo", word="hello"))
+    async with (
+        standing_in(
+            behaviour, ScriptedModel([echo, ModelReply(text="hello"), ModelReply(text='{"word": "hello"}')])
+        ) as serving,
+        open_model(serving.url, "key", "m", retries=0) as model,
+    ):
+        able = await probe_model(model)
+        assert able.tools and able.json and model.profile == LEARNED[behaviour]
+    assert serving.held == []
+
+
+async def test_a_fixed_transport_is_not_left() -> None:
+    async with standing_in("no_responses", ScriptedModel([*STEPS])) as serving:
+        async with open_model(serving.url, "key", "m", retries=0, api="responses") as model:
+            with pytest.raises(ModelUnavailableError) as down:
+                await run(model, fresh())
+        assert down.value.cause is ModelFailureCause.ADDRESS and [api for api, _ in serving.asked] == ["responses"]
+        async with open_model(serving.url, "key", "m", retries=0, api="chat") as model:
+            events, _ = await run(model, fresh())
+            assert events[-1] == RunFinished("done") and model.profile.effort == "none"
+
+
+async def test_the_effort_of_the_setting_is_sent_in_each_transports_words() -> None:
+    apis: tuple[Api, ...] = ("chat", "responses")
+    for api in apis:
+        async with (
+            standing_in("empty", ScriptedModel([ModelReply(text="done")])) as serving,
+            open_model(serving.url, "key", "m", api=api, effort="low") as model,
+        ):
+            await model.request_reply(['{"role":"user","content":"hi"}'], "", timeout_s=5)
+        body = serving.asked[0][1]
+        assert body.get("reasoning_effort") == ("low" if api == "chat" else None)
+        assert body.get("reasoning") == ({"effort": "low"} if api == "responses" else None)
+
+
+def test_stand_ins_are_all_told_of() -> None:
+    from tests.agent.models.standins import BEHAVIOURS
+
+    others = {"relay", "empty", "filtered", "used_up", "no_tools"}
+    assert set(BEHAVIOURS) == others | set(LEARNED) and len(BEHAVIOURS) == 15

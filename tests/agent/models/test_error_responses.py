@@ -1,0 +1,259 @@
+"""What endpoints say instead of an answer, in their own words: what it means, and what it teaches."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.agent.model import ModelReply
+from bot.agent.models.chat import ChatCompletionsTransport
+from bot.agent.models.error_responses import build_model_error, can_retry_request, classify_error, parse_error_response
+from bot.agent.models.model_profile import (
+    OPTIONAL,
+    Api,
+    ModelProfile,
+    RefusedRequest,
+    choose_initial_profile,
+    format_profile_record,
+    is_unreplayable,
+    learn_from_error,
+    parse_profile_record,
+)
+from bot.agent.models.responses import ResponsesTransport
+from bot.core.errors import ModelFailureCause, ModelRejectedError, ModelUnavailableError
+
+
+def openai(message: str, kind: str = "invalid_request_error", param: Any = None, code: Any = None) -> Any:
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+CAUSES: list[tuple[str, int, Any, ModelFailureCause]] = [
+    ("OpenRouter: what the provider said", 400, {"error": {"message": "Provider returned error", "code": 400,
+        "metadata": {"raw": '{"message":"This model\'s maximum context length is 8192 tokens."}'}}}, ModelFailureCause.CONTEXT),
+    ("OpenRouter: no credit", 402, openai("Insufficient credits"), ModelFailureCause.QUOTA),
+    ("OpenAI: quota", 429, openai("quota", "insufficient_quota", None, "insufficient_quota"), ModelFailureCause.QUOTA),
+    ("OpenAI: limit of a project", 429, openai("limit", "x", None, "project_spend_limit_exceeded"), ModelFailureCause.QUOTA),
+    ("Kimi: quota", 429, openai("balance", "exceeded_current_quota_error"), ModelFailureCause.QUOTA),
+    ("GLM: quota", 429, {"error": {"code": "1113", "message": "余额不足"}}, ModelFailureCause.QUOTA),
+    ("GLM: quota as a number", 429, {"error": {"code": 1308, "message": "x"}}, ModelFailureCause.QUOTA),
+    ("OpenAI: rate", 429, openai("try again in 9.66s", "tokens", None, "rate_limit_exceeded"), ModelFailureCause.BUSY),
+    ("OpenAI: one request too large", 429, openai("Request too large for m: Limit 30000, Requested 40000", "tokens",
+                                                   None, "rate_limit_exceeded"), ModelFailureCause.CONTEXT),
+    ("OpenAI: key", 401, openai("Incorrect API key", code="invalid_api_key"), ModelFailureCause.KEY),
+    ("OpenAI: region", 403, openai("x", "request_forbidden", None, "unsupported_country_region_territory"), ModelFailureCause.KEY),
+    ("Gemini: key, in a list", 400, [{"error": {"code": 400, "message": "API key not valid.",
+                                                "status": "INVALID_ARGUMENT"}}], ModelFailureCause.KEY),
+    ("OpenAI: unknown model, chat", 404, openai("The model `x` does not exist or you do not have access to it.",
+                                                code="model_not_found"), ModelFailureCause.UNKNOWN_MODEL),
+    ("OpenAI: unknown model, Responses", 400, openai("The requested model 'x' does not exist.", param="model",
+                                                     code="model_not_found"), ModelFailureCause.UNKNOWN_MODEL),
+    ("vLLM: unknown model", 404, {"object": "error", "message": "The model `x` does not exist.", "code": 404},
+     ModelFailureCause.UNKNOWN_MODEL),
+    ("Ollama: unknown model", 404, openai('model "x" not found, try pulling it first', "api_error"),
+     ModelFailureCause.UNKNOWN_MODEL),
+    ("a proxy: nothing there", 404, b"<html>404</html>", ModelFailureCause.ADDRESS),
+    ("FastAPI: nothing there", 404, {"detail": "Not Found"}, ModelFailureCause.ADDRESS),
+    ("OpenAI: too long, chat", 400, openai("This model's maximum context length is 8192 tokens.",
+                                           code="context_length_exceeded"), ModelFailureCause.CONTEXT),
+    ("OpenAI: too long, Responses", 400, openai("Your input exceeds the context window of this model.", param="input",
+                                                code="context_length_exceeded"), ModelFailureCause.CONTEXT),
+    ("llama.cpp: too long", 400, openai("the request exceeds the available context size", "exceed_context_size_error"),
+     ModelFailureCause.CONTEXT),
+    ("llama.cpp: too long, as a failure", 500, openai("the request exceeds the available context size", "server_error"),
+     ModelFailureCause.CONTEXT),
+    ("anybody: a failure", 500, b"oops", ModelFailureCause.BUSY),
+    ("OpenRouter: no endpoint with tools", 404, openai("No endpoints found that support tool use"), ModelFailureCause.ADDRESS),
+    ("OpenAI: bad schema", 400, openai("Invalid schema", param="tools[1].parameters",
+                                       code="invalid_function_parameters"), ModelFailureCause.REQUEST),
+    ("a string", 400, {"error": "no"}, ModelFailureCause.REQUEST),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "body", "cause"), [one[1:] for one in CAUSES], ids=[one[0] for one in CAUSES])
+def test_errors_are_told_apart(status: int, body: Any, cause: ModelFailureCause) -> None:
+    found = parse_error_response(status, body if isinstance(body, bytes) else json.dumps(body).encode())
+    assert classify_error(found) is cause and build_model_error(found).cause is cause
+    gone = cause in (ModelFailureCause.CONTEXT, ModelFailureCause.REQUEST)
+    assert isinstance(build_model_error(found), ModelRejectedError if gone else ModelUnavailableError), (
+        "a refusal is an answer: no other is asked"
+    )
+    assert can_retry_request(found, {}) == (cause is ModelFailureCause.BUSY)
+
+
+def test_filters_of_each_shape_keep_back() -> None:
+    azure = {"code": "content_filter", "innererror": {"code": "ResponsibleAIPolicyViolation"}, "message": "x"}
+    bodies = [
+        (400, {"error": azure}),
+        (400, openai("x", code="invalid_prompt")),
+        (400, {"error": {"code": "1301", "message": "x"}}),
+        (403, openai("Your input was flagged: moderation")),
+        (400, openai("x", code="data_inspection_failed")),
+    ]
+    for status, body in bodies:
+        assert parse_error_response(status, json.dumps(body).encode()).is_content_filtered, body
+    assert not parse_error_response(403, json.dumps(openai("no access")).encode()).is_content_filtered, (
+        "negative control"
+    )
+    failed = ResponsesTransport().parse_response(
+        {"status": "failed", "error": {"code": "invalid_prompt", "message": "x"}}, "m", ""
+    )
+    assert not isinstance(failed, ModelReply) and failed.is_content_filtered
+
+
+def taught(status: int, body: Any, lessons: ModelProfile, *members: str, streamed: bool = False) -> ModelProfile | None:
+    refusal = parse_error_response(status, json.dumps(body).encode())
+    return learn_from_error(lessons, refusal, RefusedRequest(frozenset(members), streamed))
+
+
+CHAT, RESPONSES = ModelProfile(), ModelProfile("responses")
+DROPS: list[tuple[Any, ModelProfile, str]] = [
+    (openai("Unsupported parameter: 'temperature' is not supported with this model.", param="temperature"),
+     CHAT, "temperature"),
+    (openai("Unsupported value: 'temperature' does not support 0.3 with this model.", param="temperature",
+            code="unsupported_value"), RESPONSES, "temperature"),
+    (openai("invalid temperature: only 1 is allowed for this model"), CHAT, "temperature"),
+    (openai("Unsupported parameter: 'stop' is not supported with this model.", code="unsupported_parameter"),
+     CHAT, "stop"),
+    ({"detail": [{"type": "extra_forbidden", "loc": ["body", "reasoning_effort"],
+                  "msg": "Extra inputs are not permitted"}]}, CHAT, "reasoning_effort"),
+    (openai("Unsupported parameter: 'reasoning.effort' is not supported with this model.", param="reasoning.effort"),
+     RESPONSES, "reasoning_effort"),
+    (openai("Encrypted content is not supported with this model.", param="include"), RESPONSES, "include"),
+    (openai("Unknown parameter: 'tools[0].strict'.", param="tools[0].strict", code="unknown_parameter"),
+     RESPONSES, "strict"),
+    (openai("'response_format' of type json_object is not supported"), CHAT, "response_format"),
+    (openai("Unknown parameter: 'stream_options'.", param="stream_options"), CHAT, "stream_options"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "lessons", "name"), DROPS, ids=[one[2] + one[1].api for one in DROPS])
+def test_a_member_that_is_not_taken_is_left_out(body: Any, lessons: ModelProfile, name: str) -> None:
+    sent = tuple(OPTIONAL[lessons.api])
+    for status in (400, 422):
+        assert taught(status, body, lessons, *sent) == replace(lessons, unsupported=frozenset({name}))
+    for status in (401, 403, 429, 500, 503):
+        assert taught(status, body, lessons, *sent) is None, "about a key, an account or a moment"
+    assert taught(400, body, lessons, *(one for one in sent if one != name)) is None, "it was not even sent"
+    assert taught(400, body, replace(lessons, unsupported=frozenset({name})), *sent) is None, "it was left out already"
+
+
+def test_what_is_about_something_else_teaches_nothing() -> None:
+    sent = tuple(OPTIONAL["chat"])
+    bodies: tuple[Any, ...] = (
+        openai("Invalid 'messages[3].content': string too long", param="messages[3].content"),
+        openai("The weather's temperature is unknown: tool failed", param="tools[0].function"),
+        openai("'tools' does not support 0.3 with this model.", param="tools"),
+        {"error": None},
+        [],
+    )
+    for body in bodies:
+        assert taught(400, body, CHAT, *sent) is None, body
+
+
+def test_what_cannot_be_replayed_is_known_by_its_words() -> None:
+    words = (
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
+        "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false",
+        "No tool output found for function call call_X.",
+        "The encrypted content gAAA… could not be verified. Reason: …",
+    )
+    for one in words:
+        assert is_unreplayable(parse_error_response(400, json.dumps(openai(one, param="input")).encode()))
+        assert not is_unreplayable(parse_error_response(500, json.dumps(openai(one)).encode()))
+    unsupported = openai("Encrypted content is not supported with this model.", param="include")
+    assert not is_unreplayable(parse_error_response(400, json.dumps(unsupported).encode()))
+
+
+@pytest.mark.parametrize(
+    ("url", "api"),
+    [
+        ("https://api.openai.com/v1/", "responses"),
+        ("https://eu.api.openai.com/v1/", "responses"),
+        ("https://r.openai.azure.com/openai/v1/", "responses"),
+        ("https://api.deepseek.com/", "chat"),
+        ("http://127.0.0.1:11434/v1/", "chat"),
+        ("https://api.openai.com.evil.example/v1/", "chat"),
+    ],
+)
+def test_who_is_asked_how_at_first(url: str, api: Api) -> None:
+    assert choose_initial_profile(url, "auto").api == api and choose_initial_profile(url, "chat").api == "chat"
+    assert choose_initial_profile(url, "responses").api == "responses"
+
+
+names = st.sampled_from(sorted({name for one in OPTIONAL.values() for name in one}))
+lessons_ = st.builds(
+    ModelProfile,
+    st.sampled_from(["chat", "responses"]),
+    st.frozensets(st.sampled_from(["chat", "responses"])),
+    st.frozensets(names),
+    st.sampled_from(["", "none"]),
+    st.frozensets(st.sampled_from(["reasoning_content", "extra_content"])),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@given(lessons_, st.dictionaries(st.text(), st.integers()))
+def test_a_record_is_read_as_it_was_written_and_what_is_added_is_passed_over(lessons: ModelProfile, more: Any) -> None:
+    record = json.loads(format_profile_record(lessons))
+    assert parse_profile_record(json.dumps({**more, **record})) == lessons
+    assert (
+        parse_profile_record(json.dumps({**record, "api": "telepathy"})) is None and parse_profile_record("[") is None
+    )
+
+
+MEMBERS = (
+    *("error", "message", "code", "type", "param", "detail", "loc", "msg", "choices", "output", "usage", "status"),
+    *("content", "tool_calls", "delta", "index", "item", "response", "innererror", "text", "function", "arguments"),
+    *("extra_content", "incomplete_details", "reason", "finish_reason"),
+)
+json_ = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(MEMBERS), inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@given(json_, st.integers(200, 599))
+def test_whatever_an_endpoint_sends_it_is_read_without_an_error(answer: Any, status: int) -> None:
+    refusal = parse_error_response(status, json.dumps(answer).encode())
+    assert isinstance(build_model_error(refusal), ModelUnavailableError | ModelRejectedError) and isinstance(
+        refusal.is_content_filtered, bool
+    )
+    for lessons in (CHAT, RESPONSES):
+        learn_from_error(lessons, refusal, RefusedRequest(frozenset(OPTIONAL[lessons.api])))
+    for transport in (ChatCompletionsTransport(), ResponsesTransport()):
+        for body in (answer, transport.join_events([answer, answer])):
+            reply = transport.parse_response(body, "m", "tag")
+            if isinstance(reply, ModelReply):
+                assert isinstance(reply.text, str) and all(isinstance(one.arguments, str) for one in reply.calls)
+
+
+@pytest.mark.parametrize(
+    ("answer", "finish"),
+    [
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "steered"}}, "length"),
+        ({"status": "completed"}, "tool_calls"),
+    ],
+)
+def test_what_is_incomplete_is_never_taken_for_whole(answer: Any, finish: str) -> None:
+    call = {"type": "function_call", "call_id": "c1", "id": "fc_1", "name": "pay", "arguments": "{}"}
+    usage = {"input_tokens": 9, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 3},
+             "output_tokens_details": {"reasoning_tokens": 4}}  # fmt: skip
+    reply = ResponsesTransport().parse_response({**answer, "output": [call], "usage": usage}, "m", "tag")
+    assert isinstance(reply, ModelReply) and reply.finish == finish
+    assert (reply.tokens_in, reply.tokens_cached, reply.tokens_out, reply.tokens_reasoning) == (9, 3, 5, 4)
+
+
+def test_the_words_of_a_list_are_read_and_its_thoughts_are_not() -> None:
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "Hello"}]
+    reply = ChatCompletionsTransport().parse_response({"choices": [{"message": {"content": parts}}]}, "m", "")
+    assert isinstance(reply, ModelReply) and reply.text == "Hello"

@@ -1,0 +1,70 @@
+"""The way to an endpoint: through the proxy that the environment names, and with the login in its address."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bot.agent.models.openai_model import open_model
+
+ANSWER = {"choices": [{"message": {"content": "Hello!"}, "finish_reason": "stop"}]}
+HELLO = ['{"role": "user", "content": "hi"}']
+
+
+@asynccontextmanager
+async def serve_heads() -> AsyncIterator[tuple[str, list[str]]]:
+    """Answers everything alike, and keeps the head of each request."""
+    heads: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        heads.append(head)
+        body = json.dumps(ANSWER).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n")
+        writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", heads
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+async def test_a_proxy_is_asked_for_addresses_elsewhere(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serve_heads() as (proxy, heads):
+        monkeypatch.setenv(name, f"http://{proxy}")
+        async with open_model("http://models.example/v1", "key", "m", retries=0) as model:
+            assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Hello!"
+    assert heads[0].startswith("POST http://models.example/v1/chat/completions HTTP/1.1\r\n")
+
+
+async def test_what_the_environment_excepts_is_asked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serve_heads() as (own, heads):
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+        async with open_model(f"http://{own}/v1", "key", "m", retries=0) as model:
+            assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Hello!"
+    assert heads[0].startswith("POST /v1/chat/completions HTTP/1.1\r\n")
+    assert "Authorization: Bearer key\r\n" in heads[0]
+
+
+async def test_a_login_in_the_address_goes_before_the_key_and_is_told_to_nobody() -> None:
+    async with (
+        serve_heads() as (own, heads),
+        open_model(f"http://anna:p%40ss@{own}/v1", "key", "m", retries=0) as model,
+    ):
+        assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Hello!"
+        assert "p%40ss" not in model.url and "anna" not in model.url
+    assert "Authorization: Basic YW5uYTpwQHNz\r\n" in heads[0] and "Bearer" not in heads[0]

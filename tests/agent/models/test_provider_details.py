@@ -1,0 +1,119 @@
+"""What an endpoint wants back lives with its run and nowhere else: a restart goes on with it, its end takes it away."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.agent.model import ScriptedModel
+from bot.agent.models.openai_model import open_model
+from bot.core.records import Run, RunStatus
+from bot.queue.writes import RPush, Set
+from tests.agent.models.standins import StandIn, standing_in
+from tests.conversation.test_turn import answers, by_results
+from tests.harness.lab import Edges, Lab, every_edge
+from tests.stories.script import DONE, calls, mail
+
+PEOPLE = calls(("list_people", {}))
+SECRET = "x" * 20
+"""What the stand-in encrypts."""
+
+
+@asynccontextmanager
+async def opened(lab: Lab, behaviour: str = "paired") -> AsyncIterator[StandIn]:
+    """The lab's model is at such an endpoint."""
+    script = ScriptedModel([by_results(PEOPLE, mail(), DONE)] * 99)
+    async with (
+        standing_in(behaviour, script) as serving,
+        open_model(serving.url, "key", "m", retries=0, api="responses") as model,
+    ):
+        lab.turns = replace(lab.turns, loop=replace(lab.turns.loop, model=model))
+        lab.dispatch = replace(lab.dispatch, turn_handler=lab.turns)
+        yield serving
+
+
+async def values(redis: Redis) -> str:
+    """All that Redis holds, unpacked."""
+    found = list[str]()
+    async for key in redis.scan_iter("*"):
+        match await redis.type(key):
+            case "string":
+                found.append(str(await redis.get(key)))
+            case "list":
+                found += map(str, await redis.lrange(key, 0, -1))
+            case "hash":
+                found += map(str, (await redis.hgetall(key)).values())
+            case "stream":
+                found.append(str(await redis.xrange(key)))
+    packed = [zlib.decompress(base64.b64decode(one[2:])).decode() for one in found if one.startswith("z:")]
+    return "\n".join([*found, *packed])
+
+
+async def test_killed_anywhere_a_run_goes_on_with_what_its_endpoint_wants_back(redis: Redis) -> None:
+    """The endpoint refuses whatever does not come back word for word, and what is refused would show."""
+
+    async def play(edges: Edges) -> None:
+        await redis.flushall()
+        lab = Lab(redis)
+        async with opened(lab) as serving:
+            lab.edges = lab.wall.edge = lab.lanes.edge = edges
+            await lab.says("给李四发邮件")
+            await lab.work()
+            assert SECRET in await values(redis)
+            await lab.presses(lab.wall.cards()[0], "send")
+            await lab.work()
+            lab.wall.edge = lab.lanes.edge = Edges()
+            assert answers(lab) == ["好的。"] and len(lab.mailer.mails) <= 1
+            sent = [one["id"] for one in serving.asked[-1][1]["input"] if "id" in one]
+            assert [pair for pair in serving.pairs if pair[0] in sent], "it came back"
+            assert set(sent) <= {id for pair in serving.pairs for id in pair}
+        assert SECRET not in await values(redis) and "rs_" not in await values(redis), "with the run it is gone"
+
+    assert await every_edge(play) > 8
+
+
+async def test_neither_the_conversation_nor_an_export_nor_another_run_ever_has_it(redis: Redis) -> None:
+    lab = Lab(redis)
+    async with opened(lab) as serving:
+        await lab.says("给李四发邮件")
+        await lab.work()
+        [waiting] = await lab.waiting()
+        run = await lab.runs.load_run(waiting.run)
+        assert run is not None and run.trace.kept and SECRET in str(run.trace.kept)
+        assert SECRET not in str(run.trace.messages) + run.model_dump_json()
+        assert SECRET not in str(await lab.remembered())
+        before = len(serving.asked)
+        await lab.says("在吗", id="Ev2")
+        await lab.work()
+        assert SECRET not in json.dumps(serving.asked[before][1]), "the next run begins without it"
+
+
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED])
+async def test_an_earlier_version_reads_the_record_and_this_one_reads_its(redis: Redis, status: RunStatus) -> None:
+    """The earlier one refuses any member of a record that it does not know, and looks at nothing beside it."""
+    lab = Lab(redis)
+    async with opened(lab):
+        await lab.says("给李四发邮件")
+        await lab.work()
+    [waiting] = await lab.waiting()
+    run = await lab.runs.load_run(waiting.run)
+    assert run is not None
+    run.status, run.stored = status, 0
+    writes = lab.runs.build_save_writes(run)
+    text = next(one.value for one in writes if isinstance(one, Set))
+    if status is RunStatus.PAUSED:
+        whole = json.loads(zlib.decompress(base64.b64decode(text[2:])))
+        told, messages = whole["record"], whole["messages"]
+    else:
+        told, lists = json.loads(text), [one for one in writes if isinstance(one, RPush)]
+        messages = [json.loads(one) for one in lists[0].values]
+        assert len(lists) == 2, "beside it"
+    assert "kept" not in told["trace"] and not any("kept" in one for one in messages)
+    assert Run.model_validate(told).trace.kept == {}

@@ -1,0 +1,546 @@
+"""The ways in which a ReAct agent goes wrong, each played by a scripted model in every style, and what stops it.
+
+`MODES` is the table: what the model does, which guard stops it, and what its person is told. It is played through the
+whole bot, with the real tools; below it each guard is tried alone, at its limits, with a negative control.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+from pydantic import BaseModel
+from redis.asyncio import Redis
+
+from bot.agent.events import Event, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.grounding.sources import UNVERIFIED, GroundingSources
+from bot.agent.limits import RunLimits, StopReason
+from bot.agent.loop import AgentLoop
+from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.agent.tool_executor import OBSERVATION_MAX
+from bot.core.cancellation import StopEvent
+from bot.core.errors import ModelRejectedError, StoreUnavailableError
+from bot.core.run_state import CallStatus, RunState
+from tests.agent.speakers import INVENTED, Speaker, each, each_dialect, seen, where_several
+from tests.agent.test_loop import ZHANG, Bench, Look, own
+from tests.agent.test_loop import play as played
+from tests.harness.lab import Lab
+from tests.stories.script import MAIL
+from tools.catalog import TOOLS
+from tools.spec import Caller, Gate, Person, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext, ToolServices
+
+LI, WANG = Person(id="U2", name="李四", names=("Li Si",)), Person(id="U3", name="王五", names=("Wang Wu",))
+
+
+# All of them, through the whole bot
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to go wrong."""
+
+    name: str
+    guard: str
+    """What stops it."""
+    script: Callable[[Speaker], Sequence[Scripted]]
+    told: str
+    """What the person reads."""
+    stops: bool = True
+    """The run ends with a stop, which can be tried again; otherwise with an answer, or with a card."""
+
+
+def look(speaker: Speaker) -> ModelReply:
+    return speaker.call("list_people", {"name": "李四"})
+
+
+MODES = (
+    Mode(
+        "endless loop: the same call",
+        "Limits.count: told at the second, ended at the third",
+        lambda one: [look(one)] * 9,
+        "重复同样的步骤",
+    ),
+    Mode(
+        "endless loop: calls that take turns",
+        "Limits.circling: ended after the second turn",
+        lambda one: [look(one), one.call("list_processes", {})] * 9,
+        "重复同样的步骤",
+    ),
+    Mode(
+        "endless loop: always something new",
+        "Limits.check: so many steps",
+        lambda one: [one.call("calculate", {"expression": f"{n} + 1"}) for n in range(30)],
+        "允许的全部步骤",
+    ),
+    Mode(
+        "wrong tool: there is none of that name",
+        "Hands: an observation that names the tools; Limits.check: so many failures in a row",
+        lambda one: [one.call("fly", {"to": f"{n}"}) for n in range(9)],
+        "连续几步都失败",
+    ),
+    Mode(
+        "wrong tool: with wrong arguments",
+        "fit: an observation that names the wrong field; Limits.check: so many failures in a row",
+        lambda one: [one.call("calculate", {"sum": f"{n}"}) for n in range(9)],
+        "连续几步都失败",
+    ),
+    Mode(
+        "replies that cannot be used",
+        "Style.decide, Limits.format_retries: told twice what is wrong, ended at the third",
+        lambda one: [ModelReply(text="")] * 9,
+        "回复多次无法使用",
+    ),
+    Mode(
+        "a risky call that is cut off",
+        "Style.decide: what is cut off is never executed",
+        lambda one: [replace(one.call("send_email", MAIL), finish="length")] * 9,
+        "回复多次无法使用",
+    ),
+    Mode(
+        "a risky call that can only be guessed",
+        "Loop: what has consequences is not guessed",
+        lambda one: [one.guess("send_email", MAIL)] * 9,
+        "回复多次无法使用",
+    ),
+    Mode(
+        "an observation without end",
+        "hands.bounded",
+        lambda one: [one.call("dump", {}), one.answer("有很多。")],
+        "有很多。",
+        stops=False,
+    ),
+    Mode(
+        "early final: an answer that rests on nothing",
+        "Grounds.check: told once, then marked",
+        lambda one: [one.answer("L-0099 由王五审批，800 元。")] * 2,
+        "未经核实：L-0099 · 800 元 · 王五",
+        stops=False,
+    ),
+    Mode(
+        "invented result: beside its own call",
+        "Style.decide: nothing behind an observation is read; Grounds.check: nor does it support an answer",
+        lambda one: [look(one), one.answer("是 4711 元。"), one.answer("是 4711 元。")],
+        "未经核实：4711 元",
+        stops=False,
+    ),
+    Mode(
+        "an answer that claims an effect",
+        "Grounds.check: told once, then the receipt contradicts it",
+        lambda one: [one.answer("邮件已发送。")] * 2,
+        "系统记录：这次没有做任何改动。如果上面说刚刚办了什么，以这一行为准。",
+        stops=False,
+    ),
+    Mode(
+        "risky action: without a button",
+        "Gate: it is proposed on a card, and waits",
+        lambda one: [one.call("send_email", MAIL)],
+        "给 李四 发这封邮件？",
+        stops=False,
+    ),
+)
+
+
+class Nothing(BaseModel):
+    pass
+
+
+async def dump(use: ToolContext, args: Nothing) -> ToolOutcome:
+    return ToolOutcome(data={"everything": "x" * 50_000}, note=TextRef(key="result.people", params={"n": 1}))
+
+
+DUMP = Tool(
+    name="dump", purpose="p", use_when="u", avoid_when="a", args=Nothing, returns="r", errors={}, example={}, run=dump
+)
+
+
+async def lab_of(redis: Redis, speaker: Speaker, script: Sequence[Scripted]) -> Lab:
+    lab = Lab(redis, script, tools=[*TOOLS, DUMP], styles=[speaker.style])
+    await lab.says("帮我看看，再给李四发封邮件")
+    await lab.work()
+    return lab
+
+
+def all_told(lab: Lab) -> str:
+    posts = [one.post for one in lab.wall.said]
+    titles = [str(post.card.title) for post in posts if post.card]
+    return "\n".join([*(f"{post.text}\n{post.receipt}" for post in posts), *titles])
+
+
+@each_dialect
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+async def test_a_failure_mode_is_stopped_and_its_person_is_told(redis: Redis, mode: Mode, speaker: Speaker) -> None:
+    lab = await lab_of(redis, speaker, mode.script(speaker))
+    assert mode.told in all_told(lab), all_told(lab)
+    assert lab.mailer.mails == [] and bool(lab.wall.stops()) == mode.stops
+    assert INVENTED not in all_told(lab)
+    for run in lab.over:
+        assert "没有做任何改动" in all_told(lab) and INVENTED not in str(run.trace.messages)
+        assert all(len(message) < 2 * OBSERVATION_MAX for message in run.trace.messages)
+
+
+@each_dialect
+async def test_negative_control_with_its_button_the_risky_action_is_done_once(redis: Redis, speaker: Speaker) -> None:
+    lab = await lab_of(redis, speaker, [speaker.call("send_email", MAIL), speaker.answer("邮件已发送。")])
+    await lab.presses(lab.wall.cards()[0], "send")
+    await lab.work()
+    assert len(lab.mailer.mails) == 1 and "以这一行为准" not in all_told(lab)
+
+
+# One guard after another
+
+
+async def everyone() -> Sequence[Person]:
+    return (ZHANG, LI, WANG)
+
+
+def grounds(*history: str, facts: Sequence[str] = ()) -> GroundingSources:
+    return GroundingSources(facts, history, everyone)
+
+
+def asked(text: str) -> RunState:
+    return RunState(messages=[json.dumps({"role": "user", "content": text}, ensure_ascii=False)])
+
+
+async def play(
+    speaker: Speaker, script: Sequence[Scripted], **more: Any
+) -> tuple[list[Event], Bench, RunState, ScriptedModel]:
+    return await played(script, styles=[speaker.style], **more)
+
+
+def looks(speaker: Speaker, *names: str) -> list[ModelReply]:
+    return [speaker.call("look", {"name": name}) for name in names]
+
+
+def told(trace: RunState) -> list[dict[str, Any]]:
+    """The observations."""
+    return seen(own(trace))
+
+
+# An endless loop
+
+
+@each
+@pytest.mark.parametrize(("names", "steps"), [("ab" * 9, 4), ("abc" * 9, 6), ("xabab", 5), ("aabab", 4), ("aaa", 3)])
+async def test_a_model_that_goes_in_circles_is_stopped(speaker: Speaker, names: str, steps: int) -> None:
+    """The same call is told at its second time; by the end of the second turn it is over."""
+    events, bench, trace, _ = await play(speaker, looks(speaker, *names))
+    assert events[-1] == RunStopped(StopReason.REPETITION)
+    assert trace.steps == steps and "same call before" in json.dumps(own(trace))
+    assert len(bench.ran) == len(set(names[: trace.steps])), "and nothing was looked up twice"
+
+
+@each
+@pytest.mark.parametrize("names", ["abcd", "abac", "abca", "abcdabx", "aab"])
+async def test_negative_control_what_does_not_go_in_circles_is_let_be(speaker: Speaker, names: str) -> None:
+    events, _, _, _ = await play(speaker, [*looks(speaker, *names), speaker.answer("fine")])
+    assert events[-1] == RunFinished("fine")
+
+
+@each
+async def test_turns_with_other_results_are_no_circle(speaker: Speaker) -> None:
+    """Waiting for something that moves: the same calls, and every time there is something new."""
+    numbers = iter(range(99))
+
+    async def count(use: ToolContext, args: Look) -> ToolOutcome:
+        return ToolOutcome(data={"n": next(numbers)}, note=TextRef(key="x"))
+
+    tools = [replace(one, run=count) if one.name == "now" else one for one in Bench().tools()]
+    script: list[Scripted] = [*(speaker.call("now", {"name": n}) for n in "ababab"), speaker.answer("fine")]
+    loop = AgentLoop(ScriptedModel(script), tools, formats=[speaker.style])
+    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+    events = [event async for event in loop.run("R00", [], asked("x"), use, StopEvent())]
+    assert events[-1] == RunFinished("fine")
+
+
+@each
+async def test_a_run_may_cost_so_many_tokens_and_no_more(speaker: Speaker) -> None:
+    dear = [
+        replace(reply, tokens_in=400, tokens_out=100, tokens_cached=300) for reply in looks(speaker, "a", "b", "c", "d")
+    ]
+    events, bench, trace, model = await play(speaker, dear, limits=RunLimits(tokens=1_000))
+    assert (
+        events[-1] == RunStopped(StopReason.TOKENS) and bench.ran == ["look a", "look b"] and len(model.requests) == 2
+    )
+    assert (trace.tokens_in, trace.tokens_cached, trace.tokens_out) == (800, 600, 200)
+    events, _, _, model = await play(
+        speaker, [ModelReply(text="", tokens_in=2_000)] * 3, limits=RunLimits(tokens=1_000)
+    )
+    assert events == [RunStopped(StopReason.TOKENS)] and len(model.requests) == 1, "nor is it spent on mending"
+
+
+@each
+async def test_an_answer_that_took_the_last_token_is_still_given(speaker: Speaker) -> None:
+    dear = replace(speaker.answer("here"), tokens_in=9_999)
+    events, _, _, _ = await play(speaker, [dear], limits=RunLimits(tokens=1_000))
+    assert events == [RunFinished("here")]
+
+
+# A wrong tool, a broken one, one that hangs
+
+
+@where_several
+async def test_a_failing_a_broken_and_a_good_read_each_give_one_observation(speaker: Speaker) -> None:
+    reply = speaker.calls([*(("look", {"name": name}) for name in ("nobody", "broken", "Li")), ("fly", {"to": "x"})])
+    events, _, trace, _ = await play(speaker, [reply, speaker.answer("one of them worked")])
+    assert [type(one) for one in events] == [StepsFinished, RunFinished]
+    nobody, broken, li, fly = told(trace)
+    assert li == {"found": "Li"}
+    assert [one["error"] for one in (nobody, broken, fly)] == ["unknown_person", "tool_failed", "unknown_tool"]
+    assert [one.status.value for one in trace.calls] == ["failed", "failed", "succeeded", "failed"]
+
+
+@each
+@pytest.mark.parametrize("name", ["nobody", "broken"])
+async def test_what_fails_is_told_and_can_be_mended(speaker: Speaker, name: str) -> None:
+    events, _, trace, _ = await play(speaker, [*looks(speaker, name, "Li"), speaker.answer("found")])
+    assert events[-1] == RunFinished("found") and trace.failures == 0
+    assert ["error" in one for one in told(trace)] == [True, False]
+
+
+@each
+async def test_an_outage_is_no_observation(speaker: Speaker) -> None:
+    """The message waits for Redis, as it always did."""
+    with pytest.raises(StoreUnavailableError):
+        await play(speaker, looks(speaker, "lost"))
+
+
+@each
+async def test_a_tool_that_hangs_takes_the_time_of_the_run_and_no_more(speaker: Speaker) -> None:
+    beside = [("look", {"name": "Li"})] if speaker.several else []
+    reply = speaker.calls([("look", {"name": "for ever"}), *beside])
+    events, _, trace, _ = await asyncio.wait_for(play(speaker, [reply], limits=RunLimits(active_s=0.05)), 5)
+    assert events == [RunStopped(StopReason.TIME)] and trace.calls == []
+
+
+# Reading what is known
+
+
+@where_several
+async def test_the_same_read_runs_once_and_its_result_is_told_again(speaker: Speaker) -> None:
+    twice = speaker.calls([("look", {"name": "Li"})] * 2)
+    _, bench, trace, _ = await play(speaker, [twice, speaker.answer("ok")])
+    assert bench.ran == ["look Li"], "also in one reply"
+    assert told(trace) == [{"found": "Li"}] * 2 and "same call before" in trace.messages[-2]
+
+
+@each
+async def test_a_failure_is_not_kept(speaker: Speaker) -> None:
+    _, bench, _, _ = await play(speaker, [*looks(speaker, "nobody", "nobody"), speaker.answer("ok")])
+    assert bench.ran == ["look nobody"] * 2
+
+
+@each
+async def test_what_says_so_on_its_card_is_not_kept_and_empties_what_is(speaker: Speaker) -> None:
+    now = speaker.call("now", {"name": "x"})
+    script = [*looks(speaker, "Li"), now, now, *looks(speaker, "Li"), speaker.answer("ok")]
+    _, bench, _, _ = await play(speaker, script)
+    assert bench.ran == ["look Li", "look x", "look x", "look Li"]
+
+
+@each
+async def test_an_effect_in_between_empties_what_is_known(speaker: Speaker) -> None:
+    _, before, trace, _ = await play(speaker, [*looks(speaker, "Li"), speaker.call("pay", {"amount": 5})])
+    loop = AgentLoop(ScriptedModel([]), before.tools(), formats=[speaker.style])
+    assert loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
+    _, after, _, _ = await play(speaker, [*looks(speaker, "Li"), speaker.answer("ok")], trace=trace)
+    assert before.ran == ["look Li"] and after.ran == ["look Li"]
+
+
+# An observation without end
+
+
+@each
+async def test_an_observation_without_end_is_cut_and_said_to_be(speaker: Speaker) -> None:
+    _, _, trace, _ = await play(speaker, [*looks(speaker, "x" * 50_000), speaker.answer("ok")])
+    observation = str(own(trace)[-2]["content"])
+    assert len(observation) < OBSERVATION_MAX + 100
+    assert observation.endswith("[cut: ask for less, or the next page]")
+
+
+# An answer before its time, an invented result
+
+MADE_UP = "L-0099 已提交，金额 800 元，由王五审批，从 2026-12-24 开始。"
+
+
+@each
+async def test_an_invented_result_is_told_once_and_looked_up(speaker: Speaker) -> None:
+    found = "L-0012：500 元，李四审批。"
+    script = [speaker.answer(MADE_UP), ModelReply("CALL"), *looks(speaker, "L-0012, 500, 李四"), speaker.answer(found)]
+    events, _, trace, model = await play(speaker, script, trace=asked("我的报销呢？"), grounds=grounds())
+    assert events[-1] == RunFinished(found)
+    for asked_again in model.requests[1:3]:
+        doubt = asked_again[-1]["content"]
+        assert all(one in doubt for one in ("L-0099", "800 元", "王五", "2026-12-24")) and "Not supported" in doubt
+    assert len(model.requests) == 4 and "Not supported" not in json.dumps(own(trace)), "told, and never stored"
+    assert (trace.claimed, trace.supported, trace.evidence_accuracy) == (3, 3, 1.0)
+
+
+@each
+async def test_what_is_said_all_the_same_goes_out_marked(speaker: Speaker) -> None:
+    script = [speaker.answer(MADE_UP), speaker.answer("就是 L-0099，500 元。")]
+    events, _, trace, model = await play(speaker, script, trace=asked("报销 500 元"), grounds=grounds())
+    assert events == [RunFinished("就是 L-0099，500 元。", unverified=("L-0099",))] and len(model.requests) == 2
+    assert (trace.claimed, trace.supported, trace.evidence_accuracy) == (2, 1, 0.5)
+
+
+@each
+async def test_the_model_is_doubted_once_a_run(speaker: Speaker) -> None:
+    made_up = speaker.answer(MADE_UP)
+    script = [made_up, ModelReply("CALL"), *looks(speaker, "nothing"), made_up, speaker.answer("never asked for")]
+    events, _, _, model = await play(speaker, script, trace=asked("hi"), grounds=grounds())
+    last = events[-1]
+    assert isinstance(last, RunFinished) and len(last.unverified) == 4 and len(model.requests) == 4
+
+
+@each
+async def test_a_false_deed_is_held_up_also_after_figures_and_once_a_run(speaker: Speaker) -> None:
+    claim, honest = speaker.answer("邮件已经发出去了。"), ModelReply("邮件还没有发。")
+    figures = speaker.answer("L-0099 是 800 元。")
+    script = [figures, ModelReply("CALL"), *looks(speaker, "nothing"), claim, honest]
+    events, _, _, model = await play(speaker, script, trace=asked("hi"), grounds=grounds())
+    assert events[-1] == RunFinished("邮件还没有发。") and len(model.requests) == 5
+    script = [claim, ModelReply("CALL"), *looks(speaker, "nothing"), claim, speaker.answer("never asked for")]
+    events, _, _, model = await play(speaker, script, trace=asked("hi"), grounds=grounds())
+    assert events[-1] == RunFinished("邮件已经发出去了。", overclaims=True) and len(model.requests) == 4
+
+
+@each
+@pytest.mark.parametrize("then", [ModelRejectedError("no"), ModelReply(text=""), ModelReply(text="x", finish="length")])
+async def test_if_it_can_say_no_more_its_first_answer_goes_out_marked(speaker: Speaker, then: Any) -> None:
+    script = [speaker.answer(MADE_UP), *[then] * 3]
+    events, _, _, _ = await play(speaker, script, trace=asked("hi"), grounds=grounds())
+    assert isinstance(events[-1], RunFinished) and "L-0099" in events[-1].unverified
+
+
+@each
+async def test_negative_control_without_any_ground_to_look_at_names_pass(speaker: Speaker) -> None:
+    """What finds them is the directory."""
+    events, _, _, _ = await play(speaker, [speaker.answer("由王五审批")], trace=asked("hi"), grounds=GroundingSources())
+    assert events == [RunFinished("由王五审批")]
+
+
+@each
+@pytest.mark.parametrize(
+    "ground",
+    [
+        grounds('{"role": "user", "content": "L-0099，800 元，王五，2026-12-24"}'),
+        grounds('{"role": "assistant", "content": "L-0099，800 元，王五，12月24日\\n[On record: …]"}'),
+        grounds(facts=["L-0099 ¥800 Wang Wu 2026/12/24"]),
+    ],
+    ids=["the person", "an earlier answer", "the system"],
+)
+async def test_history_and_facts_support_an_answer(speaker: Speaker, ground: GroundingSources) -> None:
+    events, _, _, _ = await play(speaker, [speaker.answer(MADE_UP)], trace=asked("?"), grounds=ground)
+    assert isinstance(events[-1], RunFinished) and events[-1].unverified == ()
+
+
+@each
+async def test_an_answer_that_was_marked_supports_no_later_one(speaker: Speaker) -> None:
+    marked = json.dumps({"role": "assistant", "content": f"L-0099，800 元，王五，2026-12-24\n{UNVERIFIED}L-0099]"})
+    script = [speaker.answer(MADE_UP)] * 2
+    events, _, _, _ = await play(speaker, script, trace=asked("?"), grounds=grounds(marked))
+    assert isinstance(events[-1], RunFinished) and len(events[-1].unverified) == 4
+
+
+@each
+async def test_what_the_model_wrote_into_a_call_supports_nothing_until_a_card_has_shown_it(speaker: Speaker) -> None:
+    made_up = speaker.answer(MADE_UP)
+    script = [speaker.call("fly", {"to": "L-0099, 800 CNY, Wang Wu, 2026-12-24"}), made_up, made_up]
+    events, _, _, _ = await play(speaker, script, trace=asked("?"), grounds=grounds())
+    assert isinstance(events[-1], RunFinished) and len(events[-1].unverified) == 4
+    _, bench, trace, _ = await play(speaker, [speaker.call("pay", {"amount": 800})], trace=asked("?"))
+    trace.calls[-1] = replace(trace.calls[-1], approval="A00")
+    loop = AgentLoop(ScriptedModel([]), bench.tools(), formats=[speaker.style])
+    loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {})
+    events, _, _, _ = await play(speaker, [speaker.answer("800 元")], trace=trace, grounds=grounds())
+    assert events == [RunFinished("800 元")]
+
+
+@each
+async def test_an_effect_that_never_was_is_noticed(speaker: Speaker) -> None:
+    for said, over in (("邮件已发送。", True), ("邮件还没有发送。", False)):
+        events, _, _, model = await play(speaker, [speaker.answer(said)] * 2, trace=asked("发邮件"), grounds=grounds())
+        assert events == [RunFinished(said, overclaims=over)]
+        assert len(model.requests) == (2 if over else 1), "and held up to it once"
+
+
+@each
+async def test_what_it_corrects_goes_out_and_the_request_is_short(speaker: Speaker) -> None:
+    """The model gets its answer, what is wrong and what was done: neither rules nor history nor tools."""
+    long_ago = json.dumps({"role": "user", "content": "x" * 20_000})
+    script = [speaker.answer("邮件已发送。"), ModelReply("邮件还没有发，要现在发吗？")]
+    ground = grounds(long_ago)
+    events, _, trace, model = await play(speaker, script, trace=asked("发邮件"), grounds=ground)
+    assert events == [RunFinished("邮件还没有发，要现在发吗？")]
+    assert [one["role"] for one in model.requests[1]] == ["system", "user"]
+    assert (
+        len(json.dumps(model.requests[1], ensure_ascii=False)) < 2_000
+        and "邮件已发送" in model.requests[1][1]["content"]
+    )
+    assert [one.did for one in trace.replies] == ["answer", "correction"]
+
+
+@each
+async def test_it_may_call_what_it_said_was_done(speaker: Speaker) -> None:
+    script = [speaker.answer("Paid: 5 CNY was transferred."), ModelReply("`CALL`."), speaker.call("pay", {"amount": 5})]
+    events, bench, _, model = await play(speaker, script, trace=asked("pay 5 CNY"), grounds=grounds())
+    assert isinstance(events[-1], RunPaused) and bench.ran == [] and len(model.requests) == 3
+    assert "Not done" in model.requests[2][-1]["content"], "a whole step, and it knows what was wrong"
+
+
+@each
+async def test_who_wants_to_call_and_only_says_so_again_is_told_once_more(speaker: Speaker) -> None:
+    claim = speaker.answer("Paid: 5 CNY was transferred.")
+    for again in (claim, speaker.answer("I'll submit the payment right away.")):
+        script = [claim, ModelReply("CALL"), again, speaker.call("pay", {"amount": 5})]
+        events, _, _, model = await play(speaker, script, trace=asked("pay 5 CNY"), grounds=grounds())
+        assert isinstance(events[-1], RunPaused) and len(model.requests) == 4
+    script = [claim, ModelReply("CALL"), claim, claim, speaker.answer("never asked for")]
+    events, _, _, model = await play(speaker, script, trace=asked("pay 5 CNY"), grounds=grounds())
+    assert events == [RunFinished("Paid: 5 CNY was transferred.", overclaims=True)] and len(model.requests) == 4
+
+
+@each
+async def test_a_true_effect_hides_no_other(speaker: Speaker) -> None:
+    _, bench, trace, _ = await play(speaker, [speaker.call("pay", {"amount": 5})], trace=asked("pay 5, mail Li Si"))
+    trace.calls[-1] = replace(trace.calls[-1], approval="A00")
+    AgentLoop(ScriptedModel([]), bench.tools()).settle_call(
+        trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5}
+    )
+    said = "I have mailed Li Si."
+    events, _, _, model = await play(speaker, [speaker.answer(said)] * 2, trace=trace, grounds=grounds())
+    assert events == [RunFinished(said, overclaims=True)] and len(model.requests) == 2
+
+
+# A risky action
+
+
+@each
+async def test_whatever_is_gated_waits_for_its_button(speaker: Speaker) -> None:
+    pays = speaker.call("pay", {"amount": 5, "confirmed": True, "approved_by": "U2"})
+    events, bench, _, _ = await play(speaker, [pays])
+    assert isinstance(events[-1], RunPaused) and bench.ran == []
+
+
+@each
+async def test_negative_control_without_its_gate_it_would_run(speaker: Speaker) -> None:
+    bench = Bench()
+    ungated = [replace(one, gate=Gate.NONE, prepare=None) for one in bench.tools()]
+    model = ScriptedModel([speaker.call("pay", {"amount": 5}), speaker.answer("paid")])
+    loop = AgentLoop(model, cast(Sequence[Tool], ungated), formats=[speaker.style])
+    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+    events: list[Event] = [one async for one in loop.run("R00", [], asked("x"), use, StopEvent())]
+    assert isinstance(events[-1], RunFinished) and bench.ran == ["pay 5"]
+
+
+@each
+async def test_a_call_that_was_cut_off_is_never_made(speaker: Speaker) -> None:
+    cut = replace(speaker.call("pay", {"amount": 5}), finish="length")
+    events, bench, _, _ = await play(speaker, [cut] * 3)
+    assert events == [RunStopped(StopReason.MALFORMED)] and bench.ran == []

@@ -1,0 +1,367 @@
+"""The loop alone: a scripted model, small tools, no platform and no Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from bot.agent.decision import REPLY_MAX
+from bot.agent.events import Event, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.grounding.sources import GroundingSources
+from bot.agent.limits import RunLimits, StopReason
+from bot.agent.loop import AGAIN, AgentLoop
+from bot.agent.model import ModelReply, RawToolCall, Scripted, ScriptedModel
+from bot.agent.reply_format import ReplyFormat
+from bot.core.cancellation import StopEvent
+from bot.core.errors import ModelRejectedError, ModelUnavailableError, StoreUnavailableError
+from bot.core.run_state import CallStatus, RunState
+from tools.spec import Caller, CardChoice, Gate, Person, Proposal, TextRef, ToolError, ToolOutcome
+from tools.tool import Tool, ToolContext, ToolServices
+
+ZHANG = Person(id="U1", name="张三", locale="zh-CN")
+
+
+class Look(BaseModel):
+    name: str = ""
+
+
+class Pay(BaseModel):
+    amount: int
+
+
+ADVICE = {"unknown_person": "Ask who is meant."}
+
+
+class Bench:
+    """Two reading tools (of one nothing is kept) and one gated, and a count of what really ran."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.together = self.most = 0
+
+    async def look(self, use: ToolContext, args: Look) -> ToolOutcome:
+        self.together += 1
+        self.most = max(self.most, self.together)
+        await asyncio.sleep(0)
+        self.together -= 1
+        self.ran.append(f"look {args.name}")
+        if args.name == "nobody":
+            raise ToolError("unknown_person", "There is nobody of that name.")
+        if args.name == "broken":
+            raise ZeroDivisionError
+        if args.name == "lost":
+            raise StoreUnavailableError("away")
+        if args.name == "for ever":
+            await asyncio.Event().wait()
+        return ToolOutcome(data={"found": args.name}, note=TextRef(key="result.people", params={"n": 1}))
+
+    async def pay(self, use: ToolContext, args: Pay) -> ToolOutcome:
+        self.ran.append(f"pay {args.amount}")
+        return ToolOutcome(data={}, note=TextRef(key="x"))
+
+    async def plan(self, use: ToolContext, args: Pay) -> Proposal:
+        choices = (CardChoice(name="confirm"),)
+        return Proposal(args=args.model_dump(), title=TextRef(key="x"), facts=(), deciders=("U1",), choices=choices)
+
+    def tools(self) -> Sequence[Tool]:
+        card: dict[str, Any] = {"purpose": "p", "use_when": "u", "avoid_when": "a", "returns": "r", "errors": ADVICE}
+        return (
+            Tool(name="look", args=Look, run=self.look, example={}, **card),
+            Tool(name="now", args=Look, run=self.look, is_cacheable=False, example={}, **card),
+            Tool(
+                name="pay",
+                args=Pay,
+                stored_args=Pay,
+                run=self.pay,
+                prepare=self.plan,
+                gate=Gate.CONFIRM,
+                example={},
+                **card,
+            ),
+        )
+
+
+def call(tool: str, identity: str = "call_0", /, **args: object) -> RawToolCall:
+    return RawToolCall(identity, tool, json.dumps({"reason": "because", **args}))
+
+
+def acts(*calls: RawToolCall) -> ModelReply:
+    return ModelReply(calls=calls, finish="tool_calls")
+
+
+def own(trace: RunState) -> list[dict[str, Any]]:
+    """The run's own messages."""
+    return [json.loads(message) for message in trace.messages]
+
+
+async def play(
+    script: Sequence[Scripted],
+    *,
+    trace: RunState | None = None,
+    limits: RunLimits | None = None,
+    grounds: GroundingSources | None = None,
+    styles: Sequence[ReplyFormat] = (NativeFormat(),),
+) -> tuple[list[Event], Bench, RunState, ScriptedModel]:
+    bench, model = Bench(), ScriptedModel(list(script))
+    trace = trace or RunState(messages=[json.dumps({"role": "user", "content": "hello"})])
+    loop = AgentLoop(model, bench.tools(), limits or RunLimits(), formats=styles)
+    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+    events = [event async for event in loop.run("R00", [], trace, use, StopEvent(), grounds)]
+    return events, bench, trace, model
+
+
+async def test_reads_then_answers() -> None:
+    events, bench, trace, model = await play([acts(call("look", name="Li")), ModelReply(text="Li is there")])
+    assert [type(event) for event in events] == [StepsFinished, RunFinished]
+    assert bench.ran == ["look Li"]
+    assert own(trace)[-2]["role"] == "tool" and "found" in own(trace)[-2]["content"]
+    assert len(model.requests[1]) == 3, "the second request carries call and observation"
+
+
+async def test_independent_reads_run_together() -> None:
+    _, bench, _, _ = await play([acts(call("look", "a", name="1"), call("look", "b", name="2")), ModelReply(text="ok")])
+    assert bench.most == 2
+
+
+async def test_a_gated_call_pauses_and_does_not_run() -> None:
+    events, bench, trace, _ = await play([acts(call("pay", amount=5))])
+    assert isinstance(events[-1], RunPaused) and events[-1].plan.args == {"amount": 5}
+    assert bench.ran == []
+    assert trace.calls[-1].status is CallStatus.AWAITING
+
+
+async def test_reads_of_the_same_reply_run_and_a_second_gated_call_is_refused() -> None:
+    reply = acts(call("look", "a", name="Li"), call("pay", "b", amount=5), call("pay", "c", amount=6))
+    events, bench, trace, _ = await play([reply])
+    assert isinstance(events[-1], RunPaused) and events[-1].plan.args == {"amount": 5}
+    assert bench.ran == ["look Li"]
+    refused = [m for m in own(trace) if m.get("tool_call_id") == "c"]
+    assert "one_at_a_time" in refused[0]["content"]
+
+
+LOOP = AgentLoop(ScriptedModel([]), [])
+
+
+async def test_a_settled_call_is_followed_by_the_rest_of_the_run() -> None:
+    _, _, trace, _ = await play([acts(call("pay", amount=5))])
+    assert LOOP.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
+    assert not LOOP.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5}), "once"
+    events, _, _, model = await play([ModelReply(text="paid")], trace=trace)
+    assert events == [RunFinished("paid")]
+    assert model.requests[0][-1] == {"role": "tool", "tool_call_id": "call_0", "content": '{"paid": 5}'}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ModelReply(text="  "),
+        ModelReply(finish="empty"),
+        ModelReply(calls=(RawToolCall("1", "pay", '{"reason": "x", "amount": 5'),), finish="tool_calls"),
+        ModelReply(calls=(RawToolCall("1", "pay", '["amount"]'),), finish="tool_calls"),
+        ModelReply(calls=(call("pay", amount=5),), finish="length"),
+        acts(*(call("look", str(i), name=str(i)) for i in range(100))),
+    ],
+    ids=["empty", "no choices", "cut off", "not an object", "finish length", "100 calls"],
+)
+async def test_a_malformed_reply_is_told_twice_then_ends_the_run_and_nothing_ran(reply: ModelReply) -> None:
+    events, bench, trace, model = await play([reply, reply, reply])
+    assert events == [RunStopped(StopReason.MALFORMED)]
+    assert bench.ran == [] and trace.calls == []
+    assert "could not be used" in model.requests[1][-1]["content"]
+    assert len(trace.messages) == 1, "what was wrong is never stored"
+
+
+async def test_a_refused_reply_stands_before_what_was_wrong_with_it_and_is_not_kept() -> None:
+    wrong = ModelReply(text="I pay.", calls=(RawToolCall("1", "pay", '{"amount": 5, "amount": 50}'),))
+    events, _, trace, model = await play([wrong, ModelReply(text="Which amount?")])
+    assert events == [RunFinished("Which amount?")]
+    refused, note = model.requests[1][-2:]
+    assert refused == {"role": "assistant", "content": 'I pay.\npay({"amount": 5, "amount": 50})'}
+    assert "'pay'" in note["content"] and "'amount' is in it twice" in note["content"]
+    assert not any("I pay." in message for message in trace.messages)
+
+
+async def test_of_a_long_refused_reply_only_so_much_is_sent_again() -> None:
+    wrong = ModelReply(calls=(RawToolCall("1", "pay", "{" + "x" * 90_000),))
+    _, _, _, model = await play([wrong, ModelReply(text="Well.")])
+    assert len(model.requests[1][-2]["content"]) == REPLY_MAX
+
+
+async def test_what_to_do_about_an_error_is_told_with_the_error_and_not_before() -> None:
+    _, _, _, model = await play([acts(call("look", name="nobody")), ModelReply(text="Who?")])
+    assert "Ask who is meant" not in json.dumps(model.requests[0])
+    observation = json.loads(model.requests[1][-1]["content"])
+    assert observation["error"] == "unknown_person" and observation["do"] == "Ask who is meant."
+
+
+async def test_what_only_reads_needs_no_note_and_what_has_consequences_does() -> None:
+    silent = [RawToolCall("1", "look", '{"name": "Li"}'), RawToolCall("1", "pay", '{"amount": 5}')]
+    events, bench, trace, _ = await play([acts(silent[0]), acts(silent[1]), ModelReply(text="Well.")])
+    assert bench.ran == ["look Li"] and not any(isinstance(event, RunPaused) for event in events)
+    assert "`note` is missing" in trace.messages[-2]
+
+
+async def test_a_note_by_its_former_name_is_read_too() -> None:
+    _, _, trace, _ = await play(
+        [acts(RawToolCall("1", "look", '{"name": "Li", "reason": "why"}')), ModelReply(text="Well.")]
+    )
+    assert trace.calls[0].reason == "why" and trace.calls[0].args == {"name": "Li"}
+
+
+async def test_a_malformed_reply_can_be_mended() -> None:
+    events, _, trace, _ = await play([ModelReply(text=""), ModelReply(text="sorry: here I am")])
+    assert events == [RunFinished("sorry: here I am")] and trace.malformed == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        (call("fly", where="moon"), "unknown_tool"),
+        (call("pay", amount="five"), "bad_arguments"),
+        (RawToolCall("1", "pay", '{"amount": 5}'), "bad_arguments"),
+        (call("look", name="nobody"), "unknown_person"),
+    ],
+    ids=["unknown tool", "wrong type", "no reason", "tool's own error"],
+)
+async def test_errors_are_observations_and_no_person_is_asked(wrong: RawToolCall, code: str) -> None:
+    events, _, trace, _ = await play([acts(wrong), ModelReply(text="I see")])
+    assert isinstance(events[-1], RunFinished)
+    assert json.loads(own(trace)[-2]["content"])["error"] == code
+
+
+async def test_the_same_call_with_the_same_result_is_told_then_stopped() -> None:
+    same = acts(call("look", name="Li"))
+    events, bench, trace, _ = await play([same, same, same, same])
+    assert events[-1] == RunStopped(StopReason.REPETITION) and len(trace.calls) == 3
+    assert bench.ran == ["look Li"], "what is known is not looked up again"
+    [note] = [m["content"] for m in own(trace) if m["role"] == "system"]
+    assert note == AGAIN and [m["role"] for m in own(trace)].index("system") == 5, "behind the second result"
+
+
+async def test_five_failures_in_a_row_stop_and_a_success_forgives() -> None:
+    wrong = [acts(call("fly", where=str(i))) for i in range(5)]
+    events, _, _, _ = await play(wrong)
+    assert events[-1] == RunStopped(StopReason.FAILURES)
+    events, _, _, _ = await play([*wrong[:4], acts(call("look", name="Li")), *wrong[:4], ModelReply(text="done")])
+    assert events[-1] == RunFinished("done")
+
+
+async def test_steps_calls_and_time_are_limited() -> None:
+    endless = [acts(call("look", name=str(i))) for i in range(30)]
+    assert (await play(endless))[0][-1] == RunStopped(StopReason.STEPS)
+    many = [acts(*(call("look", f"{i}{j}", name=f"{i}{j}") for j in range(7))) for i in range(9)]
+    assert (await play(many))[0][-1] == RunStopped(StopReason.CALLS)
+
+    async def never(_: object) -> ModelReply:
+        await asyncio.sleep(30)
+        return ModelReply(text="late")
+
+    assert (await play([never], limits=RunLimits(active_s=0.05)))[0] == [RunStopped(StopReason.TIME)]
+
+
+async def test_stop_interrupts_a_thinking_model() -> None:
+    stopped, began = StopEvent(), asyncio.Event()
+
+    async def thinks(_: object) -> ModelReply:
+        began.set()
+        await asyncio.sleep(30)
+        return ModelReply(text="late")
+
+    loop = AgentLoop(ScriptedModel([thinks]), Bench().tools())
+    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+
+    async def run() -> list[Event]:
+        return [event async for event in loop.run("R00", [], RunState(), use, stopped)]
+
+    task = asyncio.create_task(run())
+    await began.wait()
+    stopped.set()
+    assert await asyncio.wait_for(task, 1) == [RunStopped(StopReason.USER)]
+
+
+@pytest.mark.parametrize("stop", [True, False])
+async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) -> None:
+    """Before Python 3.12 `asyncio.wait_for`, with which redis-py sends, swallows a cancellation that comes as it
+    finishes: the loop goes on as if nobody had said *stop*."""
+    stopped, began, swallowed = StopEvent(), asyncio.Event(), []
+
+    async def thinks(_: object) -> ModelReply:
+        began.set()
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            swallowed.append("once")
+            await asyncio.sleep(30)
+        return ModelReply(text="late")
+
+    loop = AgentLoop(ScriptedModel([thinks]), Bench().tools(), limits=RunLimits(active_s=180 if stop else 0.05))
+    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+
+    async def run() -> list[Event]:
+        return [event async for event in loop.run("R00", [], RunState(), use, stopped)]
+
+    task = asyncio.create_task(run())
+    await began.wait()
+    if stop:
+        stopped.set()
+    assert await asyncio.wait_for(task, 5) == [RunStopped(StopReason.USER if stop else StopReason.TIME)]
+    assert swallowed == ["once"] and not task.cancelling()
+
+
+async def test_a_model_that_is_down_is_not_an_answer_and_one_that_refuses_is_an_end() -> None:
+    with pytest.raises(ModelUnavailableError):
+        await play([ModelUnavailableError("gone")])
+    assert (await play([ModelRejectedError("HTTP 400")]))[0] == [RunStopped(StopReason.REFUSED, "HTTP 400")]
+
+
+reply_texts = st.text(max_size=40)
+raw_calls = st.builds(
+    RawToolCall,
+    reply_texts,
+    st.sampled_from(["look", "pay", "fly", ""]),
+    st.one_of(reply_texts, st.just('{"reason":"x"}')),
+)
+replies = st.builds(
+    ModelReply,
+    text=reply_texts,
+    calls=st.lists(raw_calls, max_size=4).map(tuple),
+    finish=st.sampled_from(["stop", "length"]),
+)
+
+
+@given(st.lists(replies, max_size=12))
+def test_whatever_a_model_says_nothing_gated_runs_and_every_call_has_its_result(script: list[ModelReply]) -> None:
+    events, bench, trace, _ = asyncio.run(play(script))
+    assert not any(ran.startswith("pay") for ran in bench.ran)
+    assert isinstance(events[-1], RunFinished | RunPaused | RunStopped)
+    asked = [one["id"] for m in own(trace) for one in m.get("tool_calls", [])]
+    told = [m["tool_call_id"] for m in own(trace) if m["role"] == "tool"]
+    waiting = 1 if isinstance(events[-1], RunPaused) else 0
+    halted = isinstance(events[-1], RunStopped)
+    assert halted or len(asked) == len(told) + waiting
+
+
+async def test_a_run_that_ends_for_repetition_leaves_no_call_without_its_result() -> None:
+    again = acts(call("look", "a", name="Li"), call("look", "b", name="Wang"), call("pay", "c", amount=5))
+    events, _, trace, _ = await play([acts(call("look", "a", name="Li"))] * 2 + [again])
+    assert events[-1] == RunStopped(StopReason.REPETITION)
+    asked = [one["id"] for message in own(trace) for one in message.get("tool_calls") or ()]
+    assert sorted(asked) == sorted(m["tool_call_id"] for m in own(trace) if m["role"] == "tool")
+    assert not [one for one in trace.calls if one.status is CallStatus.AWAITING]
+
+
+async def test_calls_of_one_reply_that_share_an_id_get_one_each() -> None:
+    _, _, trace, model = await play(
+        [acts(call("look", "a", name="1"), call("look", "a", name="2")), ModelReply(text="ok")]
+    )
+    [asked] = [[one["id"] for one in m["tool_calls"]] for m in own(trace) if m.get("tool_calls")]
+    assert len(set(asked)) == 2 and asked == [m["tool_call_id"] for m in model.requests[1] if m["role"] == "tool"]

@@ -1,0 +1,215 @@
+"""Asking again: what may work later is asked again, as the endpoint wishes, and never beyond the time of the call."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import math
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.agent.model import ModelReply
+from bot.agent.models.error_responses import parse_retry_after_s
+from bot.agent.models.openai_model import ASKED_MAX_S, OpenAIModel, open_model
+from bot.core import logs
+from bot.core.errors import ModelRejectedError, ModelUnavailableError
+from tests.core.test_logs import stream
+from tests.stories.endpoint import Endpoint, Raw, endpoint, said
+
+__all__ = ["stream"]
+
+HELLO = ['{"role":"user","content":"hi"}']
+BUSY = {"error": {"message": "slow down"}}
+
+
+class Drawn:
+    """The jitter, told: the least of every range."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[float, float]] = []
+
+    def __call__(self, least: float, most: float) -> float:
+        self.ranges.append((least, most))
+        return least
+
+
+@asynccontextmanager
+async def asked(
+    script: Sequence[Raw], *, retries: int = 1, now: float = 0.0
+) -> AsyncIterator[tuple[Endpoint, OpenAIModel, Drawn]]:
+    drawn = Drawn()
+    async with endpoint(script) as serving, open_model(serving.url, "sk-first-secret", "m", retries=retries) as model:
+        yield serving, replace(model, draw_jitter=drawn, now=lambda: now), drawn
+
+
+async def ask(model: OpenAIModel, timeout_s: float = 20) -> ModelReply:
+    return await model.request_reply(HELLO, "", timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize("trouble", [Raw(BUSY, 408), Raw(BUSY, 409), Raw(BUSY, 429), Raw(b"x", 500), Raw(b"x", 503),
+                                     Raw(b"x", 599), Raw(status=0)], ids=str)  # fmt: skip
+async def test_what_may_work_later_is_asked_again(trouble: Raw) -> None:
+    async with asked([trouble, said("there")]) as (serving, model, _):
+        reply = await ask(model)
+        assert (reply.text, reply.model) == ("there", "m") and len(serving.asked) == 2
+        assert serving.asked[0] == serving.asked[1]
+
+
+@pytest.mark.parametrize("trouble", [Raw(BUSY, 429), Raw(b"x", 500), Raw(status=0)], ids=str)
+async def test_after_the_last_try_it_is_down(trouble: Raw) -> None:
+    for retries in (0, 1, 3):
+        async with asked([trouble] * 9, retries=retries) as (serving, model, _):
+            with pytest.raises(ModelUnavailableError):
+                await ask(model)
+            assert len(serving.asked) == retries + 1
+
+
+@pytest.mark.parametrize(("status", "error"), [(400, ModelRejectedError), (413, ModelRejectedError), (422, ModelRejectedError),
+                                               (401, ModelUnavailableError), (403, ModelUnavailableError), (404, ModelUnavailableError)])  # fmt: skip
+async def test_what_stays_as_it_is_is_not_asked_again(status: int, error: type[Exception]) -> None:
+    async with asked([Raw(BUSY, status), said("there")], retries=3) as (serving, model, _):
+        with pytest.raises(error):
+            await ask(model)
+        assert len(serving.asked) == 1
+
+
+async def test_an_endpoint_that_knows_better_is_believed() -> None:
+    quota = Raw(BUSY, 429, {"x-should-retry": "false"})
+    async with asked([quota, said("there")]) as (serving, model, _):
+        with pytest.raises(ModelUnavailableError):
+            await ask(model)
+        assert len(serving.asked) == 1
+
+
+async def test_the_wait_is_drawn_from_a_range_that_doubles_up_to_a_cap() -> None:
+    async with asked([Raw(b"x", 500)] * 9, retries=6) as (_, model, drawn):
+        with pytest.raises(ModelUnavailableError):
+            await ask(model)
+    assert [most for _, most in drawn.ranges][:6] == [0.5, 1, 2, 4, 8, 8], "full jitter: from nothing to all of it"
+    assert {least for least, _ in drawn.ranges} == {0}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Retry-After": "0.3"},
+        {"retry-after-ms": "300", "Retry-After": "30"},
+        {"Retry-After": "Thu, 01 Jan 1970 00:00:01 GMT"},
+    ],
+    ids=["seconds", "ms, which is more exact", "a date"],
+)
+async def test_it_is_left_alone_for_as_long_as_it_asks(headers: dict[str, str]) -> None:
+    async with asked([Raw(BUSY, 429, headers), said("there")], now=0.7) as (serving, model, _):
+        await ask(model)
+        assert 0.28 <= serving.times[1] - serving.times[0] < 5
+
+
+@pytest.mark.parametrize(
+    ("after", "timeout_s"), [("30", 2.0), (str(ASKED_MAX_S + 1), 600.0), ("Thu, 01 Jan 1970 00:05:00 GMT", 2.0)]
+)
+async def test_a_wait_beyond_the_time_left_is_told_at_once(after: str, timeout_s: float) -> None:
+    async with asked([Raw(BUSY, 503, {"Retry-After": after}), said("there")], retries=3) as (serving, model, _):
+        with pytest.raises(ModelUnavailableError) as down:
+            await asyncio.wait_for(ask(model, timeout_s), 5)
+        assert len(serving.asked) == 1, "not hammered"
+        assert down.value.wait_s == {"30": 30, "61.0": 61}.get(after, 300)
+
+
+async def test_negative_control_a_wait_that_fits_is_waited_for() -> None:
+    async with asked([Raw(BUSY, 503, {"Retry-After": "0.2"}), said("there")]) as (serving, model, _):
+        assert (await ask(model, 2.0)).text == "there" and len(serving.asked) == 2
+
+
+async def test_all_tries_share_one_time() -> None:
+    slow = [Raw(b"x", 500, hold_s=0.4), *[Raw(hold_s=30)] * 5]
+    async with asked(slow, retries=5) as (serving, model, _):
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(ModelUnavailableError, match="no answer within"):
+            await ask(model, 1.0)
+        assert asyncio.get_running_loop().time() - began < 5 and len(serving.asked) == 2
+
+
+async def test_nobody_there_is_an_outage() -> None:
+    async with open_model("http://127.0.0.1:1/v1", "k", "m", retries=0) as model:
+        with pytest.raises(ModelUnavailableError):
+            await ask(model)
+
+
+async def test_somebody_who_stops_the_call_stops_its_waits() -> None:
+    async with asked([Raw(BUSY, 503, {"Retry-After": "9"})] * 3) as (_, model, _drawn):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(ask(model, 60), 0.3)
+
+
+@settings(deadline=None)
+@given(st.one_of(st.text(), st.floats().map(str), st.integers().map(str)), st.text())
+def test_whatever_the_header_says_the_wait_is_a_number(after: str, ms: str) -> None:
+    found = parse_retry_after_s({"retry-after": after, "retry-after-ms": ms}, 0.0)
+    assert 0 <= found < math.inf
+
+
+@pytest.mark.parametrize("after", ["", "-1", "0", "nan", "inf", "1e999", "soon", "Thu, 01 Jan 1970 00:00:00 GMT"])
+def test_what_cannot_be_meant_is_no_wish(after: str) -> None:
+    assert parse_retry_after_s({"retry-after": after}, 5.0) == 0
+
+
+async def test_the_key_is_in_no_log(stream: io.StringIO) -> None:
+    logs.configure_logging("DEBUG", json=True, stream=stream)
+    async with asked([Raw(b"x", 500), Raw(status=0), said("there")], retries=3) as (serving, model, _):
+        await ask(model)
+        assert serving.keys == ["Bearer sk-first-secret"] * 3
+    assert "model.again" in stream.getvalue() and "first-secret" not in stream.getvalue()
+
+
+def refuses(param: str) -> Raw:
+    """As OpenAI's reasoning models do."""
+    said = f"Unsupported value: '{param}' does not support 0.3 with this model."
+    return Raw({"error": {"message": said, "type": "invalid_request_error", "param": param}}, 400)
+
+
+STOP = '"stop":["\\nObservation"],"seed":1'
+
+
+async def test_what_a_model_does_not_take_is_left_out_from_then_on() -> None:
+    script = [refuses("temperature"), refuses("stop"), said("one"), said("two")]
+    async with asked(script, retries=0) as (serving, model, drawn):
+        assert [(await model.request_reply(HELLO, STOP, timeout_s=20)).text for _ in range(2)] == ["one", "two"]
+    sent = [sorted(set(one) & {"temperature", "stop", "seed"}) for one in serving.asked]
+    assert sent == [["seed", "stop", "temperature"], ["seed", "stop"], ["seed"], ["seed"]]
+    assert drawn.ranges == [], "nothing was waited for"
+
+
+async def test_a_proxy_that_names_it_only_in_words_is_understood() -> None:
+    words = Raw({"error": {"message": "400 Unsupported parameter: 'stop' is not supported with this model."}}, 400)
+    async with asked([words, said("one")]) as (serving, model, _):
+        assert (await model.request_reply(HELLO, STOP, timeout_s=20)).text == "one"
+    assert "temperature" in serving.asked[1] and "stop" not in serving.asked[1]
+
+
+@pytest.mark.parametrize("no", [Raw({"error": {"message": "bad", "param": "messages"}}, 400), Raw(b"<html>", 400),
+                                Raw([1], 400), refuses("tools")], ids=str)  # fmt: skip
+async def test_any_other_refusal_stays_one(no: Raw) -> None:
+    async with asked([no, said("never")]) as (serving, model, _):
+        with pytest.raises(ModelRejectedError):
+            await ask(model)
+    assert len(serving.asked) == 1
+
+
+async def test_what_is_refused_although_it_was_left_out_stays_refused() -> None:
+    async with asked([refuses("temperature")] * 3) as (serving, model, _):
+        with pytest.raises(ModelRejectedError):
+            await ask(model)
+    assert len(serving.asked) == 2
+
+
+async def test_why_a_request_is_refused_is_told_to_administrators_and_no_key_with_it() -> None:
+    no = Raw({"error": {"message": "tools are not supported;\nyour key is sk-proj-abcdefgh12345678901234"}}, 400)
+    async with asked([no]) as (_, model, _):
+        with pytest.raises(ModelRejectedError, match=r"^HTTP 400 tools are not supported; your key is") as refused:
+            await ask(model)
+    assert "abcdefgh12345678" not in str(refused.value)

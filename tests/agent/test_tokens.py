@@ -1,0 +1,75 @@
+"""What the tools cost with every request: counted in the tokens of OpenAI's models (o200k)."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from bot.agent.formats.json_format import JsonFormat
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.formats.text_format import TextFormat
+from bot.agent.reply_format import ReplyFormat
+from bot.agent.tool_search import ToolSelector
+from tests.tools.office import office
+from tools.catalog import TOOLS, select_offered_tools
+from tools.requests.start_tools import StartTools
+from tools.tool import Tool
+
+OURS = select_offered_tools(TOOLS, handbook=True, think=False)
+MOST = {"native": 3_700, "text": 2_400, "json": 2_400}
+"""Tokens of all that a style says of our tools, and how to reply: the first request has at most 5,000."""
+RARE = 20
+"""Tokens of a tool that only the finder names."""
+
+
+@lru_cache
+def encoding() -> Any:
+    return pytest.importorskip("bpe_openai").get_encoding("o200k_base")
+
+
+def count(text: str) -> int:
+    return len(encoding().encode(text))
+
+
+async def offers(tools: tuple[Tool, ...] = OURS) -> ToolSelector:
+    starts = StartTools()
+    await starts.refresh_tools(office().engine)
+    return ToolSelector(tools, {}, 30, starts)
+
+
+@pytest.mark.parametrize("style", [NativeFormat(), TextFormat(), JsonFormat()], ids=lambda style: style.name)
+async def test_all_of_our_tools_cost_little(style: ReplyFormat) -> None:
+    sheet = (await offers()).get_tool_prompt(style, None)
+    found = count(sheet.extra_body) + count(sheet.instructions)
+    print(f"{style.name}: {found} tokens for {len(sheet.tools)} tools")
+    assert found <= MOST[style.name]
+    assert {"start_leave", "start_expense", "decide_task", "find_tools"} <= {tool.name for tool in sheet.tools}
+
+
+async def test_a_tool_that_the_finder_names_costs_a_line() -> None:
+    named = (await offers()).get_tool_prompt(NativeFormat(), None).tools[-1].purpose
+    without = (
+        (await offers(tuple(tool for tool in OURS if not tool.is_rare)))
+        .get_tool_prompt(NativeFormat(), None)
+        .tools[-1]
+        .purpose
+    )
+    rare = sum(tool.is_rare for tool in OURS)
+    assert rare >= 8 and count(named) - count(without) <= rare * RARE
+    whole = sum(count(tool.description) + count(json.dumps(tool.schema)) for tool in OURS if tool.is_rare)
+    assert whole > 2 * (count(named) - count(without)), "control: offered, they would cost much more"
+
+
+async def test_what_is_found_comes_behind_what_is_always_there() -> None:
+    """An endpoint that keeps the beginning of requests has not read it in vain."""
+    there = await offers()
+    before = there.get_tool_prompt(NativeFormat(), None).extra_body.removesuffix("]")
+    found = there.extend_offered_names(["add_sign", "transfer_task"], None)
+    assert there.get_tool_prompt(NativeFormat(), found).extra_body.startswith(before + ", ")
+    assert [tool.name for tool in there.get_tool_prompt(NativeFormat(), found).tools[-2:]] == [
+        "add_sign",
+        "transfer_task",
+    ]

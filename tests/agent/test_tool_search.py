@@ -1,0 +1,358 @@
+"""Which tools a run is offered: the right one among them, the same wherever it goes on, and none that was not read is
+run."""
+
+from __future__ import annotations
+
+import json
+import random
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pydantic import BaseModel, RootModel
+
+from bot.agent.events import Event, RunFinished, RunPaused, StepsFinished
+from bot.agent.formats.json_format import JsonFormat
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.formats.text_format import TextFormat
+from bot.agent.loop import AgentLoop
+from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.agent.tool_search import CORE, FIND, FOUND, FOUND_MOST, ToolIndex, ToolSelector, build_index_text
+from bot.core.cancellation import StopEvent
+from bot.core.run_state import CallStatus, RunState
+from tests.agent.test_loop import ZHANG, Bench, acts, call, own
+from tools.catalog import TOOLS
+from tools.handbook.ranking import build_index
+from tools.spec import Caller, CardChoice, Gate, Proposal, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext, ToolServices
+
+MANY = tomllib.loads(Path(__file__).with_name("many_tools.toml").read_text(encoding="utf-8"))
+UNSEEN: Sequence[tuple[str, str]] = [(asked, right) for asked, right in MANY["unseen"]]
+QUESTIONS: Sequence[tuple[str, str]] = [(asked, right) for asked, right in MANY["questions"]]
+MOST = 30
+RECALL, RECALL_UNSEEN = 0.95, 0.7
+"""So often the right tool is among those offered, at least; and for questions that the words were not chosen by."""
+
+
+class Ran:
+    """What tools of servers were run."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def tool(self, name: str, said: str = "A tool.", args: str = "", *, gate: Gate = Gate.NONE) -> Tool:
+        async def run(use: ToolContext, given: BaseModel) -> ToolOutcome:
+            self.names.append(name)
+            return ToolOutcome(data={"ran": name}, note=TextRef(key="x"))
+
+        async def prepare(use: ToolContext, given: BaseModel) -> Proposal:
+            return Proposal(
+                args={}, title=TextRef(key="x"), facts=(), deciders=("U1",), choices=(CardChoice(name="confirm"),)
+            )
+
+        schema = {"type": "object", "properties": {one: {"type": "string"} for one in args.split()}}
+
+        class Given(RootModel[dict[str, Any]]):
+            @classmethod
+            def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+                return schema
+
+        server = name.partition("__")[0]
+        gated: dict[str, Any] = {} if gate is Gate.NONE else {"prepare": prepare, "stored": Given}
+        return Tool(
+            name, f"Tool of the server {server}, which is not part of this program. It says: “{said}”", "u", "a",
+            Given, "r", {}, {}, run, gate=gate, server=server, **gated,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Was:
+    """A conversation before a message."""
+
+    words: str = ""
+    called: Sequence[str] = ()
+
+    def join_earlier_messages(self) -> str:
+        return self.words
+
+    def list_called_tools(self) -> Sequence[str]:
+        return self.called
+
+
+def company() -> dict[str, Tool]:
+    """Tools of servers."""
+    return {name: Ran().tool(name, said, args) for name, said, args in MANY["cards"]}
+
+
+def recall(offers: ToolSelector, questions: Sequence[tuple[str, str]] = QUESTIONS) -> float:
+    return sum(right in (offers.choose_offered_tools(asked) or ()) for asked, right in questions) / len(questions)
+
+
+def test_the_test_set_is_large_and_names_tools_that_exist() -> None:
+    names = {tool.name for tool in TOOLS} | set(company())
+    assert len(MANY["cards"]) >= 80 and len(QUESTIONS) >= 60
+    assert len(company()) == len(MANY["cards"])
+    assert {right for _, right in (*QUESTIONS, *UNSEEN)} <= names
+    assert not {asked for asked, _ in QUESTIONS} & {asked for asked, _ in UNSEEN}
+    assert {tool.name for tool in TOOLS} >= CORE
+    assert CORE.isdisjoint(right for _, right in QUESTIONS), "what is always there would be found for nothing"
+    chinese = [asked for asked, _ in QUESTIONS if any("\u4e00" <= one <= "\u9fff" for one in asked)]
+    assert len(chinese) >= 30 and len(QUESTIONS) - len(chinese) >= 30
+
+
+def test_the_right_tool_is_among_those_offered() -> None:
+    offers = ToolSelector(TOOLS, company(), MOST)
+    missed = [(asked, right) for asked, right in QUESTIONS if right not in (offers.choose_offered_tools(asked) or ())]
+    found, unseen = recall(offers), recall(offers, UNSEEN)
+    tools = len(TOOLS) + len(company())
+    print(f"the right tool is offered: {found:.1%} of {len(QUESTIONS)} questions, {MOST} of {tools} tools")
+    print(f"of {len(UNSEEN)} questions that the words were not chosen by: {unseen:.1%}")
+    assert found >= RECALL, missed
+    assert unseen >= RECALL_UNSEEN
+
+
+def test_chance_is_far_below() -> None:
+    dice, others = random.Random(5), sorted({tool.name for tool in TOOLS} - CORE | set(company()))
+    room = MOST - 1 - len(CORE)
+    found = sum(right in dice.sample(others, room) for _ in range(20) for _, right in QUESTIONS) / 20 / len(QUESTIONS)
+    assert found < 0.3, found
+
+
+def test_the_words_of_both_languages_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: without them, a question in one language does not find a card in the other."""
+    monkeypatch.setattr("bot.agent.tool_search.expand_query", lambda query: query)
+    assert recall(ToolSelector(TOOLS, company(), MOST)) < RECALL - 0.1
+
+
+@pytest.mark.parametrize("most", [16, 20, 30, 50])
+def test_never_more_than_the_setting_and_always_the_core(most: int) -> None:
+    offers = ToolSelector(TOOLS, company(), most)
+    for asked, _ in [*QUESTIONS, ("", ""), ("？", ""), ("zzz qqq", "")]:
+        names = offers.choose_offered_tools(asked)
+        assert names is not None and len(names) == most == len(set(names))
+        assert set(names) >= CORE | {FIND}
+
+
+def test_what_was_said_before_counts_where_the_question_says_nothing() -> None:
+    offers = ToolSelector(TOOLS, company(), MOST)
+    assert "travel__search_hotels" not in (offers.choose_offered_tools("zzz") or ())
+    assert "travel__search_hotels" in (offers.choose_offered_tools("zzz", Was("a hotel in Shenzhen")) or ())
+    asked = offers.choose_offered_tools("Reset my password", Was("a hotel in Shenzhen")) or ()
+    assert "it__reset_password" in asked and "travel__search_hotels" in asked
+
+
+def test_few_tools_of_servers_are_all_offered_and_without_servers_nothing_is_chosen() -> None:
+    few = {"wiki__read": Ran().tool("wiki__read")}
+    ours = ToolSelector(TOOLS, {}, MOST)
+    assert ours.choose_offered_tools("hello") is None
+    assert ToolSelector(TOOLS, few, MOST).choose_offered_tools("hello") == [
+        *ours.list_offered_names(None),
+        "wiki__read",
+    ]
+    assert len(ToolSelector(TOOLS, {}, 16).list_offered_names(None)) <= 16
+
+
+def test_what_is_ours_comes_first_and_is_the_same_with_every_message() -> None:
+    """So that requests begin with the same bytes, whatever is asked."""
+    offers = ToolSelector(TOOLS, company(), MOST)
+    chosen = [offers.choose_offered_tools(asked) or [] for asked, _ in QUESTIONS]
+    always = offers.list_offered_names(None)
+    assert all(names[: len(always)] == always for names in chosen)
+    assert len({tuple(names) for names in chosen}) > 10, "control: what follows goes by the question"
+    bodies = [offers.get_tool_prompt(NativeFormat(), names).extra_body for names in chosen[:5]]
+    shared = offers.get_tool_prompt(NativeFormat(), None).extra_body.removesuffix("]")
+    assert all(body.startswith(shared) for body in bodies)
+
+
+def test_rare_tools_of_ours_are_named_by_the_finder_and_not_offered() -> None:
+    offers = ToolSelector(TOOLS, {}, MOST)
+    told, offered = offers.get_tool_prompt(NativeFormat(), None).tools[-1].purpose, offers.list_offered_names(None)
+    rare = [tool.name for tool in TOOLS if tool.is_rare]
+    assert rare and set(rare).isdisjoint(offered) and all(f"{name} (" in told for name in rare)
+    assert "加签" in told and "add_sign" in [tool.name for tool in offers.rank_tools("请别人加签")[:FOUND]]
+
+
+def test_tools_called_lately_are_offered_again_whatever_is_asked() -> None:
+    offers = ToolSelector(TOOLS, company(), MOST)
+    question = "把审批意见翻译成英文"
+    assert "it__reset_password" not in (offers.choose_offered_tools(question) or ())
+    lately = ["wiki__read_page", "it__reset_password", "gone__tool"]
+    assert "it__reset_password" in (offers.choose_offered_tools(question, Was(called=lately)) or ())
+    many = [*sorted(company()), "it__reset_password"]
+    again = offers.choose_offered_tools(question, Was(called=many)) or []
+    assert "it__reset_password" in again and len(again) == MOST, "the newest, and not more than there is room for"
+
+
+def test_the_same_set_is_told_in_the_same_bytes_wherever_it_is_told() -> None:
+    asked, style = QUESTIONS[0][0], NativeFormat()
+    one, other = (ToolSelector(TOOLS, mapping, MOST) for mapping in (company(), dict(reversed(company().items()))))
+    names = one.choose_offered_tools(asked)
+    assert names == other.choose_offered_tools(asked), "the order in which servers come does not matter"
+    assert one.get_tool_prompt(style, names).extra_body == other.get_tool_prompt(style, names).extra_body
+    assert one.get_tool_prompt(style, names) is one.get_tool_prompt(style, names)
+
+
+def test_a_tool_that_has_become_another_one_is_told_anew() -> None:
+    tools = company()
+    offers = ToolSelector(TOOLS, tools, MOST)
+    before = offers.get_tool_prompt(NativeFormat(), ["wiki__read_page"]).extra_body
+    tools["wiki__read_page"] = Ran().tool("wiki__read_page", "It has changed.")
+    after = offers.get_tool_prompt(NativeFormat(), ["wiki__read_page"]).extra_body
+    assert before != after and "It has changed." in after
+    assert any("It has changed." in tool.purpose for tool in offers.rank_tools("changed"))
+
+
+@pytest.mark.parametrize("style", [TextFormat(), JsonFormat()], ids=lambda one: one.name)
+def test_where_tools_are_told_in_words_those_of_others_are_not_in_the_system_message(
+    style: TextFormat | JsonFormat,
+) -> None:
+    sheet = ToolSelector(TOOLS, company(), MOST).get_tool_prompt(style, ["calculate", "wiki__read_page"])
+    assert "calculate" in sheet.instructions and "wiki__read_page" not in sheet.instructions
+    assert "wiki__read_page" in sheet.server_tools and "calculate" not in sheet.server_tools
+    assert NativeFormat().describe_server_tools(sheet.tools) == "", "there the endpoint is given them"
+
+
+class Crowd(Bench):
+    """The loop's small tools, and a crowd of servers' ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.theirs = Ran()
+        cards: list[tuple[str, str]] = [(f"shop__item_{n}", f"Something with number {n}.") for n in range(60)]
+        self.more = {name: self.theirs.tool(name, said) for name, said in cards}
+        self.more["shop__zebra"] = self.theirs.tool("shop__zebra", "Feeds the zebra.")
+        self.more["shop__sell"] = self.theirs.tool("shop__sell", "Sells the rhinoceros.", gate=Gate.CONFIRM)
+
+    async def play(
+        self, script: Sequence[Scripted], trace: RunState | None = None
+    ) -> tuple[list[Event], RunState, Any]:
+        model = ScriptedModel(list(script))
+        loop = AgentLoop(model, self.tools(), server_tools=self.more, max_offered_tools=16)
+        if trace is None:
+            trace = RunState(offered=loop.selector.choose_offered_tools("item"))
+            trace.append_message({"role": "user", "content": "hello"})
+        use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+        events = [event async for event in loop.run("R0", [], trace, use, StopEvent())]
+        return events, trace, model
+
+
+async def test_find_tools_brings_in_what_it_finds_and_then_it_can_be_called() -> None:
+    crowd = Crowd()
+    script = [acts(call(FIND, query="feed the zebra")), acts(call("shop__zebra")), ModelReply(text="fed")]
+    events, trace, _ = await crowd.play(script)
+    assert [type(one) for one in events] == [StepsFinished, StepsFinished, RunFinished]
+    assert crowd.theirs.names == ["shop__zebra"]
+    assert trace.offered is not None and "shop__zebra" in trace.offered
+    assert "zebra" in own(trace)[2]["content"], "its card is what the tool found"
+    assert len(trace.offered) <= 16 + FOUND
+
+
+async def test_a_tool_that_was_not_offered_is_answered_with_its_card_and_not_run() -> None:
+    crowd = Crowd()
+    _, trace, _ = await crowd.play([acts(call("shop__zebra")), ModelReply(text="no")])
+    assert crowd.theirs.names == [] and trace.calls[0].status is CallStatus.FAILED
+    assert "not_offered" in own(trace)[2]["content"] and "Feeds the zebra" in own(trace)[2]["content"]
+    assert trace.offered is not None and trace.offered[-1] == "shop__zebra"
+
+
+async def test_a_rare_tool_of_ours_runs_without_having_been_found() -> None:
+    crowd = Crowd()
+    rare = replace(crowd.theirs.tool("stamp"), is_rare=True, server="")
+    script = [acts(call("stamp")), ModelReply(text="ok")]
+    loop = AgentLoop(ScriptedModel(list(script)), [*crowd.tools(), rare])
+    trace = RunState(offered=loop.selector.choose_offered_tools("hello"))
+    trace.append_message({"role": "user", "content": "hello"})
+    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+    assert "stamp" not in loop.selector.list_offered_names(trace.offered)
+    events = [event async for event in loop.run("R0", [], trace, use, StopEvent())]
+    assert isinstance(events[-1], RunFinished) and crowd.theirs.names == ["stamp"]
+    assert trace.offered is None, "what is offered stays the same"
+
+
+async def test_a_rare_tool_with_arguments_that_do_not_fit_answers_with_its_card_and_is_offered() -> None:
+    crowd = Crowd()
+    rare = [replace(tool, is_rare=True) for tool in crowd.tools()]
+    loop = AgentLoop(ScriptedModel([acts(call("look", name=["Li"])), ModelReply(text="no")]), rare)
+    trace = RunState(offered=loop.selector.choose_offered_tools("hello"))
+    trace.append_message({"role": "user", "content": "hello"})
+    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+    async for _ in loop.run("R0", [], trace, use, StopEvent()):
+        pass
+    assert "bad_arguments" in own(trace)[2]["content"] and "Its card" in own(trace)[2]["content"]
+    assert trace.offered is not None and trace.offered == [*loop.selector.list_offered_names(None), "look"], (
+        "behind all others"
+    )
+
+
+async def test_a_gated_tool_that_was_not_offered_brings_no_card_before_it_was_read() -> None:
+    crowd = Crowd()
+    events, _, _ = await crowd.play([acts(call("shop__sell")), acts(call("shop__sell")), ModelReply(text="no")])
+    assert [type(one) for one in events] == [StepsFinished, RunPaused] and crowd.theirs.names == []
+
+
+async def test_control_a_tool_that_is_offered_runs_at_once() -> None:
+    crowd = Crowd()
+    crowd.more = {"shop__zebra": crowd.more["shop__zebra"]}
+    await crowd.play([acts(call("shop__zebra")), ModelReply(text="ok")])
+    assert crowd.theirs.names == ["shop__zebra"]
+
+
+async def test_a_run_that_goes_on_elsewhere_has_the_same_tools() -> None:
+    crowd = Crowd()
+    _, trace, first = await crowd.play(
+        [acts(call(FIND, query="zebra")), acts(call("shop__sell")), ModelReply(text="x")]
+    )
+    there = RunState.model_validate_json(trace.model_dump_json())
+    again = AgentLoop(ScriptedModel([]), Crowd().tools(), server_tools=Crowd().more, max_offered_tools=16)
+    here = AgentLoop(ScriptedModel([]), crowd.tools(), server_tools=crowd.more, max_offered_tools=16)
+    assert there.offered == trace.offered
+    assert (
+        again.selector.get_tool_prompt(NativeFormat(), there.offered).extra_body
+        == here.selector.get_tool_prompt(NativeFormat(), trace.offered).extra_body
+    )
+    assert first.asked
+
+
+async def test_what_a_run_may_bring_in_has_an_end() -> None:
+    offers = ToolSelector(TOOLS, company(), MOST)
+    names = offers.extend_offered_names(company(), offers.choose_offered_tools("hello"))
+    assert len(names) == MOST + FOUND_MOST
+    assert names[:MOST] == offers.choose_offered_tools("hello"), "what was there stays where it was"
+
+
+async def test_a_server_that_has_gone_takes_its_tools_along_and_the_run_goes_on() -> None:
+    crowd = Crowd()
+    _, trace, _ = await crowd.play([acts(call(FIND, query="zebra")), ModelReply(text="x")])
+    del crowd.more["shop__zebra"]
+    events, trace, _ = await crowd.play([acts(call("shop__zebra")), ModelReply(text="gone")], trace)
+    assert isinstance(events[-1], RunFinished) and "unknown_tool" in own(trace)[-2]["content"]
+
+
+def test_the_tool_that_finds_tools_says_whose_there_are() -> None:
+    body = ToolSelector(TOOLS, company(), MOST).get_tool_prompt(NativeFormat(), [FIND]).extra_body
+    assert "There are tools of: calendar, chat, code, crm," in body
+
+
+def test_a_server_that_comes_later_is_found() -> None:
+    more: dict[str, Tool] = {}
+    offers = ToolSelector(TOOLS, more, MOST)
+    assert offers.choose_offered_tools("zebra") is None
+    more["zoo__feed"] = Ran().tool("zoo__feed", "Feeds the zebra.")
+    assert "zoo__feed" in (offers.choose_offered_tools("zebra") or ())
+
+
+def test_an_own_tool_is_found_by_what_people_call_it() -> None:
+    told = {tool.name: build_index_text(tool) for tool in TOOLS}
+    assert "催办" in told["urge_task"] and "Urge a decision" in told["urge_task"]
+    shelf = ToolIndex(TOOLS, build_index([told[tool.name] for tool in TOOLS]))
+    assert shelf.rank_tools("催办")[0].name == "urge_task"
+
+
+def test_the_arguments_of_tools_are_as_servers_say() -> None:
+    body = ToolSelector(TOOLS, company(), MOST).get_tool_prompt(NativeFormat(), ["crm__log_visit"]).extra_body
+    [told] = json.loads("{" + body + "}")["tools"]
+    assert set(told["function"]["parameters"]["properties"]) == {"note", "customer_id", "date", "notes"}

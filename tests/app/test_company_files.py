@@ -1,0 +1,122 @@
+"""The company's own rules: read from the files that the settings name, or refused by setting and reason."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.app.company_files import build_form_numbers, load_calendar, load_policy, open_handbook
+from bot.app.engine import open_engine_from_settings
+from bot.app.settings import Settings, load_settings
+from bot.core.errors import SettingsError
+from tests.tools.office import People
+from tests.tools.workflow.test_administration import FILES
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.process.definition import compile_process, load_shipped_processes
+
+ROW = '[[policy]]\nprocess = "leave"\nlevel = "approver"\nwho = ["role hr"]\n'
+FORMS = [process.form for process in load_shipped_processes()]
+
+
+def settings(**given: Any) -> Settings:
+    return Settings(_env_file=None, **given)
+
+
+def file(folder: Path, text: str | bytes) -> Path:
+    path = folder / "rules.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_without_files_the_shipped_rules_hold() -> None:
+    assert load_policy(settings(), FORMS) == ()
+    assert load_calendar(settings()).get_day_status(date(2026, 10, 10)) == (True, False)
+    assert build_form_numbers(settings()) == {"threshold": Decimal(1000), "annual_days": Decimal(10)}
+
+
+def test_a_companys_own_days_and_country(tmp_path: Path) -> None:
+    path = file(tmp_path, '[days]\n2026-12-24 = "off"\n')
+    calendar = load_calendar(settings(calendar_country="DE", calendar_file=path))
+    assert calendar.measure_working_time(date(2026, 12, 23), "am", date(2026, 12, 28), "pm").working_days == 2
+
+
+def test_a_companys_own_rows(tmp_path: Path) -> None:
+    path = file(tmp_path, ROW)
+    [row] = load_policy(settings(policy_file=path), FORMS)
+    assert (row.process, row.level, row.who[0].name) == ("leave", "approver", "hr")
+
+
+async def test_rows_for_a_process_that_was_deployed_count_too(tmp_path: Path, redis: Redis) -> None:
+    given = settings(policy_file=file(tmp_path, ROW.replace('"leave"', '"trip"').replace("hr", "director")))
+    with pytest.raises(SettingsError, match="there is no process 'trip'"):
+        async with open_engine_from_settings(given, redis, People()):
+            pass
+    bpmn, form = ((FILES / f"trip.{kind}").read_bytes() for kind in ("bpmn", "toml"))
+    async with open_engine_from_settings(settings(), redis, People()) as engine:
+        assert isinstance(engine, EmbeddedEngine)
+        await engine.deploy_process(compile_process(bpmn, form))
+    async with open_engine_from_settings(given, redis, People()) as engine:
+        assert "trip" in {process.key for process in await engine.list_processes()}
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "reason"),
+    [
+        ("calendar_file", "[days]\n2027-01-02 = 'free'", "CALENDAR_FILE: 2027-01-02 is 'free'"),
+        (
+            "policy_file",
+            '[[policy]]\nprocess = "x"\nlevel = "y"\nwho = ["manager"]',
+            "POLICY_FILE: policy row 1: there",
+        ),
+        ("policy_file", "[[policy]]\nwho = []", "POLICY_FILE: policy row 1, level: Field required"),
+        ("policy_file", b"\xff", "rules.toml is not UTF-8"),
+    ],
+)
+def test_an_odd_file_is_refused_with_setting_and_reason(
+    tmp_path: Path, setting: str, text: str | bytes, reason: str
+) -> None:
+    given = settings(**{setting: file(tmp_path, text)})
+    with pytest.raises(SettingsError, match=re.escape(reason)):
+        load_calendar(given)
+        load_policy(given, FORMS)
+
+
+def test_a_missing_file_and_an_unknown_country_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"none\.toml cannot be read: No such file"):
+        load_policy(settings(policy_file=tmp_path / "none.toml"), FORMS)
+    with pytest.raises(SettingsError, match="CALENDAR_COUNTRY: 'XX' is no country"):
+        load_calendar(settings(calendar_country="XX"))
+
+
+@pytest.mark.parametrize("days", ["lots", "-1", "NaN", "1.3", "Infinity"])
+def test_an_odd_allowance_is_refused(monkeypatch: pytest.MonkeyPatch, days: str) -> None:
+    monkeypatch.setenv("ANNUAL_LEAVE_DAYS", days)
+    with pytest.raises(SettingsError, match="ANNUAL_LEAVE_DAYS"):
+        load_settings()
+
+
+def test_the_handbook_is_read_at_the_start_or_refused_by_file(tmp_path: Path) -> None:
+    assert open_handbook(None).folder is None
+    (tmp_path / "leave.md").write_text("# 月底\n不休假。", encoding="utf-8")
+    assert [one.id for one in open_handbook(tmp_path).load_snapshot().search_sections("月底")] == ["leave.md#月底"]
+    (tmp_path / "odd.md").write_bytes(b"\xff")
+    with pytest.raises(SettingsError, match=r"HANDBOOK_DIR: odd\.md: is not UTF-8"):
+        open_handbook(tmp_path)
+    with pytest.raises(SettingsError, match="HANDBOOK_DIR: none: No such file"):
+        open_handbook(tmp_path / "none")
+
+
+def test_where_no_server_is_configured_its_sdk_is_not_imported() -> None:
+    """It takes as long to import as all the rest."""
+    look = "import sys, bot.app.build, bot.app.doctor, bot.cli\n"
+    look += "print([one for one in ('mcp', 'jsonschema') if one in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, timeout=60)
+    assert said.stdout.strip() == "[]"

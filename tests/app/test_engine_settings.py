@@ -1,0 +1,77 @@
+"""A remote workflow engine is named by settings; what is missing or wrong is said at the start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from bot.app.settings import load_settings
+from bot.core.errors import SettingsError
+
+ENGINE = {"WORKFLOW_ENGINE": "flowable", "ENGINE_URL": "https://host/flowable-rest/service", "ENGINE_USER": "bot"}
+
+
+def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **values: str) -> dict[str, str]:
+    monkeypatch.chdir(tmp_path)
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    return load_settings().list_masked_values()
+
+
+def test_requests_live_here_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert settings(monkeypatch, tmp_path)["workflow_engine"] == "embedded"
+
+
+def test_a_password_is_never_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shown = settings(monkeypatch, tmp_path, **ENGINE, ENGINE_PASSWORD="s3cret")
+    assert "s3cret" not in str(shown) and shown["engine_password"]
+
+
+SPELLINGS = {
+    "REDIS_URL": "redis://bot:{}@redis.example.com:6379/0",
+    "OPENAI_BASE_URL": "https://models.example.com/v1?api_key={}",
+    "SLACK_API_URL": "https://me:{}/x?y@slack.example.com/api/",
+    "OPENAI_FALLBACK_BASE_URL": "https://models.example.com/#token={}",
+    "ENGINE_URL": "https://host/{}/engine-rest",
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "https://collect.example.com/?Sig={}&plain",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://{}@collect.example.com/v1",
+    "OPENAI_MODEL": "model-{}",
+}
+
+
+@pytest.mark.parametrize("secret", ["h1dden-S3cret-Value", "pa%2Fss%3Fw0rd-abcdefg"])
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_secret_is_masked_wherever_it_stands(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, secret: str
+) -> None:
+    """Known by name from `.env` too, in small letters, and as addresses spell it."""
+    (tmp_path / ".env").write_text(f"my_own_token={unquote(secret)}\n", encoding="utf-8")
+    values = {"OPENAI_FALLBACK_MODEL": "x", "OPENAI_API_KEY": "sk-none-none", name: SPELLINGS[name].format(secret)}
+    shown = settings(monkeypatch, tmp_path, **values)
+    assert secret not in str(shown) and unquote(secret) not in str(shown)
+    assert "••••••" in shown[name.lower()] or shown[name.lower()] == ""
+
+
+def test_where_things_are_is_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shown = settings(monkeypatch, tmp_path, REDIS_URL="redis://a:b@redis.example.com:6379,other:6380/0?cluster=1")
+    assert shown["redis_url"] == "redis://••••••@redis.example.com:6379,other:6380/0?cluster=••••••"
+    assert shown["slack_api_url"] == "https://slack.com/api/" and shown["openai_model"] == "gpt-6.1-terra"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"ENGINE_URL": ""}, "ENGINE_URL is missing"),
+        ({"ENGINE_URL": "host:8080"}, "ENGINE_URL should begin"),
+        ({"ENGINE_USER": "a:b"}, "ENGINE_USER"),
+        ({"WORKFLOW_ENGINE": "zeebe"}, "WORKFLOW_ENGINE"),
+        ({"ENGINE_TIMEOUT_SECONDS": "0"}, "ENGINE_TIMEOUT_SECONDS"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wrong: dict[str, str], named: str
+) -> None:
+    with pytest.raises(SettingsError, match=named):
+        settings(monkeypatch, tmp_path, **{**ENGINE, **wrong})

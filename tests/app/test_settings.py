@@ -1,0 +1,207 @@
+"""A setting that is not one is said, with the name that was meant; its value never is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from bot.app.settings import Settings, find_misspelt_variables, load_settings
+from bot.core.errors import SettingsError
+from tests.harness.programs import ran
+
+ROOT = Path(__file__).parents[2]
+SECRET = "hunter2-SECRET"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    yield tmp_path
+
+
+def problems(*lines: str) -> str:
+    Path(".env").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(SettingsError) as wrong:
+        load_settings()
+    return str(wrong.value)
+
+
+WRONG = {
+    "OPENAI_MODLE": "OPENAI_MODEL",
+    "OPENAI_KEY": "OPENAI_API_KEY",
+    "OPENAI_APIKEY": "OPENAI_API_KEY",
+    "OPENAI-MODEL": "OPENAI_MODEL",
+    "openai_modle": "OPENAI_MODEL",
+    "OPENAI.MODEL": "OPENAI_MODEL",
+    "OPENAI＿MODEL": "OPENAI_MODEL",
+    "OPENAI_MODEL\u200b": "OPENAI_MODEL",
+    "OPENAI_FALLBACK": "OPENAI_FALLBACK_MODEL",
+    "SLACK_TOKEN": "SLACK_APP_TOKEN or SLACK_BOT_TOKEN",
+    "SLACK_BOT_TOKENS": "SLACK_BOT_TOKEN",
+    "SLACK_SIGNIN_SECRET": "SLACK_SIGNING_SECRET",
+    "SMTP_HOST": "SMTP_URL",
+    "SMTP_ULR": "SMTP_URL",
+    "REDIS": "REDIS_URL",
+    "REDIS_HOST": "REDIS_URL",
+    "REDISURL": "REDIS_URL",
+    "BUDGET_TOKENS": "BUDGET_TOKENS_PER_DAY",
+    "BUDGET_DAY": "BUDGET_PER_DAY",
+    "ENGINE_PASSWD": "ENGINE_PASSWORD",
+    "WORKFLOW_ENGIN": "WORKFLOW_ENGINE",
+    "APPROVAL_TTL": "APPROVAL_TTL_HOURS",
+    "DATADIR": "DATA_DIR",
+    "LOGLEVEL": "LOG_LEVEL",
+    "LOG_LEVELS": "LOG_LEVEL",
+    "STEP": "STEPS",
+    "MCP_FILES": "MCP_FILE",
+    "MAIL_FORM": "MAIL_FROM",
+    "COMPANY_TIME_ZONE": "COMPANY_TIMEZONE",
+    "HANDBOOK": "HANDBOOK_DIR",
+    "POLICY": "POLICY_FILE",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_looks_like_a_setting_is_refused_with_the_nearest_name(name: str) -> None:
+    told = problems("# a comment", f"{name}={SECRET}")
+    assert WRONG[name] in told and "line 2 of .env" in told and "is not a setting" in told
+    assert SECRET not in told and told.isprintable()
+
+
+def test_all_of_them_are_told_at_once_with_what_is_wrong_with_values() -> None:
+    told = problems(f"OPENAI_MODLE={SECRET}", "STEPS=dance", "SLACK_BOT_TOKN=x", "LOCAL_PORT=99999")
+    for word in (
+        "OPENAI_MODEL?",
+        "SLACK_BOT_TOKEN?",
+        "STEPS: Input should be 'replies', 'plan' or 'quiet'",
+        "LOCAL_PORT",
+    ):
+        assert word in told, word
+    assert SECRET not in told
+
+
+OTHERS = [
+    *("PATH", "HOME", "LANG", "TZ", "MAIL", "LOGNAME", "HISTFILE", "TERM_PROGRAM", "PYTHONPATH", "SSL_CERT_FILE"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "AWS_REGION", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"),
+    *("OTEL_RESOURCE_ATTRIBUTES", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_COMPRESSION"),
+    *("COMPOSE_PROJECT_NAME", "COMPOSE_FILE", "POSTGRES_PASSWORD", "DATABASE_URL", "RUN_AS_USER", "VERSION"),
+    *("OPENAI_ORG_ID", "OPENAI_LOG", "SLACK_CLIENT_SECRET"),
+    *("DEBUG", "PORT", "HOST", "TIMEZONE", "MODEL", "API_KEY"),
+]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_somebody_elses_is_left_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".env").write_text(f"{name}=1\n")
+    assert load_settings().openai_model == "gpt-6.1-terra"
+    monkeypatch.setenv(name, "1")
+    assert not [one for one in find_misspelt_variables() if one.startswith(f"{name} ")]
+
+
+def test_every_setting_is_known_in_any_case_and_every_example_is_a_setting() -> None:
+    """The control of the whole: nothing that is right is refused."""
+    example = (ROOT / "deploy" / "env.example").read_text(encoding="utf-8")
+    names = [line[1:].partition("=")[0] for line in example.splitlines() if line[:1] == "#" and line[1:2].isupper()]
+    names = [name for name in names if name.replace("_", "").isalnum() and name.isupper()]
+    assert {one.upper() for one in Settings.model_fields} <= set(names)
+    Path(".env").write_text("".join(f"{name}=\n" for name in (*names, "openai_model")))
+    assert load_settings() == Settings(_env_file=None)  # type: ignore[call-arg]
+    Path(".env").write_text("export OPENAI_MODEL = 'other'  # this one\n")
+    assert load_settings().openai_model == "other"
+
+
+def test_names_that_files_refer_to_are_somebodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("mcp.toml").write_text(
+        '[servers.chat]\ncommand = ["x"]\n[servers.chat.environment]\nTEAM = "${SLACK_TEAM_ID}"\n'
+    )
+    fine = ("MCP_FILE=mcp.toml", "SLACK_TEAM_ID=T1", "REDIS_PASSWORD=x", "REDIS_URL=redis://:${REDIS_PASSWORD}@host")
+    Path(".env").write_text("\n".join(fine))
+    assert load_settings().redis_url == "redis://:x@host"
+    assert "SLACK_TEAM_ID" in problems(*fine[1:]), "the control: without the file it is nobody's"
+    assert "REDIS_PASSWORD" in problems("REDIS_PASSWORD=x")
+
+
+@pytest.mark.parametrize("line", ["OPENAI_MODEL", "OPENAI_MODEL : gpt", "OPENAI_MODEL gpt", 'OPENAI_MODEL="gpt'])
+def test_a_line_that_sets_nothing_is_told(line: str) -> None:
+    told = problems(line, "STEPS=plan")
+    assert "OPENAI_MODEL in line 1 of .env has no value that can be read; write OPENAI_MODEL=…" in told
+
+
+def test_a_file_that_is_no_text_is_told() -> None:
+    Path(".env").write_bytes("OPENAI_MODEL=x\n".encode("utf-16"))
+    with pytest.raises(SettingsError, match=r"\.env is not UTF-8"):
+        load_settings()
+    Path(".env").write_bytes("OPENAI_MODEL=x\n".encode("utf-8-sig"))
+    assert load_settings().openai_model == "x", (
+        "a mark of the byte order, as Windows writes it, is no letter of the name"
+    )
+
+
+def test_the_environment_is_everybodys_so_there_it_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_MODLE", SECRET)
+    monkeypatch.setenv("REDIS_SERVICE_HOST", "10.0.0.1")
+    assert load_settings().openai_model == "gpt-6.1-terra"
+    assert find_misspelt_variables() == (
+        "OPENAI_MODLE in the environment is not a setting; did you mean OPENAI_MODEL?",
+    )
+
+
+async def test_the_start_and_doctor_say_it(folder: Path) -> None:
+    (folder / ".env").write_text(f"OPENAI_MODLE={SECRET}\n")
+    env = {"DATA_DIR": str(folder / "data")}
+    started, looked, tailed = await asyncio.gather(
+        *(ran(one, cwd=folder, env=env) for one in ("run", "doctor", "tail"))
+    )
+    for end in (started, looked, tailed):
+        assert end.code == 1 and "did you mean OPENAI_MODEL?" in end.err and SECRET not in end.all, end
+        assert len(end.err.splitlines()) == 1
+    assert not (folder / "data").exists()
+    (folder / ".env").unlink()
+    warned = await ran("doctor", cwd=folder, env=env | {"OPENAI_MODLE": SECRET})
+    assert (
+        warned.code == 0 and "warn settings: OPENAI_MODLE in the environment" in warned.out and SECRET not in warned.all
+    )
+
+
+# What a wrong value is answered with
+
+
+def typed() -> Iterator[str]:
+    """Each setting that takes less than any text."""
+    for name, field in Settings.model_fields.items():
+        if field.annotation in (str, SecretStr | None, Path, Path | None):
+            continue
+        yield name.upper()
+
+
+@pytest.mark.parametrize("name", [*typed()])
+def test_a_wrong_value_is_told_with_what_it_should_be_and_not_repeated(name: str) -> None:
+    told = problems(f"{name}={SECRET}")
+    assert told.startswith(f"{name}: ") and SECRET not in told
+    assert any(word in told for word in ("should be", "valid")), told
+
+
+ADDRESSES = [
+    *("REDIS_URL", "SMTP_URL", "SLACK_API_URL", "OPENAI_BASE_URL", "OPENAI_FALLBACK_BASE_URL", "ENGINE_URL"),
+    *("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+]
+TEXTS = {
+    "FINANCE_THRESHOLD": "1000.50",
+    "ANNUAL_LEAVE_DAYS": "12.5",
+    "MAIL_FROM": "countersign@example.com",
+    "BUDGET_PER_DAY": "0.50",
+    "COMPANY_TIMEZONE": "Asia/Shanghai",
+}
+
+
+@pytest.mark.parametrize("name", [*ADDRESSES, *TEXTS])
+def test_a_wrong_text_is_told_with_an_example_and_not_repeated(name: str) -> None:
+    told = problems(f"{name}={SECRET}")
+    assert name in told and SECRET not in told
+    assert TEXTS.get(name, "://") in told

@@ -1,0 +1,298 @@
+"""Walks of an approval through drawn events, and the properties that each step is held against."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, get_args
+
+from hypothesis import strategies as st
+
+from bot.approvals import state
+from bot.approvals.events import (
+    ApprovalEffects,
+    ApprovalEvent,
+    CardDelivered,
+    CardEdited,
+    CardExpired,
+    CardRedrafted,
+    CardRenewed,
+    CardRequested,
+    CardSettled,
+    CardTakenBack,
+    ClaimDecision,
+    ConfirmationRequired,
+    CopiesUpdated,
+    CopyFound,
+    DecisionMade,
+    EffectAbandoned,
+    EffectConfirmed,
+    EffectFailed,
+    EffectLost,
+    EffectRetried,
+    EffectStarted,
+    EffectSucceeded,
+    NotifyWaiter,
+    PartsChanged,
+    ReminderDue,
+    SaveEnd,
+    SaveOpening,
+    SubjectClosed,
+    SuggestionAdded,
+    WaiterAdded,
+)
+from bot.approvals.state import IllegalTransitionError, to_ms
+from bot.chat.messages import Click, MessageRef, Place
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
+from tools.effect_parts import PartState
+from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef, ToolOutcome
+
+STEPS = 40
+"""Events of one walk."""
+BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
+LASTS = timedelta(hours=72)
+OWNER, OTHER = "U1", "U2"
+PLACE = Place(team="T", channel="D1")
+COPIES = {CardDelivered, CopiesUpdated, CopyFound}
+LEGAL: Mapping[str, set[type]] = {
+    "absent": {CardRequested},
+    "open": {
+        *(WaiterAdded, CardRedrafted, CardEdited, ReminderDue, CardExpired, SuggestionAdded),
+        *(SubjectClosed, CardTakenBack, DecisionMade),
+    },
+    "decided": {CardRequested, EffectStarted, EffectAbandoned},
+    "started": {
+        *(CardRequested, ConfirmationRequired, PartsChanged),
+        *(EffectSucceeded, EffectFailed, EffectLost, EffectAbandoned),
+    },
+    "done": {CardSettled},
+    "failed": {CardRequested, EffectRetried, CardSettled},
+    "unknown": {EffectRetried, EffectConfirmed, CardSettled},
+    "cancelled": {CardRequested, CardTakenBack, CardSettled},
+    "expired": {CardRequested, CardRenewed, SubjectClosed, CardSettled},
+    "closed": {CardSettled},
+}
+"""What may happen to a card beside what happens to its copies, as far as its version, its time and the person fit."""
+REOPENS = (CardRequested, CardRenewed, ConfirmationRequired)
+"""What opens a card again, as its next version."""
+DECISION = ("by", "choice", "form", "removed", "decided_ms")
+"""The fields that say what was decided, by whom and when."""
+RANK = {EffectState.NONE: 0, EffectState.STARTED: 1}
+"""An effect that has ended has rank 2."""
+
+
+Pick = Callable[[Sequence[Any]], Any]
+"""Takes one of several."""
+
+
+def pick_from(data: st.DataObject) -> Pick:
+    return lambda options: data.draw(st.sampled_from(options))
+
+
+def make_plan(n: int) -> Proposal:
+    choices = (CardChoice(name="send"), CardChoice(name="cancel", runs=False))
+    return Proposal(args={"n": n}, title=TextRef(key="x"), facts=(), deciders=(OWNER,), choices=choices)
+
+
+def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
+    """An event of this kind that mostly fits the card: its version, its owner, its time."""
+    version = (card.version if card else 1) + pick((0, 0, 0, -1, 1))
+    person, n = pick((OWNER, OWNER, OTHER)), pick(range(4))
+    place, gate = (
+        pick((PLACE, None)),
+        pick((Gate.CONFIRM, Gate.CONFIRM, Gate.APPROVE)),
+    )
+    click = Click(
+        id=f"c{n}", approval="A", version=version, choice="send", person=person, place=PLACE, form={"opinion": f"{n}"}
+    )
+    ref, parts = MessageRef(channel="D1", ts=str(n)), {OTHER: pick(tuple(PartState))}
+    made: dict[type, Callable[[], ApprovalEvent]] = {
+        CardRequested: lambda: CardRequested(
+            approval="A", tool="t", gate=gate, plan=make_plan(n), caller=OWNER, place=place, run="", lasts=LASTS
+        ),
+        CardRedrafted: lambda: CardRedrafted(plan=make_plan(n), lasts=LASTS),
+        CardEdited: lambda: CardEdited(plan=make_plan(n), lasts=LASTS, person=person),
+        CardRenewed: lambda: CardRenewed(plan=card.plan if card else make_plan(n), lasts=LASTS, person=person),
+        ConfirmationRequired: lambda: ConfirmationRequired(plan=make_plan(n), lasts=LASTS),
+        WaiterAdded: lambda: WaiterAdded(ApprovalWaiter(run=f"R{n}", uid=f"u{n}", lane="D1")),
+        CardDelivered: lambda: CardDelivered({person: ref}),
+        CopiesUpdated: lambda: CopiesUpdated(card.refs[1:] if card else ()),
+        CopyFound: lambda: CopyFound(person, ref),
+        ReminderDue: lambda: ReminderDue(version),
+        CardExpired: lambda: CardExpired(version),
+        SuggestionAdded: lambda: SuggestionAdded(version, CardField(label="advice", value=f"{n}"), "advice.approve"),
+        SubjectClosed: lambda: SubjectClosed(person, "withdrawn"),
+        CardTakenBack: lambda: CardTakenBack(person),
+        DecisionMade: lambda: DecisionMade(_taking_back(click, card) if n == 3 else click, 0, runs=n > 0),
+        EffectStarted: EffectStarted,
+        PartsChanged: lambda: PartsChanged(parts),
+        EffectSucceeded: lambda: EffectSucceeded(ToolOutcome(data={}, note=TextRef(key="done")), parts),
+        EffectFailed: lambda: EffectFailed(problem=TextRef(key="error.x"), why="x", parts=parts),
+        EffectLost: EffectLost,
+        EffectAbandoned: EffectAbandoned,
+        EffectRetried: lambda: EffectRetried(click),
+        EffectConfirmed: lambda: EffectConfirmed(click),
+        CardSettled: CardSettled,
+    }
+    return made[kind]()
+
+
+def _taking_back(click: Click, card: Approval | None) -> Click:
+    """The same press, under the id that only taking the card back has."""
+    return Click(**{**dict(click), "id": card.take_back_press}) if card else click
+
+
+def list_kinds() -> list[type]:
+    """Every kind of event that there is."""
+    return sorted(get_args(ApprovalEvent), key=lambda kind: kind.__name__)
+
+
+def name_phase(card: Approval | None) -> str:
+    if card is None:
+        return "absent"
+    return card.effect.value or card.state.value
+
+
+def is_legal(card: Approval | None, event: ApprovalEvent, now_ms: int) -> bool:
+    """Said once more, and otherwise than the machine says it."""
+    if type(event) not in LEGAL[name_phase(card)] | (COPIES if card else set()):
+        return False
+    in_time = card is not None and now_ms < card.expires_ms
+    match event:
+        case CardTakenBack(person):
+            again = card is not None and card.state is ApprovalState.CANCELLED
+            ours = card is not None and card.press == f"cancel:A:{card.version}"
+            return card is not None and card.gate is Gate.CONFIRM and person == OWNER and (ours if again else in_time)
+        case DecisionMade(click):
+            return card is not None and click.version == card.version and in_time
+        case ReminderDue(version) | CardExpired(version) | SuggestionAdded(version):
+            return card is not None and version == card.version
+        case EffectRetried(click) | EffectConfirmed(click):
+            return card is not None and click.version == card.version
+        case WaiterAdded(waiter):
+            return card is not None and waiter not in card.waiters
+    return True
+
+
+def list_likely(phase: str) -> list[type]:
+    """What happens to a card in this phase of a walk: decisions and effects above all, but also everything else."""
+    kinds = list_kinds()
+    legal = [kind for kind in kinds if kind in LEGAL[phase]]
+    forward = [kind for kind in legal if kind in (DecisionMade, EffectStarted, EffectLost)]
+    return legal * 4 + forward * 16 + kinds
+
+
+WAITS = (*(timedelta(hours=hours) for hours in (0, 0, 0, 0, 0, 1, 1, 1, 1)), LASTS)
+LIKELY = {phase: list_likely(phase) for phase in LEGAL}
+
+
+class Walk:
+    """Cards through drawn events, one after another, and whatever they break."""
+
+    def __init__(self, pick: Pick) -> None:
+        self.pick, self.card, self.now = pick, None, BEGIN
+        self.card: Approval | None
+        self.decided = Counter[int]()
+        self.made = set[type]()
+
+    def go(self, steps: int) -> list[str]:
+        """The properties that the first bad event breaks; empty when all hold to the end."""
+        for _ in range(steps):
+            self.now += self.pick(WAITS)
+            if name_phase(self.card) in ("done", "closed") and self.pick((True, False)):
+                self.card, self.decided = None, Counter()
+            event = make_event(self.pick(LIKELY[name_phase(self.card)]), self.pick, self.card)
+            if broken := sorted(set(self._step(event))):
+                return [*broken, f"{event} on {self.card}"]
+        return []
+
+    def _step(self, event: ApprovalEvent) -> Iterator[str]:
+        """The names of the properties that this event breaks."""
+        before, snapshot = self.card, self.card.model_dump_json() if self.card else ""
+        legal = is_legal(before, event, to_ms(self.now))
+        try:
+            after, effects = state.transition(before, event, self.now)
+        except IllegalTransitionError:
+            if legal:
+                yield "legal moves are made"
+            if before is not None and before.model_dump_json() != snapshot:
+                yield "what is refused changes nothing"
+            return
+        if not legal:
+            yield "illegal moves are refused"
+        if before is not None and before.model_dump_json() != snapshot:
+            yield "what was is left as it was"
+        self.card = after
+        self.made.add(type(event))
+        yield from self._find_broken_seal(before, after)
+        yield from self._find_broken_decision(before, after, event, effects)
+        yield from self._find_broken_effect(before, after, event)
+        yield from self._find_broken_notice(before, after, event, effects)
+
+    def _find_broken_seal(self, before: Approval | None, after: Approval) -> Iterator[str]:
+        if after.sha != compute_seal(after.tool, after.plan):
+            yield "the seal is that of the plan"
+        if before is not None and before.sha != after.sha and after.version != before.version + 1:
+            yield "the seal changes with the version"
+        if before is not None and not 0 <= after.version - before.version <= 1:
+            yield "versions count up"
+
+    def _find_broken_decision(
+        self, before: Approval | None, after: Approval, event: ApprovalEvent, effects: ApprovalEffects
+    ) -> Iterator[str]:
+        self.decided[after.version] += sum(isinstance(effect, ClaimDecision) for effect in effects)
+        if self.decided[after.version] > 1:
+            yield "a version is decided once"
+        if any(isinstance(one, ClaimDecision) and one.now_ms >= after.expires_ms for one in effects):
+            yield "nothing is decided when its time is over"
+        opened = after.state is ApprovalState.OPEN and (before is None or before.version != after.version)
+        if opened != any(isinstance(effect, SaveOpening) for effect in effects):
+            yield "what opens is saved as open"
+        if after.state is ApprovalState.OPEN and (after.by or after.press or after.choice or after.effect):
+            yield "nobody has decided what is open"
+        if before is None:
+            return
+        reopened = after.state is ApprovalState.OPEN and before.state is not ApprovalState.OPEN
+        next_version = isinstance(event, REOPENS) and after.version == before.version + 1
+        if reopened and (before.is_settled or not next_version):
+            yield "what has ended stays ended"
+        decided = before.state is after.state is ApprovalState.DECIDED
+        if decided and any(getattr(before, name) != getattr(after, name) for name in DECISION):
+            yield "a decision stays as it was made"
+
+    def _find_broken_effect(self, before: Approval | None, after: Approval, event: ApprovalEvent) -> Iterator[str]:
+        if after.effect and after.state is not ApprovalState.DECIDED:
+            yield "only what is decided is done"
+        if before is None:
+            return
+        if after.tries - before.tries != (type(event) is EffectStarted) and not isinstance(event, CardRequested):
+            yield "every try is counted"
+        ended = RANK.get(before.effect, 2) == 2
+        back = RANK.get(after.effect, 2) < RANK.get(before.effect, 2) or (ended and after.effect != before.effect)
+        if before.version == after.version and back:
+            yield "an effect only moves forward"
+
+    def _find_broken_notice(
+        self, before: Approval | None, after: Approval, event: ApprovalEvent, effects: ApprovalEffects
+    ) -> Iterator[str]:
+        told = [effect.waiter for effect in effects if isinstance(effect, NotifyWaiter)]
+        waited = list(before.waiters) if before is not None and type(event) is CardSettled else []
+        if told != waited or (told and after.waiters):
+            yield "whoever waits is notified once"
+        if any(isinstance(effect, SaveEnd) for effect in effects) and name_phase(after) in (
+            "open",
+            "decided",
+            "started",
+        ):
+            yield "what is not over is not closed"
+        rest = set(Approval.model_fields) - {"refs", "brought"}
+        if type(event) in COPIES and any(getattr(before, name) != getattr(after, name) for name in rest):
+            yield "copies change nothing else"
+
+
+def list_walks() -> list[Walk]:
+    """The same ones every time, far more even than those that Hypothesis looks for."""
+    pick = Random(1).choice
+    return [Walk(pick) for _ in range(200)]

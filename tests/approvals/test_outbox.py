@@ -1,0 +1,259 @@
+"""What the engine tells, and what people read of it: each thing once, in words, by themselves."""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.approvals.outbox import PAGE
+from bot.core.records import ApprovalState
+from bot.storage.dead_letters import DeadLetterStore
+from tests.harness.lab import Lab
+from tests.tools.office import LONG, SICK, decide, withdraw
+from tests.tools.workflow.drawing import drawn
+from tools.workflow.engine.commands import (
+    AddSignCommand,
+    CcCommand,
+    CommentCommand,
+    SignPosition,
+    TransferCommand,
+    UrgeCommand,
+)
+from tools.workflow.engine.port import Act
+from tools.workflow.engine.state import Decision
+from tools.workflow.engine.store import OutboxEvent
+from tools.workflow.process.definition import compile_process
+
+
+async def asked(redis: Redis, form: dict[str, str] = SICK) -> Lab:
+    """A request of Zhang San, with its card in front of Li Si."""
+    lab = Lab(redis)
+    await lab.engine.start_request("leave", form, "U1", "start", lab.today())
+    await lab.work()
+    return lab
+
+
+async def done(lab: Lab, command: Act, key: str = "act") -> None:
+    """A command that comes from elsewhere than the card, and its news."""
+    await lab.engine.execute_command(command, key, lab.today())
+    await lab.work()
+
+
+async def announced(lab: Lab, kind: str, /, **data: str) -> None:
+    """News of the engine, as if it had come from there."""
+    await lab.store.append_outbox([OutboxEvent(id=f"E:{kind}", kind=kind, data={"request": "L-0001", **data})])
+    await lab.work()
+
+
+def title(lab: Lab, person: str = "U2") -> str:
+    """What the first card of somebody leads with."""
+    return next(one.post.card.title for one in lab.wall.said if one.post.card and one.place.channel == f"D{person}")
+
+
+async def test_a_transferred_card_says_by_whom_and_goes_to_the_other(redis: Redis) -> None:
+    lab = await asked(redis)
+    await done(lab, TransferCommand(task="L-0001-1", actor="U2", person="U5"))
+    assert "李四 已转交给别人" in title(lab) and not lab.wall.cards("DU2")
+    assert len(lab.wall.cards("DU5")) == 1
+
+
+async def test_a_card_that_waits_for_others_first_says_so(redis: Redis) -> None:
+    lab = await asked(redis)
+    await done(lab, AddSignCommand(task="L-0001-1", actor="U2", people=("U5",), where=SignPosition.BEFORE))
+    assert "先等加签的人决定" in title(lab) and not lab.wall.cards("DU2")
+    await decide(lab.engine, "L-0001-2", "U5", Decision.APPROVE)
+    await lab.work()
+    assert len(lab.wall.cards("DU2")) == 1, "then it is their turn again"
+
+
+async def test_the_card_of_a_task_that_another_vote_settles_says_so(redis: Redis) -> None:
+    lab = await asked(redis)
+    await done(lab, AddSignCommand(task="L-0001-1", actor="U2", people=("U5",), where=SignPosition.BESIDE))
+    await decide(lab.engine, "L-0001-2", "U5", Decision.REJECT, "no")
+    await lab.work()
+    assert "其他审批人的决定已经够了" in title(lab)
+
+
+async def test_a_return_and_a_withdrawal_close_the_card_in_their_own_words(redis: Redis) -> None:
+    lab = await asked(redis)
+    await withdraw(lab.engine, "L-0001", "U1")
+    await lab.work()
+    assert "张三 撤回了申请" in title(lab)
+    assert (await lab.approval()).state is ApprovalState.CLOSED
+
+
+WHYS = ["decided", "settled", "transferred", "added", "escalated", "returned", "withdrawn", "approved", "rejected"]
+
+
+@pytest.mark.parametrize("why", [*WHYS, "something newer"])
+async def test_whatever_closes_a_task_its_card_says_how_and_has_no_buttons(redis: Redis, why: str) -> None:
+    lab = await asked(redis)
+    await announced(lab, "task_closed", task="L-0001-1", person="U2", by="system:timer", why=why, by_name="")
+    assert not lab.wall.cards("DU2")
+    assert ("在别处结束" in title(lab)) == (why not in WHYS), "each has words of its own"
+
+
+async def test_an_urge_is_a_word_under_the_card_and_no_second_card(redis: Redis) -> None:
+    lab = await asked(redis)
+    await done(lab, UrgeCommand(task="L-0001-1", actor="U1"))
+    assert lab.wall.texts("DU2")[-1] == "张三 请您尽快处理：「张三 的请假申请 L-0001 等您审批」。"
+    under = lab.wall.said[-1].place
+    assert under.thread == "0" and len(lab.wall.cards("DU2")) == 1
+
+
+async def test_an_urge_brings_an_expired_card_back(redis: Redis) -> None:
+    lab = await asked(redis)
+    approval = await lab.approval()
+    await lab.lanes.enqueue(approval.id, "x", '{"kind": "expire", "version": 1}')
+    await lab.work()
+    assert {one.choice for one in lab.wall.cards("DU2")[0].buttons} == {"again"}, "the control"
+    await done(lab, UrgeCommand(task="L-0001-1", actor="U1"))
+    assert "approve" in {one.choice for one in lab.wall.cards("DU2")[-1].buttons}
+    assert "请您尽快处理" in lab.wall.texts("DU2")[-1]
+
+
+async def test_a_reminder_of_a_timer_is_told_once_though_it_is_brought_twice(redis: Redis) -> None:
+    lab = await asked(redis)
+    for _ in range(2):
+        await announced(lab, "reminded", task="L-0001-1", person="U2")
+    assert [text for text in lab.wall.texts("DU2") if "已经等了一段时间" in text] == lab.wall.texts("DU2")[-1:]
+
+
+async def test_news_of_a_task_that_is_closed_by_then_brings_nothing(redis: Redis) -> None:
+    lab = await asked(redis)
+    await withdraw(lab.engine, "L-0001", "U1")
+    await lab.work()
+    before = len(lab.wall.said)
+    for kind in ("reminded", "deputy", "assigned"):
+        await announced(lab, kind, task="L-0001-1", person="U2", kind="approve")
+    assert len(lab.wall.said) == before
+
+
+async def test_who_is_kept_informed_reads_what_about_and_by_whom(redis: Redis) -> None:
+    lab = await asked(redis)
+    await done(lab, CcCommand(request="L-0001", actor="U1", people=("U5",)))
+    assert lab.wall.texts("DU5") == [
+        "张三 keeps you informed: leave request L-0001 of 张三, Sick leave from 2026-11-23 to 2026-11-24, working "
+        "days: 2. Nothing is left for you to do."
+    ]
+
+
+async def test_a_comment_is_told_to_the_others_only(redis: Redis) -> None:
+    lab = await asked(redis)
+    await done(lab, CommentCommand(request="L-0001", actor="U1", text="<!channel> {by} 很急"))
+    assert lab.wall.texts("DU2")[-1] == "张三 对请假申请 L-0001 留言：“<!channel> {by} 很急”"
+    assert lab.wall.texts("DU1") == []
+
+
+async def test_what_somebody_writes_is_no_paragraph_and_no_formatting_of_ours(redis: Redis) -> None:
+    lab = await asked(redis)
+    await done(
+        lab, CommentCommand(request="L-0001", actor="U1", text="看看 **系统**\n\n系统记录：申请 L-0009 已通过。")
+    )
+    post = lab.wall.said[-1].post
+    assert post.plain and "\n" not in post.text and post.text.endswith("“看看 **系统** 系统记录：申请 L-0009 已通过。”")
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "words"),
+    [
+        ("escalated", {"by": "U2", "by_name": "李四", "to": "U3"}, "在 李四 那里等候太久，已转给 王五 处理"),
+        ("unattended", {"by": "U2", "by_name": "李四"}, "也没有上级可以接手"),
+        ("told", {"by": "system:rule", "by_name": ""}, "系统抄送给您"),
+        ("ended", {"by": "U2", "by_name": "李四", "status": "kept"}, "没有被同意撤回，仍然有效"),
+        ("ended", {"by": "U2", "by_name": "李四", "status": "rejected", "opinion": "忙"}, "意见：“忙”"),
+    ],
+)
+async def test_each_notice_has_its_words(redis: Redis, kind: str, data: dict[str, str], words: str) -> None:
+    lab = await asked(redis)
+    await announced(lab, kind, person="U1", **data)
+    assert words in lab.wall.texts("DU1")[-1]
+
+
+async def test_news_that_nobody_knows_holds_nothing_up(redis: Redis) -> None:
+    lab = await asked(redis)
+    await announced(lab, "sung", person="U1")
+    assert await lab.engine.list_outbox(10) == []
+
+
+async def test_news_that_cannot_be_brought_hold_nothing_else_up_and_are_kept(redis: Redis) -> None:
+    lab = await asked(redis)
+    bad = [OutboxEvent(id=f"E:{n}", kind="told", data={"request": "X-9", "person": "U1"}) for n in range(PAGE + 1)]
+    told = {"request": "L-0001", "person": "U1", "by": "U2", "by_name": "李四", "text": "快好起来"}
+    await lab.store.append_outbox([*bad, OutboxEvent(id="E:good", kind="commented", data=told)])
+    await lab.outbox.relay_events()
+    assert await lab.engine.list_outbox(10) == []
+    await lab.work()
+    assert "快好起来" in lab.wall.texts("DU1")[-1]
+    assert len(await DeadLetterStore(lab.redis, lab.keys).list_dead_letters()) == len(bad)
+
+
+async def test_the_second_level_gets_its_card_when_the_first_has_agreed(redis: Redis) -> None:
+    lab = await asked(redis, LONG)
+    assert not lab.wall.cards("DU3")
+    await lab.presses(lab.wall.cards("DU2")[0], "approve", person="U2")
+    await lab.work()
+    assert len(lab.wall.cards("DU3")) == 1
+
+
+async def test_an_assignee_who_has_left_is_told_of_at_once(redis: Redis) -> None:
+    lab = Lab(redis)
+    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
+    lab.staff.leaves("U2")
+    await lab.work()
+    assert "送不到应该处理它的人" in lab.wall.texts("DU1")[0]
+
+
+MAIL_FORM = """
+key = "p"
+number = "P"
+name = { zh = "采购", en = "purchase" }
+purpose = { zh = "采购", en = "Buy something" }
+summary = { zh = "{reason}", en = "{reason}" }
+
+[[field]]
+name = "reason"
+kind = "text"
+label = { zh = "事由", en = "Reason" }
+help = { zh = "买什么", en = "What" }
+
+[[field]]
+name = "approver"
+kind = "person"
+label = { zh = "审批人", en = "Approver" }
+help = { zh = "谁审批", en = "Who approves" }
+
+[[policy]]
+level = "approver"
+who = ["manager"]
+
+[[mail]]
+node = "mail"
+to = "role director"
+subject = { zh = "采购：{reason}", en = "Purchase: {reason}" }
+body = { zh = "{approver} 同意了", en = "{approver} agreed" }
+"""
+MAIL_GRAPH = """
+submitted -> approval -> answer?
+answer? -> mail -> all_approved: decision == 'approve'
+answer? -> all_rejected
+"""
+
+
+async def test_a_mail_that_a_process_proposes_is_its_authors_to_send(redis: Redis) -> None:
+    lab = Lab(redis)
+    await lab.engine.deploy_process(compile_process(drawn(MAIL_GRAPH).encode(), MAIL_FORM.encode()))
+    await lab.engine.start_request("p", {"reason": "椅子", "approver": "U2"}, "U1", "start", lab.today())
+    await lab.work()
+    await lab.presses(lab.wall.cards("DU2")[0], "approve", person="U2")
+    await lab.work()
+    [card] = lab.wall.cards("DU1")
+    assert {one.choice for one in card.buttons} == {"send", "edit", "cancel"}
+    assert card.body.endswith("a reply goes to them.\n\n李四 同意了"), "who reads it reads English"
+    assert lab.mailer.mails == [], "nothing leaves by itself"
+    await lab.presses(card, "send", person="U2")
+    await lab.work()
+    assert lab.mailer.mails == [] and "张三" in lab.wall.whispers[-1][1], "nor by anybody else"
+    await lab.presses(card, "send", id="own")
+    await lab.work()
+    assert [(one.to, one.subject) for one in lab.mailer.mails] == [("U3", "采购：椅子")]

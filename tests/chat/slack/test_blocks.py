@@ -1,0 +1,288 @@
+"""Cards: nothing cut, nothing interpreted, nothing Slack would refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.chat.messages import Button, Card, Dialog, HomeView, NamedPeople, NamedPerson, Place, Post
+from bot.chat.slack import home
+from bot.chat.slack.blocks import RenderedMessage, render_post
+from bot.chat.slack.dialogs import render_modal
+from bot.chat.slack.text import (
+    escape_markdown,
+    escape_text,
+    parse_message_text,
+    split_into_chunks,
+    truncate_text,
+    unescape_text,
+)
+from tests.chat.slack.doubles import validate
+from tools.characters import has_invisible, show_invisible
+from tools.spec import DialogField
+
+NASTY = st.sampled_from(
+    ["<!channel>", "<@U02LI>", "<https://evil.example|Approve>", "<#C1|x>", "&lt;!here&gt;", "&", "```", "`", "*b*",
+     "_i_", ":x:", "> q", "\n", "  ", "张三", "😀", "مرحبا", "\u202e", "\x00", "[Approve](http://e)", "[a]: http://e",
+     "\r\n"]
+)  # fmt: skip
+WRITTEN = st.lists(st.one_of(NASTY, st.text(max_size=30)), max_size=40).map("".join)
+LONG = st.tuples(WRITTEN, st.integers(1, 200)).map(lambda pair: (pair[0] * pair[1])[:12_000])
+BUTTONS = (
+    Button("Confirm", "confirm", "A03abc", 2, "primary"),
+    Button("Cancel", "cancel", "A03abc", 2),
+)
+SHORT = st.lists(st.one_of(NASTY, st.text(max_size=10)), max_size=6).map("".join)
+IDS = st.one_of(st.from_regex(r"[UW][A-Z0-9]{4,10}", fullmatch=True), SHORT)
+PEOPLE = st.builds(
+    NamedPeople,
+    people=st.lists(
+        st.builds(
+            NamedPerson,
+            id=IDS,
+            name=SHORT,
+            email=st.one_of(st.just("li_si@example.com"), SHORT),
+            marks=st.sampled_from([(), ("Somebody else’s name looks the same",)]),
+        ),
+        min_size=1,
+        max_size=8,
+    ).map(tuple),
+    text=st.one_of(st.just(""), SHORT),
+)
+CARDS = st.builds(
+    Card,
+    title=WRITTEN,
+    facts=st.lists(st.tuples(st.sampled_from(["Reason", "Type"]), st.one_of(WRITTEN, LONG)), max_size=14).map(tuple),
+    body=LONG,
+    buttons=st.just(BUTTONS),
+    footer=WRITTEN,
+)
+
+
+def sent(shown: tuple[RenderedMessage, ...]) -> list[str]:
+    """Every string of what is sent."""
+    return [text for part in shown for text in [part.text, *strings(list(part.blocks))]]
+
+
+def strings(node: Any) -> list[str]:
+    if isinstance(node, str):
+        return [node]
+    inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return [text for one in inner for text in strings(one)]
+
+
+def harmless(text: str) -> bool:
+    return not re.search(r"<[!@#]|<http|<mailto|<[^>]*\|", text)
+
+
+def read(shown: tuple[RenderedMessage, ...]) -> str:
+    """What a person reads off the sections, in order."""
+    read: list[str] = []
+    for part in shown:
+        for block in part.blocks:
+            for text in [block["text"]] if "text" in block else block.get("fields", []):
+                if block["type"] == "section":
+                    inside = re.sub(r"```\n(.*)\n```", r"\1", text["text"], flags=re.DOTALL)
+                    assert "```" not in inside
+                    read.append(unescape_text(inside))
+    return "\n".join(read)
+
+
+def squeezed(text: str) -> str:
+    """Text without what only joins blocks, and with backticks as they were written."""
+    return text.replace("\n", "").replace("⟨U+0060⟩", "`")
+
+
+@settings(max_examples=60, deadline=None)
+@given(CARDS)
+def test_cards_show_everything_and_slack_takes_them(card: Card) -> None:
+    shown = render_post(Post(text="A card", card=card))
+    for part in shown:
+        validate({"text": part.text, "blocks": list(part.blocks)})
+    assert all(map(harmless, sent(shown)))
+    assert not any(map(has_invisible, sent(shown))), "nobody copies what they do not see"
+    text = squeezed(read(shown))
+    for _, value in card.facts:
+        assert squeezed(show_invisible(value)) in text
+    assert squeezed(show_invisible(card.body)) in text
+    rows = [block for part in shown for block in part.blocks if block["type"] == "actions"]
+    assert len(rows) == 1
+    assert rows[0] is shown[-1].blocks[-1]
+    assert [button["style"] for button in rows[0]["elements"] if "style" in button] == ["primary"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(PEOPLE, max_size=4), st.integers(1, 20))
+def test_people_are_mentioned_by_their_ids_and_by_nothing_else(lines: list[NamedPeople], times: int) -> None:
+    lines = [replace(line, people=line.people * times) for line in lines]
+    shown = render_post(Post("A card", card=Card("A card", facts=tuple(("Approver", line) for line in lines))))
+    for part in shown:
+        validate({"text": part.text, "blocks": list(part.blocks)})
+    mentioned = [id for text in sent(shown) for id in re.findall("<@([^>]*)>", text)]
+    assert mentioned == [one.id for line in lines for one in line.people if re.fullmatch("[UW][A-Z0-9]{2,30}", one.id)]
+    assert all(harmless(re.sub("<@[UW][A-Z0-9]{2,30}>", "", text)) for text in sent(shown))
+    assert all(squeezed(show_invisible(line.text)) in squeezed(read(shown)) for line in lines)
+
+
+def named(*people: NamedPerson, text: str = "") -> list[str]:
+    [part] = render_post(Post("A card", card=Card("A card", facts=(("Approver", NamedPeople(people, text)),))))
+    return [one["text"] for block in part.blocks[1:] for one in [*block.get("fields", ()), block.get("text")] if one]
+
+
+def test_a_person_is_a_mention_with_an_address_and_what_is_to_be_minded() -> None:
+    li = NamedPerson("U02LI", "李四", "lisi@example.com", marks=("Somebody else’s name looks the same",))
+    lines = "李四 <@U02LI>\nlisi@example.com\n⚠ Somebody else’s name looks the same"
+    assert named(li) == [f"*Approver*\n{lines}"]
+    assert named(li, NamedPerson("W03WANG", "王五")) == [f"*Approver*\n{lines}\n王五 <@W03WANG>"]
+    assert named(li, text="李四 agreed <@U0X>") == [f"*Approver*\n李四 agreed &lt;@U0X&gt;\n{lines}"]
+    assert named(li, text="李四 *agreed*") == ["*Approver*\n```\n李四 *agreed*\n```", lines]
+
+
+def test_nothing_that_somebody_calls_themselves_becomes_a_mention_or_formatting() -> None:
+    poser = NamedPerson("U66MALLORY", "<@U02LI> *lisi*\nlisi@example.com `x`", "li_si@example.com")
+    [text] = named(poser)
+    assert text == (
+        "*Approver*\n`&lt;@U02LI&gt; *lisi* lisi@example.com ⟨U+0060⟩x⟨U+0060⟩` <@U66MALLORY>\n`li_si@example.com`"
+    )
+
+
+@pytest.mark.parametrize(
+    "id", ["", "u02li", "U02LI> <!channel", "!channel", "U02LI|x", "S01TEAM", "U02LI\n", "Ｕ０２ＬＩ"]
+)
+def test_only_an_id_of_slacks_form_becomes_a_mention(id: str) -> None:
+    assert named(NamedPerson(id, "Li Si")) == ["*Approver*\nLi Si"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(LONG, WRITTEN)
+def test_prose_is_sent_whole_and_mentions_nobody(text: str, receipt: str) -> None:
+    shown = render_post(Post(text=text, receipt=receipt))
+    for part in shown:
+        if part.blocks:
+            validate({"text": part.text, "blocks": list(part.blocks)})
+    assert all(map(harmless, sent(shown)))
+    written = [block["text"] for part in shown for block in part.blocks if block["type"] == "markdown"]
+    markdown = "".join(written)
+    said = unescape_text(re.sub(r"\](\\)(?=[(\[:])", "]", markdown))
+    assert re.sub(r"\s|\\", "", said) == re.sub(r"\s|\\", "", show_invisible(text))
+    assert not any(re.search(r"\][(\[:]", block) for block in written), "a link needs both halves in one block"
+
+
+def test_the_check_itself_finds_what_is_not_escaped() -> None:
+    assert not harmless("hello <!channel>")
+    assert not harmless("<@U02LI>")
+    assert not harmless("<https://evil.example|ok>")
+    assert "<!channel>" in unescape_text(escape_text("<!channel>"))
+
+
+@given(st.text(), st.integers(4, 50))
+def test_chunks_are_the_text(text: str, limit: int) -> None:
+    pieces = list(split_into_chunks(text, limit))
+    assert "".join(pieces) == text
+    assert all(len(escape_text(piece).encode()) <= limit or len(piece) == 1 for piece in pieces)
+
+
+@given(st.text(alphabet="a😀字", max_size=40), st.integers(2, 30))
+def test_shortened_keeps_to_the_length(text: str, length: int) -> None:
+    short = truncate_text(text, length)
+    assert len(short.encode("utf-16-le")) // 2 <= length
+    assert short == text or short.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("<@U0BOT> hello", "hello"),
+        ("<@U0BOT>: hello", "hello"),
+        ("hi <@U0BOT|countersign>, are you there?", "hi are you there?"),
+        ("a &lt;b&gt; &amp; c", "a <b> & c"),
+        ("&amp;lt;", "&lt;"),
+        ("tell <@U02LI|lisi> and <@W9>", "tell <@U02LI> and <@W9>"),
+        ("in <#C01|general> or <#C02> or <#C03|>", "in #general or #C02 or #C03"),
+        ("<https://a.example/x?a=1&amp;b=2>", "https://a.example/x?a=1&b=2"),
+        ("<https://a.example|the page>", "the page (https://a.example)"),
+        ("<https://a.example|a.example>", "https://a.example"),
+        ("<mailto:li@example.com|li@example.com>", "li@example.com"),
+        ("<!here> <!channel|channel> <!subteam^S1|@team> <!date^1^{date}|today>", "@here channel @team today"),
+        ("bad \ud83d half", "bad \ufffd half"),
+        ("line one\nline two <@U0BOT>", "line one\nline two"),
+    ],
+)
+def test_what_people_type_is_readable(typed: str, text: str) -> None:
+    assert parse_message_text(typed, "U0BOT") == text
+
+
+def test_a_plain_card_is_pleasant() -> None:
+    facts = (("Type", "Annual leave"), ("From", "2026-12-01"), ("Days", "10"), ("Reason", "two *stars* & more"))
+    [part] = render_post(Post(text="", card=Card("Leave request", facts, buttons=BUTTONS, footer="Expires on Friday")))
+    kinds = [block["type"] for block in part.blocks]
+    assert kinds == ["header", "section", "section", "context", "actions"]
+    assert part.text == "Leave request"
+    assert part.blocks[1]["fields"][0]["text"] == "*Type*\nAnnual leave"
+    assert part.blocks[2]["text"]["text"] == "*Reason*\n```\ntwo *stars* &amp; more\n```"
+    assert part.blocks[2]["expand"] is True
+    assert part.blocks[4]["elements"][0]["value"] == "A03abc.2"
+
+
+def test_a_mail_too_long_for_one_message_ends_with_the_buttons() -> None:
+    body = "\n".join(f"{number}: " + "word " * 30 for number in range(200))
+    shown = render_post(Post(text="", card=Card("Mail to Li Si", (("To", "Li Si"),), body, BUTTONS)))
+    assert len(shown) > 1
+    assert shown[0].blocks[0]["text"]["text"] == f"Mail to Li Si (1/{len(shown)})"
+    assert [any(b["type"] == "actions" for b in part.blocks) for part in shown] == [False] * (len(shown) - 1) + [True]
+
+
+def test_a_title_the_header_cannot_show_is_repeated_as_it_is() -> None:
+    [part] = render_post(Post(text="", card=Card("Mail to <Li Si>", buttons=BUTTONS)))
+    assert part.blocks[0]["text"]["text"] == "Mail to ‹Li Si›"
+    assert part.blocks[1]["text"]["text"] == "Mail to &lt;Li Si&gt;"
+
+
+def test_direction_marks_are_shown_and_not_obeyed() -> None:
+    [part] = render_post(Post(text="", card=Card("Mail", body="pay \u202e001 now", buttons=BUTTONS)))
+    assert "pay ⟨U+202E⟩001 now" in json.dumps(part.blocks, ensure_ascii=False)
+
+
+def test_links_that_hide_their_target_are_undone() -> None:
+    assert escape_markdown("[ok](https://evil.example)") == r"[ok]\(https://evil.example)"
+    assert escape_markdown("**bold** and `code`") == "**bold** and `code`"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(CARDS, max_size=5), WRITTEN)
+def test_home_shows_cards_whole_or_counts_them(cards: list[Card], title: str) -> None:
+    shown = home.render_home_view(
+        HomeView("Hi " + title, (("Waiting", tuple(cards), "Nothing."), ("Mine", (), "None."))), "en"
+    )
+    validate({"view": shown})
+    assert all(map(harmless, strings(shown)))
+    rows = sum(block["type"] == "actions" for block in shown["blocks"])
+    assert rows == len(cards) or f"{len(cards) - rows} more" in shown["blocks"][-1]["elements"][0]["text"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(WRITTEN, WRITTEN, LONG)
+def test_dialogs_are_such_as_slack_takes(title: str, label: str, value: str) -> None:
+    options = tuple((f"v{number}", label) for number in range(3))
+    dialog = Dialog(
+        title=title, submit=title, cancel=title, approval="A03abc", version=1, choice="edit",
+        place=Place(team="T0", channel="D1"), labels=(label,) * 5, options=((), (), (), options, ()),
+        fields=(
+            DialogField(name="text", label="x", value=value), DialogField(name="long", label="x", kind="long", value=value),
+            DialogField(name="date", label="x", kind="date", value=value),
+            DialogField(name="pick", label="x", kind="choice", value="v1"),
+            DialogField(name="who", label="x", kind="person", value=value),
+        ),
+    )  # fmt: skip
+    shown = render_modal(dialog)
+    validate({"view": shown})
+    labels = [shown["title"], shown["submit"], *(block["label"] for block in shown["blocks"])]
+    assert all(harmless(text) for text in strings(labels))
+    typed = [block["element"].get("initial_value", "") for block in shown["blocks"]]
+    assert "".join(typed) == value + value

@@ -1,0 +1,62 @@
+"""The door: events first, turns in between, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bot.chat.ingress_gate import MOST_S, IngressGate
+
+
+async def waits(task: asyncio.Task[None]) -> bool:
+    """Still waits after a while in which it had many a chance to go on."""
+    await asyncio.sleep(MOST_S / 5)
+    return not task.done()
+
+
+def crowded(door: IngressGate) -> None:
+    door.begin_event()
+    door.begin_event()
+
+
+async def test_nobody_waits_for_a_single_event() -> None:
+    """An idle bot answers its one message without a pause: the event that began the turn is no crowd."""
+    door = IngressGate()
+    door.begin_event()
+    with pytest.raises(StopIteration):  # it ended without ever handing control back
+        door.wait_until_quiet().send(None)
+
+
+async def test_in_a_crowd_work_waits_until_all_are_in() -> None:
+    door = IngressGate()
+    crowded(door)
+    going_on = asyncio.create_task(door.wait_until_quiet())
+    assert await waits(going_on)
+    door.end_event()
+    assert await waits(going_on)
+    door.end_event()
+    await asyncio.wait_for(going_on, 5)
+
+
+async def test_work_goes_on_however_many_come_in() -> None:
+    door = IngressGate()
+    crowded(door)
+    await asyncio.wait_for(door.wait_until_quiet(), 5)
+    assert door.coming == 2
+
+
+async def test_pieces_of_work_go_on_one_after_another() -> None:
+    door, went = IngressGate(), list[int]()
+
+    async def work(number: int) -> None:
+        await door.wait_until_quiet()
+        went.append(number)
+
+    crowded(door)
+    tasks = [asyncio.create_task(work(number)) for number in range(3)]
+    async with asyncio.timeout(5):
+        await tasks[0]
+        assert went == [0], "one passes, the others wait for their own turn"
+        await asyncio.gather(*tasks)
+    assert went == [0, 1, 2]

@@ -1,0 +1,96 @@
+"""One's own tasks and those one stands in for: the same on the command and on the page, bounded, and counted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.agent.model import ModelReply
+from bot.chat.messages import HomeView, Message
+from bot.conversation.commands import TASKS_SHOWN
+from bot.conversation.home import SHOWN, HomeBuilder
+from tests.harness.lab import DM, TODAY, Lab
+from tests.tools.office import SICK, TAXI, decide
+from tools.workflow.engine.commands import WithdrawCommand
+from tools.workflow.engine.state import Decision, Delegation
+
+DAY = timedelta(days=1)
+
+
+async def waiting(redis: Redis, expenses: int = 0) -> Lab:
+    """A leave, and some expenses, that wait for Li Si; Lin stands in for him."""
+    lab = Lab(redis)
+    await lab.engine.start_request("leave", SICK, "U1", "leave", lab.today())
+    for n in range(expenses):
+        await lab.engine.start_request("expense", TAXI, "U1", f"taxi {n}", lab.today())
+    standing = Delegation(id="D1", person="U2", deputy="U5", start=TODAY - DAY, end=TODAY + DAY)
+    await lab.engine.add_delegation(standing, lab.today())
+    return lab
+
+
+async def told(lab: Lab, person: str, words: str = "待办") -> str:
+    caller = await lab.staff.find_caller(person)
+    assert caller is not None
+    message = Message(id="E1", place=DM, person=person, text=words, at="1.0")
+    said = await lab.turns.commands.answer_command(message, caller)
+    assert said is not None
+    return said.text
+
+
+async def page(lab: Lab, person: str) -> HomeView:
+    found = await HomeBuilder(lab.desk, lab.staff, lab.today).build_home(person)
+    assert found is not None
+    return found
+
+
+async def test_tasks_of_others_say_for_whom(redis: Redis) -> None:
+    lab = await waiting(redis)
+    assert "代" not in await told(lab, "U2")
+    assert "(task L-0001-1, for 李四)" in await told(lab, "U5", "tasks")
+    [card] = (await page(lab, "U5")).sections[0][1]
+    assert card.footer == "for 李四"
+    assert [one.footer for one in (await page(lab, "U2")).sections[0][1]] == [""]
+
+
+async def test_when_the_time_away_is_over_they_are_gone(redis: Redis) -> None:
+    lab = await waiting(redis)
+    lab.days = 2 * DAY
+    assert await told(lab, "U5", "tasks") == "Nothing waits for you."
+
+
+@pytest.mark.parametrize(("person", "more"), [("U2", "还有 3 项"), ("U5", "And 3 more")])
+async def test_many_are_bounded_and_the_rest_is_counted(redis: Redis, person: str, more: str) -> None:
+    lab = await waiting(redis, expenses=TASKS_SHOWN + 2)
+    text = await told(lab, person, "tasks")
+    assert text.count("\n- ") == TASKS_SHOWN and more in text
+    cards = (await page(lab, person)).sections[0][1]
+    assert len(cards) == SHOWN + 1 and "3" in cards[-1].title
+
+
+@pytest.mark.parametrize(("decision", "word"), [("approve", "同意"), ("reject", "驳回"), ("return", "退回")])
+async def test_what_was_decided_is_listed_however_it_was(redis: Redis, decision: str, word: str) -> None:
+    lab = Lab(redis)
+    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
+    await decide(lab.engine, "L-0001-1", "U2", Decision(decision), "看过了")
+    assert (await told(lab, "U2", "已办")).endswith(word)
+
+
+async def test_to_agree_to_a_withdrawal_is_listed_as_that(redis: Redis) -> None:
+    lab = Lab(redis)
+    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
+    await decide(lab.engine, "L-0001-1", "U2", Decision.APPROVE)
+    await lab.engine.execute_command(WithdrawCommand(request="L-0001", actor="U1"), "withdraw", lab.today())
+    await decide(lab.engine, "L-0001-2", "U2", Decision.APPROVE)
+    assert any(line.endswith("同意撤回") for line in (await told(lab, "U2", "已办")).splitlines())
+
+
+async def test_history_shows_what_people_wrote_as_they_wrote_it(redis: Redis) -> None:
+    lab = Lab(redis, [ModelReply(text="**9336**")])
+    await lab.says("750*12 + 0.5*8 等于_多少_")
+    await lab.work()
+    await lab.says("history", id="Ev2")
+    await lab.work()
+    told = lab.wall.texts()[-1]
+    assert r"750\*12 + 0.5\*8 等于\_多少\_" in told and "**9336**" in told, "an answer keeps its formatting"

@@ -1,0 +1,413 @@
+"""Who can read it: every tool × every place × every reader, with a model that repeats all it has ever seen.
+
+Secrets are planted in every free text and every field of requests; whatever reaches a channel is searched for them: the
+texts, the blocks as Slack gets them, keys (which are metadata there), titles, words and names of pictures, and what is
+whispered to others. A tool that nobody has classified, or that has no scene here, fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.agent.model import Messages, ModelReply, RawToolCall
+from bot.agent.tool_search import FIND, build_find_tool
+from bot.chat.messages import ChannelReaders, Click, Message, MessageRef, Place, Post
+from bot.chat.slack.blocks import render_post
+from bot.core import disclosure
+from bot.core.disclosure import Disclosure, decide_disclosure
+from bot.core.history_entries import EntryKind
+from bot.core.i18n import translate
+from bot.core.records import ButtonPressed, MessageReceived, ResumeRun
+from bot.core.run_state import RunState
+from tests.harness.lab import DM, TODAY, Edges, Lab, Said, Wall, every_edge
+from tests.stories.script import calls, open_cards
+from tools.catalog import TOOLS
+from tools.spec import FrozenModel, Person, Privacy, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext
+from tools.workflow.engine.commands import CommentCommand
+from tools.workflow.engine.state import Decision, Delegation
+
+from tests.tools.office import PEOPLE, decide  # isort: skip
+
+HANDBOOK = Path(__file__).parents[2] / "bot" / "local" / "demo" / "handbook"
+AUTHOR, APPROVER, COLLEAGUE, ADMIN, GUEST = "U1", "U2", "U5", "U8", "U6"
+READERS = (AUTHOR, APPROVER, COLLEAGUE, ADMIN, GUEST)
+PLACES = {
+    "dm": None,
+    "own thread": Place(team="T1", channel="C1", thread="7.0"),
+    "channel": Place(team="T1", channel="C1", thread="8.0"),
+    "with a guest": Place(team="T1", channel="CGUEST", thread="9.0"),
+    "slack connect": Place(team="T1", channel="C2", thread="9.5", shared=True),
+}
+OUTSIDE = ("with a guest", "slack connect")
+
+TEXTS = tuple(f"GEHEIM{n}" for n in range(1, 9))
+"""In what people wrote: reasons, a receipt, opinions, comments, what a server knows."""
+TYPED = ("WORTE1", "WORTE2")
+"""In what the calls themselves bring: the words that a person has just asked for something in."""
+SICK_FIELDS = ("2027-03-08", "2027-03-10", "Sick leave", "病假", "胃镜")
+OWN_FIELDS = ("2027-04-12", "2027-04-14", "7391.55")
+"""Of requests of no private kind: their author may see them in a channel of the company."""
+POINTERS = frozenset(
+    translate(f"pointer.{one}", language) for one in ("sent", "card", "brought") for language in ("zh", "en")
+)
+
+SICK = {"leave_type": "sick", "start_date": "2027-03-08", "end_date": "2027-03-10", "approver": "U2"}
+LATER = {"start_date": "2027-03-15", "end_date": "2027-03-16"}
+ANNUAL = {"leave_type": "annual", "start_date": "2027-04-12", "end_date": "2027-04-14", "approver": "U2"}
+DINNER = {"amount": "7391.55", "currency": "CNY", "category": "meals", "approver": "U2"}
+
+SCENES: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "list_processes": [{}],
+    "list_people": [{"name": "李四"}, {"department": "Finance"}, {"manager": "李四"}],
+    "start_process": [
+        {"process": "leave", "form": {**SICK, **LATER, "reason": TYPED[0]}},
+        {"process": "leave", "form": {**SICK, **LATER, "reason": TYPED[0], "approver": "U3"}},
+        {"process": "expense", "form": {**DINNER, "amount": "12.5", "reason": TYPED[0], "receipt": f"F{TYPED[1]}"}},
+        {"process": "leave", "form": {"leave_type": "sick", "reason": TYPED[0]}},
+    ],
+    "my_requests": [{}, {"told": True}],
+    "request_status": [
+        {"request_id": "L-0001"},
+        {"request_id": "L-0002"},
+        {"request_id": "E-0001"},
+        *[{"request_id": one, "details": True} for one in ("L-0001", "E-0001")],
+    ],
+    "show_process": [{"name": "leave"}, {"name": "L-0001"}, {"name": "E-0001"}],
+    "query_todo_tasks": [{}, {"person": "U2"}],
+    "decide_task": [{"task_id": "E-0001-1", "opinion": TYPED[0]}, {"task_id": "L-0001-1"}],
+    "transfer_task": [{"task_id": "E-0002-1", "person": "U5", "opinion": TYPED[0]}],
+    "add_sign": [{"task_id": "E-0003-1", "people": ["U5"], "where": "before", "opinion": TYPED[0]}],
+    "urge_task": [{"task_id": "L-0001"}, {"task_id": "E-0004"}],
+    "comment_request": [{"request_id": "E-0004", "text": TYPED[0]}, {"request_id": "L-0001", "text": TYPED[0]}],
+    "cc_request": [{"request_id": "E-0004", "people": ["U5"]}],
+    "resubmit_request": [{"request_id": "L-0002", "form": {"reason": TYPED[0]}}],
+    "withdraw_request": [{"request_id": "E-0005", "because": TYPED[0]}, {"request_id": "L-0001"}],
+    "set_absence": [{"first_day": "2027-05-03", "last_day": "2027-05-07", "deputy": "U4"}],
+    "end_absence": [{"absence_id": "D1"}],
+    "list_absences": [{}],
+    "send_email": [{"to": "李四", "subject": TYPED[0], "body": f"{TYPED[0]} {TYPED[1]}"}],
+    "cancel_card": [{"card": "A00nothing"}],
+    "search_handbook": [{"query": "hotel limit in Shanghai"}],
+    "read_handbook": [{"section": "expense.en.md#Hotel limits"}],
+    "calculate": [{"expression": "1+1"}],
+    "working_days": [{"start": "2026-11-23", "end": "2026-11-27"}],
+    "add_working_days": [{"day": "2026-11-23", "count": 3}],
+    "next_holidays": [{"count": 2}],
+    "leave_balance": [{}, {"year": 2027}],
+    "think": [{"thought": "hm"}],
+    FIND: [{"query": "rooms"}],
+    "crm__lookup": [{"customer": "x"}],
+    "crm__nobody_said": [{"customer": "x"}],
+}
+"""Tool → what it is called with. Two are of a server: one whose file says nothing, and one nobody has classified."""
+CANNOT = {
+    AUTHOR: {"transfer_task", "add_sign", "cancel_card", FIND},
+    APPROVER: {"urge_task", "resubmit_request", "withdraw_request", "end_absence", "cancel_card", FIND},
+}
+"""What these two are refused, whatever they ask; the others are refused more."""
+
+
+class Customer(FrozenModel):
+    customer: str
+
+
+def foreign(name: str, privacy: Privacy | None) -> Tool:
+    async def run(use: ToolContext, args: Customer) -> ToolOutcome:
+        return ToolOutcome(data={"found": TEXTS[7]}, note=TextRef(key="result.server", params={"server": TEXTS[7]}))
+
+    return Tool(name, "Looks up a customer.", "", "", Customer, "", {}, {}, run, privacy=privacy, server="crm")
+
+
+def test_every_tool_is_classified_and_has_its_scene() -> None:
+    assert [tool.name for tool in TOOLS if tool.privacy is None] == [], "say how private what it gives can be"
+    assert {tool.name for tool in TOOLS} <= set(SCENES), "add what it is called with to SCENES"
+    assert build_find_tool(lambda query: ()).privacy is Privacy.PUBLIC
+
+
+@dataclass
+class Blabber:
+    """A model that calls one tool and then repeats everything that it has been sent."""
+
+    tool: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict)
+    saw: str = ""
+    again: bool = False
+    """It has yet to make a harmless call whose reason repeats what it has seen."""
+
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+        told: Messages = json.loads(f"[{','.join(messages)}]")
+        self.saw = "\n".join(f"{one['role']}: {one.get('content')}{one.get('tool_calls', '')}" for one in told[1:])
+        if self.tool:
+            wanted = RawToolCall("call_0", self.tool, json.dumps({"reason": "to know", **self.args}))
+            self.tool, self.again = "", True
+            return ModelReply(calls=(wanted,), finish="tool_calls")
+        if self.again:
+            self.again = False
+            known = " ".join(one for one in (*TEXTS, *TYPED, *SICK_FIELDS, *OWN_FIELDS) if one in self.saw)
+            wanted = RawToolCall(
+                "call_1", "calculate", json.dumps({"reason": known or "to count", "expression": "1+1"})
+            )
+            return ModelReply(calls=(wanted,), finish="tool_calls")
+        return ModelReply(text=f"I know: {self.saw}")
+
+
+@dataclass
+class Loud(Wall):
+    """Keeps every state of every message, and not only the last."""
+
+    ever: list[tuple[str, str]] = field(default_factory=list)
+    """(channel, what people or programs there could read)."""
+
+    async def post_message(
+        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+    ) -> MessageRef:
+        self.ever.append((place.channel, f"{key} {readable(post)}"))
+        return await super().post_message(place, post, key=key, again=again, wait_ms=wait_ms)
+
+    async def update_message(self, ref: MessageRef, post: Post) -> None:
+        self.ever.append((ref.channel, readable(post)))
+        await super().update_message(ref, post)
+
+    async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
+        self.ever.append((f"whispered to {person}", text))
+        await super().post_ephemeral(place, person, text)
+
+    async def upload_picture(
+        self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
+    ) -> None:
+        self.ever.append((place.channel, f"{name} {title} {alt} {key}"))
+        await super().upload_picture(place, picture, name=name, title=title, alt=alt, key=key, again=again)
+
+
+def readable(post: Post) -> str:
+    """Everything of a post, as we hold it and as Slack gets it."""
+    return repr(post) + "".join(part.text + json.dumps(part.blocks, ensure_ascii=False) for part in render_post(post))
+
+
+class Walk:
+    """One installation full of secrets, and one reader who asks for everything in one place."""
+
+    def __init__(self, redis: Redis) -> None:
+        servers = {
+            one.name: one for one in (foreign("crm__lookup", Privacy.PRIVATE), foreign("crm__nobody_said", None))
+        }
+        self.model = Blabber()
+        self.lab = Lab(redis, handbook=HANDBOOK, more=servers, most=60, history_tokens=2_000)
+        self.wall = Loud(self.lab.edges)
+        self._rewire()
+        boss = Person(id=ADMIN, name="管理员", roles=frozenset({"admin"}), locale="zh-CN")
+        self.lab.staff.known = [*PEOPLE, boss]
+        self.lab.rooms.known["CGUEST"] = ChannelReaders.OUTSIDE
+        self.numbers = self.begun = self.shown = 0
+
+    def _rewire(self) -> None:
+        """The lab, with our wall and our model in the place of its own."""
+        lab, wall = self.lab, self.wall
+        for holder in (lab.ends.card_delivery, lab.telling):
+            object.__setattr__(holder, "chat", wall)
+        object.__setattr__(lab.dispatch.retry_handler, "chat", wall)
+        object.__setattr__(lab.turns.loop, "model", self.model)
+        lab.wall = wall
+
+    async def furnish(self) -> None:
+        """Requests of the author with a secret in each of their fields."""
+        engine, now = self.lab.engine, self.lab.today()
+        await engine.start_request(
+            "leave", {**SICK, "reason": f"胃镜 {TEXTS[0]}", "attachment": f"F{TEXTS[1]}"}, "U1", "a", now
+        )
+        await engine.start_request("leave", {**ANNUAL, "reason": TEXTS[1]}, "U1", "b", now)
+        for n in range(5):
+            form = {**DINNER, "reason": TEXTS[n % 3], "receipt": f"F{TEXTS[1]}"}
+            await engine.start_request("expense", form, "U1", f"e{n}", now)
+        await decide(engine, "L-0002-1", "U2", Decision.REJECT, TEXTS[2])
+        await engine.execute_command(CommentCommand(request="E-0005", actor="U2", text=TEXTS[3]), "c", now)
+        away = Delegation(id="D1", person="U1", deputy="U4", start=TODAY, end=TODAY + timedelta(days=2))
+        await engine.add_delegation(away, now)
+        await self.lab.work()
+        self.wall.ever.clear()
+
+    def place_of(self, name: str, reader: str) -> Place:
+        return PLACES[name] or Place(team="T1", channel=f"D{reader}", direct=True)
+
+    async def ask(self, place: Place, reader: str, tool: str = "", args: Mapping[str, Any] | None = None) -> None:
+        self.numbers += 1
+        self.model.tool, self.model.args, self.model.saw, self.model.again = tool, args or {}, "", False
+        self.begun, self.shown = len(self.wall.ever), len(self.wall.said)
+        message = Message(id=f"Ev{self.numbers}", place=place, person=reader, text="please", at=f"1.{self.numbers}")
+        await self.lab.lanes.enqueue(place.conversation, message.id, MessageReceived(message=message).model_dump_json())
+        await self.lab.work()
+
+    async def press_everything(self, reader: str) -> None:
+        """Whatever this reader was brought since the last question, wherever it stands."""
+        for one in self.wall.said[self.shown :]:
+            buttons = one.post.card.buttons if one.post.card else ()
+            yes = [button for button in buttons if button.choice in ("confirm", "send", "approve")]
+            if yes and one.place.channel in (f"D{reader}", *(p.channel for p in PLACES.values() if p)):
+                await self._press(one, yes[0].choice, reader)
+        await self.lab.work()
+
+    async def _press(self, one: Said, choice: str, reader: str) -> None:
+        assert one.post.card is not None
+        button = next(b for b in one.post.card.buttons if b.choice == choice)
+        self.numbers += 1
+        click = Click(
+            id=f"press{self.numbers}", approval=button.approval, version=button.version, choice=choice, person=reader,
+            place=one.place,
+        )  # fmt: skip
+        await self.lab.lanes.enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+
+    def leaks(self, name: str, reader: str) -> list[str]:
+        """Secrets that anybody but the reader could have read since the last question, with what they stood in."""
+        now, own = self.wall.ever[self.begun :], reader == AUTHOR and name not in OUTSIDE
+        carded = any("cs:" in text for _, text in now)
+        secrets = [*TEXTS, *SICK_FIELDS, *(() if own else OWN_FIELDS), *(TYPED if carded else ())]
+        others = [(channel, text) for channel, text in now if not channel.startswith(("DU", f"whispered to {reader}"))]
+        return [f"{one} in {channel}: {text[:300]}" for one in secrets for channel, text in others if one in text]
+
+    async def worked(self) -> set[str]:
+        """Tools that gave a result or brought a card."""
+        steps = [one async for one in self.lab.journal.stream_records(kinds=["step"])]
+        return {one.more["tool"] for one in steps if one.more["status"] in ("succeeded", "awaiting")}
+
+    def in_dm(self, reader: str) -> str:
+        return "\n".join(text for channel, text in self.wall.ever if channel == f"D{reader}")
+
+    def in_place(self, name: str) -> list[str]:
+        place = PLACES[name]
+        return [text for channel, text in self.wall.ever if place is not None and channel == place.channel]
+
+
+def fresh(place: Place, number: int) -> Place:
+    """Another thread of the same channel: what was asked before is not part of it."""
+    return place if place.direct else place.model_copy(update={"thread": f"{number}.0"})
+
+
+@pytest.fixture
+async def walk(redis: Redis) -> AsyncIterator[Walk]:
+    one = Walk(redis)
+    await one.furnish()
+    yield one
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", PLACES)
+async def test_nothing_private_reaches_a_channel_and_its_person_has_it(walk: Walk, name: str, reader: str) -> None:
+    place = walk.place_of(name, reader)
+    for tool, scenes in SCENES.items():
+        for args in scenes:
+            await walk.ask(fresh(place, walk.numbers), reader, tool, args)
+            seen = [secret for secret in (*TEXTS, *SICK_FIELDS[:2], *OWN_FIELDS) if secret in walk.model.saw]
+            told = walk.in_dm(reader) + "".join(walk.in_place(name))
+            assert not [one for one in seen if one not in told], f"{tool}: its person has not got it"
+            await walk.press_everything(reader)
+            assert walk.leaks(name, reader) == [], tool
+    lacking = set(SCENES) - await walk.worked() - CANNOT.get(reader, set(SCENES))
+    assert not lacking, "the walk shows nothing of what was refused"
+    if reader == GUEST:
+        assert walk.in_place(name) == [], "who is not served is not answered in a channel"
+    elif name in OUTSIDE:
+        said = [one.post for one in walk.wall.said if one.place.channel == place.channel]
+        assert said and {post.text for post in said} <= POINTERS, "nothing but pointers"
+        assert not any(post.receipt or post.card or post.buttons for post in said)
+
+
+@pytest.mark.parametrize("name", [one for one in PLACES if one != "dm"])
+async def test_who_asks_on_in_the_thread_finds_nothing_there(walk: Walk, name: str) -> None:
+    place = walk.place_of(name, APPROVER)
+    await walk.ask(place, APPROVER, "query_todo_tasks", {})
+    assert "7391.55" in walk.model.saw, "control: it was seen"
+    await walk.ask(place, COLLEAGUE)
+    assert not [one for one in (*TEXTS, *SICK_FIELDS, *OWN_FIELDS) if one in walk.model.saw]
+    await walk.ask(walk.place_of("dm", APPROVER), APPROVER)
+    assert "7391.55" in walk.model.saw, "the DM remembers it: they can ask on there"
+
+
+async def test_negative_control_with_the_decision_switched_off_the_walk_finds_leaks(
+    walk: Walk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disclosure, "decide_disclosure", lambda privacy, surroundings: Disclosure.HERE)
+    for tool in ("query_todo_tasks", "request_status", "send_email", "comment_request", "crm__nobody_said"):
+        place = fresh(walk.place_of("channel", APPROVER), walk.numbers)
+        await walk.ask(place, APPROVER, tool, SCENES[tool][0])
+        assert walk.leaks("channel", APPROVER), tool
+
+
+@pytest.mark.parametrize("privacy", Privacy)
+@pytest.mark.parametrize("surroundings", ChannelReaders)
+def test_the_one_decision(privacy: Privacy, surroundings: ChannelReaders) -> None:
+    audience = decide_disclosure(privacy, surroundings)
+    if surroundings is ChannelReaders.DIRECT:
+        assert audience is Disclosure.HERE
+    elif surroundings is ChannelReaders.OUTSIDE or privacy is Privacy.PRIVATE:
+        assert audience is Disclosure.DM_WITH_POINTER
+    elif privacy is Privacy.OWN_TEXT:
+        assert audience is Disclosure.HERE_WITHOUT_FREE_TEXT
+    else:
+        assert audience is Disclosure.HERE
+
+
+async def looks(messages: Messages) -> ModelReply:
+    return ModelReply(text="GEHEIM1") if messages[-1]["role"] == "tool" else calls(("query_todo_tasks", {}))
+
+
+async def test_killed_anywhere_the_answer_is_in_the_dm_once_and_the_pointer_once(redis: Redis) -> None:
+    """And the DM remembers it once, however often its work was done again."""
+    place = Place(team="T1", channel="C1", thread="8.0")
+
+    async def play(edges: Edges) -> None:
+        await redis.flushall()
+        lab = Lab(redis, [looks] * 8)
+        lab.edges = lab.wall.edge = lab.lanes.edge = edges
+        await lab.says("我的待办", person="U2", place=place)
+        await lab.work()
+        assert [one for one in lab.wall.texts("DU2") if "GEHEIM" in one] == ["GEHEIM1"]
+        assert [one for one in lab.wall.keys("C1") if one.endswith(":pointer")] and len(lab.wall.keys("C1")) <= 3
+        assert not [one for one in lab.wall.texts("C1") if "GEHEIM" in one]
+        told = (await lab.history.load_history(Place(team="T1", channel="DU2", direct=True).conversation)).entries
+        assert [one.kind for one in told] == [EntryKind.SAID, EntryKind.CALLS, EntryKind.SAID] and "GEHEIM1" in told[
+            -1
+        ].content
+        here = (await lab.history.load_history(place.conversation)).entries
+        assert len(here) == 2 and "GEHEIM" not in here[1].content
+
+    assert await every_edge(play) > 8
+
+
+async def test_a_card_that_waits_in_the_dm_is_an_open_one_of_that_dm_and_of_nobody_else(redis: Redis) -> None:
+    place, dm = Place(team="T1", channel="C1", thread="8.0"), Place(team="T1", channel="DU1", direct=True)
+    lab = Lab(redis, [calls(("send_email", {"to": "李四", "subject": "x", "body": "GEHEIM1"}))])
+    await lab.says("给李四发邮件", person="U1", place=place)
+    await lab.work()
+    [waiting] = (await lab.runs.load_conversation(dm.conversation, lab.history)).waiting
+    assert (waiting.tool, waiting.person) == ("send_email", "U1")
+    for person, where, listed in (("U1", dm, True), ("U1", place, True), ("U5", place, False)):
+        lab.model.requests.clear()
+        await lab.says("hm", person=person, id=f"Ev{person}{where.channel}", place=where)
+        await lab.work()
+        assert (waiting.approval in open_cards(lab.model.requests[0])) is listed
+        assert ("GEHEIM1" in str(lab.model.requests[0])) is (listed and where.direct), (
+            "what it says, the DM alone knows"
+        )
+    await lab.presses(lab.wall.cards("DU1")[0], "cancel")
+    await lab.work()
+    assert not (await lab.runs.load_conversation(dm.conversation, lab.history)).waiting
+
+
+async def test_records_of_the_version_before_are_read_and_count_as_private(redis: Redis) -> None:
+    """A run without `privacy`, and one that waits without its person's name."""
+    assert RunState.model_validate({"messages": []}).privacy is Privacy.PRIVATE
+    resume = {"kind": "resume", "run": "R", "uid": "u", "status": "succeeded", "observation": {}}
+    assert ResumeRun.model_validate(resume).privacy is Privacy.PRIVATE
+    lab = Lab(redis)
+    await redis.hset(lab.runs._build_paused_key(DM.conversation), "R1", "A1 send_email")
+    [waiting] = (await lab.runs.load_conversation(DM.conversation, lab.history)).waiting
+    assert (waiting.tool, waiting.person) == ("send_email", "")

@@ -1,0 +1,194 @@
+"""Redis servers of a test's own on loopback: one, or three that form a Redis Cluster. They can be killed and come back.
+
+Every write is on disk before it is confirmed (AOF `always`), as production asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from bot.local.embedded import find_server_program, read_server_version
+
+HOST = "127.0.0.1"
+OLDEST = 7
+READY_S = 20.0
+SLOTS = 16_384
+_GONE_S = 5.0
+_PAUSE_S = 0.02
+_NODE_TIMEOUT_MS = 2_000
+"""After so long without a word a node counts as failed."""
+
+
+@cache
+def server_program() -> str:
+    """A server program of this machine, version 7 or later, or empty: whoever asks for one skips then, and says so."""
+    found = (one for one in (shutil.which("redis-server"), find_server_program()) if one)
+    return next((one for one in found if read_server_version(one).major >= OLDEST), "")
+
+
+@dataclass
+class Node:
+    """One server process; its data outlive it."""
+
+    folder: Path
+    port: int
+    bus: int = 0
+    """Port on which the nodes of a cluster talk to each other; 0: not of a cluster."""
+    child: asyncio.subprocess.Process | None = None
+    more: dict[str, str] = field(default_factory=dict)
+    """Further settings of the server."""
+    password: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"redis://{HOST}:{self.port}"
+
+    @property
+    def alive(self) -> bool:
+        return self.child is not None and self.child.returncode is None
+
+    async def start(self) -> None:
+        """Returns when it answers, its data loaded."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.child = await asyncio.create_subprocess_exec(
+            server_program(), *self.arguments(), stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+        )
+        await self.until("PING", "+PONG")
+
+    def arguments(self) -> list[str]:
+        flags = {
+            "bind": HOST,
+            "port": str(self.port),
+            "dir": str(self.folder),
+            "logfile": str(self.folder / "server.log"),
+            "appendonly": "yes",
+            "appendfsync": "always",
+            "save": "",
+            "maxmemory-policy": "noeviction",
+            "daemonize": "no",
+            **self.more,
+        }
+        if self.bus:
+            timeout = {"cluster-node-timeout": str(_NODE_TIMEOUT_MS)}
+            flags |= {"cluster-enabled": "yes", "cluster-port": str(self.bus), **timeout}
+        return [part for name, value in flags.items() for part in (f"--{name}", value)]
+
+    async def kill(self, number: int = signal.SIGKILL) -> None:
+        """SIGKILL: no last words, nothing flushed."""
+        if self.child is not None and self.child.returncode is None:
+            self.child.send_signal(number)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.child.wait(), _GONE_S)
+
+    async def close(self) -> None:
+        await self.kill(signal.SIGTERM)
+        await self.kill()
+
+    async def ask(self, *words: str | int) -> str:
+        """A command's answer as the wire has it; empty when nobody answers."""
+        try:
+            reader, writer = await asyncio.wait_for(asyncio.open_connection(HOST, self.port), 1)
+        except (OSError, TimeoutError):
+            return ""
+        try:
+            if self.password:
+                writer.write(_wire("AUTH", self.password))
+                await asyncio.wait_for(reader.readline(), 2)
+            writer.write(_wire(*words))
+            return (await asyncio.wait_for(reader.read(65_536), 2)).decode(errors="replace")
+        except (OSError, TimeoutError):
+            return ""
+        finally:
+            writer.close()
+
+    async def until(self, command: str, wanted: str) -> None:
+        """Asks until the answer has this in it."""
+        async with asyncio.timeout(READY_S):
+            while wanted not in await self.ask(*command.split()):
+                assert self.child is not None
+                assert self.child.returncode is None, f"{server_program()} ended at once: see {self.folder}/server.log"
+                await asyncio.sleep(_PAUSE_S)
+
+    async def in_cluster(self, nodes: int) -> None:
+        """Returns when this node knows so many and finds all slots served."""
+        await self.until("CLUSTER INFO", "cluster_state:ok")
+        await self.until("CLUSTER INFO", f"cluster_known_nodes:{nodes}")
+
+
+def _wire(*words: str | int) -> bytes:
+    parts = [str(word).encode() for word in words]
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
+
+
+@dataclass
+class Cluster:
+    """Masters that share the slots. `url` names one of them, as a setting would."""
+
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"{self.nodes[0].url}?cluster=1"
+
+    async def form(self) -> None:
+        """Slots are shared out evenly; then every node meets the first one."""
+        for node in self.nodes:
+            await node.start()
+        bounds = [SLOTS * n // len(self.nodes) for n in range(len(self.nodes) + 1)]
+        for epoch, (node, (first, end)) in enumerate(zip(self.nodes, pairwise(bounds), strict=True), 1):
+            await node.ask("CLUSTER", "ADDSLOTS", *range(first, end))
+            await node.ask("CLUSTER", "SET-CONFIG-EPOCH", epoch)
+        for node in self.nodes[1:]:
+            await node.ask("CLUSTER", "MEET", HOST, self.nodes[0].port, self.nodes[0].bus)
+        await self.ready()
+
+    async def ready(self) -> None:
+        """Returns when every node finds the cluster whole."""
+        for node in self.nodes:
+            await node.in_cluster(len(self.nodes))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now, below those that the system gives out by itself: a server that comes back
+    finds its own still free. All are held until all are known, so that none is given twice."""
+    found: list[int] = []
+    with ExitStack() as stack:
+        while len(found) < count:
+            port, held = random.randrange(20_000, 30_000), stack.enter_context(socket.socket())
+            with suppress(OSError):
+                held.bind((HOST, port))
+                found.append(port)
+    return found
+
+
+@asynccontextmanager
+async def server(folder: Path) -> AsyncIterator[Node]:
+    """One server. `server_program()` must name one."""
+    node = Node(folder, free_ports(1)[0])
+    try:
+        await node.start()
+        yield node
+    finally:
+        await node.close()
+
+
+@asynccontextmanager
+async def cluster(folder: Path, size: int = 3) -> AsyncIterator[Cluster]:
+    """A cluster of masters without replicas. `server_program()` must name a server."""
+    ports = free_ports(2 * size)
+    formed = Cluster([Node(folder / f"node{n}", ports[2 * n], ports[2 * n + 1]) for n in range(size)])
+    async with AsyncExitStack() as stack:
+        for node in formed.nodes:
+            stack.push_async_callback(node.close)
+        await formed.form()
+        yield formed

@@ -1,0 +1,408 @@
+"""The core without a platform: real Redis, real lanes, a channel and a directory in memory, and a hand that ends the
+process between any two things that it does."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from redis.asyncio import Redis
+
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.limits import DailyBudget
+from bot.agent.loop import AgentLoop
+from bot.agent.model import Scripted, ScriptedModel
+from bot.agent.prices import PriceTable
+from bot.agent.reply_format import ReplyFormat
+from bot.agent.suggester import Suggester
+from bot.agent.summary import Summarizer
+from bot.app.dispatch import WorkDispatcher
+from bot.app.ingress import CardCanceller
+from bot.approvals.delivery import CardDelivery
+from bot.approvals.duplicates import DuplicateGuard
+from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.openings import CardOpener
+from bot.approvals.outbox import OutboxRelay
+from bot.approvals.press import PressHandler
+from bot.approvals.suggestions import SuggestionHandler
+from bot.chat.messages import Button, Card, ChannelReaders, Click, Message, MessageRef, Place, Post
+from bot.conversation.commands import CommandHandler
+from bot.conversation.compaction import HistoryCompactor
+from bot.conversation.diagrams import DiagramPoster
+from bot.conversation.endings import RunReplies
+from bot.conversation.memory import ConversationMemory
+from bot.conversation.progress import Display, ProgressReporter
+from bot.conversation.reply import MessageDelivery
+from bot.conversation.retry import RetryHandler
+from bot.conversation.turn import TurnHandler
+from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.history_entries import PausedRun
+from bot.core.i18n import render_value
+from bot.core.records import Approval, ButtonPressed, MessageReceived, Run
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lanes, Lease, RetryLater
+from bot.queue.worker import GIVE_UP_TRIES
+from bot.queue.writes import Write
+from bot.storage.approvals import ApprovalStore
+from bot.storage.dead_letters import DeadLetterStore
+from bot.storage.history import HistoryStore
+from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+from bot.storage.spending import UsageStore
+from tests.tools.office import PEOPLE, People
+from tools.catalog import TOOLS
+from tools.handbook.folder import Handbook
+from tools.mail.smtp import MemoryMailer
+from tools.spec import Caller, Person
+from tools.tool import Tool, ToolServices
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.memory_store import MemoryStore
+from tools.workflow.process.definition import load_shipped_processes
+
+TODAY = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
+DM = Place(team="T1", channel="DU1", thread="1.0", direct=True)
+ROUNDS = 200
+"""More deliveries than any story needs."""
+
+
+class Killed(BaseException):
+    """SIGKILL, as far as the code can tell."""
+
+
+@dataclass
+class Edges:
+    """Counts what can be told from outside, and ends the process at one of these places."""
+
+    at: int = 0
+    passed: int = 0
+
+    def __call__(self) -> None:
+        self.passed += 1
+        if self.passed == self.at:
+            raise Killed
+
+
+@dataclass
+class Said:
+    place: Place
+    key: str
+    post: Post
+
+
+@dataclass
+class Shared:
+    place: Place
+    key: str
+    picture: bytes
+    title: str
+    alt: str
+
+
+@dataclass
+class Wall:
+    """A channel in memory. `fails`: what a place answers instead of taking a post (`update_message`, `upload_picture`
+    or `post_ephemeral` and whose: a change, a picture, a private word), and how often."""
+
+    edge: Edges
+    said: list[Said] = field(default_factory=list)
+    whispers: list[tuple[str, str]] = field(default_factory=list)
+    shared: list[Shared] = field(default_factory=list)
+    fails: dict[str, list[ChatError]] = field(default_factory=dict)
+
+    async def post_message(
+        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
+    ) -> MessageRef:
+        self.edge()
+        if self.fails.get(place.channel):
+            raise self.fails[place.channel].pop(0)
+        there = [n for n, one in enumerate(self.said) if again and (one.place.channel, one.key) == (place.channel, key)]
+        if not there:
+            self.said.append(Said(place, key, post))
+        self.edge()
+        return MessageRef(channel=place.channel, ts=str((there or [len(self.said) - 1])[0]))
+
+    async def update_message(self, ref: MessageRef, post: Post) -> None:
+        self.edge()
+        if self.fails.get(f"edit {ref.channel}"):
+            raise self.fails[f"edit {ref.channel}"].pop(0)
+        self.said[int(ref.ts)].post = post
+        self.edge()
+
+    async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
+        self.edge()
+        if self.fails.get(f"whisper {person}"):
+            raise self.fails[f"whisper {person}"].pop(0)
+        self.whispers.append((person, text))
+
+    async def open_dm(self, person: str) -> Place:
+        return Place(team="T1", channel=f"D{person}", direct=True)
+
+    async def upload_picture(
+        self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
+    ) -> None:
+        self.edge()
+        if self.fails.get(f"share {place.channel}"):
+            raise self.fails[f"share {place.channel}"].pop(0)
+        if not (again and key in [one.key for one in self.shared]):
+            self.shared.append(Shared(place, key, picture, title, alt))
+        self.edge()
+
+    def find_rate_slot(self, place: Place) -> None:
+        return None
+
+    def texts(self, channel: str = DM.channel) -> list[str]:
+        return [one.post.text for one in self.said if one.place.channel == channel]
+
+    def keys(self, channel: str = DM.channel) -> list[str]:
+        return [one.key for one in self.said if one.place.channel == channel]
+
+    def stops(self, channel: str = DM.channel) -> list[Button]:
+        """*Try again* on stops, oldest first."""
+        return [button for one in self.said if one.place.channel == channel for button in one.post.buttons]
+
+    def cards(self, channel: str = DM.channel) -> list[Card]:
+        """Cards that can be pressed now."""
+        here = [one.post.card for one in self.said if one.place.channel == channel]
+        return [one for one in here if one is not None and one.buttons]
+
+
+@dataclass
+class Walls:
+    """Who reads a channel: only members, unless it is said otherwise."""
+
+    known: dict[str, ChannelReaders] = field(default_factory=dict)
+
+    async def classify_readers(self, place: Place) -> ChannelReaders:
+        if place.direct or place.shared:
+            return ChannelReaders.DIRECT if place.direct else ChannelReaders.OUTSIDE
+        return self.known.get(place.channel, ChannelReaders.INSIDE)
+
+
+@dataclass
+class Staff(People):
+    """The directory, with callers."""
+
+    by_now: dict[str, Person] = field(default_factory=dict)
+    """What the platform says of people by now, and only a fresh look shows."""
+    away: bool = False
+    """The platform cannot be asked."""
+
+    async def refresh_people(self, people: Iterable[str]) -> None:
+        if self.away:
+            raise ChatUnavailableError("unreachable", "users.info")
+        for person in people:
+            if (found := self.by_now.pop(person, None)) is not None:
+                self.known = [found if one.id == person else one for one in self.known]
+
+    async def find_caller(self, person: str) -> Caller | None:
+        found = await self.find_person(person)
+        return Caller(found) if found and found.active else None
+
+    async def is_inside(self, person: str) -> bool:
+        found = await self.find_person(person)
+        return found is not None and found.active
+
+    def leaves(self, person: str) -> None:
+        self.known = [one.model_copy(update={"active": one.active and one.id != person}) for one in self.known]
+
+
+class EdgedLanes(Lanes):
+    """Lanes whose writes are edges too."""
+
+    edge: Edges
+
+    async def run_lane_script(self, script: str, lane: str, *args: str | int) -> Any:
+        edged = script in ("checkpoint", "commit")
+        if edged:
+            self.edge()
+        answer = await super().run_lane_script(script, lane, *args)
+        if edged:
+            self.edge()
+        return answer
+
+
+async def painted(bpmn: bytes, done: Collection[str], active: Collection[str], language: str) -> bytes:
+    """A picture as text: where the request is."""
+    return f"{language}: {','.join(active)}".encode()
+
+
+class Lab:
+    """One installation. `work` plays every process there is, one item after another."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        script: Iterable[Scripted] = (),
+        *,
+        tools: Sequence[Tool] = TOOLS,
+        display: Display = "replies",
+        advice: Sequence[Scripted] | None = None,
+        handbook: Path | None = None,
+        house: str = "",
+        prices: PriceTable | None = None,
+        budget: DailyBudget | None = None,
+        styles: Sequence[ReplyFormat] = (NativeFormat(),),
+        more: Mapping[str, Tool] | None = None,
+        most: int = 30,
+        notes: Iterable[Scripted] = (),
+        history_tokens: int = 8_000,
+    ) -> None:
+        """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
+        what the company adds to the rules; `styles`: the first is that of fresh runs; `more`: tools of servers;
+        `notes`: how it puts older turns in short."""
+        more = {} if more is None else more
+        known = ChainMap({tool.name: tool for tool in tools}, cast(dict[str, Tool], more))
+        self.over: list[Run] = []
+        self.keys, self.redis, self.edges = Keys(partitions=2), redis, Edges()
+        self.wall, self.staff, self.mailer = Wall(self.edges), Staff(list(PEOPLE)), MemoryMailer()
+        self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
+        self.lanes.edge = self.edges
+        self.ahead, self.days = timedelta(), timedelta()
+        self.runs, self.approvals = RunStore(redis, self.keys), ApprovalStore(redis, self.keys)
+        self.history, self.journal = HistoryStore(redis, self.keys, history_tokens), Journal(redis, self.keys)
+        self.store = MemoryStore()
+        self.engine = EmbeddedEngine(self.store, load_shipped_processes(), self.staff)
+        cards = CardCanceller(self.lanes, self.approvals, self.now)
+        self.desk = ToolServices(
+            self.staff, self.engine, self.mailer, cards, render_text=render_value, handbook=Handbook(handbook)
+        )
+        self.model = ScriptedModel(list(script))
+        self.spending = UsageStore(redis, self.keys, self.now, ZoneInfo("Asia/Shanghai"))
+        board = CardDelivery(self.wall, self.staff, lambda task: self.engine.list_task_deputies(task, self.today()))
+        self.ends = ApprovalLifecycle(board, self.approvals, self.journal, self.now)
+        self.gates = PressHandler(
+            self.ends.card_delivery, self.ends, self.staff, self.desk, known,
+            self.approvals, self.journal, self.today, self.now, CardOpener(self.ends, advice=advice is not None),
+        )  # fmt: skip
+        self.rooms = Walls()
+        self.telling = MessageDelivery(self.wall, self.rooms, self.staff)
+        memory = ConversationMemory(self.history, self.runs, self.today)
+        self.turns = TurnHandler(
+            delivery=self.telling, replies=RunReplies(self.telling, self.staff), memory=memory,
+            directory=self.staff, tool_services=self.desk,
+            loop=AgentLoop(
+                self.model, tools, now=self.now, formats=styles, prices=prices or PriceTable(), server_tools=more, max_offered_tools=most
+            ),
+            commands=CommandHandler(self.desk, self.history, dict, self.runs, self.today), progress=ProgressReporter(self.telling, display),
+            keys=self.keys, runs=self.runs, history=self.history, journal=self.journal,
+            spending=self.spending, budget=budget or DailyBudget(),
+            duplicates=DuplicateGuard(self.approvals, self.runs), today=self.today, now=self.now, company_rules=house, down_ms=0,
+            on_run_ended=self.over.append,
+        )  # fmt: skip
+        self.opinions = ScriptedModel(list(advice or ()))
+        advising = SuggestionHandler(
+            Suggester(self.opinions), self.ends, self.staff, self.spending, prices or PriceTable()
+        )
+        self.pictures = DiagramPoster(
+            self.telling, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
+        )
+        self.outbox = OutboxRelay(self.desk, self.staff, self.lanes, self.keys, self.today)
+        self.notes = ScriptedModel(list(notes))
+        self.folding = HistoryCompactor(
+            Summarizer(self.notes, self.staff.list_people), self.runs, self.history, self.staff, self.journal,
+            self.spending, prices or PriceTable(), budget or DailyBudget(), pause_ms=0,
+        )  # fmt: skip
+        anew = RetryHandler(self.wall, self.staff, self.runs, self.history, self.journal)
+        self.dispatch = WorkDispatcher(
+            self.turns, anew, self.gates, self.ends, self.pictures, self.outbox, self.folding, memory,
+            self.telling, self.staff,
+            self.journal, lambda: datetime.now(UTC), suggestion_handler=advising if advice is not None else None,
+        )  # fmt: skip
+
+    def now(self) -> datetime:
+        """What cards expire by."""
+        return TODAY + self.ahead
+
+    def today(self) -> datetime:
+        """What requests are stamped with."""
+        return TODAY + self.days
+
+    async def says(self, text: str, person: str = "U1", id: str = "Ev1", place: Place = DM) -> None:
+        message = Message(id=id, place=place, person=person, text=text, at=f"1.{id}")
+        await self.lanes.enqueue(place.conversation, id, MessageReceived(message=message).model_dump_json())
+
+    async def presses(
+        self, card: Card, choice: str, person: str = "U1", id: str = "", form: dict[str, str] | None = None,
+        at: MessageRef | None = None,
+    ) -> None:  # fmt: skip
+        """A press on a button that the card shows. `at`: the message that it is pressed on."""
+        button = next(one for one in card.buttons if one.choice == choice)
+        click = Click(
+            id=id or f"{button.approval}.{button.version}.{choice}", approval=button.approval, version=button.version,
+            choice=choice, person=person, place=DM, form=form, card=at,
+        )  # fmt: skip
+        await self.lanes.enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+
+    async def tries_again(self, button: Button, person: str = "U1", id: str = "again", place: Place = DM) -> None:
+        """A press on *Try again* of a stop."""
+        shown = [n for n, one in enumerate(self.wall.said) if button in one.post.buttons]
+        at = MessageRef(channel=place.channel, ts=str(shown[0])) if shown else None
+        click = Click(
+            id=id, approval=button.approval, version=button.version, choice=button.choice, person=person, place=place,
+            card=at,
+        )  # fmt: skip
+        await self.lanes.enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+
+    async def work(self) -> None:
+        """Until nothing is left to do. Who is killed is followed by another; what fails is tried again."""
+        for _ in range(ROUNDS):
+            await self.outbox.relay_events()
+            leases = [one for n in range(self.keys.partitions) for one in await self.lanes.claim("p", n, 1)]
+            for lease in leases:
+                await self._one(lease)
+            if not leases and not any([await self.redis.zcard(self.keys.build_key(n, "z")) for n in range(2)]):
+                return
+        raise AssertionError("there is always something left to do")
+
+    async def _one(self, lease: Lease) -> None:
+        try:
+            await lease.commit(*await self._handled(lease), more=False)
+        except Killed:
+            pass
+        except RetryLater as later:
+            await lease.retry(later.delay_ms, str(later), count=later.counted)
+        except Exception as error:
+            await lease.retry(0, repr(error))
+
+    async def _handled(self, lease: Lease) -> Sequence[Write]:
+        item, most = lease.item, self.lanes.max_tries
+        if item.tries <= most:
+            return await self.dispatch.handle_item(lease)
+        buried = DeadLetterStore(self.redis, self.keys).build_bury_writes(item, item.error)
+        if item.tries > most + GIVE_UP_TRIES:
+            return buried
+        return [*await self.dispatch.give_up_item(item, item.error), *buried]
+
+    async def kinds(self) -> list[str]:
+        return [record.kind async for record in self.journal.stream_records()]
+
+    async def approval(self) -> Approval:
+        """The only card there is."""
+        found = [key async for key in self.redis.scan_iter("*:apr:*")]
+        assert len(found) == 1, found
+        one = await self.approvals.load_approval(str(found[0]).rpartition(":")[2])
+        assert one is not None
+        return one
+
+    async def waiting(self) -> tuple[PausedRun, ...]:
+        """Runs of the conversation that wait for a button."""
+        return (await self.runs.load_conversation(DM.conversation, self.history)).waiting
+
+    async def remembered(self) -> list[str]:
+        return [one.content for one in (await self.history.load_history(DM.conversation)).entries]
+
+
+async def every_edge(play: Callable[[Edges], Any]) -> int:
+    """Plays the same story once for each place at which its process can end; how many there are."""
+    at = 1
+    while True:
+        edges = Edges(at=at)
+        await play(edges)
+        if edges.passed < at:
+            return at - 1
+        at += 1

@@ -1,0 +1,399 @@
+"""An office for stories: the local workspace, the rehearsal model and the mailbox on real sockets, and the real bot.
+
+The bot runs in this process (`opened`) or as a process of its own that can be killed (`spawned`); either way it is
+the production composition, connected by Socket Mode, with a real Redis-protocol server behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from bot.agent.model import Model
+from bot.app.build import Application, build_app
+from bot.app.lifecycle import open_slack_connection
+from bot.app.resources import Timing
+from bot.app.services import Services
+from bot.app.settings import Settings
+from bot.approvals.authorization import ANEW
+from bot.core import disclosure
+from bot.evaluation.environment import AdjustableClock, has_pending_work, serve_workspace_and_model
+from bot.evaluation.shown_blocks import find_block_id, list_buttons, read_message_key, read_message_text
+from bot.local.mailbox import Mailbox
+from bot.local.workspace.delivery import DeliveryTiming
+from bot.local.workspace.driver import WorkspaceDriver
+from bot.local.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
+from bot.local.workspace.world import WorkspaceMember, read_world
+from bot.queue.keys import Keys
+from bot.storage.approvals import ApprovalStore
+from bot.storage.dead_letters import DeadLetter, DeadLetterStore
+from bot.storage.journal import JournalRecord
+from bot.storage.runs import RunStore
+
+ROOT = Path(__file__).parent.parent.parent
+DEMO = ROOT / "bot" / "local" / "demo" / "directory.toml"
+ZHANG, LI, WANG, ZHAO, ADMIN = "U01ZHANG", "U02LI", "U03WANG", "U04ZHAO", "U05ADMIN"
+ANN = WorkspaceMember(
+    id="U06ANN",
+    name="ann",
+    real_name="Ann Smith",
+    email="ann@example.com",
+    locale="en-US",
+    tz="Asia/Shanghai",
+)
+"""Works for Li Si and writes English; in the office besides the demo's people."""
+GENERAL = "C01GENERAL"
+BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-story", "xapp-local-story", "story-signing-secret"
+PATIENCE_S = 20.0
+TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
+"""A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day they are told."""
+QUICK = Timing(poll_s=0.1, relay_pause_s=0.05, timer_pause_s=0.05, outage_retry_s=0.2, grace_s=5, today=lambda: TODAY)
+Tuned = Mapping[str, Any]
+T = TypeVar("T")
+
+
+@dataclass
+class Office:
+    """The outside world of one story, and hands in it."""
+
+    driver: WorkspaceDriver
+    mailbox: Mailbox
+    answering: asyncio.Event
+    """While this is not set, the rehearsal model thinks."""
+    redis_url: str
+    address: str
+    smtp_url: str
+    model_url: str = ""
+    """Another model than the rehearsal."""
+    fallback_url: str = ""
+    """A second model, by the name `second`."""
+    reply_s: float = 60.0
+    """How long one model call may take."""
+    clock: AdjustableClock = field(default_factory=AdjustableClock)
+    directory_file: Path = DEMO
+    bot: Application | None = None
+
+    def outside(self) -> Services:
+        return Services(
+            redis_url=self.redis_url,
+            slack_api_url=f"{self.address}/api/",
+            bot_token=BOT_TOKEN,
+            app_token=APP_TOKEN,
+            signing_secret=SECRET,
+            model_url=self.model_url or f"{self.address}/v1",
+            model_key="none",
+            model_name="rehearsal",
+            fallback_url=self.fallback_url,
+            fallback_key="none",
+            fallback_name="second" if self.fallback_url else "",
+            smtp_url=self.smtp_url,
+            directory_file=self.directory_file,
+            handbook_dir=DEMO.parent / "handbook",
+        )
+
+    @contextlib.asynccontextmanager
+    async def opened(
+        self, *, model: Model | None = None, tuned: Tuned | None = None, **changes: Any
+    ) -> AsyncIterator[Application]:
+        """The bot at work in this process."""
+        settings = quick_settings(**{"reply_seconds": self.reply_s, **changes})
+        tuning = replace(QUICK, now=self.clock, **(tuned or {}))
+        async with (
+            build_app(settings, self.outside(), tuning=tuning, model=model) as bot,
+            open_slack_connection(bot, settings, self.outside()),
+        ):
+            await self._reached(settings)
+            working = asyncio.create_task(bot.worker.run())
+            self.bot = bot
+            try:
+                yield bot
+            finally:
+                bot.worker.stop()
+                await working
+
+    async def _reached(self, settings: Settings) -> None:
+        """The workspace delivers to the bot: over its socket, or to its request URL."""
+        if settings.slack_mode == "http":
+            await self.driver.ws.use_http_delivery(f"http://127.0.0.1:{settings.http_port}/slack/events")
+        else:
+            await self.driver.wait_for_sockets()
+
+    @contextlib.asynccontextmanager
+    async def spawned(self, program: Sequence[str] = ("-m", "bot"), **changes: str) -> AsyncIterator[Process]:
+        """The bot as a process of its own: `countersign run`, as in production."""
+        env = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "SLACK_BOT_TOKEN": BOT_TOKEN,
+            "SLACK_APP_TOKEN": APP_TOKEN,
+            "SLACK_API_URL": f"{self.address}/api/",
+            "OPENAI_BASE_URL": f"{self.address}/v1",
+            "OPENAI_MODEL": "rehearsal",
+            "REDIS_URL": self.redis_url,
+            "SMTP_URL": self.smtp_url,
+            "DIRECTORY_FILE": str(self.directory_file),
+            "POST_SPACING_MS": "1",
+            "LEASE_SECONDS": "1.5",
+            **changes,
+        }
+        command = (sys.executable, *program, "run")
+        child = await asyncio.create_subprocess_exec(*command, cwd=DEMO.parent, env=env)  # no foreign .env
+        process = Process(child)
+        try:
+            await self.driver.wait_for_sockets(timeout=PATIENCE_S)
+            yield process
+        finally:
+            await process.kill()
+
+    def once(self, when: Callable[[], object], act: Callable[[], object]) -> None:
+        """Acts at the very change of the workspace after which `when` is true, before anybody hears of it."""
+
+        def look(_: WorkspaceChange) -> None:
+            if when():
+                self.driver.ws.changes.listeners.remove(look)
+                act()
+
+        self.driver.ws.changes.listeners.append(look)
+
+    def killing(self, process: Process, when: Callable[[], object]) -> None:
+        """SIGKILL at the very change of the workspace after which `when` is true: the bot hears of it no more."""
+        child = process.child
+        self.once(lambda: child.returncode is None and when(), lambda: child.send_signal(signal.SIGKILL))
+
+    def thinking_from_the_first_step_on(self, person: str) -> None:
+        """The rehearsal model answers nothing after a first step was shown to this person, until `answering` is set."""
+        self.once(lambda: self.steps(self.dm(person)), self.answering.clear)
+
+    # People
+
+    def dm(self, person: str) -> str:
+        return self.driver.get_dm_id(person)
+
+    async def says(self, person: str, text: str, *, channel: str = "", thread: str | None = None) -> str:
+        """Somebody writes to the bot; the thread it will answer in."""
+        ts = await self.driver.send_message(person, channel or self.dm(person), text, thread)
+        return thread or ts
+
+    async def answer(self, person: str, text: str, *, channel: str = "", thread: str | None = None) -> str:
+        """Somebody writes, and the bot's final answer, its receipt included."""
+        channel = channel or self.dm(person)
+        before = len(self.finals(channel))
+        await self.says(person, text, channel=channel, thread=thread)
+        return await self.until(lambda: "".join(self.finals(channel)[before:][:1]))
+
+    def finals(self, channel: str) -> list[str]:
+        """Final answers in a channel, oldest first: what carries a receipt, or answers a command."""
+        return [
+            read_message_text(m)
+            for m in self.posts(channel)
+            if read_message_key(m).endswith((":final", ":command", ":empty", ":long"))
+        ]
+
+    def posts(self, channel: str) -> list[dict[str, Any]]:
+        """What the bot said in a channel."""
+        return [m for m in self.driver.list_messages(channel) if m.get("user") == self.driver.ws.app.user]
+
+    def steps(self, channel: str) -> list[str]:
+        return [read_message_text(m) for m in self.posts(channel) if ":line:" in read_message_key(m)]
+
+    def said(self, channel: str) -> str:
+        return "\n".join(read_message_text(m) for m in self.posts(channel))
+
+    # Cards
+
+    def cards(self, channel: str) -> list[dict[str, Any]]:
+        """Messages of the bot with buttons that can be pressed now, oldest first; without stops."""
+        return [m for m in self.posts(channel) if any(one["action_id"] != f"cs:{ANEW}" for one in list_buttons(m))]
+
+    def stops(self, channel: str) -> list[dict[str, Any]]:
+        """Messages of the bot that offer to try again."""
+        return [m for m in self.posts(channel) if any(one["action_id"] == f"cs:{ANEW}" for one in list_buttons(m))]
+
+    async def card(self, channel: str, having: str = "", count: int = 1) -> dict[str, Any]:
+        """Waits for a card whose text has `having`; the newest."""
+        found = await self.until(lambda: self._cards_with(channel, having)[count - 1 :])
+        return found[-1]
+
+    def _cards_with(self, channel: str, having: str) -> list[dict[str, Any]]:
+        return [m for m in self.cards(channel) if having in read_message_text(m)]
+
+    async def press(
+        self, person: str, card: dict[str, Any], choice: str, *, channel: str = "", force: bool = False
+    ) -> Any:
+        """Somebody presses a button of a card."""
+        where = channel or next(c for c in self.channels() if card["ts"] in self.driver.ws.state.rooms[c].messages)
+        button = next((b for b in list_buttons(card) if b["action_id"] == f"cs:{choice}"), None)
+        shown = button or next(list_buttons(card), {})  # a decided card has none: then as the screen last had it
+        forged = {"force": True, "value": shown.get("value")} if force else {}
+        return await self.driver.click_button(person, where, card["ts"], f"cs:{choice}", **forged)
+
+    async def fill(self, person: str, /, **values: str | list[str]) -> Any:
+        """Somebody fills in the dialog in front of them; values by field name, several people as a list."""
+        view = await self.until(lambda: self.driver.find_top_view(person))
+        return await self.driver.submit_view(
+            person, view["id"], {find_block_id(view, name): text for name, text in values.items()}
+        )
+
+    def channels(self) -> list[str]:
+        return list(self.driver.ws.state.rooms)
+
+    def whispers(self, person: str) -> str:
+        """What only this person was told."""
+        return "\n".join(read_message_text(m) for m in self.driver.list_ephemerals(person))
+
+    @property
+    def mails(self) -> list[dict[str, Any]]:
+        return self.mailbox.mails
+
+    # Looking behind
+
+    async def until(self, predicate: Callable[[], T], timeout: float = PATIENCE_S) -> T:
+        return await self.driver.wait_until(predicate, timeout)
+
+    async def journal(self, **wanted: Any) -> list[JournalRecord]:
+        assert self.bot is not None
+        return [record async for record in self.bot.journal.stream_records(**wanted)]
+
+    async def kinds(self) -> list[str]:
+        return [record.kind for record in await self.journal()]
+
+    async def quiet(self) -> None:
+        """Waits until no lane has anything left to do."""
+        assert self.bot is not None
+        while await has_pending_work(self.bot):
+            await asyncio.sleep(0.03)
+
+    async def dead(self) -> list[DeadLetter]:
+        """Dead letters that nobody has put back."""
+        assert self.bot is not None
+        return await DeadLetterStore(self.bot.redis, Keys()).list_dead_letters()
+
+    @property
+    def approvals(self) -> ApprovalStore:
+        assert self.bot is not None
+        return ApprovalStore(self.bot.redis, Keys())
+
+    @property
+    def runs(self) -> RunStore:
+        assert self.bot is not None
+        return RunStore(self.bot.redis, Keys())
+
+    # Shorthands of many stories
+
+    async def request_leave(self, person: str, text: str) -> str:
+        """From a message to a confirmed request; its id."""
+        channel = self.dm(person)
+        await self.says(person, text)
+        await self.press(person, await self.card(channel, ""), "confirm")
+        return await self.until(lambda: found_request(self.said(channel)))
+
+    async def sent_back(self, person: str, text: str, approver: str, opinion: str) -> dict[str, Any]:
+        """The same, rejected with this opinion; the card of the revision."""
+        await self.request_leave(person, text)
+        await self.press(approver, await self.card(self.dm(approver)), "reject")
+        await self.fill(approver, opinion=opinion)
+        return await self.card(self.dm(person), "被驳回")
+
+
+@dataclass
+class Process:
+    """A bot process."""
+
+    child: asyncio.subprocess.Process
+
+    async def kill(self) -> None:
+        """SIGKILL: no last words."""
+        if self.child.returncode is None:
+            self.child.send_signal(signal.SIGKILL)
+        await self.child.wait()
+
+
+def quick_settings(**changes: Any) -> Settings:
+    values: dict[str, Any] = {"post_spacing_ms": 1, "lease_seconds": 3.0, **changes}
+    return Settings(_env_file=None, **values)
+
+
+@contextlib.asynccontextmanager
+async def office(
+    redis_url: str,
+    *,
+    folder: Path | None = None,
+    more: Sequence[WorkspaceMember] = (),
+    redelivery: tuple[float, ...] = (0.1, 0.2, 0.3),
+) -> AsyncIterator[Office]:
+    """Opens the outside world. `more`: further people."""
+    mailbox, files = Mailbox(), tempfile.TemporaryDirectory(prefix="office")
+    smtp_port = await mailbox.start()
+    demo = read_world()
+    workspace = Workspace(
+        WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=DeliveryTiming(ack=1.0, redelivery=redelivery)),
+        world=replace(demo, people=(*demo.people, ANN, *more)),
+        folder=folder,
+        mailbox=mailbox,
+    )
+    answering = asyncio.Event()
+    answering.set()
+    try:
+        async with serve_workspace_and_model(workspace, _thinking(answering)) as address:
+            try:
+                yield Office(
+                    WorkspaceDriver(workspace),
+                    mailbox,
+                    answering,
+                    redis_url,
+                    address,
+                    f"smtp://127.0.0.1:{smtp_port}",
+                    directory_file=_directory(Path(files.name)),
+                )
+            finally:
+                answering.set()
+    finally:
+        files.cleanup()
+        await mailbox.close()
+
+
+def _directory(folder: Path) -> Path:
+    """The demo's, with Ann."""
+    file = folder / "directory.toml"
+    ann = f'\n[[person]]\nemail = "{ANN.email}"\nmanager = "lisi@example.com"\n'
+    file.write_text(DEMO.read_text(encoding="utf-8") + ann, encoding="utf-8")
+    return file
+
+
+def _thinking(answering: asyncio.Event) -> Middleware:
+    @web.middleware
+    async def thinking(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path.startswith("/v1/"):
+            await answering.wait()
+        return await handler(request)
+
+    return thinking
+
+
+@contextlib.contextmanager
+def before_cards_went_to_dms(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is asked for within is shown where it was asked, as versions did that knew no privacy: their cards still
+    stand in channels."""
+    with monkeypatch.context() as before:
+        before.setattr(disclosure, "decide_disclosure", lambda privacy, surroundings: disclosure.Disclosure.HERE)
+        yield
+
+
+def found_request(text: str) -> str:
+    """The newest request id in a text."""
+    found = re.findall(r"\b[LE]-\d{4}\b", text)
+    return found[-1] if found else ""

@@ -1,0 +1,120 @@
+"""`countersign` as a program of its own: run to its end, or until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended."""
+
+    code: int | None
+    out: str
+    err: str
+
+    @property
+    def all(self) -> str:
+        return self.out + self.err
+
+
+@asynccontextmanager
+async def started(*arguments: str, cwd: Path, env: Mapping[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`python -m bot …` in a session of its own, as in a terminal of its own. `cwd` keeps foreign `.env` files away."""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bot", *arguments,
+        cwd=cwd,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **env},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield child
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+
+
+async def ended(child: asyncio.subprocess.Process) -> Ended:
+    """Waits for its end."""
+    out, err = await asyncio.wait_for(child.communicate(), PATIENCE_S)
+    return Ended(child.returncode, out.decode(), err.decode())
+
+
+async def ran(*arguments: str, cwd: Path, env: Mapping[str, str]) -> Ended:
+    async with started(*arguments, cwd=cwd, env=env) as child:
+        return await ended(child)
+
+
+def invoke(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *arguments: str) -> Ended:
+    """`countersign …` in this process, as from a terminal: it starts in no time. Not where a loop runs; use
+    `asyncio.to_thread` there."""
+    from bot.cli import main
+
+    patch.setattr(sys, "argv", ["countersign", *arguments])
+    code = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    said = capsys.readouterr()
+    return Ended(code, said.out, said.err)
+
+
+async def printed(child: asyncio.subprocess.Process, text: str) -> str:
+    """Reads its output until it has said this."""
+    assert child.stdout is not None
+    said = ""
+    async with asyncio.timeout(PATIENCE_S):
+        while text not in said:
+            line = (await child.stdout.readline()).decode()
+            assert line, f"it ended without a word of {text!r}: {said}"
+            said += line
+    return said
+
+
+def free_ports(count: int = 2) -> int:
+    """The first of so many free ports in a row, below those that the system gives out by itself."""
+    while True:
+        first = random.randrange(20_000, 30_000)
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+
+
+def ctrl_c(child: asyncio.subprocess.Process) -> None:
+    """What a terminal does: everybody in the foreground gets the signal."""
+    os.killpg(child.pid, signal.SIGINT)
+
+
+def mentioning(text: str) -> list[str]:
+    """Command lines of the processes alive now that hold this text."""
+    found: list[str] = []
+    for process in Path("/proc").iterdir():
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if process.name.isdigit() and text in line:
+            found.append(line)
+    return found

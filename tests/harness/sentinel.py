@@ -1,0 +1,99 @@
+"""A master, its replicas and the Sentinel that watches them, on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.harness.cluster import HOST, READY_S, Node, free_ports
+
+SERVICE = "countersign"
+LOGIN, WATCHING = "pass word/1", "eye@2"
+"""Passwords of the servers and of the Sentinel."""
+_DOWN_MS = 700
+"""After so long without a word the master counts as dead."""
+
+
+class Watcher(Node):
+    """A Sentinel process. Its configuration file is its memory."""
+
+    def arguments(self) -> list[str]:
+        return [str(self.folder / "sentinel.conf"), "--sentinel"]
+
+    def configure(self, master: Node) -> None:
+        self.folder.mkdir(parents=True)
+        lines = [
+            f"bind {HOST}",
+            f"port {self.port}",
+            f"dir {self.folder}",
+            f"logfile {self.folder}/server.log",
+            f'requirepass "{WATCHING}"',
+            f"sentinel monitor {SERVICE} {HOST} {master.port} 1",
+            f'sentinel auth-pass {SERVICE} "{LOGIN}"',
+            f"sentinel down-after-milliseconds {SERVICE} {_DOWN_MS}",
+            f"sentinel failover-timeout {SERVICE} 2000",
+        ]
+        (self.folder / "sentinel.conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@dataclass
+class Watched:
+    """`servers`: all of them; which one is the master, the Sentinel knows."""
+
+    servers: list[Node]
+    watcher: Watcher
+
+    @property
+    def url(self) -> str:
+        login = "sentinel_password=eye%402"
+        return f"redis+sentinel://:pass%20word%2F1@{HOST}:1,{HOST}:{self.watcher.port}/{SERVICE}/0?{login}"
+
+    async def master(self) -> Node:
+        answer = await self.watcher.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+        return next(node for node in self.servers if str(node.port) in answer.split("\r\n"))
+
+    async def replicated(self, master: Node | None = None) -> None:
+        """Returns when every living replica has all that the master has, who is known to the Sentinel if it runs."""
+        master = master or await self.master()
+        others = sum(node.alive for node in self.servers) - 1
+        async with asyncio.timeout(READY_S):
+            while True:
+                lines = (await master.ask("INFO", "replication")).split()
+                told = dict(line.split(":", 1) for line in lines if ":" in line)
+                wanted = f"state=online,offset={told['master_repl_offset']},"
+                if all(wanted in told.get(f"slave{n}", "") for n in range(others)):
+                    return
+                await asyncio.sleep(0.02)
+
+    async def follows(self, killed: Node) -> None:
+        """Returns when another server is the master."""
+        async with asyncio.timeout(READY_S):
+            while await self.master() is killed:
+                await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def watched(folder: Path, replicas: int = 2) -> AsyncIterator[Watched]:
+    """`server_program()` must name a server. A master that has lost all its replicas takes no writes."""
+    ports = free_ports(replicas + 2)
+    more = {"requirepass": LOGIN, "masterauth": LOGIN, "min-replicas-to-write": "1", "repl-diskless-sync-delay": "0"}
+    more |= {"shutdown-timeout": "0"}
+    master = Node(folder / "server0", ports[0], more=more, password=LOGIN)
+    follow = {**more, "replicaof": f"{HOST} {master.port}"}
+    servers = [
+        master,
+        *(Node(folder / f"server{n}", ports[n], more=follow, password=LOGIN) for n in range(1, replicas + 1)),
+    ]
+    found = Watched(servers, Watcher(folder / "watcher", ports[-1], password=WATCHING))
+    async with AsyncExitStack() as stack:
+        for node in (*servers, found.watcher):
+            stack.push_async_callback(node.close)
+        for node in servers:
+            await node.start()
+        await found.replicated(master)
+        found.watcher.configure(master)
+        await found.watcher.start()
+        yield found

@@ -1,0 +1,515 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.core.errors import LeaseLost
+from bot.queue.keys import Keys
+from bot.queue.lanes import ANYBODY, EnqueueResult, LaneItem, Lanes, Lease
+from bot.queue.writes import (
+    AppendHistory,
+    CancelTimer,
+    Delete,
+    EnqueueItem,
+    HDel,
+    HSet,
+    RPush,
+    Set,
+    SetTimer,
+    Write,
+    XAdd,
+    ZAdd,
+    ZRem,
+    apply_writes,
+)
+
+LANE = "slack:T1:D1"
+
+
+async def take(lanes: Lanes, lane: str = LANE) -> Lease:
+    """Claim the one lane that is due."""
+    [lease] = await lanes.claim("me", lanes.keys.get_partition(lane), 10)
+    assert lease.lane == lane
+    return lease
+
+
+async def none_due(lanes: Lanes) -> bool:
+    return not any([await lanes.claim("me", n, 10) for n in range(lanes.keys.partitions)])
+
+
+def key(lanes: Lanes, name: str, lane: str = LANE) -> str:
+    return lanes.keys.build_key(lanes.keys.get_partition(lane), name, lane)
+
+
+def elsewhere(lanes: Lanes, lane: str = LANE) -> str:
+    """A lane of another partition."""
+    home = lanes.keys.get_partition(lane)
+    return next(name for name in map(str, range(100)) if lanes.keys.get_partition(name) != home)
+
+
+async def expire(lanes: Lanes, lane: str = LANE) -> None:
+    """Let the lease of a lane run out now."""
+    await lanes.redis.zadd(lanes.keys.build_key(lanes.keys.get_partition(lane), "z"), {lane: 1})
+
+
+async def write(lanes: Lanes, one: Write) -> None:
+    await apply_writes(lanes.redis, lanes.keys, one.get_partition(lanes.keys), [one])
+
+
+async def now_ms(lanes: Lanes) -> int:
+    seconds, micros = await lanes.redis.time()
+    return seconds * 1000 + micros // 1000
+
+
+# Order and dedupe
+
+
+async def test_items_of_a_lane_come_in_order_under_one_lease(lanes: Lanes) -> None:
+    for number in range(5):
+        assert await lanes.enqueue(LANE, f"E{number}", json.dumps(number)) is EnqueueResult.NEW
+    lease = await take(lanes)
+    seen = [lease.item.body]
+    while item := await lease.commit():
+        seen.append(item.body)
+    assert seen == ["0", "1", "2", "3", "4"]
+    assert await none_due(lanes)
+
+
+async def test_without_more_the_lane_is_released_and_due_at_once(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    await lanes.enqueue(LANE, "E2", "2")
+    assert await (await take(lanes)).commit(more=False) is None
+    assert (await take(lanes)).item.id == "E2"
+
+
+async def test_a_held_lane_is_not_handed_out_again(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    await take(lanes)
+    await lanes.enqueue(LANE, "E2", "2")
+    assert await none_due(lanes)
+
+
+async def test_duplicates_are_told_by_id_and_by_every_alias(lanes: Lanes) -> None:
+    assert await lanes.enqueue(LANE, "E1", "1", aliases=["C1,1.0", "client-7"]) is EnqueueResult.NEW
+    assert await lanes.enqueue(LANE, "E1", "1") is EnqueueResult.DUPLICATE
+    assert await lanes.enqueue(LANE, "E2", "1", aliases=["C1,1.0"]) is EnqueueResult.DUPLICATE
+    assert await lanes.enqueue(LANE, "client-7", "1") is EnqueueResult.DUPLICATE
+    assert await (await take(lanes)).commit() is None
+
+
+async def test_a_duplicate_is_known_after_its_first_was_handled(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    await (await take(lanes)).commit()
+    assert await lanes.enqueue(LANE, "E1", "1") is EnqueueResult.DUPLICATE
+    assert await none_due(lanes)
+
+
+async def test_a_full_lane_turns_away_and_remembers_nothing_of_it(either: Redis, keys: Keys) -> None:
+    lanes = Lanes(either, keys, cap=2)
+    assert [await lanes.enqueue(LANE, f"E{n}", "{}") for n in range(3)] == ["new", "new", "full"]
+    await (await take(lanes)).commit()
+    assert await lanes.enqueue(LANE, "E2", "{}") is EnqueueResult.NEW
+
+
+@pytest.mark.parametrize("name", ["a|b", "", "3|x", "中文", "\ud83d!", "a:b{q07}"])
+async def test_any_id_lane_and_body_survive(lanes: Lanes, name: str) -> None:
+    body = json.dumps({"text": "🙂‮\u0000|中"}, ensure_ascii=False)
+    await lanes.enqueue(f"x{name}", name, body)
+    item = (await lanes.claim("me", lanes.keys.get_partition(f"x{name}"), 1))[0].item
+    assert item.body == body
+    assert (item.lane, item.id) == (f"x{name}".replace("\ud83d", "?"), name.replace("\ud83d", "?"))
+
+
+# Fencing
+
+
+async def test_who_has_lost_the_lane_writes_nothing(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    stale = await take(lanes)
+    await expire(lanes)
+    fresh = await take(lanes)
+    assert int(fresh.token) > int(stale.token)
+    mine = Set(key(lanes, "x"), "stale")
+    for write in (stale.checkpoint("1", mine), stale.commit(mine), stale.retry(0, "x"), stale.release()):
+        with pytest.raises(LeaseLost):
+            await write
+    assert await lanes.extend([stale, fresh]) == [stale]
+    await fresh.commit(Set(key(lanes, "x"), "fresh"))
+    assert await lanes.redis.get(key(lanes, "x")) == "fresh"
+    with pytest.raises(LeaseLost):
+        await stale.commit(mine)
+
+
+async def test_negative_control_without_the_token_check_the_stale_holder_does_write(
+    lanes: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bot.queue import scripts
+
+    checked = scripts.build_script_source("checkpoint")
+    unchecked = checked.replace("if not put_at then", "if false then")
+    assert unchecked != checked
+    await lanes.enqueue(LANE, "E1", "1")
+    stale = await take(lanes)
+    await expire(lanes)
+    await take(lanes)
+    monkeypatch.setattr(scripts, "build_script_source", lambda name: unchecked)
+    await stale.checkpoint("1", Set(key(lanes, "x"), "stale"))
+    assert await lanes.redis.get(key(lanes, "x")) == "stale"
+
+
+async def test_a_takeover_counts_a_try_and_says_why(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    await take(lanes)
+    await expire(lanes)
+    item = (await take(lanes)).item
+    assert (item.tries, item.error) == (2, "worker lost")
+
+
+async def test_a_lease_runs_out_by_the_servers_clock_and_a_heartbeat_keeps_it(either: Redis, keys: Keys) -> None:
+    lanes = Lanes(either, keys, lease_ms=400)
+    await lanes.enqueue(LANE, "E1", "1")
+    lease = await take(lanes)
+    for _ in range(4):
+        await asyncio.sleep(0.12)
+        assert await lanes.extend([lease]) == []
+        assert await none_due(lanes)
+    await asyncio.sleep(0.42)
+    assert (await take(lanes)).item.tries == 2
+
+
+async def test_tokens_grow_even_when_their_counter_is_rolled_back(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    first = await take(lanes)
+    await lanes.redis.delete(lanes.keys.build_key(lanes.keys.get_partition(LANE), "ep"))
+    await asyncio.sleep(0.002)
+    await expire(lanes)
+    assert int((await take(lanes)).token) > int(first.token)
+
+
+# Retry-safe: what a client whose connection broke does
+
+
+class Stutter:
+    """Runs every script twice, as a client does that lost the first reply, and gives the second answer."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._run = lanes._scripts.run_script
+        self.answers: list[tuple[Any, Any]] = []
+
+    async def run(self, *args: Any) -> Any:
+        self.answers.append((await self._run(*args), await self._run(*args)))
+        return self.answers[-1][1]
+
+
+@pytest.fixture
+def stutter(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> Stutter:
+    stutter = Stutter(lanes)
+    monkeypatch.setattr("bot.queue.scripts.ScriptRunner.run_script", lambda self, *args: stutter.run(*args))
+    return stutter
+
+
+async def test_every_script_called_twice_answers_the_same_and_acts_once(lanes: Lanes, stutter: Stutter) -> None:
+    home = lanes.keys.get_partition(LANE)
+    log = lanes.keys.build_key(home, "log")
+    assert await lanes.enqueue(LANE, "E1", "1", aliases=["a"]) is EnqueueResult.NEW
+    assert await lanes.enqueue(LANE, "E2", "2") is EnqueueResult.NEW
+    lease = await take(lanes)
+    assert lease.item.tries == 1
+    await lease.checkpoint("s1", RPush(log, ["checkpoint"]))
+    await lease.retry(0, "again")
+    lease = await take(lanes)
+    assert (lease.item.tries, lease.item.error) == (2, "again")
+    await lease.release()
+    lease = await take(lanes)
+    assert lease.item.tries == 2
+    following = await lease.commit(RPush(log, ["commit"]))
+    assert following == LaneItem(LANE, "E2", "2", 1, lease.item.put_ms)
+    assert await lanes.extend([lease]) == []
+    assert await lease.commit(RPush(log, ["commit 2"])) is None
+    await write(lanes, SetTimer("T1", LANE, await now_ms(lanes) + 60_000, "{}"))
+    await write(lanes, CancelTimer("T1", LANE))
+    await lanes.request_stop(LANE, "1.0")
+    assert await lanes.redis.lrange(log, 0, -1) == ["checkpoint", "commit", "commit 2"]
+    assert len(stutter.answers) >= 13
+    assert [pair for pair in stutter.answers if pair[0] != pair[1] and pair != (1, 0)] == []
+
+
+async def test_a_timer_set_twice_for_one_moment_comes_once(lanes: Lanes) -> None:
+    due = await now_ms(lanes) - 1
+    for _ in range(2):
+        await write(lanes, SetTimer("T1", LANE, due, "{}"))
+        await lanes.move_due_timers()
+    assert await (await take(lanes)).commit() is None
+    await write(lanes, SetTimer("T1", LANE, due + 1, "{}"))
+    assert await lanes.move_due_timers() == 1
+
+
+async def test_a_checkpoint_left_over_from_the_item_before_is_refused(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    await lanes.enqueue(LANE, "E2", "2")
+    lease = await take(lanes)
+    late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", 0, "", "", []], 0)
+    await lease.commit()
+    with pytest.raises(LeaseLost):
+        await late.checkpoint("1", Set(key(lanes, "x"), "late"))
+    assert await lanes.redis.exists(key(lanes, "x")) == 0
+
+
+async def test_a_seq_may_be_used_again_for_the_next_item(lanes: Lanes) -> None:
+    log = key(lanes, "log")
+    await lanes.enqueue(LANE, "E1", "1")
+    await lanes.enqueue(LANE, "E2", "2")
+    lease = await take(lanes)
+    await lease.checkpoint("1", RPush(log, ["first"]))
+    await lease.commit()
+    await lease.checkpoint("1", RPush(log, ["second"]))
+    assert await lanes.redis.lrange(log, 0, -1) == ["first", "second"]
+
+
+# Tries
+
+
+async def test_tries_are_counted_and_handed_out_beyond_the_limit(either: Redis, keys: Keys) -> None:
+    lanes = Lanes(either, keys, max_tries=2)
+    await lanes.enqueue(LANE, "E1", "1")
+    for tries in (1, 2, 3, 4):
+        lease = await take(lanes)
+        assert lease.item.tries == tries
+        await lease.retry(0, f"error {tries}")
+    lease = await take(lanes)
+    assert lease.item.error == "error 4"
+
+
+async def test_a_lane_in_back_off_waits_and_keeps_its_order(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    await (await take(lanes)).retry(500, "busy")
+    await lanes.enqueue(LANE, "E2", "2")
+    assert await none_due(lanes)
+    await asyncio.sleep(0.52)
+    assert (await take(lanes)).item.id == "E1"
+
+
+async def test_release_counts_no_try(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    for before in range(4):
+        lease = await take(lanes)
+        assert lease.item.tries == 1
+        assert lease.item.is_redelivery == (before > 0), "but it may have been begun"
+        await lease.release()
+
+
+# Writes
+
+
+async def test_a_commit_applies_every_kind_of_write_at_once(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    redis, other = lanes.redis, elsewhere(lanes)
+    names = [key(lanes, name) for name in ("s", "gone", "h", "l", "r", "z", "x")]
+    text, gone, fields, pushed, values, members, stream = names
+    await redis.set(gone, "1")
+    await redis.zadd(members, {"out": 1})
+    later = await now_ms(lanes) + 60_000
+    await (await take(lanes)).commit(
+        Set(text, "中\n\"'", ttl_ms=60_000),
+        Delete(gone),
+        HSet(fields, {"a": "1", "b": ""}, ttl_ms=60_000),
+        HDel(fields, "a"),
+        RPush(pushed, ["x", "y"]),
+        AppendHistory(values, ["1|a", "1|b", "1|c"], 2),
+        ZAdd(members, "in", 1_795_000_000_123),
+        ZRem(members, "out"),
+        XAdd(stream, {"k": "v"}, max_age_ms=1000),
+        EnqueueItem(other, "P1", "{}"),
+        EnqueueItem(LANE, "P2", "{}"),
+        SetTimer("T1", other, later, "{}"),
+        SetTimer("T2", LANE, later, "{}"),
+        more=False,
+    )
+    assert (await redis.get(text), await redis.exists(gone)) == ("中\n\"'", 0)
+    assert 0 < await redis.pttl(text) <= 60_000
+    assert await redis.hgetall(fields) == {"b": ""}
+    assert await redis.lrange(pushed, 0, -1) == ["x", "y"]
+    assert await redis.lrange(values, 0, -1) == ["1:2|b", "1:3|c"]
+    assert await redis.zrange(members, 0, -1) == ["in"]
+    assert await redis.zscore(members, "in") == 1_795_000_000_123
+    assert await redis.xlen(stream) == 1
+    assert [(await take(lanes, lane)).item.id for lane in (other, LANE)] == ["P1", "P2"]
+    timers = [await redis.zcard(lanes.keys.build_key(n, "t")) for n in range(lanes.keys.partitions)]
+    assert timers == [1, 1]
+
+
+async def test_a_write_without_a_time_to_live_ends_an_earlier_one(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    lease, name = await take(lanes), key(lanes, "h")
+    await lease.checkpoint("1", HSet(name, {"a": "1"}, ttl_ms=1000))
+    assert await lanes.redis.pttl(name) > 0
+    await lease.checkpoint("2", HSet(name, {"a": "2"}))
+    assert await lanes.redis.pttl(name) == -1
+
+
+async def test_a_key_of_another_partition_is_a_mistake_and_nothing_is_written(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    lease, other = await take(lanes), elsewhere(lanes)
+    foreign = lanes.keys.build_key(lanes.keys.get_partition(other), "x")
+    with pytest.raises(ValueError, match="not of partition"):
+        await lease.commit(EnqueueItem(other, "P1", "{}"), Set(foreign, "1"))
+    with pytest.raises(ValueError, match="not a key of a partition"):
+        await lease.commit(Set("cs:bell", "1"))
+    assert await none_due(lanes)
+    assert await lease.commit() is None
+
+
+async def test_a_put_among_writes_is_deduped_and_never_turned_away(either: Redis, keys: Keys) -> None:
+    lanes = Lanes(either, keys, cap=1)
+    other = elsewhere(lanes)
+    await lanes.enqueue(LANE, "E1", "1")
+    lease = await take(lanes)
+    twice = (EnqueueItem(LANE, "P1", "{}"), EnqueueItem(other, "P2", "{}"))
+    await lease.checkpoint("1", *twice)
+    await lease.checkpoint("2", *twice, EnqueueItem(LANE, "P3", "{}"))
+    ids = [(await lease.commit()), (await lease.commit()), (await lease.commit())]
+    assert [item and item.id for item in ids] == ["P1", "P3", None]
+    assert await (await take(lanes, other)).commit() is None
+
+
+# Timers
+
+
+async def test_a_timer_comes_when_due_can_be_moved_and_taken_back(lanes: Lanes) -> None:
+    now = await now_ms(lanes)
+    await write(lanes, SetTimer("T1", LANE, now + 60_000, '"far"'))
+    await write(lanes, SetTimer("T2", LANE, now + 60_000, '"never"'))
+    assert await lanes.move_due_timers() == 0
+    await write(lanes, SetTimer("T1", LANE, now - 1, '"near"'))
+    await write(lanes, CancelTimer("T2", LANE))
+    assert await lanes.move_due_timers() == 1
+    lease = await take(lanes)
+    assert (lease.item.id, lease.item.body) == ("T1", '"near"')
+    assert await lease.commit() is None
+
+
+async def test_a_timer_of_a_derived_lane_is_found_by_an_id_made_of_it(lanes: Lanes) -> None:
+    for partition in range(lanes.keys.partitions):
+        approval = lanes.keys.derive_id("A", partition, "task")
+        await write(lanes, SetTimer(f"{approval}:expire", approval, 1, "{}"))
+        await write(lanes, CancelTimer(f"{approval}:expire", f"{approval}:expire"))
+    assert await lanes.move_due_timers() == 0
+
+
+async def test_untimer_among_writes_finds_the_lane_it_names(lanes: Lanes) -> None:
+    other = elsewhere(lanes)
+    await lanes.enqueue(LANE, "E1", "1")
+    await write(lanes, SetTimer("T1", LANE, 1, "{}"))
+    await write(lanes, SetTimer("T2", other, 1, "{}"))
+    await (await take(lanes)).commit(CancelTimer("T1", LANE), CancelTimer("T2", other))
+    assert await lanes.move_due_timers() == 0
+
+
+async def test_timers_come_exactly_once_however_many_pump(lanes: Lanes) -> None:
+    for number in range(100):
+        await write(lanes, SetTimer(f"T{number}", f"lane {number % 7}", 1 + number, str(number)))
+    moved = await asyncio.gather(*(lanes.move_due_timers() for _ in range(4)))
+    assert sum(moved) == 100
+    seen: list[int] = []
+    for partition in range(lanes.keys.partitions):
+        for lease in await lanes.claim("me", partition, 100):
+            bodies = [int(lease.item.body)]
+            while item := await lease.commit():
+                bodies.append(int(item.body))
+            assert bodies == sorted(bodies)
+            seen += bodies
+    assert sorted(seen) == list(range(100))
+
+
+# Stop and bell
+
+
+async def test_a_stop_reaches_what_was_put_before_it_and_nothing_later(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    await lanes.enqueue(LANE, "E2", "2")
+    lease = await take(lanes)
+    await asyncio.sleep(0.002)
+    await lanes.request_stop(LANE, "1700000000.000100")
+    await asyncio.sleep(0.002)
+    await lanes.enqueue(LANE, "E3", "3")
+    assert not lease.stopped.is_set()
+    await lease.checkpoint("1")
+    assert lease.stopped.is_set()
+    assert (await lanes.redis.hget(key(lanes, "stops"), "*")).endswith("|1700000000.000100")
+    seen = []
+    while item := await lease.commit():
+        seen.append((item.id, lease.stopped.is_set()))
+    assert seen == [("E2", True), ("E3", False)]
+    assert not await lanes.redis.exists(key(lanes, "stops", "another"))
+
+
+async def test_a_stop_of_ones_own_work_stops_nobody_elses(lanes: Lanes) -> None:
+    for id in ("E1", "E2", "E3"):
+        await lanes.enqueue(LANE, id, id)
+    lease = await take(lanes)
+    await asyncio.sleep(0.002)
+    await lanes.request_stop(LANE, "1.0", "U2")
+    lease.set_person("U1")
+    await lease.checkpoint("1")
+    assert not lease.stopped.is_set()
+    await lease.commit()
+    assert not lease.stopped.is_set(), "nobody has said yet whose it is"
+    lease.set_person("U2")
+    assert lease.stopped.is_set(), "noted before it was begun, and known after a restart"
+    await lease.commit()
+    lease.set_person("U1")
+    await lanes.request_stop(LANE, "2.0", ANYBODY)
+    await lease.checkpoint("2")
+    assert lease.stopped.is_set(), "an administrator stops anybody's"
+
+
+async def test_a_stop_that_nobody_heard_is_told_by_the_heartbeat(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    lease = await take(lanes)
+    lease.set_person("U1")
+    assert await lanes.extend([lease]) == [] and not lease.stopped.is_set()
+    await asyncio.sleep(0.002)  # a stop is for what was there before
+    await lanes.request_stop(LANE, "2.0", "U2")
+    assert await lanes.extend([lease]) == [] and not lease.stopped.is_set(), "somebody else's"
+    await lanes.request_stop(LANE, "3.0", ANYBODY)
+    assert await lanes.extend([lease]) == [] and lease.stopped.is_set()
+
+
+async def test_a_stop_is_told_to_whoever_listens(lanes: Lanes) -> None:
+    told = lanes.watch_stops()
+    waiting = asyncio.ensure_future(anext(told))
+    while not waiting.done():
+        await lanes.request_stop(LANE, "1.0")
+        await asyncio.sleep(0.01)
+    lane, whose, at_ms = await waiting
+    assert (lane, whose) == (LANE, ANYBODY)
+    assert abs(at_ms - time.time() * 1000) < 60_000
+    await told.aclose()
+
+
+async def test_the_bell_rings_once_for_a_lane_that_becomes_due(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    await lanes.enqueue(LANE, "E2", "2")
+    assert await lanes.wait_for_wakeup(0.05) == lanes.keys.get_partition(LANE)
+    assert await lanes.wait_for_wakeup(0.05) is None
+
+
+async def test_an_unheard_bell_stays_short(lanes: Lanes) -> None:
+    for number in range(300):
+        await lanes.enqueue(f"lane {number}", f"E{number}", "{}")
+    assert await lanes.redis.llen(lanes.keys.wakeup_list) <= 256
+
+
+async def test_an_idle_lane_leaves_little_and_nothing_for_ever(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "1")
+    lease = await take(lanes)
+    await lease.checkpoint("1")
+    await lease.commit()
+    lasting = [name async for name in lanes.redis.scan_iter("cs:*") if await lanes.redis.pttl(name) == -1]
+    partition = lanes.keys.get_partition(LANE)
+    assert sorted(lasting) == [lanes.keys.wakeup_list, lanes.keys.build_key(partition, "ep")]

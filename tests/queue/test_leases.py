@@ -1,0 +1,135 @@
+"""A holder that was held up: whether its lane is still its own, by its own clock and, when in doubt, by Redis."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisGone
+
+from bot.core.errors import LeaseLost, StoreUnavailableError
+from bot.core.held_lease import assert_lease_held, bind_lease
+from bot.queue import lanes as module
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lanes, Lease, get_elapsed_ms
+
+LANE = "slack:T1:D1"
+LEASE_MS = 20_000
+
+
+class Clock:
+    """Our own clock, moved at will."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0.0
+
+    def __call__(self) -> float:
+        return get_elapsed_ms() + self.ahead_ms
+
+
+class Counted(Lanes):
+    """Lanes that count how often they are asked."""
+
+    calls = 0
+    away = False
+
+    async def _run_partition_script(self, script: str, partition: int, *args: str | int) -> object:
+        self.calls += 1
+        if self.away:
+            raise StoreUnavailableError("away") from RedisGone()
+        return await super()._run_partition_script(script, partition, *args)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    moved = Clock()
+    monkeypatch.setattr(module, "get_elapsed_ms", moved)
+    return moved
+
+
+@pytest.fixture
+def lanes(redis: Redis, keys: Keys) -> Counted:
+    return Counted(redis, keys, lease_ms=LEASE_MS)
+
+
+async def held(lanes: Counted) -> Lease:
+    await lanes.enqueue(LANE, "E1", "1")
+    await lanes.enqueue(LANE, "E2", "2")
+    [lease] = await lanes.claim("me", lanes.keys.get_partition(LANE), 1)
+    lanes.calls = 0
+    return lease
+
+
+async def taken_by_another(lanes: Counted) -> None:
+    partition = lanes.keys.get_partition(LANE)
+    await lanes.redis.zadd(lanes.keys.build_key(partition, "z"), {LANE: 1})
+    assert await lanes.claim("other", partition, 1)
+
+
+async def test_as_long_as_the_heartbeat_comes_through_nobody_is_asked(lanes: Counted, clock: Clock) -> None:
+    lease = await held(lanes)
+    for _ in range(4):
+        clock.ahead_ms += LEASE_MS / 4
+        assert await lanes.extend([lease]) == []
+        lanes.calls = 0
+        await lease.assert_held()
+    assert lanes.calls == 0
+
+
+@pytest.mark.parametrize("extending", ["checkpoint", "commit", "extend", "sure"])
+async def test_whatever_extends_the_lease_counts(lanes: Counted, clock: Clock, extending: str) -> None:
+    lease = await held(lanes)
+    clock.ahead_ms = LEASE_MS * 0.6
+    match extending:
+        case "checkpoint":
+            await lease.checkpoint("1")
+        case "commit":
+            await lease.commit()
+        case "extend":
+            await lanes.extend([lease])
+        case _:
+            await lease.assert_held()
+    asked = lanes.calls
+    await lease.assert_held()
+    assert lanes.calls == asked
+
+
+async def test_held_up_and_nobody_has_taken_the_lane(lanes: Counted, clock: Clock) -> None:
+    lease = await held(lanes)
+    clock.ahead_ms = LEASE_MS * 3
+    await lease.assert_held()
+    assert lanes.calls == 1
+
+
+async def test_held_up_and_another_has_taken_the_lane(lanes: Counted, clock: Clock) -> None:
+    lease = await held(lanes)
+    await taken_by_another(lanes)
+    clock.ahead_ms = LEASE_MS * 3
+    with pytest.raises(LeaseLost):
+        await lease.assert_held()
+    assert await lanes.extend([lease]) == [lease]
+    with pytest.raises(LeaseLost):
+        await lease.assert_held()
+
+
+async def test_held_up_and_redis_is_away(lanes: Counted, clock: Clock) -> None:
+    """Nobody knows: nothing is said."""
+    lease = await held(lanes)
+    clock.ahead_ms, lanes.away = LEASE_MS * 3, True
+    with pytest.raises(StoreUnavailableError):
+        await lease.assert_held()
+
+
+async def test_it_is_about_the_lane_that_a_task_works_for(lanes: Counted, clock: Clock) -> None:
+    lease = await held(lanes)
+    await taken_by_another(lanes)
+    clock.ahead_ms = LEASE_MS * 3
+
+    async def working() -> None:
+        bind_lease(lease)
+        with pytest.raises(LeaseLost):
+            await asyncio.gather(assert_lease_held())  # what it starts works for the same lane
+
+    await asyncio.create_task(working())
+    await assert_lease_held()

@@ -1,0 +1,127 @@
+"""How often Redis is asked: counted at the client, a pipeline once. The workflow engine and the mailer keep what they
+keep elsewhere, and are not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+
+from bot.agent.limits import DailyBudget
+from bot.agent.model import ModelReply
+from bot.chat.messages import Click, Message, Place, RateSlot
+from bot.core.records import ButtonPressed, MessageReceived
+from bot.queue.lanes import Lease
+from tests.harness.lab import DM, Lab
+from tests.stories.script import DONE, calls
+from tests.tools.office import SICK
+
+LOOKED = calls(("list_people", {"name": "李"}))
+LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The commands that are sent within."""
+    asked: list[str] = []
+    command, pipeline = Redis.execute_command, Pipeline.execute
+
+    async def one(self: Redis, *args: Any, **options: Any) -> Any:
+        asked.append(str(args[0]))
+        return await command(self, *args, **options)
+
+    async def several(self: Pipeline, *args: Any, **options: Any) -> Any:
+        asked.append("pipeline")
+        return await pipeline(self, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Redis, "execute_command", one)
+        patched.setattr(Pipeline, "execute", several)
+        yield asked
+
+
+async def handled(lab: Lab, lane: str, id: str, body: str) -> None:
+    """One item all the way, as a process with little to do handles what it accepts."""
+    lease = await lab.lanes.enqueue_or_claim("p", lane, id, body, aliases=[f"at:{id}"], person="U1")
+    assert isinstance(lease, Lease)
+    await lease.commit(*await lab.dispatch.handle_item(lease))
+
+
+async def said(lab: Lab, text: str, id: str) -> None:
+    message = Message(id=id, place=DM, person="U1", text=text, at=f"1.{id}")
+    await handled(lab, DM.conversation, id, MessageReceived(message=message).model_dump_json())
+
+
+async def warm(redis: Redis, *script: ModelReply, history_tokens: int = 8_000) -> Lab:
+    """An installation whose scripts the server knows, and whose platform has a rate."""
+    lab = Lab(redis, [DONE, *script], history_tokens=history_tokens)
+    await prepared(lab)
+    return lab
+
+
+async def prepared(lab: Lab) -> None:
+    lab.lanes.lease_ms = 60_000  # as in life: nobody has to ask whether a lane is still theirs
+    lab.wall.find_rate_slot = lambda place: RateSlot(f"rate:{place.channel}", 1, 100)  # type: ignore[method-assign]
+    await said(lab, "hello", "Ev0")
+
+
+def looks(times: int) -> list[ModelReply]:
+    return [calls(("list_people", {"name": f"name {n}"})) for n in range(times)]
+
+
+async def test_a_plain_message_takes_four(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = await warm(redis, DONE)
+    with counted(monkeypatch) as asked:
+        await said(lab, "你好", "Ev1")
+    assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA"], "accept, recall, the last word, commit"
+
+
+async def test_a_budget_takes_none_of_its_own(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(redis, [DONE, LOOKED, DONE], budget=DailyBudget(tokens=10**9, money=Decimal(5)))
+    await prepared(lab)
+    with counted(monkeypatch) as asked:
+        await said(lab, "谁", "Ev1")
+    assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA", "EVALSHA"], "a message of one step, as without"
+
+
+async def test_a_turn_that_has_older_ones_folded_takes_no_more(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = await warm(redis, DONE, history_tokens=100)
+    with counted(monkeypatch) as asked:
+        await said(lab, "你好" * 20, "Ev1")
+    assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA"]
+    assert [key async for key in redis.scan_iter("*:in:F*")], "and the fold waits in its lane"
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+async def test_a_step_takes_one(redis: Redis, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    lab = await warm(redis, *looks(steps), DONE)
+    with counted(monkeypatch) as asked:
+        await said(lab, "谁", "Ev1")
+    assert len(asked) == 4 + steps
+    keys = lab.wall.keys()
+    assert len([key for key in keys if ":line:" in key]) == steps, "and every step was shown"
+
+
+async def test_a_decision_takes_three(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = await warm(redis, LEAVE, DONE)
+    await said(lab, "请假", "Ev1")
+    await lab.work()
+    button = next(one for one in lab.wall.cards()[0].buttons if one.choice == "confirm")
+    click = Click(id="press", approval=button.approval, version=1, choice="confirm", person="U1", place=DM)
+    with counted(monkeypatch) as asked:
+        await handled(lab, click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+    assert asked == ["EVALSHA"] * 3, "accept, decide and begin, commit"
+    assert [one.id for one in await lab.engine.list_own_requests("U1")] == ["L-0001"], "and it was carried out"
+
+
+async def test_negative_control_what_is_not_free_is_counted(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = await warm(redis, DONE)
+    with counted(monkeypatch) as asked:
+        await said(lab, "你好", "Ev1")
+        await lab.history.load_history(Place(team="T1", channel="D2", direct=True).conversation)
+    assert len(asked) == 5

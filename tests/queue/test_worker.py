@@ -1,0 +1,566 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisGone
+
+from bot.core.errors import StoreUnavailableError
+from bot.local.embedded import EmbeddedRedis
+from bot.queue.keys import Keys
+from bot.queue.lanes import LaneItem, Lanes, Lease, RetryLater
+from bot.queue.worker import GIVE_UP_TRIES, Worker
+from bot.queue.writes import RPush, SetTimer, Write, apply_writes
+from bot.redis.connect import connect_redis
+from bot.storage.dead_letters import DeadLetterStore
+
+ROOT = Path(__file__).parents[2]
+Handle = Callable[[Lease], Awaitable[None]]
+
+
+class Recorder:
+    """A handler that writes what it handled into a list of the lane, in the commit."""
+
+    def __init__(self, keys: Keys, handle: Handle | None = None) -> None:
+        self._keys, self._handle = keys, handle
+        self.given_up: list[tuple[str, int, str]] = []
+
+    async def handle_item(self, lease: Lease) -> Sequence[Write]:
+        if self._handle is not None:
+            await self._handle(lease)
+        return [self.written(lease.item)]
+
+    async def give_up_item(self, item: LaneItem, error: str) -> Sequence[Write]:
+        self.given_up.append((item.id, item.tries, error))
+        return [self.written(item, "gave up ")]
+
+    def written(self, item: LaneItem, how: str = "") -> RPush:
+        return RPush(log_key(self._keys, item.lane), [how + item.body])
+
+
+def log_key(keys: Keys, lane: str) -> str:
+    return keys.build_key(keys.get_partition(lane), "log", lane)
+
+
+async def log(redis: Redis, keys: Keys, lane: str) -> list[str]:
+    return [str(one) for one in await redis.lrange(log_key(keys, lane), 0, -1)]
+
+
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
+    async with asyncio.timeout(seconds):
+        while not await condition():
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running(worker: Worker) -> AsyncIterator[Worker]:
+    task = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        await asyncio.wait_for(task, 20)
+
+
+@pytest.fixture
+def lanes(redis: Redis, keys: Keys) -> Lanes:
+    return Lanes(redis, keys, lease_ms=1_000, max_tries=3)
+
+
+def make(lanes: Lanes, handler: Recorder, **options: object) -> Worker:
+    settings: dict[str, object] = {"sweep_s": 0.05, "pause_s": 0.02, "backoff_ms": 5, "grace_s": 5, **options}
+    bury = DeadLetterStore(lanes.redis, lanes.keys).build_bury_writes
+    return Worker(lanes, handler, bury=bury, **settings)  # type: ignore[arg-type]
+
+
+def watched(lanes: Lanes, keys: Keys, **options: object) -> tuple[Worker, list[int]]:
+    """A worker that takes its time, and how many lanes it held at each item."""
+    busy: list[int] = []
+
+    async def handle(lease: Lease) -> None:
+        busy.append(worker.active_lane_count)
+        await asyncio.sleep(0.01)
+
+    worker = make(lanes, Recorder(keys, handle), **options)
+    return worker, busy
+
+
+# Order
+
+
+async def test_every_lane_is_handled_in_order_and_lanes_at_the_same_time(lanes: Lanes, keys: Keys) -> None:
+    worker, busy = watched(lanes, keys, burst=2)
+    names = [f"lane {number}" for number in range(8)]
+    for number in range(5):
+        for name in names:
+            await lanes.enqueue(name, f"{name}/{number}", str(number))
+    async with running(worker):
+        for name in names:
+            await until(lambda name=name: done(lanes, keys, name, 5))  # type: ignore[misc]
+    assert [await log(lanes.redis, keys, name) for name in names] == [list("01234")] * 8
+    assert max(busy) > 1
+
+
+async def done(lanes: Lanes, keys: Keys, lane: str, count: int) -> bool:
+    return len(await log(lanes.redis, keys, lane)) >= count
+
+
+async def test_no_more_lanes_at_once_than_allowed(lanes: Lanes, keys: Keys) -> None:
+    worker, busy = watched(lanes, keys, concurrency=2)
+    for number in range(9):
+        await lanes.enqueue(f"lane {number}", f"E{number}", "1")
+    async with running(worker):
+        for number in range(9):
+            await until(lambda number=number: done(lanes, keys, f"lane {number}", 1))  # type: ignore[misc]
+    assert max(busy) == 2
+
+
+async def test_the_bell_is_answered_long_before_the_sweep(lanes: Lanes, keys: Keys) -> None:
+    async with running(make(lanes, Recorder(keys), sweep_s=60)):
+        await asyncio.sleep(0.1)
+        for number in range(3):
+            await lanes.enqueue("D1", f"E{number}", str(number))
+            await until(lambda number=number: done(lanes, keys, "D1", number + 1), 5)  # type: ignore[misc]
+
+
+async def test_after_a_burst_a_lane_lets_others_go_first(lanes: Lanes, keys: Keys) -> None:
+    order: list[str] = []
+
+    async def handle(lease: Lease) -> None:
+        order.append(lease.lane)
+
+    for number in range(6):
+        await lanes.enqueue("long", f"L{number}", "1")
+    home = keys.get_partition("long")
+    other = next(name for name in map(str, range(99)) if keys.get_partition(name) == home)
+    await lanes.enqueue(other, "E1", "1")
+    async with running(make(lanes, Recorder(keys, handle), concurrency=1, burst=2)):
+        await until(lambda: done(lanes, keys, "long", 6))
+    assert other in order[:5]
+
+
+# Failures
+
+
+async def test_a_failing_item_is_tried_again_and_keeps_its_place(lanes: Lanes, keys: Keys) -> None:
+    tries: list[int] = []
+
+    async def handle(lease: Lease) -> None:
+        tries.append(lease.item.tries)
+        if len(tries) < 3:
+            raise ConnectionError("flaky")
+
+    await lanes.enqueue("D1", "E1", "first")
+    await lanes.enqueue("D1", "E2", "second")
+    async with running(make(lanes, Recorder(keys, handle))):
+        await until(lambda: done(lanes, keys, "D1", 2))
+    assert await log(lanes.redis, keys, "D1") == ["first", "second"]
+    assert tries == [1, 2, 3, 1]
+
+
+async def test_a_poisoned_item_is_given_up_buried_and_the_lane_goes_on(
+    lanes: Lanes, keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handle(lease: Lease) -> None:
+        if lease.item.body == "poison":
+            raise ValueError("bad xoxb-1-secret")
+
+    handler = Recorder(keys, handle)
+    await lanes.enqueue("D1", "E1", "poison")
+    await lanes.enqueue("D1", "E2", "fine")
+    with caplog.at_level(logging.INFO):
+        async with running(make(lanes, handler)):
+            await until(lambda: done(lanes, keys, "D1", 2))
+    assert await log(lanes.redis, keys, "D1") == ["gave up poison", "fine"]
+    assert handler.given_up == [("E1", 4, "ValueError: bad xoxb-***")]
+    [dead] = await DeadLetterStore(lanes.redis, lanes.keys).list_dead_letters()
+    assert (dead.item.lane, dead.item.id, dead.item.body, dead.item.tries) == ("D1", "E1", "poison", 4)
+    assert dead.item.error == "ValueError: bad xoxb-***"
+
+
+async def test_when_giving_up_fails_too_the_item_is_buried_without(lanes: Lanes, keys: Keys) -> None:
+    class Hopeless(Recorder):
+        async def handle(self, lease: Lease) -> Sequence[Write]:
+            if lease.item.body == "poison":
+                raise ValueError("no")
+            return await super().handle_item(lease)
+
+        async def give_up(self, item: LaneItem, error: str) -> Sequence[Write]:
+            await super().give_up_item(item, error)
+            raise ValueError("nor this")
+
+    handler = Hopeless(keys)
+    await lanes.enqueue("D1", "E1", "poison")
+    await lanes.enqueue("D1", "E2", "fine")
+    async with running(make(lanes, handler)):
+        await until(lambda: done(lanes, keys, "D1", 1))
+    assert await log(lanes.redis, keys, "D1") == ["fine"]
+    assert len(handler.given_up) == GIVE_UP_TRIES
+    assert [dead.item.tries for dead in await DeadLetterStore(lanes.redis, lanes.keys).list_dead_letters()] == [
+        3 + GIVE_UP_TRIES + 1
+    ]
+
+
+async def test_writes_that_are_a_mistake_are_a_failure_like_any_other(lanes: Lanes, keys: Keys) -> None:
+    class Mistaken(Recorder):
+        async def handle(self, lease: Lease) -> Sequence[Write]:
+            return [RPush("not ours", ["x"])] if lease.item.body == "bad" else await super().handle_item(lease)
+
+    await lanes.enqueue("D1", "E1", "bad")
+    await lanes.enqueue("D1", "E2", "fine")
+    async with running(make(lanes, Mistaken(keys))):
+        await until(lambda: done(lanes, keys, "D1", 2))
+    assert await log(lanes.redis, keys, "D1") == ["gave up bad", "fine"]
+
+
+async def test_later_keeps_the_item_and_counts_no_try(lanes: Lanes, keys: Keys) -> None:
+    seen: list[int] = []
+
+    async def handle(lease: Lease) -> None:
+        seen.append(lease.item.tries)
+        if len(seen) <= 6:
+            raise RetryLater(1, "the model is down")
+        if len(seen) == 7:
+            raise RetryLater(1, "counted", counts_try=True)
+
+    await lanes.enqueue("D1", "E1", "1")
+    async with running(make(lanes, Recorder(keys, handle))):
+        await until(lambda: done(lanes, keys, "D1", 1))
+    assert seen == [1] * 7 + [2]
+
+
+@pytest.mark.parametrize("error", [StoreUnavailableError("away"), RedisGone("away")])
+async def test_redis_away_while_handling_counts_no_try(lanes: Lanes, keys: Keys, error: Exception) -> None:
+    seen: list[int] = []
+
+    async def handle(lease: Lease) -> None:
+        seen.append(lease.item.tries)
+        if len(seen) <= 6:
+            raise error
+
+    await lanes.enqueue("D1", "E1", "1")
+    async with running(make(lanes, Recorder(keys, handle))):
+        await until(lambda: done(lanes, keys, "D1", 1))
+    assert seen == [1] * 7
+
+
+# Leases
+
+
+async def test_a_handler_longer_than_its_lease_keeps_it(lanes: Lanes, keys: Keys) -> None:
+    tries: list[int] = []
+
+    async def handle(lease: Lease) -> None:
+        tries.append(lease.item.tries)
+        await asyncio.sleep(1.2)
+
+    short = Lanes(lanes.redis, keys, lease_ms=600)
+    await short.enqueue("D1", "E1", "1")
+    async with running(make(short, Recorder(keys, handle))), running(make(short, Recorder(keys, handle))):
+        await until(lambda: done(short, keys, "D1", 1))
+    assert tries == [1]
+
+
+async def test_who_loses_the_lane_is_cancelled_and_writes_nothing(lanes: Lanes, keys: Keys) -> None:
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def handle(lease: Lease) -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    await lanes.enqueue("D1", "E1", "1")
+    assert await lanes.wait_for_wakeup(1) is not None, "nothing makes the worker look again before the thief does"
+    async with running(make(lanes, Recorder(keys, handle), sweep_s=60)):
+        await asyncio.wait_for(started.wait(), 5)
+        await lanes.redis.zadd(keys.build_key(keys.get_partition("D1"), "z"), {"D1": 1})
+        [thief] = await lanes.claim("thief", keys.get_partition("D1"), 1)
+        await asyncio.wait_for(cancelled.wait(), 5)
+        assert await lanes.extend([thief]) == []
+    assert await log(lanes.redis, keys, "D1") == []
+    assert thief.item.tries == 2
+
+
+async def test_a_stop_reaches_the_running_handler_at_once(lanes: Lanes, keys: Keys) -> None:
+    started = asyncio.Event()
+
+    async def handle(lease: Lease) -> None:
+        started.set()
+        await asyncio.wait_for(lease.stopped.wait(), 10)
+
+    async with running(make(lanes, Recorder(keys, handle))):
+        await lanes.enqueue("D1", "E1", "stopped")
+        await asyncio.wait_for(started.wait(), 5)
+
+        async def stopped() -> bool:
+            await lanes.request_stop("D1", "1.0")
+            return await done(lanes, keys, "D1", 1)
+
+        await until(stopped, 8)
+
+
+# Stopping
+
+
+async def test_a_graceful_stop_lets_handlers_finish_and_claims_no_more(lanes: Lanes, keys: Keys) -> None:
+    started, stopped = asyncio.Event(), asyncio.Event()
+
+    async def handle(lease: Lease) -> None:
+        started.set()
+        await stopped.wait()
+        await asyncio.sleep(0.1)
+
+    await lanes.enqueue("D1", "E1", "1")
+    await lanes.enqueue("D1", "E2", "2")
+    async with running(make(lanes, Recorder(keys, handle))) as worker:
+        await asyncio.wait_for(started.wait(), 5)
+        worker.stop()
+        stopped.set()
+    assert await log(lanes.redis, keys, "D1") == ["1"]
+    [lease] = await lanes.claim("next", keys.get_partition("D1"), 1)
+    assert (lease.item.id, lease.item.tries) == ("E2", 1)
+
+
+async def test_beyond_the_grace_lanes_are_given_back_without_a_try(lanes: Lanes, keys: Keys) -> None:
+    started = asyncio.Event()
+
+    async def handle(lease: Lease) -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    await lanes.enqueue("D1", "E1", "1")
+    async with running(make(lanes, Recorder(keys, handle), grace_s=0.05)):
+        await asyncio.wait_for(started.wait(), 5)
+    [lease] = await lanes.claim("next", keys.get_partition("D1"), 1)
+    assert (lease.item.id, lease.item.tries, lease.item.error) == ("E1", 1, "handed over")
+    assert lease.item.is_redelivery, "who goes on must look for what was said already"
+
+
+async def test_a_cancelled_worker_gives_its_lanes_back(lanes: Lanes, keys: Keys) -> None:
+    started = asyncio.Event()
+
+    async def handle(lease: Lease) -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    await lanes.enqueue("D1", "E1", "1")
+    task = asyncio.create_task(make(lanes, Recorder(keys, handle)).run())
+    await asyncio.wait_for(started.wait(), 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(await lanes.claim("next", keys.get_partition("D1"), 1)) == 1
+
+
+# Jobs and idling
+
+
+async def test_jobs_run_again_and_again_whatever_they_raise(lanes: Lanes, keys: Keys) -> None:
+    calls = 0
+
+    async def job() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise RuntimeError("a mistake")
+
+    async def often() -> bool:
+        return calls >= 4
+
+    async with running(make(lanes, Recorder(keys), jobs=[job])):
+        await until(often)
+
+
+async def test_an_outage_is_said_once(lanes: Lanes, keys: Keys, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = 0
+
+    async def job() -> None:
+        nonlocal calls
+        calls += 1
+        if calls <= 3:
+            raise RedisGone("away")
+
+    async def often() -> bool:
+        return calls >= 5
+
+    async with running(make(lanes, Recorder(keys), jobs=[job])):
+        await until(often)
+    said = capsys.readouterr().out
+    assert (said.count("store down"), said.count("store back"), said.count("Traceback")) == (1, 1, 0)
+
+
+async def test_timers_are_pumped(lanes: Lanes, keys: Keys) -> None:
+    async with running(make(lanes, Recorder(keys))):
+        await apply_writes(lanes.redis, keys, keys.get_partition("D1"), [SetTimer("T1", "D1", 1, "ding")])
+        await until(lambda: done(lanes, keys, "D1", 1))
+    assert await log(lanes.redis, keys, "D1") == ["ding"]
+
+
+async def test_an_idle_worker_asks_little(lanes: Lanes, keys: Keys) -> None:
+    async with running(make(lanes, Recorder(keys), sweep_s=0.2, pause_s=60)):
+        await asyncio.sleep(0.1)
+        before = await calls(lanes.redis)
+        await asyncio.sleep(0.8)
+        after = await calls(lanes.redis)
+    assert after - before <= keys.partitions * 6
+
+
+async def calls(redis: Redis) -> int:
+    stats = await redis.info("commandstats")
+    return sum(int(stats.get(f"cmdstat_{name}", {}).get("calls", 0)) for name in ("evalsha", "eval"))
+
+
+# Outages and deaths
+
+
+async def test_nothing_is_lost_when_redis_is_killed_in_the_middle(tmp_path: Path, keys: Keys) -> None:
+    embedded = EmbeddedRedis(tmp_path)
+    url = await embedded.ensure_running()
+    client = await connect_redis(url, retries=2)
+    lanes = Lanes(client, keys, lease_ms=1_000, max_tries=50)
+
+    async def handle(lease: Lease) -> None:
+        await asyncio.sleep(0.005)
+        await lease.checkpoint("1")
+
+    names = [f"lane {number}" for number in range(6)]
+    try:
+        async with running(make(lanes, Recorder(keys, handle))):
+            for number in range(20):
+                for name in names:
+                    await lanes.enqueue(name, f"{name}/{number}", str(number))
+            info = await client.info("server")
+            os.kill(int(info["process_id"]), signal.SIGKILL)
+            await asyncio.sleep(0.3)
+            await embedded.ensure_running()
+            for name in names:
+                await until(lambda name=name: survived(lanes, keys, name, 20))  # type: ignore[misc]
+        assert [await log(client, keys, name) for name in names] == [[str(n) for n in range(20)]] * 6
+        assert await DeadLetterStore(lanes.redis, lanes.keys).list_dead_letters() == []
+    finally:
+        await client.aclose()
+        await embedded.close()
+
+
+async def survived(lanes: Lanes, keys: Keys, lane: str, count: int) -> bool:
+    try:
+        return await done(lanes, keys, lane, count)
+    except RedisGone:
+        return False
+
+
+async def test_a_worker_stops_although_redis_is_gone(tmp_path: Path, keys: Keys) -> None:
+    embedded = EmbeddedRedis(tmp_path)
+    client = await connect_redis(await embedded.ensure_running(), retries=0)
+    lanes, started = Lanes(client, keys), asyncio.Event()
+
+    async def handle(lease: Lease) -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    await lanes.enqueue("D1", "E1", "1")
+    async with running(make(lanes, Recorder(keys, handle), grace_s=0.05)):
+        await asyncio.wait_for(started.wait(), 5)
+        await embedded.close()
+        await asyncio.sleep(0.1)
+    await client.aclose()
+
+
+PROCESS = """
+import asyncio, signal, sys
+from bot.redis.connect import connect
+from bot.storage.dead_letters import DeadLetters
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lanes
+from bot.queue.writes import Push
+from bot.queue.worker import Worker
+
+class Handler:
+    def __init__(self, keys): self.keys = keys
+    async def handle(self, lease):
+        key = self.keys.key(self.keys.partition(lease.lane), "log", lease.lane)
+        await asyncio.sleep(0.01)
+        await lease.checkpoint("1", Push(key + ":begun", [lease.item.body]))
+        await asyncio.sleep(0.01)
+        return [Push(key, [lease.item.body])]
+    async def give_up(self, item, error): return []
+
+async def main(url):
+    keys = Keys(partitions=2)
+    lanes = Lanes(await connect(url), keys, lease_ms=400, max_tries=1000)
+    bury = DeadLetters(lanes.redis, keys).bury
+    worker = Worker(lanes, Handler(keys), bury=bury, concurrency=8, sweep_s=0.1, grace_s=5, burst=3)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    print("ready", flush=True)
+    await worker.run()
+    await lanes.redis.aclose()
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@asynccontextmanager
+async def workers(url: str, count: int) -> AsyncIterator[list[asyncio.subprocess.Process]]:
+    """So many workers as processes of their own; whatever is left of them at the end is killed."""
+    command, out = (sys.executable, "-c", PROCESS, url), asyncio.subprocess.PIPE
+    processes = [await asyncio.create_subprocess_exec(*command, stdout=out, cwd=ROOT) for _ in range(count)]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert await asyncio.wait_for(process.stdout.readline(), 30) == b"ready\n"
+        yield processes
+    finally:
+        for process in processes:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+
+@pytest.mark.slow
+async def test_four_processes_three_of_them_killed_lose_and_repeat_nothing(
+    valkey: str, redis: Redis, keys: Keys
+) -> None:
+    lanes = Lanes(redis, keys, lease_ms=400)
+    names = [f"lane {number}" for number in range(20)]
+    async with workers(valkey, 4) as processes:
+        for number in range(15):
+            for name in names:
+                await lanes.enqueue(name, f"{name}/{number}", json.dumps(number))
+        for process in processes[:3]:
+            await asyncio.sleep(0.1)
+            process.kill()
+            await process.wait()
+        for name in names:
+            await until(lambda name=name: done(lanes, keys, name, 15), 30)  # type: ignore[misc]
+        processes[3].terminate()
+        assert await asyncio.wait_for(processes[3].wait(), 10) == 0
+    assert [await log(redis, keys, name) for name in names] == [[str(n) for n in range(15)]] * 20
+    begun = [await redis.llen(f"{log_key(keys, name)}:begun") for name in names]
+    assert sum(begun) >= 300
+
+
+@pytest.mark.slow
+async def test_sigterm_gives_back_without_a_try(valkey: str, redis: Redis, keys: Keys) -> None:
+    lanes = Lanes(redis, keys)
+    async with workers(valkey, 1) as [process]:
+        for number in range(100):
+            await lanes.enqueue("D1", f"E{number}", str(number))
+        await until(lambda: done(lanes, keys, "D1", 5))
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 10) == 0
+    handled = await log(redis, keys, "D1")
+    assert 5 <= len(handled) < 100
+    [lease] = await lanes.claim("next", keys.get_partition("D1"), 1)
+    assert (lease.item.body, lease.item.tries) == (str(len(handled)), 1)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis.asyncio import SSLConnection
+
+from bot.app.settings import Settings
+from bot.core.errors import SettingsError
+from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
+
+SECRET = "hush-7"
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "hosts", "options"),
+    [
+        ("redis://h", "single", [("h", 6379)], {"host": "h", "port": 6379}),
+        ("redis://u:p%40ss@h:7000/3", "single", [("h", 7000)], {"username": "u", "password": "p@ss", "db": 3}),
+        ("redis://:pw@[::1]:7000?db=2", "single", [("::1", 7000)], {"password": "pw", "host": "::1", "db": 2}),
+        ("rediss://h/0?ssl_cert_reqs=none", "single", [("h", 6379)], {"ssl_cert_reqs": "none", "db": 0}),
+        ("redis://h?health_check_interval=5&client_name=cs", "single", [("h", 6379)], {"health_check_interval": 5}),
+        ("redis://h?cluster=1", "cluster", [("h", 6379)], {}),
+        ("redis://u:p@a:1,b,[::1]:3/0?cluster=true", "cluster", [("a", 1), ("b", 6379), ("::1", 3)], {"password": "p"}),
+        ("redis://h?cluster=0", "single", [("h", 6379)], {}),
+        ("unix:///run/my%20redis.sock?db=1", "single", [], {"path": "/run/my redis.sock", "db": 1}),
+    ],
+)
+def test_one_server_or_a_cluster(url: str, kind: str, hosts: list[Any], options: dict[str, Any]) -> None:
+    address = parse_redis_url(url)
+    assert (address.kind, list(address.hosts)) == (kind, hosts)
+    assert address.options.items() >= options.items()
+    assert (address.options.get("connection_class") is SSLConnection) == url.startswith("rediss")
+
+
+def test_a_master_that_sentinels_know() -> None:
+    url = f"redis+sentinel://bot:{SECRET}@a:26380,b/my%20master/2?sentinel_username=watch&sentinel_password=two"
+    address = parse_redis_url(url)
+    assert (address.kind, address.service) == (RedisMode.SENTINEL, "my master")
+    assert address.hosts == (("a", 26380), ("b", 26379))
+    assert address.options.items() >= {"username": "bot", "password": SECRET, "db": 2}.items()
+    assert address.sentinel_login == {"username": "watch", "password": "two"}
+    assert parse_redis_url("rediss+sentinel://a/m").options["connection_class"] is SSLConnection
+    assert parse_redis_url("redis+sentinel://a/m?db=3").options["db"] == 3
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("redis://h:6379:6380", "a host that is not like name:6379"),
+        ("redis://", "a host that is not like name:6379"),
+        (f"redis://u:{SECRET}/x@h", "a host that is not like name:6379"),
+        (f"redis://u:{SECRET}#@h", "not an address like redis://host:6379/0"),
+        ("redis://h:99999", "a host that is not like name:6379"),
+        ("redis://h/one", "a database that is not a number"),
+        ("redis://a,b", "add ?cluster=1 for a Redis Cluster"),
+        ("redis://h/1?cluster=1", "only database 0"),
+        ("redis://h?cluster=maybe", "cluster= that is neither 1 nor 0"),
+        ("redis+cluster://h", "should begin with redis://"),
+        ("redis+sentinel://h:26379", "names no service: redis+sentinel://host:26379/service"),
+        ("redis+sentinel://h/m/x", "a database that is not a number"),
+        (f"redis://h?pasword={SECRET}", "an option that is unknown here; these are known: client_name, db,"),
+        ("redis://h?ssl_cert_reqs=none", "an option that is unknown here"),
+        ("redis://h?decode_responses=0", "an option that is unknown here"),
+        ("redis://h?health_check_interval=often", "a value that does not fit"),
+        ("unix:///s?cluster=1", "an option that is unknown here"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_without_the_password(url: str, says: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_redis_url(url)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith("REDIS_URL ")
+    assert SECRET not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", [f"redis://:{SECRET}@h", f"redis+sentinel://:{SECRET}@h/m?sentinel_password={SECRET}"])
+def test_an_address_shows_no_password(url: str) -> None:
+    assert SECRET not in repr(parse_redis_url(url))
+    assert SECRET not in Settings(redis_url=url, _env_file=None).list_masked_values()["redis_url"]
+    assert isinstance(parse_redis_url(url), RedisAddress)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from bot.core.errors import StoreUnavailableError, UnsafeStoreError
+from bot.core.i18n import load_sentences
+from bot.queue.keys import Keys
+from bot.redis.check import (
+    RedisFacts,
+    RedisFinding,
+    RedisSeverity,
+    _check_disk,
+    _check_memory,
+    _check_server,
+    check_redis,
+    require_fit_redis,
+)
+
+REFUSE, WARN = RedisSeverity.REFUSE, RedisSeverity.WARN
+GOOD = {
+    "redis_version": "7.2.4",
+    "role": "master",
+    "maxmemory_policy": "noeviction",
+    "aof_enabled": 1,
+    "aof_last_write_status": "ok",
+    "aof_last_bgrewrite_status": "ok",
+    "rdb_last_bgsave_status": "ok",
+}
+
+
+def short(findings: list[RedisFinding]) -> list[tuple[str, str]]:
+    return [(one.severity.value, one.code) for one in findings]
+
+
+def found(facts: RedisFacts, *, strict: bool = True) -> list[tuple[str, str]]:
+    grave = REFUSE if strict else WARN
+    redis = FakeAsyncRedis()
+    return short([*_check_server(facts, redis), *_check_memory(facts, grave), *_check_disk(facts, grave)])
+
+
+def facts(*, fsync: str = "always", replicas: str = "1", policy: str = "noeviction", **info: object) -> RedisFacts:
+    return RedisFacts({**GOOD, "maxmemory_policy": policy, **info}, fsync, replicas, policy)
+
+
+@asynccontextmanager
+async def configured(redis: Redis, name: str, value: str) -> AsyncIterator[None]:
+    before = (await redis.config_get(name))[name]
+    await redis.config_set(name, value)
+    try:
+        yield
+    finally:
+        await redis.config_set(name, before)
+
+
+async def test_the_embedded_server_is_fit(redis: Redis, keys: Keys) -> None:
+    assert await check_redis(redis, keys) == []
+    assert await require_fit_redis(redis, keys, "en") == []
+    assert [name for name in await redis.keys("*") if "selftest" in name] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "finding"),
+    [
+        ("maxmemory-policy", "allkeys-lru", (REFUSE, "eviction_all")),
+        ("maxmemory-policy", "volatile-ttl", (REFUSE, "eviction_some")),
+        ("appendonly", "no", (REFUSE, "no_aof")),
+        ("appendfsync", "everysec", (WARN, "fsync_everysec")),
+        ("appendfsync", "no", (WARN, "fsync_no")),
+    ],
+)
+async def test_a_real_server_wrongly_configured(
+    redis: Redis, keys: Keys, name: str, value: str, finding: tuple[str, str]
+) -> None:
+    async with configured(redis, name, value):
+        assert short(await check_redis(redis, keys)) == [finding]
+
+
+async def test_allowed_to_lose_data_it_starts_but_never_where_everything_may_go(redis: Redis, keys: Keys) -> None:
+    async with configured(redis, "appendonly", "no"), configured(redis, "maxmemory-policy", "volatile-lru"):
+        assert short(await require_fit_redis(redis, keys, "en", allow_non_durable=True)) == [
+            (WARN, "eviction_some"),
+            (WARN, "no_aof"),
+        ]
+    async with configured(redis, "maxmemory-policy", "allkeys-random"):
+        with pytest.raises(UnsafeStoreError):
+            await require_fit_redis(redis, keys, "en", allow_non_durable=True)
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "appendfsync always"), ("zh", "appendonly yes")])
+async def test_a_refusal_names_the_cure(redis: Redis, keys: Keys, language: str, words: str) -> None:
+    async with configured(redis, "appendonly", "no"):
+        with pytest.raises(UnsafeStoreError, match=words):
+            await require_fit_redis(redis, keys, language)
+
+
+@pytest.mark.parametrize(
+    ("given", "finding"),
+    [
+        (facts(redis_version="6.0.20"), (REFUSE, "version")),
+        (facts(redis_version="5.0"), (REFUSE, "version")),
+        (facts(role="slave"), (REFUSE, "replica")),
+        (facts(role="sentinel", redis_mode="sentinel"), (REFUSE, "sentinel")),
+        (facts(role="sentinel", server_mode="sentinel"), (REFUSE, "sentinel")),
+        (facts(cluster_enabled=1), (REFUSE, "cluster")),
+        (facts(connected_slaves=1, replicas="0"), (WARN, "split")),
+        (facts(policy=""), (WARN, "policy_hidden")),
+        (facts(evicted_keys=7), (WARN, "evicted")),
+        (facts(maxmemory=100, used_memory=81), (WARN, "memory")),
+        (facts(aof_last_write_status="err"), (REFUSE, "aof_write")),
+        (facts(aof_last_bgrewrite_status="err"), (WARN, "aof_rewrite")),
+        (facts(rdb_last_bgsave_status="err"), (WARN, "snapshot")),
+        (RedisFacts({}), (WARN, "hidden")),
+    ],
+)
+def test_each_situation_is_told(given: RedisFacts, finding: tuple[str, str]) -> None:
+    assert found(given) == [finding]
+    assert found(given, strict=False) == [finding]
+
+
+@pytest.mark.parametrize("version", ["6.2.14", "7.0.15", "8.10.2"])
+def test_what_is_fine_is_not_told(version: str) -> None:
+    fine = facts(redis_version=version, connected_slaves=1, maxmemory=100, used_memory=80, fsync="")
+    assert found(fine) == []
+
+
+async def test_a_user_without_rights_is_refused_and_one_without_info_is_warned_of(
+    redis: Redis, keys: Keys, valkey: str
+) -> None:
+    path = valkey.removeprefix("unix://")
+    await redis.acl_setuser(
+        "blind", enabled=True, passwords=["+pw"], keys=["*"], commands=["+@all", "-info", "-config"]
+    )
+    await redis.acl_setuser(
+        "reader", enabled=True, passwords=["+pw"], keys=["*"], commands=["+@read", "+time", "+info"]
+    )
+    try:
+        for name, expected in (("blind", [(WARN, "hidden")]), ("reader", [(REFUSE, "selftest")])):
+            client = Redis(
+                unix_socket_path=path,
+                username=name,
+                password="pw",
+                protocol=3,
+                legacy_responses=False,
+                decode_responses=True,
+            )
+            assert short(await check_redis(client, keys)) == expected
+            await client.aclose()
+    finally:
+        await redis.acl_deluser("blind", "reader")
+
+
+async def test_clocks_apart_are_told(redis: Redis, keys: Keys) -> None:
+    [one] = await check_redis(redis, keys, clock=lambda: time.time() + 60)
+    assert (one.code, one.severity) == ("clock", WARN)
+    assert one.params["seconds"] in (59, 60, 61)
+
+
+async def test_another_number_of_partitions_is_refused(redis: Redis, keys: Keys) -> None:
+    assert await check_redis(redis, keys) == []
+    [one] = await check_redis(redis, Keys(partitions=16))
+    assert (one.code, one.params) == ("partitions", {"found": keys.partitions, "asked": 16})
+
+
+async def test_nobody_there_is_store_down(keys: Keys) -> None:
+    client = Redis(unix_socket_path="/nowhere/redis.sock", retry=Retry(NoBackoff(), 0))
+    with pytest.raises(StoreUnavailableError):
+        await check_redis(client, keys)
+    await client.aclose()
+
+
+def test_every_sentence_has_both_languages() -> None:
+    ours = {key: words for key, words in load_sentences().items() if key.startswith(("store.", "local_store."))}
+    assert len(ours) >= 22
+    assert all(set(words) == {"zh", "en"} for words in ours.values())

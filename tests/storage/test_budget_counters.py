@@ -1,0 +1,340 @@
+"""What the model was used for is counted once, whatever dies and is done again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from bot.agent.model import MeteredModel, ModelReply, Scripted
+from bot.agent.prices import PriceTable, parse_prices
+from bot.chat.messages import Place
+from bot.core.errors import ModelUnavailableError
+from bot.core.records import Run
+from bot.core.run_state import Usage
+from bot.queue.keys import Keys
+from bot.queue.writes import HIncrBy, apply_writes
+from bot.storage.spending import SYSTEM, UsageRow, UsageStore
+from tests.harness.lab import DM, Edges, Killed, Lab, every_edge
+from tests.stories.script import DONE, calls, mail
+from tests.tools.office import SICK
+
+PRICES = parse_prices(
+    'currency = "USD"\n[models]\na = {input = 0.25, cached = 0.025, output = 2}\nb = {input=1, output=3}'
+)
+ELSEWHERE = Place(team="T1", channel="C7", thread="7.0")
+LOOK = calls(("list_people", {"name": "李"}))
+
+
+def took(
+    reply: ModelReply, tokens_in: int = 100, cached: int = 0, tokens_out: int = 10, model: str = "a"
+) -> ModelReply:
+    return replace(reply, tokens_in=tokens_in, tokens_cached=cached, tokens_out=tokens_out, model=model)
+
+
+async def rows(lab: Lab) -> list[UsageRow]:
+    return await lab.spending.list_usage_rows(3)
+
+
+async def every_run(lab: Lab) -> list[Run]:
+    names = [str(key) async for key in lab.redis.scan_iter("*:run:*")]
+    found = [await lab.runs.load_run(name.split(":")[3]) for name in names if not name.endswith(":m")]
+    return [run for run in found if run is not None]
+
+
+def total(found: Iterable[UsageRow], person: str = "") -> tuple[int, int, int, int, Decimal]:
+    """Tokens in, cached and out, tokens without a price, and money."""
+    mine = [row for row in found if person in ("", row.person)]
+    money = sum((cost for row in mine for cost in row.costs.values()), Decimal(0))
+    return (
+        sum(row.tokens_in for row in mine), sum(row.cached for row in mine), sum(row.tokens_out for row in mine),
+        sum(row.unpriced for row in mine), money,
+    )  # fmt: skip
+
+
+def kept(runs: Iterable[Run]) -> tuple[int, int, int, int, Decimal]:
+    """The same, as the runs themselves have it."""
+    traces = [run.trace for run in runs]
+    return (
+        sum(one.tokens_in for one in traces), sum(one.tokens_cached for one in traces),
+        sum(one.tokens_out for one in traces), sum(one.unpriced for one in traces),
+        sum((one.cost for one in traces), Decimal(0)),
+    )  # fmt: skip
+
+
+async def test_by_person_model_and_day(redis: Redis) -> None:
+    script = [took(LOOK, 1000, 400, 20), took(DONE, 2000, 0, 30, "b"), took(DONE, 7, 0, 3, "local")]
+    lab = Lab(redis, script, prices=PRICES)
+    await lab.says("谁")
+    await lab.work()
+    lab.ahead = timedelta(days=1)
+    await lab.says("你好", person="U2", id="Ev2", place=ELSEWHERE)
+    await lab.work()
+    first, second = lab.now().date() - timedelta(days=1), lab.now().date()
+    assert await rows(lab) == [
+        UsageRow(first, "U1", "a", 1, 1, 1000, 400, 20, 0, {"USD": Decimal("0.0002")}),
+        UsageRow(first, "U1", "b", 0, 1, 2000, 0, 30, 0, {"USD": Decimal("0.00209")}),
+        UsageRow(second, "U2", "local", 1, 1, 7, 0, 3, 10, {}),
+    ]
+    assert [row.day for row in await lab.spending.list_usage_rows(1)] == [second]
+
+
+async def test_a_run_says_what_it_cost_and_which_model_answered(redis: Redis) -> None:
+    lab = Lab(
+        redis, [took(LOOK, 1000, 400, 20), took(DONE, 2000, 0, 30, "b"), took(DONE, 7, 0, 3, "local")], prices=PRICES
+    )
+    await lab.says("谁")
+    await lab.says("你好", id="Ev2")
+    await lab.work()
+    ends = [one.more async for one in lab.journal.stream_records(kinds=["run.finished"])]
+    assert [(one["model"], one.get("cost"), one.get("currency")) for one in ends] == [
+        ("b", "0.00229", "USD"),
+        ("local", None, None),
+    ], "what has no price is not called free"
+    assert ends[1]["unpriced"] == 10
+
+
+async def test_replies_that_could_not_be_used_are_counted_too(redis: Redis) -> None:
+    empty = took(ModelReply(finish="length", text="{"), 50, 0, 5)
+    lab = Lab(redis, [empty, ModelUnavailableError("away"), took(DONE)], prices=PRICES)
+    await lab.says("你好")
+    await lab.work()
+    assert total(await rows(lab))[:3] == (150, 0, 15)
+
+
+async def test_a_suggestion_is_on_nobodys_account(redis: Redis) -> None:
+    usable = took(ModelReply('{"recommendation": "approve", "reasons": ["好"]}'), 300, 0, 7)
+    for advice in (usable, took(ModelReply("nonsense"), 300, 0, 7)):
+        await redis.flushall()
+        lab = Lab(redis, advice=[advice], prices=PRICES)
+        await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
+        await lab.work()
+        [row] = await rows(lab)
+        assert (row.person, row.runs, row.replies, row.tokens_in) == (SYSTEM, 0, 1, 300)
+
+
+async def test_a_suggestion_is_counted_once_wherever_its_process_dies(redis: Redis) -> None:
+    async def play(edges: Edges) -> None:
+        await redis.flushall()
+        lab = Lab(
+            redis, advice=[took(ModelReply('{"recommendation": "approve", "reasons": ["好"]}'))] * 9, prices=PRICES
+        )
+        await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
+        edges.passed = 0
+        lab.edges = lab.wall.edge = lab.lanes.edge = edges
+        await lab.work()
+        shown = [one for one in lab.wall.cards("DU2") if "AI" in str(one.facts)]
+        counted = sum(row.replies for row in await rows(lab))
+        assert len(shown) <= counted <= 1, "asked again after a crash, what came of the first time is in no record"
+
+    assert await every_edge(play) > 3
+
+
+async def test_what_is_asked_outside_of_lanes_is_counted(redis: Redis) -> None:
+    lab = Lab(redis, [took(DONE), took(DONE)], prices=PRICES)
+    asked = MeteredModel(lab.model)
+    for _ in range(2):
+        await asked.request_reply(["{}"], "", timeout_s=1)
+    await lab.spending.record_usage(SYSTEM, [PRICES.compute_usage(one) for one in asked.replies])
+    await lab.spending.record_usage(SYSTEM, [])
+    assert [(row.person, row.replies, row.tokens_in) for row in await rows(lab)] == [(SYSTEM, 2, 200)]
+
+
+# Once
+
+
+@dataclass
+class Deaths(Edges):
+    """Ends the process at each of several places."""
+
+    places: frozenset[int] = frozenset()
+    died: int = 0
+
+    def __call__(self) -> None:
+        self.passed += 1
+        if self.passed in self.places:
+            self.died += 1
+            raise Killed
+
+
+@dataclass
+class Careless:
+    """The negative control: counts a reply as it comes, not with what it was for."""
+
+    lab: Lab
+    model: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.model = self.lab.model
+
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+        reply: ModelReply = await self.model.reply(messages, extra, timeout_s=timeout_s)
+        spending = UsageStore(self.lab.redis, self.lab.keys, self.lab.now)
+        await spending.record_usage("U1", [self.lab.turns.loop.prices.compute_usage(reply)])
+        return reply
+
+
+class Uncounting(UsageStore):
+    def build_usage_writes(
+        self, lane: str, person: str, spent: Iterable[Usage], *, begun: bool = False
+    ) -> tuple[HIncrBy, ...]:
+        return ()
+
+
+async def told(redis: Redis, script: Sequence[Scripted], edges: Edges, *, careless: bool = False) -> Lab:
+    """Two people in two conversations; what can be sent is sent."""
+    await redis.flushall()
+    lab = Lab(redis, script, prices=PRICES)
+    lab.edges = lab.wall.edge = lab.lanes.edge = edges
+    if careless:
+        loop = replace(lab.turns.loop, model=Careless(lab))
+        lab.dispatch = replace(
+            lab.dispatch, turn_handler=replace(lab.turns, loop=loop, spending=Uncounting(redis, lab.keys, lab.now))
+        )
+    await lab.says("给李四发邮件")
+    await lab.says("你好", person="U2", id="Ev2", place=ELSEWHERE)
+    await lab.work()
+    for person, channel in (("U1", DM.channel), ("U2", "DU2")):
+        for card in lab.wall.cards(channel):
+            await lab.presses(card, "send", person=person)
+    await lab.work()
+    return lab
+
+
+async def judged(lab: Lab) -> bool:
+    """What is counted is what the runs have: no reply twice, none left out."""
+    return total(await rows(lab)) == kept(await every_run(lab))
+
+
+STORY = [
+    took(LOOK, 11, 1, 1),
+    took(mail(), 13, 2, 2, "b"),
+    took(DONE, 17, 3, 3),
+    took(DONE, 19, 4, 4, "local"),
+    took(DONE, 23),
+]
+
+
+async def test_killed_anywhere_every_reply_is_counted_once(redis: Redis) -> None:
+    async def play(edges: Edges) -> None:
+        assert await judged(await told(redis, STORY, edges))
+
+    assert await every_edge(play) > 12
+
+
+async def test_unharmed_all_that_was_asked_is_counted(redis: Redis) -> None:
+    lab = await told(redis, STORY[:4], Edges())
+    assert total(await rows(lab))[:4] == (60, 10, 10, 23) and sum(row.runs for row in await rows(lab)) == 2
+
+
+async def test_negative_control_counted_outside_of_the_commit_a_crash_is_found(redis: Redis) -> None:
+    verdicts: list[bool] = []
+
+    async def play(edges: Edges) -> None:
+        verdicts.append(await judged(await told(redis, STORY, edges, careless=True)))
+
+    await every_edge(play)
+    assert verdicts[-1], "unharmed it would not be noticed"
+    assert not all(verdicts)
+
+
+replies = st.builds(
+    took,
+    st.sampled_from([LOOK, DONE, mail(), ModelReply(finish="length")]),
+    st.integers(0, 10**8), st.integers(0, 10**8), st.integers(0, 10**8), st.sampled_from(["a", "b", "local"]),
+)  # fmt: skip
+scripts = st.lists(replies | st.builds(ModelUnavailableError, st.just("away")), min_size=1, max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(scripts, st.frozensets(st.integers(1, 40), max_size=4))
+def test_in_any_order_of_deaths_and_deliveries_each_reply_is_counted_once(
+    script: list[Scripted], places: frozenset[int]
+) -> None:
+    async def play() -> None:
+        redis = FakeAsyncRedis(decode_responses=True, protocol=3, legacy_responses=False)
+        try:
+            assert await judged(await told(redis, script, Deaths(places=places)))
+        finally:
+            await redis.aclose()
+
+    asyncio.run(play())
+
+
+# Counters
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 10**8), st.integers(0, 10**8)), max_size=30))
+@settings(max_examples=25, deadline=None)
+def test_counters_of_several_conversations_add_up_exactly(replies: list[tuple[str, int, int]]) -> None:
+    async def play() -> None:
+        redis, keys = FakeAsyncRedis(decode_responses=True, protocol=3), Keys(partitions=3)
+        spending = UsageStore(redis, keys, lambda: datetime(2026, 11, 20, tzinfo=UTC))
+        spent = [PRICES.compute_usage(took(DONE, read, 0, out, model)) for model, read, out in replies]
+        for n, one in enumerate(spent):
+            await add_in(spending, f"lane {n}", "U1", one)
+        used = await spending.load_daily_usage(spending.build_daily_query("U1", "USD"))
+        assert used.tokens == sum(one.tokens_in + one.tokens_out for one in spent)
+        assert used.cost == sum((one.cost or 0 for one in spent), Decimal(0))
+        assert (await spending.load_daily_usage(spending.build_daily_query("U2", "USD"))).tokens == 0
+        assert (await spending.load_daily_usage(spending.build_daily_query("U1", "CNY"))).cost == 0, (
+            "another currency is another counter"
+        )
+        await redis.aclose()
+
+    asyncio.run(play())
+
+
+async def add_in(spending: UsageStore, lane: str, person: str, one: Usage) -> None:
+    partition = spending.keys.get_partition(lane)
+    await apply_writes(spending.redis, spending.keys, partition, spending.build_usage_writes(lane, person, [one]))
+
+
+async def test_a_counter_that_is_full_spoils_nothing(redis: Redis, keys: Keys) -> None:
+    spending = UsageStore(redis, keys, lambda: datetime(2026, 11, 20, tzinfo=UTC))
+    huge = Usage("a", 2**63 - 1, 0, 0, None)
+    for _ in range(2):
+        await spending.record_usage("U1", [huge])
+    [row] = await spending.list_usage_rows(1)
+    assert row.tokens_in == 2**63 - 1 and row.replies == 2
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "day", "renewed"),
+    [
+        ("Asia/Shanghai", "2026-11-20T15:59:59+00:00", "2026-11-20", "2026-11-20T16:00:00+00:00"),
+        ("Asia/Shanghai", "2026-11-20T16:00:00+00:00", "2026-11-21", "2026-11-21T16:00:00+00:00"),
+        ("Europe/Berlin", "2026-10-25T12:00:00+00:00", "2026-10-25", "2026-10-25T23:00:00+00:00"),
+    ],
+)
+def test_a_day_is_the_companys(zone: str, at: str, day: str, renewed: str) -> None:
+    spending = UsageStore(None, Keys(), lambda: datetime.fromisoformat(at), ZoneInfo(zone))  # type: ignore[arg-type]
+    assert spending.get_company_day().isoformat() == day and spending.get_next_day_start().isoformat() == renewed
+
+
+async def test_counters_go_after_a_season(redis: Redis, keys: Keys) -> None:
+    spending = UsageStore(redis, keys, lambda: datetime(2026, 11, 20, tzinfo=UTC))
+    await spending.record_usage("U1", [Usage("a", 1, 0, 0, None)])
+    [key] = [key async for key in redis.scan_iter("*:spent:*")]
+    assert 91 < await redis.pttl(key) / 86_400_000 <= 92
+
+
+async def test_dm_and_channel_are_counted_in_partitions_of_their_own() -> None:
+    keys = Keys(partitions=2)
+    assert keys.get_partition(DM.conversation) != keys.get_partition(ELSEWHERE.conversation), (
+        "or the stories above prove less"
+    )
+
+
+def test_an_empty_table_prices_nothing() -> None:
+    assert PriceTable().compute_usage(took(DONE)).cost is None

@@ -1,0 +1,217 @@
+"""Dead letters: nothing of them is lost, and each comes back once for everybody who asks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.chat.messages import Click, Message, Place
+from bot.core.records import WORK, ButtonPressed, MessageReceived, NotifyPerson, ResumeRun, Run, RunStatus
+from bot.core.run_state import CallStatus
+from bot.queue.keys import Keys
+from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease
+from bot.queue.writes import apply_writes
+from bot.storage.dead_letters import DeadLetter, DeadLetterStore
+from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+from tools.spec import TextRef
+
+PLACE = Place(team="T", channel="D1", thread="1.0", direct=True)
+LANE = PLACE.conversation
+MESSAGE = Message(id="Ev1", place=PLACE, person="U1", text="hello", at="1.0")
+CLICK = Click(id="t1", approval="A00abcabcabcabc", version=1, choice="confirm", person="U2", place=PLACE)
+
+
+@pytest.fixture
+def letters(lanes: Lanes) -> DeadLetterStore:
+    return DeadLetterStore(lanes.redis, lanes.keys)
+
+
+async def take(lanes: Lanes, lane: str = LANE) -> Lease:
+    [lease] = await lanes.claim("me", lanes.keys.get_partition(lane), 1)
+    return lease
+
+
+async def buried(
+    lanes: Lanes, body: str, *, id: str = "Ev1", lane: str = LANE, error: str = "ValueError: no"
+) -> DeadLetter:
+    """Puts an item, gives it up, and finds its letter."""
+    letters = DeadLetterStore(lanes.redis, lanes.keys)
+    assert await lanes.enqueue(lane, id, body) is EnqueueResult.NEW
+    lease = await take(lanes, lane)
+    await lease.commit(*letters.build_bury_writes(lease.item, error))
+    letter = await letters.find_dead_letter(id)
+    assert letter is not None
+    return letter
+
+
+def wrote(id: str = "Ev1") -> str:
+    return MessageReceived(message=MESSAGE.model_copy(update={"id": id})).model_dump_json()
+
+
+async def journal(lanes: Lanes) -> list[tuple[str, str, str, dict[str, object]]]:
+    told = Journal(lanes.redis, lanes.keys).stream_records()
+    return [(one.kind, one.person, one.text, one.more) async for one in told]
+
+
+async def test_a_letter_says_when_what_whose_where_and_why(lanes: Lanes, letters: DeadLetterStore) -> None:
+    letter = await buried(lanes, wrote(), error="ValueError: xoxb-1-secret")
+    assert await letters.list_dead_letters() == [letter]
+    assert (letter.kind, letter.person, letter.item.lane, letter.item.tries) == ("message", "U1", LANE, 1)
+    assert letter.item.error == "ValueError: xoxb-***" and letter.item.body == wrote()
+    assert letter.given_up_ms >= letter.item.put_ms > 0
+    [(kind, person, text, more)] = await journal(lanes)
+    assert (kind, person) == ("item.dead", "U1") and text.endswith("ValueError: xoxb-***")
+    assert more == {"item": "Ev1", "work": "message"}
+
+
+@pytest.mark.parametrize("body", ["", "no json", "[]", "null", '{"kind": 3}', '{"message": 1}', '{"kind": "huddle"}'])
+async def test_what_nobody_can_read_is_a_letter_too_and_comes_back_as_it_is(
+    lanes: Lanes, letters: DeadLetterStore, body: str
+) -> None:
+    letter = await buried(lanes, body)
+    assert letter.kind in ("", "huddle") and letter.person == ""
+    assert await letters.retry_dead_letter(letter, "root")
+    assert (await take(lanes)).item.body == body
+
+
+async def test_letters_of_all_partitions_stand_in_the_order_of_their_ends(
+    lanes: Lanes, letters: DeadLetterStore
+) -> None:
+    found = [await buried(lanes, wrote(), id=f"Ev{n}", lane=f"lane {n}") for n in range(6)]
+    assert await letters.list_dead_letters() == found
+    assert len({lanes.keys.get_partition(one.item.lane) for one in found}) == 2
+
+
+async def test_a_message_comes_back_as_another_one(lanes: Lanes, letters: DeadLetterStore) -> None:
+    letter = await buried(lanes, wrote())
+    done = await letters.retry_dead_letter(letter, "root")
+    assert done is not None and done.by == "root"
+    item = (await take(lanes)).item
+    assert item.id == done.retried_as != "Ev1"
+    assert (item.tries, item.is_redelivery) == (1, True), "some of its posts may be there already"
+    work = WORK.validate_json(item.body)
+    assert work == MessageReceived(message=MESSAGE.model_copy(update={"id": item.id})), "so that its run is another one"
+    assert await letters.list_dead_letters() == []
+    kind, _, text, more = (await journal(lanes))[-1]
+    assert (kind, text, more) == ("item.retried", "put back by root", {"item": item.id, "was": "Ev1"})
+
+
+async def test_the_platform_sends_it_again_and_it_is_still_known(lanes: Lanes, letters: DeadLetterStore) -> None:
+    await letters.retry_dead_letter(await buried(lanes, wrote()), "root")
+    assert await lanes.enqueue(LANE, "Ev1", wrote()) is EnqueueResult.DUPLICATE
+
+
+async def test_a_press_comes_back_as_another_press(lanes: Lanes, letters: DeadLetterStore) -> None:
+    """With its own id it would be the press that has decided, and carry out again what may have happened."""
+    lane = CLICK.approval
+    letter = await buried(lanes, ButtonPressed(click=CLICK).model_dump_json(), id="t1", lane=lane)
+    done = await letters.retry_dead_letter(letter, "root")
+    assert done is not None and letter.person == "U2"
+    work = WORK.validate_json((await take(lanes, lane)).item.body)
+    assert work == ButtonPressed(click=CLICK.model_copy(update={"id": done.retried_as}))
+
+
+async def test_any_other_work_comes_back_unchanged(lanes: Lanes, letters: DeadLetterStore) -> None:
+    body = NotifyPerson(person="U3", note=TextRef(key="notice.approved", params={"request": "L-1"})).model_dump_json()
+    letter = await buried(lanes, body)
+    await letters.retry_dead_letter(letter, "root")
+    assert (await take(lanes)).item.body == body and letter.person == "U3"
+
+
+async def test_a_run_that_was_stopped_goes_on(lanes: Lanes, letters: DeadLetterStore) -> None:
+    runs = RunStore(lanes.redis, lanes.keys)
+    run = Run(
+        id=lanes.keys.derive_id("R", lanes.keys.get_partition(LANE), "x"), message=MESSAGE, language="en", created_ms=1
+    )
+    run.status = RunStatus.STOPPED
+    run.trace.append_message({"role": "user", "content": "hello"})
+    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), runs.build_save_writes(run))
+    resume = ResumeRun(run=run.id, uid="u1", status=CallStatus.SUCCEEDED, observation={})
+    await letters.retry_dead_letter(await buried(lanes, resume.model_dump_json()), "root")
+    after = await runs.load_run(run.id)
+    assert after is not None and after.status is RunStatus.RUNNING
+    assert after.trace.messages == run.trace.messages
+
+
+@pytest.mark.parametrize("status", [RunStatus.DONE, RunStatus.PAUSED, RunStatus.RUNNING])
+async def test_no_other_run_is_touched(lanes: Lanes, letters: DeadLetterStore, status: RunStatus) -> None:
+    runs = RunStore(lanes.redis, lanes.keys)
+    run = Run(
+        id=lanes.keys.derive_id("R", lanes.keys.get_partition(LANE), "x"), message=MESSAGE, language="en", created_ms=1
+    )
+    run.status = status
+    run.trace.append_message({"role": "user", "content": "hello"})
+    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), runs.build_save_writes(run))
+    resume = ResumeRun(run=run.id, uid="u1", status=CallStatus.SUCCEEDED, observation={})
+    await letters.retry_dead_letter(await buried(lanes, resume.model_dump_json()), "root")
+    after = await runs.load_run(run.id)
+    assert after is not None and after.status is status
+
+
+async def test_many_at_once_put_it_back_once(lanes: Lanes, letters: DeadLetterStore) -> None:
+    letter = await buried(lanes, wrote())
+    done = await asyncio.gather(*(letters.retry_dead_letter(letter, f"admin {n}") for n in range(8)))
+    [winner] = [one for one in done if one is not None]
+    lease = await take(lanes)
+    assert await lease.commit() is None, "there is one"
+    assert [kind for kind, *_ in await journal(lanes)] == ["item.dead", "item.retried"]
+    found = await letters.find_dead_letter("Ev1")
+    assert found is not None and (found.by, found.retried_as) == (winner.by, winner.retried_as)
+    assert await letters.retry_dead_letter(found, "late") is None
+
+
+async def test_who_dies_between_the_mark_and_the_item_loses_nothing(
+    redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.storage.dead_letters.CLAIM_MS", 50)
+    lanes = Lanes(redis, keys)
+    letters = DeadLetterStore(redis, keys)
+    letter = await buried(lanes, wrote())
+    await redis.set(letters._build_mark_key(letter), json.dumps(["ghost", letter.retry_id, "1"]), px=50)
+    assert await letters.retry_dead_letter(letter, "root") is None
+    await asyncio.sleep(0.06)
+    assert await letters.list_dead_letters() == [letter]
+    assert await letters.retry_dead_letter(letter, "root")
+    assert (await take(lanes)).item.id == letter.retry_id
+
+
+async def test_what_fails_again_is_a_letter_again_and_can_come_back_again(
+    lanes: Lanes, letters: DeadLetterStore
+) -> None:
+    letter, ids = await buried(lanes, wrote()), ["Ev1"]
+    for _ in range(3):
+        done = await letters.retry_dead_letter(letter, "root")
+        assert done is not None
+        lease = await take(lanes)
+        ids.append(lease.item.id)
+        await asyncio.sleep(0.002)
+        await lease.commit(*letters.build_bury_writes(lease.item, "again"))
+        [letter] = await letters.list_dead_letters()
+        assert letter.item.id == lease.item.id
+    assert len(set(ids)) == 4 and all(id.startswith("Ev1") and id.count("~") <= 1 for id in ids)
+
+
+async def test_of_two_letters_with_one_id_the_one_that_waits_is_meant(lanes: Lanes, letters: DeadLetterStore) -> None:
+    item = LaneItem(LANE, "remind:A:1", "{}", 6, 1)
+    for put_ms in (1, 2, 3):
+        one = LaneItem(LANE, "remind:A:1", "{}", 6, put_ms)
+        await apply_writes(
+            lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), letters.build_bury_writes(one, "no")
+        )
+    for put_ms in (3, 2, 1):
+        found = await letters.find_dead_letter(item.id)
+        assert found is not None and found.item.put_ms == put_ms
+        assert await letters.retry_dead_letter(found, "root")
+    found = await letters.find_dead_letter(item.id)
+    assert found is not None and found.retried_as and await letters.list_dead_letters() == []
+
+
+async def test_letters_and_marks_end(redis: Redis, keys: Keys) -> None:
+    lanes, letters = Lanes(redis, keys), DeadLetterStore(redis, keys)
+    letter = await buried(lanes, wrote())
+    await letters.retry_dead_letter(letter, "root")
+    assert 0 < await redis.pttl(letters._build_mark_key(letter)) <= 90 * 24 * 3_600_000

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from bot.core.history_entries import HistoryEntry, estimate_tokens
+from bot.queue.keys import Keys
+from bot.queue.writes import apply_writes
+from bot.storage.history import (
+    FOLDED,
+    KEPT_MS,
+    REGION,
+    CompactionRange,
+    ConversationHistory,
+    HistoryStore,
+    HistorySummary,
+)
+
+DM = "slack:T1:D1"
+
+
+async def add(history: HistoryStore, *entries: tuple[str, str]) -> None:
+    turn = [HistoryEntry.from_content(role, content) for role, content in entries]
+    await apply_writes(
+        history.redis, history.keys, history.keys.get_partition(DM), [history.build_turn_write(DM, turn)]
+    )
+
+
+def sent(role: str, content: str) -> int:
+    """Tokens of an entry as it is sent."""
+    return estimate_tokens(HistoryEntry.from_content(role, content).message)
+
+
+async def contents(history: HistoryStore) -> list[str]:
+    return [entry.content for entry in (await history.load_history(DM)).entries]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 1), ("abcd", 1), ("abcde", 2), ("请假十天", 4), ("请假 10 天", 4), ("🙂", 1)]
+)
+def test_the_estimate_counts_characters_of_wide_scripts_singly(text: str, tokens: int) -> None:
+    assert estimate_tokens(text) == tokens
+
+
+async def test_entries_come_back_oldest_first_as_they_were(either: Redis, keys: Keys) -> None:
+    history = HistoryStore(either, keys)
+    await add(history, ("user", '我要请假 | "10" 天'), ("assistant", "向谁申请？"))
+    await add(history, ("user", "李四"), ("assistant", "好的 🙂"))
+    assert await contents(history) == ['我要请假 | "10" 天', "向谁申请？", "李四", "好的 🙂"]
+    assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= KEPT_MS
+
+
+async def test_the_oldest_go_when_there_are_too_many_tokens(either: Redis, keys: Keys) -> None:
+    history = HistoryStore(either, keys, max_tokens=2 * (sent("user", "u0xxxxxx") + sent("assistant", "a0xxxxxx")))
+    for number in range(6):
+        await add(history, ("user", f"u{number}" + "x" * 6), ("assistant", f"a{number}" + "x" * 6))
+    kept = await contents(history)
+    assert kept == ["u4xxxxxx", "a4xxxxxx", "u5xxxxxx", "a5xxxxxx"]
+    found = [key async for key in either.scan_iter("*h:*")]
+    assert found == [keys.build_key(keys.get_partition(DM), "h", DM)], "one key tells everything"
+
+
+async def test_it_never_begins_with_an_answer_whose_question_is_gone(either: Redis, keys: Keys) -> None:
+    history = HistoryStore(either, keys, max_tokens=sent("user", "c" * 4) + 2 * sent("assistant", "d" * 4))
+    await add(history, ("user", "a" * 8), ("assistant", "b" * 4))
+    await add(history, ("user", "c" * 4), ("assistant", "d" * 4))
+    assert await contents(history) == ["c" * 4, "d" * 4]
+    raw = await either.lrange(keys.build_key(keys.get_partition(DM), "h", DM), 0, -1)
+    assert len(raw) == 3
+
+
+async def test_a_single_entry_over_the_limit_stays(either: Redis, keys: Keys) -> None:
+    history = HistoryStore(either, keys, max_tokens=5)
+    await add(history, ("user", "x" * 400))
+    assert len(await contents(history)) == 1
+
+
+async def test_what_is_sent_is_sent_as_it_is_kept_without_the_run_that_is_going_on(either: Redis, keys: Keys) -> None:
+    history = HistoryStore(either, keys)
+    mine, other = "R1", "R10"
+    kept = [
+        HistoryEntry.from_content("user", "tabs\tand | bars", run=other, said=f"|{mine}\t"),
+        HistoryEntry.from_content("assistant", "好的", run=other),
+        HistoryEntry.from_content("user", "now", run=mine, said="now"),
+    ]
+    await apply_writes(either, keys, keys.get_partition(DM), [history.build_turn_write(DM, kept)])
+    found = await history.load_history(DM)
+    assert found.entries == kept
+    assert found.list_messages(without="") == [one.message for one in kept]
+    assert found.list_messages(without=mine) == [one.message for one in kept[:2]]
+
+
+async def test_forgotten_is_forgotten(either: Redis, keys: Keys) -> None:
+    history = HistoryStore(either, keys)
+    await add(history, ("user", "hello"))
+    await apply_writes(either, keys, keys.get_partition(DM), history.build_forget_writes(DM))
+    assert not await history.load_history(DM)
+    assert [key async for key in either.scan_iter("*h:*")] == []
+    await add(history, ("user", "again"))
+    assert await contents(history) == ["again"]
+
+
+@given(st.lists(st.lists(st.integers(1, 120), min_size=1, max_size=4), max_size=12), st.integers(15, 200))
+@settings(max_examples=30, deadline=None)
+async def test_the_sum_is_right_and_within_the_limit(turns: list[list[int]], limit: int) -> None:
+    from fakeredis import FakeAsyncRedis
+
+    redis, keys = FakeAsyncRedis(decode_responses=True, protocol=3, legacy_responses=False), Keys()
+    history, key = HistoryStore(redis, keys, max_tokens=limit), keys.build_key(keys.get_partition(DM), "h", DM)
+    for lengths in turns:
+        await add(history, *(("user", "x" * length) for length in lengths))
+    values = await redis.lrange(key, 0, -1)
+    kept = [int(value.partition(":")[0]) for value in values]
+    given = [sent("user", "x" * length) for lengths in turns for length in lengths]
+    assert kept == given[len(given) - len(kept) :], "the newest, none of them in between"
+    more = len(given) > len(kept)
+    assert sum(kept) <= limit or len(kept) == 1
+    assert not more or sum(given[len(given) - len(kept) - 1 :]) > limit, "not one goes too early"
+    await redis.aclose()
+
+
+# Folding
+
+
+def turn(number: int, length: int = 40) -> list[HistoryEntry]:
+    texts = (("user", f"u{number}" + "x" * length), ("assistant", f"a{number}"))
+    return [HistoryEntry.from_content(role, text, run=f"R{number}", at_ms=number * 1000) for role, text in texts]
+
+
+async def filled(history: HistoryStore, *numbers: int, length: int = 40) -> ConversationHistory:
+    home = history.keys.get_partition(DM)
+    for number in numbers:
+        await apply_writes(history.redis, history.keys, home, [history.build_turn_write(DM, turn(number, length))])
+    return await history.load_history(DM)
+
+
+def noted(part: CompactionRange, *lines: str) -> HistorySummary:
+    message = HistoryEntry.from_content("user", "<summary >" + "".join(lines)).message
+    return HistorySummary(message, lines, part.since_ms, part.until_ms, part.turn_count, part.missed)
+
+
+async def fold(history: HistoryStore, part: CompactionRange, *lines: str) -> str:
+    write = history.build_compaction_write(DM, part, noted(part, *lines))
+    return await apply_writes(history.redis, history.keys, history.keys.get_partition(DM), [write])
+
+
+def part_of(known: ConversationHistory, *waiting: str) -> CompactionRange:
+    part = known.choose_compaction_range(waiting)
+    assert part is not None
+    return part
+
+
+async def test_a_summary_stands_in_the_place_of_the_oldest_turns(either: Redis, keys: Keys) -> None:
+    history = HistoryStore(either, keys)
+    known = await filled(history, *range(6))
+    part = part_of(known)
+    assert [one.run for one in part.entries[::2]] == ["R0", "R1", "R2"] and not part.missed
+    assert await fold(history, part, "one\ttab", "行二") == "ok"
+    after = await history.load_history(DM)
+    assert after.summary == noted(part, "one\ttab", "行二") and after.summary.turns == 3
+    assert (after.summary.since_ms, after.summary.until_ms) == (0, 2000)
+    assert [one.run for one in after.entries[::2]] == ["R3", "R4", "R5"] and not after.has_gap
+    assert after.list_messages(without="R5") == [after.summary.message, *[one.message for one in after.entries[:4]]]
+    assert after.tokens == sum(map(estimate_tokens, after.list_messages(without=""))), (
+        "each counts once, the summary too"
+    )
+    assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= KEPT_MS
+    assert [key async for key in either.scan_iter("*h:*")] == [keys.build_key(keys.get_partition(DM), "h", DM)]
+    await apply_writes(either, keys, keys.get_partition(DM), history.build_forget_writes(DM))
+    assert not await history.load_history(DM)
+
+
+async def test_the_summary_counts_and_stays_while_turns_go(either: Redis, keys: Keys) -> None:
+    history = HistoryStore(either, keys, max_tokens=300)
+    assert await fold(history, part_of(await filled(history, *range(4))), "x" * 200) == "ok"
+    known = await filled(history, *range(4, 12))
+    assert known.summary is not None and known.summary.turns == 2 and known.has_gap
+    assert 200 < known.tokens <= 300 and known.entries[-1].run == "R11"
+    assert part_of(known).missed, "and the next one says so"
+
+
+async def test_what_was_dropped_while_it_was_folded_is_in_the_summary_all_the_same(either: Redis, keys: Keys) -> None:
+    history = HistoryStore(either, keys, max_tokens=300)
+    for start in (0, 20):
+        part = part_of(await filled(history, *range(start, start + 10)))
+        known = await filled(history, start + 10, start + 11)
+        assert known.stored_entries[0] not in part.before[:2], "the oldest had to go"
+        assert await fold(history, part, f"from {start}") == "ok"
+        after = await history.load_history(DM)
+        assert after.summary == noted(part, f"from {start}") and not after.has_gap
+        assert after.entries[-1].run == f"R{start + 11}"
+
+
+async def test_it_is_refused_where_these_turns_are_not_there_any_more(either: Redis, keys: Keys) -> None:
+    history, home = HistoryStore(either, keys, max_tokens=300), keys.get_partition(DM)
+    part = part_of(await filled(history, *range(6)))
+    assert [await fold(history, part, "a"), await fold(history, part, "b")] == ["ok", "changed"]
+    part = part_of(await filled(history, *range(6, 9)))
+    await filled(history, *range(9, 20))
+    assert await fold(history, part, "c") == "changed", "all of them had to go"
+    part = part_of(await history.load_history(DM))
+    await apply_writes(either, keys, home, history.build_forget_writes(DM))
+    assert await fold(history, part, "d") == "changed" and not await history.load_history(DM)
+    known = await filled(history, 30, 31)
+    assert await fold(history, part, "e") == "changed" and await history.load_history(DM) == known
+
+
+async def test_turns_that_wait_stay_as_they_are_and_so_does_the_newest(either: Redis, keys: Keys) -> None:
+    history = HistoryStore(either, keys)
+    known = await filled(history, *range(6))
+    part = part_of(known, "R0", "R2")
+    assert [one.run for one in part.entries[::2]] == ["R1", "R3", "R4"]
+    assert await fold(history, part, "x") == "ok"
+    after = await history.load_history(DM)
+    assert [one.run for one in after.entries[::2]] == ["R0", "R2", "R5"] and not after.has_gap
+    assert after.tokens == sum(map(estimate_tokens, after.list_messages(without="")))
+    assert (
+        after.choose_compaction_range({"R0", "R2"}) is None
+        and ConversationHistory(()).choose_compaction_range(()) is None
+    )
+    await filled(history, 6)
+    later = part_of(await history.load_history(DM))
+    assert later.entries[0].run == "R0" and (later.since_ms, later.turn_count) == (0, 6), (
+        "its turn comes once it has ended"
+    )
+
+
+async def test_never_half_a_turn(either: Redis, keys: Keys) -> None:
+    history, home = HistoryStore(either, keys), keys.get_partition(DM)
+    asked, answered = turn(0, 400)
+    await apply_writes(
+        either,
+        keys,
+        home,
+        [history.build_turn_write(DM, [asked, HistoryEntry.from_content("assistant", "waits", run="R0")])],
+    )
+    await filled(history, 1, 2, 3)
+    await apply_writes(either, keys, home, [history.build_turn_write(DM, [answered])])
+    known = await filled(history, 4)
+    part = part_of(known)
+    assert {one.run for one in part.entries} == {"R0"} and len(part.entries) == 3 and len(part.remaining) == 6
+    assert await fold(history, part, "x") == "ok"
+    after = await history.load_history(DM)
+    assert [one.run for one in after.entries[::2]] == ["R1", "R2", "R3", "R4"]
+    assert after.tokens == sum(map(estimate_tokens, after.list_messages(without="")))
+
+
+async def test_a_long_history_is_folded_in_parts_that_one_script_can_take(redis: Redis, keys: Keys) -> None:
+    history = HistoryStore(redis, keys, max_tokens=10_000_000)
+    entries = [one for number in range(50_000) for one in turn(number)]
+    for start in range(0, len(entries), 1_000):
+        await apply_writes(
+            redis, keys, keys.get_partition(DM), [history.build_turn_write(DM, entries[start : start + 1_000])]
+        )
+    known = await history.load_history(DM)
+    part = part_of(known)
+    assert len(known.stored_entries) == 100_000 and len(part.before) <= REGION
+    assert sum(estimate_tokens(one.message) for one in part.entries) < FOLDED + 200
+    assert await fold(history, part, "x") == "ok"

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lanes
+from bot.storage.journal import Journal, JournalRecord, parse_age_ms
+
+
+async def lines(journal: Journal, **wanted: object) -> list[str]:
+    return [record.text async for record in journal.stream_records(**wanted)]  # type: ignore[arg-type]
+
+
+async def test_a_record_comes_back_as_it_was_written(either: Redis, keys: Keys) -> None:
+    journal = Journal(either, keys)
+    await journal.append_record(
+        "D1", "step", run="R1", person="U1", channel="C1", text="查人", tool="list_people", ms=12
+    )
+    [record] = [record async for record in journal.stream_records()]
+    assert record == JournalRecord(
+        record.at_ms, record.id, "step", "R1", "U1", "C1", "查人", {"tool": "list_people", "ms": 12}
+    )
+    assert record.id.startswith(str(record.at_ms))
+
+
+async def test_an_entry_is_written_by_the_commit_of_its_lane(either: Redis, keys: Keys) -> None:
+    lanes, journal = Lanes(either, keys), Journal(either, keys)
+    await lanes.enqueue("D1", "E1", "{}")
+    [lease] = await lanes.claim("me", keys.get_partition("D1"), 1)
+    await lease.commit(journal.build_record_write("D1", "final", text="done"))
+    assert await lines(journal) == ["done"]
+
+
+async def test_secrets_are_redacted_before_they_are_stored(either: Redis, keys: Keys) -> None:
+    journal, secret = Journal(either, keys), "xoxb-123-abcdef"
+    text = f'{{"a": "Bearer {secret} lisi@example.com \\" ticket=abc"}}'
+    await journal.append_record("D1", "error", text=text, detail={"url": f"redis://u:{secret}@host", "said": text})
+    stored = json.dumps(await either.xrange(keys.build_key(keys.get_partition("D1"), "j")))
+    assert secret not in stored
+    assert "lisi@" not in stored
+    assert "ticket=abc" not in stored
+    [record] = [record async for record in journal.stream_records()]
+    assert record.more["detail"]["url"] == "redis://u:***@host"
+
+
+async def test_partitions_are_merged_in_order_across_pages(
+    either: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.storage.journal._PAGE", 3)
+    for number in range(20):
+        partition = number * 7 % 3 % keys.partitions
+        await either.xadd(
+            keys.build_key(partition, "j"), {"k": "x", "t": str(number)}, id=f"{1000 + number // 2}-{number}"
+        )
+    assert await lines(Journal(either, keys)) == [str(number) for number in range(20)]
+
+
+async def test_records_are_chosen_by_kind_run_person_and_channel(either: Redis, keys: Keys) -> None:
+    journal = Journal(either, keys)
+    await journal.append_record("D1", "step", run="R1", person="U1", channel="C1", text="1")
+    await journal.append_record("D2", "final", run="R1", person="U2", channel="C1", text="2")
+    await journal.append_record("D3", "step", run="R2", person="U1", channel="C2", text="3")
+    assert await lines(journal, kinds=["step"]) == ["1", "3"]
+    assert await lines(journal, run="R1") == ["1", "2"]
+    assert await lines(journal, person="U1", channel="C2") == ["3"]
+
+
+async def test_since_is_a_moment_or_an_age(either: Redis, keys: Keys) -> None:
+    seconds, _ = await either.time()
+    journal, hour = Journal(either, keys), 3_600_000
+    now = seconds * 1000
+    for age in (3, 2, 1):
+        await either.xadd(keys.build_key(0, "j"), {"k": "x", "t": f"{age}h"}, id=f"{now - age * hour}-0")
+    assert await lines(journal, since="150m") == ["2h", "1h"]
+    assert await lines(journal, since=now - 2 * hour) == ["2h", "1h"]
+    assert await lines(journal, since="7d") == ["3h", "2h", "1h"]
+
+
+@pytest.mark.parametrize("age", ["", "h", "1 h", "-1h", "1w", "1h2m", "9999999d"])
+def test_an_odd_age_is_refused(age: str) -> None:
+    with pytest.raises(ValueError, match="an age looks like"):
+        parse_age_ms(age)
+
+
+@pytest.mark.parametrize("start", ["1h", None])
+async def test_followed_it_goes_on_with_what_comes(redis: Redis, keys: Keys, start: str | None) -> None:
+    journal = Journal(redis, keys)
+    await journal.append_record("before", "x", text="before")
+    await asyncio.sleep(0.005)
+    told = journal.stream_records(since=start, follow=True)
+    if start:
+        assert (await anext(told)).text == "before"
+    waiting = asyncio.ensure_future(anext(told))
+    await asyncio.sleep(0.05)
+    for number in range(6):
+        await asyncio.sleep(0.002)  # within one millisecond, partitions have no order
+        await journal.append_record(f"lane {number}", "x", text=str(number))
+    seen = [(await waiting).text] + [(await anext(told)).text for _ in range(5)]
+    assert seen == [str(number) for number in range(6)]
+
+
+async def test_followed_it_waits_for_a_store_that_is_away(
+    redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, waited, away = Journal(redis, keys), list[str](), [ConnectionError("gone")] * 2
+    await journal.append_record("before", "x", text="before")
+    xread = redis.xread
+
+    async def gone(*args: object, **options: object) -> object:
+        if away:
+            raise away.pop()
+        await journal.append_record("after", "x", text="after it came back")
+        return await xread(*args, **options)  # type: ignore[arg-type]
+
+    told = journal.stream_records(since="1h", follow=True, waits=lambda: waited.append("waits"))
+    assert (await anext(told)).text == "before"
+    monkeypatch.setattr(redis, "xread", gone)
+    assert (await anext(told)).text == "after it came back" and waited == ["waits"], "said once"
+
+
+async def test_old_entries_go(either: Redis, keys: Keys) -> None:
+    journal = Journal(either, keys, kept_ms=1000)
+    name = keys.build_key(keys.get_partition("D1"), "j")
+    for number in range(300):
+        await either.xadd(name, {"k": "x"}, id=f"{1 + number}-0")
+    await journal.append_record("D1", "x", text="new")
+    assert await either.xlen(name) <= 101

@@ -1,0 +1,125 @@
+"""Servers of `program.py` as processes, and what is said of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from tests.agent.test_loop import ZHANG
+from tools.mcp import fleet
+from tools.mcp.config import McpServer
+from tools.mcp.fleet import McpToolset
+from tools.spec import Caller, Proposal, ToolOutcome
+from tools.tool import ToolContext, ToolServices
+
+PROGRAM = str(Path(__file__).with_name("program.py"))
+USE = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+
+
+@dataclass
+class World:
+    """What is outside of a server: what it has done there, and what makes it another one."""
+
+    file: Path
+    reports: list[tuple[str, dict[str, object]]] = field(default_factory=list)
+
+    @property
+    def done(self) -> list[str]:
+        return self.file.read_text().splitlines() if self.file.exists() else []
+
+    @property
+    def pid(self) -> int:
+        return int(Path(f"{self.file}.pid").read_text())
+
+    def mood(self, name: str) -> None:
+        Path(f"{self.file}.mood").write_text(name)
+
+    def opens(self) -> None:
+        Path(f"{self.file}.open").touch()
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+    def report(self, event: str, **about: object) -> None:
+        self.reports.append((event, about))
+
+    def said(self, event: str) -> list[dict[str, object]]:
+        return [about for name, about in self.reports if name == event]
+
+    def server(self, kind: str, *, name: str = "", timeout: float = 10, **more: Any) -> McpServer:
+        """By stdio."""
+        command = (sys.executable, PROGRAM, kind, str(self.file))
+        return McpServer(name=name or kind, command=command, timeout_seconds=timeout, **more)
+
+    @asynccontextmanager
+    async def served(self, kind: str, port: int = 0) -> AsyncIterator[int]:
+        """A server by streamable HTTP; its port."""
+        port = port or free_port()
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, PROGRAM, kind, str(self.file), "--port", str(port), stderr=asyncio.subprocess.DEVNULL
+        )
+        try:
+            await until(lambda: child.returncode is not None or _listens(port))
+            yield port
+        finally:
+            if child.returncode is None:
+                child.kill()
+            await child.wait()
+
+    @asynccontextmanager
+    async def fleet(self, *servers: McpServer) -> AsyncIterator[McpToolset]:
+        async with fleet.open_toolset(servers, self.report) as opened:
+            await asyncio.wait_for(opened.wait_until_listed(), 30)
+            yield opened
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as one:
+        one.settimeout(0.2)
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def until(true: Callable[[], bool], seconds: float = 30) -> None:
+    async with asyncio.timeout(seconds):
+        while not true():
+            await asyncio.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+async def calls(opened: Mapping[str, Any], name: str, **args: Any) -> ToolOutcome:
+    """A tool without a button."""
+    tool = opened[name]
+    return cast(ToolOutcome, await tool.run(USE, tool.args.model_validate(args)))
+
+
+async def plans(opened: Mapping[str, Any], name: str, **args: Any) -> Proposal:
+    tool = opened[name]
+    return cast(Proposal, await tool.prepare(USE, tool.args.model_validate(args)))
+
+
+async def presses(opened: Mapping[str, Any], name: str, plan: Proposal) -> ToolOutcome:
+    """What the gate runs."""
+    tool = opened[name]
+    return cast(ToolOutcome, await tool.run(USE, tool.stored_args.model_validate(plan.args)))

@@ -1,0 +1,321 @@
+"""Tools of real MCP servers, by stdio and by streamable HTTP: what works, and everything that a server can do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from tests.tools.mcp.running import World, alive, calls, plans, presses, until
+from tools.mcp import connection, fleet
+from tools.mcp.config import McpServer
+from tools.mcp.results import TEXT
+from tools.mcp.tool_adapter import NAME_MAX, format_tool_name
+from tools.spec import EffectUnknownError, Gate, ToolError
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "world")
+
+
+async def test_tools_of_a_server_appear_with_their_gates_and_work(world: World) -> None:
+    async with world.fleet(world.server("wiki")) as opened:
+        assert opened["wiki__search"].gate is Gate.NONE and opened["wiki__search"].is_cacheable
+        assert opened["wiki__write_page"].gate is Gate.CONFIRM, "nothing says that it only reads"
+        assert opened["wiki__book"].gate is Gate.CONFIRM and not opened["wiki__book"].is_idempotent
+        found = await calls(opened, "wiki__search", query="wlan")
+        assert found.data["server"] == "wiki" and "tulip-7" in str(found.data["result"])
+        assert found.effect is None and world.done == ["search wlan"]
+
+
+async def test_the_same_over_streamable_http_with_headers(world: World) -> None:
+    async with world.served("wiki") as port:
+        server = McpServer(name="wiki", url=f"http://127.0.0.1:{port}/mcp", headers={"Authorization": "Bearer tulip-7"})
+        async with world.fleet(server) as opened:
+            found = await calls(opened, "wiki__search", query="wlan")
+            assert "tulip-7" not in str(found.data), "what is sent to the server is not repeated: " + str(found.data)
+            plan = await plans(opened, "wiki__write_page", title="A", text="b")
+            assert world.done == ["search wlan"], "planned is not done"
+            done = await presses(opened, "wiki__write_page", plan)
+            assert done.effect is not None and world.done[1:] == ["write A: b ()"]
+
+
+async def test_settings_win_over_what_a_server_says_of_its_tools(world: World) -> None:
+    rules = {"search": "confirm", "write_page": "none", "book": "off", "burn": "none"}
+    async with world.fleet(world.server("wiki", tools=rules)) as opened:
+        assert opened["wiki__search"].gate is Gate.CONFIRM
+        assert opened["wiki__write_page"].gate is Gate.NONE and not opened["wiki__write_page"].is_cacheable
+        assert "wiki__book" not in opened
+        assert opened.problems["wiki"] == ("there is no tool 'burn' for its setting",)
+
+
+async def test_approved_is_what_is_executed_argument_for_argument(world: World) -> None:
+    guests = [{"name": "李四", "vegetarian": True}, {"name": "Wang"}]
+    async with world.fleet(world.server("wiki")) as opened:
+        plan = await plans(opened, "wiki__book", room="Blue", guests=guests)
+        shown = {str(one.label if isinstance(one.label, str) else one.label["en"]): one.value for one in plan.facts}
+        assert shown["room"] == '"Blue"' and shown["server"] == "wiki" and shown["server_tool"] == "book"
+        assert shown["guests › 1 › name"] == '"李四"' and shown["guests › 1 › vegetarian"] == "true"
+        assert "outside" in shown and plan.deciders == ("U1",)
+        assert plan.args["arguments"] == {"room": "Blue", "guests": guests}
+        await presses(opened, "wiki__book", plan)
+        assert world.done == ["book Blue for 李四, Wang"]
+
+
+async def test_arguments_are_checked_before_any_card(world: World) -> None:
+    async with world.fleet(world.server("wiki")) as opened:
+        for wrong in ({}, {"room": 5, "guests": []}, {"room": "Blue", "guests": [{"vegetarian": True}]}):
+            with pytest.raises(ValidationError):
+                await plans(opened, "wiki__book", **wrong)
+        with pytest.raises(ToolError, match="at most"):
+            await plans(opened, "wiki__write_page", title="A", text="x" * 70_000)
+        with pytest.raises(ToolError, match="cannot show"):
+            await plans(opened, "wiki__write_page", title="A", text="b", **{"x\u202e": "hidden"})
+    assert world.done == []
+
+
+async def test_an_argument_called_note_is_the_servers_and_not_the_steps(world: World) -> None:
+    async with world.fleet(world.server("wiki")) as opened:
+        assert "note" not in opened["wiki__write_page"].schema["properties"]
+        plan = await plans(opened, "wiki__write_page", title="A", text="b", their_note="asked to")
+        assert plan.args["arguments"]["note"] == "asked to"
+        await presses(opened, "wiki__write_page", plan)
+    assert world.done == ["write A: b (asked to)"]
+
+
+async def test_several_calls_at_once(world: World) -> None:
+    async with world.fleet(world.server("wiki")) as opened:
+        began = time.monotonic()
+        await asyncio.gather(*(calls(opened, "wiki__slow", seconds=1) for _ in range(8)))
+        assert time.monotonic() - began < 6
+
+
+async def test_results_are_bounded_and_hold_nothing_but_words(world: World) -> None:
+    async with world.fleet(world.server("wiki")) as opened:
+        huge = (await calls(opened, "wiki__huge")).data
+        assert len(huge["result"]) <= TEXT and "of 1500000 characters" in huge["cut"]
+        picture = (await calls(opened, "wiki__picture")).data["result"]
+        assert "a cat" in picture and "image/png" in picture and "aGk=" not in picture
+        assert (await calls(opened, "wiki__echo", text="hi", times=2)).data["result"] == {"result": "hi hi"}
+        with pytest.raises(ToolError) as failed:
+            await calls(opened, "wiki__fail", text="x")
+        assert failed.value.code == "server_failed"
+
+
+async def test_a_child_gets_nothing_of_ours_and_keeps_its_own_secrets(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-ours")
+    async with world.fleet(world.server("wiki", env={"WIKI_TOKEN": "tulip-secret"})) as opened:
+        around = (await calls(opened, "wiki__surroundings")).data["result"]["result"]
+        assert "WIKI_TOKEN" in around and "SLACK_BOT_TOKEN" not in around
+        assert "tulip-secret" not in str((await calls(opened, "wiki__tell_secret")).data)
+        await calls(opened, "wiki__noise")
+        await until(lambda: any("my token" in str(one["text"]) for one in world.said("server.said")))
+    assert "tulip-secret" not in str(world.reports) and "\x1b" not in str(world.reports)
+
+
+async def test_what_is_not_a_message_on_standard_output_disturbs_nothing(world: World) -> None:
+    async with world.fleet(world.server("wiki")) as opened:
+        for _ in range(3):
+            assert (await calls(opened, "wiki__noise")).data["result"] == {"result": "said"}
+
+
+async def test_a_server_cannot_ask_our_model_or_our_people_for_anything(world: World) -> None:
+    async with world.fleet(world.server("wiki")) as opened:
+        assert "GOT" not in str((await calls(opened, "wiki__ask_us")).data)
+
+
+async def test_a_server_that_dies_in_a_call_costs_this_call_and_comes_back(world: World) -> None:
+    async with world.fleet(world.server("wiki")) as opened:
+        with pytest.raises(ToolError) as lost:
+            await calls(opened, "wiki__die")
+        assert lost.value.code == "server_away"
+        assert (await calls(opened, "wiki__echo", text="again")).data["result"] == {"result": "again"}
+
+
+async def test_a_server_that_hangs_costs_its_timeout(world: World) -> None:
+    async with world.fleet(world.server("wiki", timeout=2)) as opened:
+        with pytest.raises(ToolError) as lost:
+            await calls(opened, "wiki__slow", seconds=600)
+        assert lost.value.code == "server_away"
+        assert (await calls(opened, "wiki__echo", text="still here")).data["result"] == {"result": "still here"}
+
+
+@pytest.mark.parametrize("tool", ["drop", "stall"])
+async def test_an_effect_without_an_answer_is_unknown_and_never_called_failed(world: World, tool: str) -> None:
+    async with world.fleet(world.server("wiki", timeout=2)) as opened:
+        plan = await plans(opened, f"wiki__{tool}", text="x")
+        with pytest.raises(EffectUnknownError):
+            await presses(opened, f"wiki__{tool}", plan)
+    assert world.done == [f"{tool} x"], "it did happen, once"
+
+
+async def test_killed_between_card_and_press_it_is_reached_again_and_runs_once(world: World) -> None:
+    async with world.fleet(world.server("wiki")) as opened:
+        plan = await plans(opened, "wiki__write_page", title="A", text="b")
+        world.kill()
+        await until(lambda: not alive(world.pid))
+        try:
+            await presses(opened, "wiki__write_page", plan)
+        except ToolError as away:  # pressed before anybody knew: nothing was done, and it can be pressed again
+            assert away.code == "server_away" and world.done == []
+            await presses(opened, "wiki__write_page", plan)
+    assert world.done == ["write A: b ()"]
+
+
+async def test_gone_for_good_between_card_and_press_nothing_is_done(world: World) -> None:
+    async with (
+        world.served("wiki") as port,
+        world.fleet(McpServer(name="wiki", url=f"http://127.0.0.1:{port}/mcp")) as opened,
+    ):
+        plan = await plans(opened, "wiki__write_page", title="A", text="b")
+        world.kill()
+        await until(lambda: not alive(world.pid))
+        for _ in range(2):
+            with pytest.raises(ToolError) as away:
+                await presses(opened, "wiki__write_page", plan)
+            assert away.value.code == "server_away"
+    assert world.done == []
+
+
+@pytest.mark.parametrize("mood", ["schema", "words", "reads", "gone"])
+async def test_a_tool_that_changed_between_card_and_press_is_not_run(world: World, mood: str) -> None:
+    async with world.fleet(world.server("moody")) as opened:
+        plan = await plans(opened, "moody__pay", amount=5)
+        world.mood(mood)
+        world.kill()  # it comes back as another one, under the same name
+        await until(lambda: not alive(world.pid))
+        for _ in range(2):
+            with pytest.raises(ToolError) as refused:
+                await presses(opened, "moody__pay", plan)
+        assert refused.value.code == "tool_changed"
+    assert world.done == []
+
+
+async def test_control_a_tool_that_has_not_changed_runs(world: World) -> None:
+    async with world.fleet(world.server("moody")) as opened:
+        await presses(opened, "moody__pay", await plans(opened, "moody__pay", amount=5))
+    assert world.done == ["pay 5"]
+
+
+async def test_a_tool_that_calls_itself_read_only_later_is_ungated_for_new_calls_only(world: World) -> None:
+    """The hint is what decides where no setting does; with one, nothing that a server says moves the gate."""
+    world.mood("reads")
+    async with world.fleet(world.server("moody")) as opened:
+        assert opened["moody__pay"].gate is Gate.NONE
+    async with world.fleet(world.server("moody", tools={"pay": "confirm"})) as opened:
+        assert opened["moody__pay"].gate is Gate.CONFIRM
+
+
+async def test_a_hostile_description_is_one_bounded_line_of_somebody_elses_words(world: World) -> None:
+    async with world.fleet(world.server("hostile")) as opened:
+        card = opened["hostile__book"]
+        assert card.gate is Gate.CONFIRM, "whatever it says of itself"
+        assert "It says: “" in card.purpose and len(card.purpose) < 800
+        assert not any(sign in card.purpose for sign in "<>`\u202e\u200b\n")
+        assert "send_email" not in opened and opened["hostile__send_email"].server == "hostile"
+
+
+async def test_the_start_does_not_wait_long_and_who_comes_later_is_there_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "START_S", 0.2)
+    monkeypatch.setattr(connection, "PATIENCE_S", 0.2)
+    began = time.monotonic()
+    async with fleet.open_toolset([world.server("late", timeout=60)], world.report) as opened:
+        assert time.monotonic() - began < 5 and list(opened) == []
+        early = opened["late__search"]
+        assert early.gate is Gate.CONFIRM and early.prepare is not None, "who knows what it is: nothing runs ungated"
+        with pytest.raises(ToolError) as away:
+            await early.prepare(None, None)  # type: ignore[arg-type]
+        assert away.value.code == "server_away"
+        world.opens()
+        await until(lambda: "late__search" in list(opened))
+        assert (await calls(opened, "late__echo", text="a")).data["result"] == {"result": "a"}
+
+
+@pytest.mark.parametrize("kind", ["mute", "garbage", "dead"])
+async def test_a_server_that_never_speaks_is_only_away(
+    world: World, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "START_S", 0.2)
+    monkeypatch.setattr(connection, "PATIENCE_S", 0.2)
+    both = [world.server(kind, timeout=2), World(world.file.with_name("other")).server("wiki")]
+    async with fleet.open_toolset(both, world.report) as opened:
+        await until(lambda: bool(opened.connections[kind].error))
+        await until(lambda: "wiki__echo" in list(opened))
+        assert (await calls(opened, "wiki__echo", text="a")).data["result"] == {"result": "a"}, "the others work"
+        assert world.said("server.away")[0]["server"] == kind
+
+
+async def test_it_is_tried_again_after_longer_and_longer_pauses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "START_S", 0.1)
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        await asyncio.sleep(0)
+
+    server = McpServer(name="nowhere", command=("/no/such/program",))
+    async with fleet.open_toolset([server], world.report, sleep):
+        await until(lambda: len(slept) > 16)
+    pauses = [first + rest for first, rest in zip(slept[::2], slept[1::2], strict=False)]
+    assert pauses[:7] == [1, 2, 4, 8, 16, 32, 60]
+    assert len(world.said("server.away")) == 1, "the same trouble is told once"
+
+
+async def test_children_end_with_us(world: World) -> None:
+    async with world.fleet(world.server("wiki")):
+        pid = world.pid
+        assert alive(pid)
+    assert not alive(pid)
+
+
+async def test_children_end_with_us_also_when_we_are_cancelled(world: World) -> None:
+    async def bot() -> None:
+        async with world.fleet(world.server("wiki")):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(bot())
+    await until(lambda: bool(world.said("server.tools")))
+    pid = world.pid
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not alive(pid)
+
+
+async def test_names_fit_and_never_meet(world: World) -> None:
+    long = format_tool_name("crm", "a" * 200)
+    assert len(long) == NAME_MAX and long != format_tool_name("crm", "a" * 199)
+    assert format_tool_name("crm", "发票.开具") != format_tool_name("crm", "发票.查验"), "of neither a letter is left"
+    listed = type("Listed", (), {"name": "a.b"}), type("Listed", (), {"name": "a/b"})
+    assert {format_tool_name("x", one.name) for one in listed} == {"x__a_b"}, (
+        "the second of these is left out with a warning"
+    )
+
+
+async def test_a_changed_list_is_heard_of(world: World) -> None:
+    """By the notification of a server that speaks the protocol as it was."""
+    async with world.fleet(world.server("old")) as opened:
+        assert list(opened) == ["old__grow"]
+        plan = await plans(opened, "old__grow")
+        assert (await presses(opened, "old__grow", plan)).data["result"] == "grown"
+        await until(lambda: list(opened) == ["old__another", "old__grow"])
+
+
+async def test_an_idle_server_that_dies_is_noticed_and_reached_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "RELIST_S", 0.2)
+    async with world.fleet(world.server("moody")) as opened:
+        world.mood("gone")
+        world.kill()
+        await until(lambda: list(opened) == [])
+        with pytest.raises(KeyError):
+            opened["moody__pay"]

@@ -1,0 +1,187 @@
+"""What a card shows of a server's arguments: all of it, and nothing in two ways."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.approvals import render as words
+from bot.chat.messages import Button, Card, Click, Place, Post
+from bot.chat.slack.blocks import render_post
+from bot.chat.slack.dialogs import render_modal
+from bot.chat.slack.text import unescape_text
+from bot.core.records import Approval
+from bot.local.workspace.validate import VIEW_BYTES, check_view
+from tests.chat.slack.doubles import validate
+from tests.tools.mcp.running import USE
+from tools.characters import has_invisible
+from tools.mcp import tool_adapter
+from tools.mcp.tool_adapter import DIALOG, FACTS, SHOWN, McpTool, build_mcp_tool
+from tools.spec import Gate, Proposal, ToolError
+from tools.tool import Tool
+
+HARMLESS_NAME = st.text(st.characters(whitelist_categories=["Ll", "Nd"]), min_size=1, max_size=8)
+NAMES = st.one_of(HARMLESS_NAME, st.sampled_from(["1", "2", '"1"', "a", "a b", "#1", "null"]))
+LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(-9, 9), st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=12),
+    st.sampled_from(["5", "null", "[]", "{}", "true", "", " ", "a\nb", "a\\nb", '"', "\u200b", "\u00a0", "1.0"]),
+)  # fmt: skip
+VALUES = st.recursive(
+    LEAVES, lambda one: st.lists(one, max_size=3) | st.dictionaries(NAMES, one, max_size=3), max_leaves=6
+)
+ARGUMENTS = st.dictionaries(NAMES, VALUES, min_size=1, max_size=3)
+
+
+def tool() -> Tool:
+    schema = {"type": "object", "properties": {}}
+    one = McpTool("crm", "write", "Writes.", schema, False, Gate.CONFIRM, "mark")
+    return build_mcp_tool(one, cast(Any, None), cast(Any, None))
+
+
+async def plan(arguments: dict[str, Any]) -> Proposal:
+    made = tool()
+    assert made.prepare is not None
+    return await made.prepare(USE, made.args.model_validate(arguments))
+
+
+async def shown(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    plan_ = await plan(arguments)
+    assert plan_.args["arguments"] == arguments, "what is shown is what is sealed"
+    return words.describe_card_fields(plan_.facts, "en")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (5, "5"), (None, "null"), ([], "[]"), ({}, "{}"), (True, "true"), (1, 1.0), (1, True), ("", " "),
+        ("a\nb", "a\\nb"), ("a", "a\u200b"), ("a b", "a\u00a0b"), (["x"], {"1": "x"}), ({"1": "x"}, {'"1"': "x"}),
+        ("\u200b", "\\u200b"), ([[]], []), ([None], []), ("é", "e\u0301\u200b"), ("5", '"5"'),
+    ],
+)  # fmt: skip
+async def test_what_is_different_looks_different(one: Any, other: Any) -> None:
+    assert await shown({"a": one}) != await shown({"a": other})
+
+
+@settings(deadline=None, max_examples=300)
+@given(ARGUMENTS, ARGUMENTS)
+async def test_no_two_arguments_look_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
+    try:
+        first, second = await shown(one), await shown(other)
+    except ToolError:
+        return
+    assert (first == second) == (json.dumps(one) == json.dumps(other))
+    assert not any(has_invisible(text.replace("\n", "")) for fact in first for text in fact)
+
+
+async def test_control_as_texts_were_shown_before_two_of_them_looked_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        tool_adapter, "format_json_value", lambda value: value if isinstance(value, str) else json.dumps(value)
+    )
+    assert await shown({"a": 5}) == await shown({"a": "5"})
+
+
+SIGNS = ["x", "长", "😀", "`", "a\n", "x" * 1499 + "\n", "<!channel> ", "&", "\u200b", '"', "\\"]
+
+
+@pytest.mark.parametrize("text", SIGNS)
+@pytest.mark.parametrize("length", [1, 100, 3_000, 7_000, 12_000, 50_000, 100_000])
+async def test_everything_that_will_be_sent_can_be_read_before_confirm(text: str, length: int) -> None:
+    value = (text * length)[:length]
+    assert tool_adapter.format_json_value(value).replace("\n", "") in await everything({"text": value})
+
+
+@pytest.mark.parametrize("text", SIGNS)
+async def test_as_much_as_a_dialog_may_hold_is_taken_by_the_platform(text: str) -> None:
+    """In one value, and in as many as a card may name: at the bound nothing is refused by Slack's own limits."""
+    at_most = (
+        DIALOG * 1_000 // tool_adapter._count_markup_bytes(tool_adapter.format_json_value((text * 1_000)[:1_000])) - 10
+    )
+    value = (text * at_most)[:at_most]
+    assert DIALOG - 200 < tool_adapter._count_markup_bytes(tool_adapter.format_json_value(value)) <= DIALOG
+    assert tool_adapter.format_json_value(value).replace("\n", "") in await everything({"text": value})
+    each = at_most // (FACTS + 1)
+    several = {f"a{number}": (text * each)[:each] for number in range(FACTS)}
+    assert (await everything(several)).count(tool_adapter.format_json_value(several["a0"]).replace("\n", "")) == FACTS
+
+
+async def test_what_no_dialog_holds_is_refused_in_words() -> None:
+    with pytest.raises(ToolError, match=f"{DIALOG} bytes"):
+        await plan({"text": "x" * DIALOG})
+
+
+async def test_a_long_text_does_not_push_short_ones_off_the_card() -> None:
+    plan_ = await plan({"to": "Li", "text": "x" * (SHOWN + 1)})
+    told = dict(words.describe_card_fields(plan_.facts, "en"))
+    assert told["to"] == '"Li"' and "8003 characters" in told["text"]
+    confirm = words.find_choice(plan_, "confirm")
+    assert confirm is not None and [one.label for one in confirm.fields] == [{"zh": "text", "en": "text"}]
+    assert confirm.inputs == ()
+
+
+async def test_control_what_the_card_holds_needs_no_dialog() -> None:
+    confirm = words.find_choice(await plan({"to": "Li", "text": "x" * (SHOWN - 100)}), "confirm")
+    assert confirm is not None and confirm.fields == ()
+
+
+async def everything(arguments: dict[str, Any]) -> str:
+    """What a person has read when they confirm: the card, and the dialog if it has one."""
+    try:
+        plan_ = await plan(arguments)
+    except ToolError as refused:
+        written = [tool_adapter.format_json_value(value) for value in arguments.values()]
+        assert refused.code == "too_much" and str(DIALOG) in refused.text
+        assert sum(map(tool_adapter._count_markup_bytes, written)) > DIALOG
+        return "".join(written).replace("\n", "")
+    assert plan_.args["arguments"] == arguments, "what is shown is what is sealed"
+    facts = words.describe_card_fields(plan_.facts, "en")
+    messages = render_post(Post("", card=Card("Title", facts, buttons=(Button("Confirm", "confirm", "A1", 1),))))
+    for message in messages:
+        validate({"text": message.text, "blocks": list(message.blocks)})
+    assert [block["type"] for message in messages for block in message.blocks].count("actions") == 1
+    assert messages[-1].blocks[-1]["type"] == "actions", "the button comes last, under all of it"
+    return read([block for message in messages for block in message.blocks]) + read(dialog_of(plan_))
+
+
+def dialog_of(plan_: Proposal) -> list[dict[str, Any]]:
+    """The blocks of the dialog that *Confirm* opens, as Slack takes them."""
+    approval = Approval(
+        id="A" * 16, version=99, tool="crm__write", gate=Gate.CONFIRM, plan=plan_, sha="", caller=USE.caller.id,
+        place=None, created_ms=0, expires_ms=0,
+    )  # fmt: skip
+    place = Place(team="T1", channel="D1", direct=True)
+    click = Click(id="C", approval=approval.id, version=99, choice="confirm", person=USE.caller.id, place=place)
+    confirm = words.find_choice(plan_, "confirm")
+    assert confirm is not None
+    if not confirm.fields:
+        return []
+    shown_ = render_modal(words.render_dialog(approval, confirm, USE.caller.person, click))
+    assert check_view(shown_) == [] and len(json.dumps(shown_).encode()) < VIEW_BYTES
+    return list(shown_["blocks"])
+
+
+def read(blocks: list[dict[str, Any]]) -> str:
+    """What a person reads, in order."""
+    sections = [block for block in blocks if block["type"] == "section"]
+    texts = [one["text"] for block in sections for one in (block.get("fields") or [block["text"]])]
+    inside = "".join(re.sub(r"```\n(.*)\n```", r"\1", text, flags=re.DOTALL) for text in texts)
+    return unescape_text(inside).replace("⟨U+0060⟩", "`").replace("\n", "")
+
+
+async def test_more_values_than_a_card_holds_are_refused_in_words() -> None:
+    with pytest.raises(ToolError, match=f"at most {FACTS} values"):
+        await plan({str(number) + "a": number for number in range(FACTS + 1)})
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a\u200b", "a\u202eb", "a\nb", "a\u3164", "a\u00a0b", "a › b", "x" * 101, "😀" * 51]
+)
+async def test_a_name_that_a_card_cannot_show_is_refused(name: str) -> None:
+    with pytest.raises(ToolError) as refused:
+        await plan({name: 1})
+    assert refused.value.code == "too_much"

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from tools.mail.completeness import is_template, require_complete_draft
+from tools.spec import ToolError
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "请用户提供邮件内容",
+        "请用户提供",
+        "请提供邮件内容",
+        "等待用户补充邮件正文",
+        "需要您提供邮件的主题和内容",
+        "邮件内容待定",
+        "待补充",
+        "TBD",
+        "[TBD]",
+        "TODO",
+        "N/A",
+        "……无……",
+        "Dear [Your name], thanks",
+        "Dear [Name],\nplease see below.",
+        "Hi {{name}}, how are you?",
+        "Hello ${name}",
+        "Hello <recipient>",
+        "Lorem ipsum dolor sit amet",
+        "【请填写内容】",
+        "[姓名] 你好",
+        "你好，此处填写正文",
+        "（待补充）",
+        "Ask the user for the content",
+        "The user should provide the text.",
+        "Please provide the email content",
+        "email body here",
+        "Content to be provided",
+        "Kind regards, XXXX",
+    ],
+)
+def test_templates_are_refused(text: str) -> None:
+    assert is_template(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "李四你好，请假申请 L-0012 还在等你审批，麻烦看一下。",
+        "【请假通知】张三 11 月 23 日请假",
+        "Please provide the content of the quarterly report by Friday.",
+        "请提供一下上个月的报表",
+        "The body of the car (see picture) is red.",
+        "Could you tell me your name for the badge?",
+        "我们在等用户确认方案，预计下周一有结果，之后我会把最新的排期和负责人名单发给大家。" * 3,
+        "Time: 10:00 [room 3]",
+        "a < b and c > d",
+        "No text was lost.",
+        "内容已经更新，请查收",
+    ],
+)
+def test_real_texts_are_not(text: str) -> None:
+    assert not is_template(text)
+
+
+@pytest.mark.parametrize(
+    ("subject", "body", "code", "field"),
+    [
+        ("", "hello", "empty_mail", "subject"),
+        ("hello", " \n ", "empty_mail", "body"),
+        ("hello", "...", "empty_mail", "body"),
+        ("TBD", "hello", "template_mail", "subject"),
+        ("hello", "{{body}}", "template_mail", "body"),
+        ("x" * 201, "hello", "bad_subject", "subject"),
+        ("hello\nBcc: all@example.com", "hello", "bad_subject", "subject"),
+        ("hello\r\nBcc: all@example.com", "hello", "bad_subject", "subject"),
+        ("hello\u2028there", "hello", "bad_subject", "subject"),
+        ("hello", "x" * 10_001, "too_long", "body"),
+    ],
+)
+def test_what_is_wrong_with_a_mail_is_named(subject: str, body: str, code: str, field: str) -> None:
+    with pytest.raises(ToolError) as error:
+        require_complete_draft(subject, body, 200, 10_000)
+    assert (error.value.code, error.value.field) == (code, field)
+
+
+def test_a_text_is_tidied() -> None:
+    assert require_complete_draft(" Hi ", "a\r\nb\rc\x00 \n", 200, 10_000) == ("Hi", "a\nb\nc")
+    assert require_complete_draft("x" * 200, "y" * 10_000, 200, 10_000) == ("x" * 200, "y" * 10_000)

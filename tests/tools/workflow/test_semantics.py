@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+from decimal import Decimal
+from random import Random
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from tests.tools.workflow.drawing import compiled, drawn, flows
+from tests.tools.workflow.tokens import Play, nodes_of
+from tools.workflow.bpmn.expressions import Value
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.bpmn.semantics import check_decision_outcomes
+from tools.workflow.bpmn.soundness import PetriNet, StateSearch, build_outgoing_marking
+
+TWO = """
+    submitted -> split+ -> a -> join+ -> fine?
+    split+ -> b -> join+
+"""
+ENDS = """
+    again? -> split+: decision == 'resubmit'
+    again? -> all_withdrawn
+"""
+CHAIN = """
+    submitted -> a -> g?
+    revise -> again?
+    again? -> a: decision == 'resubmit'
+    again? -> all_withdrawn
+"""
+
+MEANT = {
+    "one task": """
+        submitted -> a -> g?
+        g? -> all_approved: decision == 'approve'
+        g? -> all_rejected""",
+    "asked for by name": """
+        submitted -> a -> g?
+        g? -> all_approved: decision_a == 'approve'
+        g? -> all_rejected""",
+    "asked the other way round": """
+        submitted -> a -> g?
+        g? -> all_rejected: !('approve' == decision)
+        g? -> all_approved""",
+    "approved and small": CHAIN + """
+        g? -> all_approved: decision == 'approve' && days < 9
+        g? -> b -> h?: decision == 'approve'
+        g? -> revise
+        h? -> all_approved: decision == 'approve'
+        h? -> all_rejected""",
+    "everybody is told of a rejection": CHAIN + """
+        g? -> all_approved: decision == 'approve'
+        g? -> cc -> revise""",
+    "both, one question": TWO + """
+        fine? -> all_approved: decision_a == 'approve' && decision_b == 'approve'
+        fine? -> all_rejected""",
+    "both, one after the other": TWO + """
+        fine? -> all_rejected: decision_a == 'reject'
+        fine? -> second?
+        second? -> all_rejected: decision_b == 'reject'
+        second? -> all_approved""",
+    "both, denied": TWO + """
+        fine? -> all_approved: !(decision_a == 'reject' || decision_b == 'reject')
+        fine? -> all_rejected""",
+    "a part of its own kind": """
+        submitted -> split+ -> a -> join+ -> fine?
+        split+ -> rule -> join+
+        fine? -> all_approved: decision_a == 'approve'
+        fine? -> all_rejected""",
+    "a person beside a copy": """
+        submitted -> split+ -> a -> join+ -> fine?
+        split+ -> cc -> join+
+        fine? -> all_approved: decision_a == 'approve'
+        fine? -> all_rejected""",
+    "a rejection told in its part": """
+        submitted -> split+ -> a -> ga? -> ma? -> join+ -> fine?
+        ga? -> cc_a -> ma?: decision == 'reject'
+        split+ -> b -> join+
+        fine? -> all_rejected: decision_a == 'reject' || decision_b == 'reject'
+        fine? -> all_approved""",
+    "two levels in a part": """
+        submitted -> split+ -> a -> ga? -> ma? -> join+ -> fine?
+        ga? -> boss -> ma?: decision == 'approve'
+        split+ -> b -> join+
+        fine? -> all_rejected: decision_a == 'reject' || decision_b == 'reject' || decision_boss == 'reject'
+        fine? -> all_approved""",
+    "revised and again side by side": """
+        submitted -> in? -> split+ -> a -> join+ -> fine?
+        split+ -> b -> join+
+        fine? -> all_approved: decision_a == 'approve' && decision_b == 'approve'
+        fine? -> revise -> again?
+        again? -> in?: decision == 'resubmit'
+        again? -> all_withdrawn""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_decisions_that_mean_what_people_think_are_accepted(name: str) -> None:
+    compiled(drawn(MEANT[name]))
+
+
+WRONG = {
+    # name: (arrows, element, part of the reason)
+    "one of two is enough": (
+        TWO + """
+        fine? -> all_approved: decision_a == 'approve' || decision_b == 'approve'
+        fine? -> all_rejected""",
+        "a",
+        "'reject' here leads to 'all_approved'; after the parallel part a gateway has to ask for decision_a",
+    ),
+    "one is not asked for": (
+        TWO + """
+        fine? -> all_approved: decision_a == 'approve'
+        fine? -> all_rejected""",
+        "b",
+        "'reject' here leads to 'all_approved'; after the parallel part",
+    ),
+    "a rejection counts only for long trips": (
+        TWO + """
+        fine? -> all_rejected: (decision_a == 'reject' || decision_b == 'reject') && days > 3
+        fine? -> all_approved""",
+        "a",
+        "'reject' here leads to 'all_approved'",
+    ),
+    "the form can say approve": (
+        """
+        submitted -> a -> g?
+        g? -> all_approved: decision == currency
+        g? -> all_rejected""",
+        "a",
+        "'reject' here leads to 'all_approved'",
+    ),
+    "the last decision of two": (
+        TWO + """
+        fine? -> all_approved: decision == 'approve'
+        fine? -> all_rejected""",
+        "fine_all_approved",
+        "after 'join' it is unclear whose decision this is",
+    ),
+    "a decision after a split": (
+        """
+        submitted -> a -> split+ -> b -> join+ -> all_rejected
+        split+ -> g? -> m? -> join+
+        g? -> cc -> m?: decision == 'approve'""",
+        "g_cc",
+        "after 'split' it is unclear",
+    ),
+    "a rejection is asked again": (
+        """
+        submitted -> in? -> split+ -> a -> join+ -> fine?
+        split+ -> b -> join+
+        fine? -> all_approved: decision_a == 'approve' && decision_b == 'approve'
+        fine? -> in?""",
+        "a",
+        "'reject' here leads to 'a'",
+    ),
+    "a rejection is decided again in its part": (
+        """
+        submitted -> split+ -> a -> boss -> join+ -> fine?
+        split+ -> b -> join+
+        fine? -> all_rejected: decision_a == 'reject' || decision_b == 'reject' || decision_boss == 'reject'
+        fine? -> all_approved""",
+        "a",
+        "'reject' here leads to 'boss'",
+    ),
+    "a rule after a rejection": (
+        CHAIN + """
+        g? -> all_approved: decision == 'approve'
+        g? -> h?
+        h? -> rule -> all_approved: days < 1
+        h? -> revise""",
+        "a",
+        "'reject' here leads to 'rule'",
+    ),
+    "nobody in any part": (
+        """
+        submitted -> split+ -> cc -> join+ -> all_approved
+        split+ -> mail -> join+""",
+        "all_approved",
+        "can be reached from 'submitted' although nobody approved",
+    ),
+    "an old decision after resubmission": (
+        """
+        submitted -> a -> g?
+        g? -> all_approved: decision == 'approve'
+        g? -> revise -> again?
+        again? -> old?: decision == 'resubmit'
+        again? -> all_withdrawn
+        old? -> all_approved: decision_a == 'approve'
+        old? -> all_rejected""",
+        "all_approved",
+        "can be reached from 'revise' although nobody approved",
+    ),
+    "the author changes the form while others decide": (
+        TWO.replace("b ->", "revise ->") + """
+        fine? -> all_withdrawn: decision_revise == 'withdraw'
+        fine? -> all_approved: decision_a == 'approve'
+        fine? -> all_rejected""",
+        "revise",
+        "the author's own task cannot be inside a parallel part",
+    ),
+    "a misspelt decision": (
+        """
+        submitted -> a -> g?
+        g? -> all_rejected: decision == 'rejected'
+        g? -> all_approved""",
+        "g_all_rejected",
+        "decision is never 'rejected'; known: approve, reject, resubmit, withdraw",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_decisions_that_could_be_got_round_are_refused(name: str) -> None:
+    arrows, element, reason = WRONG[name]
+    with pytest.raises(InvalidDefinitionError) as refused:
+        compiled(drawn(arrows))
+    assert (refused.value.element, reason in refused.value.reason) == (element, True), refused.value
+
+
+def test_a_rejection_is_not_forgotten_even_where_a_task_could_be_given_out_twice() -> None:
+    arrows = flows("""
+        submitted -> split+ -> a -> join+ -> fine?
+        split+ -> cc -> a
+        fine? -> all_approved: decision_a == 'approve'
+        fine? -> all_rejected
+    """)
+    nodes = nodes_of(arrows)
+    net, search = PetriNet(nodes), StateSearch("p")
+    markings = frozenset(
+        search.explore_states(
+            [build_outgoing_marking(nodes["submitted"])], lambda m: (move.apply_to(m) for move in net.list_moves(m))
+        )
+    )
+    with pytest.raises(InvalidDefinitionError, match="may be forgotten"):
+        check_decision_outcomes(search, net, nodes["submitted"], nodes, markings)
+
+
+def random_process(random: Random) -> str:
+    """One to three stages, each a task or two tasks side by side, with any question at all after it."""
+    stages = random.randint(1, 3)
+    first = [f"in{n}?" for n in range(stages)]
+    lines, tasks = [f"submitted -> {first[0]}"], []
+    for n, entry in enumerate(first):
+        mine = [f"t{n}"] if random.random() < 0.4 else [f"a{n}", f"b{n}"]
+        tasks += mine
+        if len(mine) == 1:
+            lines.append(f"{entry} -> t{n} -> out{n}?")
+        else:
+            lines += [f"{entry} -> split{n}+ -> a{n} -> join{n}+ -> out{n}?", f"split{n}+ -> b{n} -> join{n}+"]
+        lines += questions(random, n, [*first[n + 1 :], "all_approved"], mine, tasks)
+    again = random.choice(("all_withdrawn", "all_withdrawn", "all_rejected"))
+    lines += [
+        "revise -> again?",
+        f"again? -> {again}",
+        f"again? -> {random.choice(first)}: decision == 'resubmit'",
+        f"in0? -> {random.choice(('rule -> all_approved', 'all_rejected'))}: days < 1",
+    ]
+    return "\n".join(lines)
+
+
+def questions(random: Random, n: int, onward: list[str], mine: list[str], tasks: list[str]) -> list[str]:
+    targets = [onward[0], onward[0], random.choice(onward), "revise", "all_rejected", f"in{n}?"]
+    good = " && ".join(f"decision_{t} == 'approve'" for t in mine)
+    if random.random() < 0.6:
+        conditions = [good] if random.random() < 0.7 else [f"{good} && {asked(random, tasks)}", good]
+        chosen = [*(random.choice(targets[:3]) for _ in conditions), random.choice(("revise", "all_rejected"))]
+    else:
+        conditions = [asked(random, tasks) for _ in range(random.randint(1, 2))]
+        chosen = [random.choice(targets) for _ in range(len(conditions) + 1)]
+    distinct = {target: condition for target, condition in zip(chosen, [*conditions, ""], strict=True)}
+    default = chosen[-1]
+    lines = [f"out{n}? -> {target}: {condition}" for target, condition in distinct.items() if target != default]
+    return [*lines, f"out{n}? -> {default}"]
+
+
+def asked(random: Random, tasks: list[str], depth: int = 2) -> str:
+    """Any condition."""
+    if depth and random.random() < 0.5:
+        left, right = asked(random, tasks, depth - 1), asked(random, tasks, depth - 1)
+        return random.choice((f"({left} && {right})", f"({left} || {right})", f"!({left})"))
+    name = random.choice(["decision", *(f"decision_{t}" for t in tasks[-3:])])
+    word = random.choice(("approve", "reject"))
+    return random.choice((f"{name} == '{word}'", f"{name} != '{word}'", "days > 3", "currency == 'CNY'"))
+
+
+def accepted(arrows: str) -> bool:
+    try:
+        compiled(drawn(arrows))
+    except InvalidDefinitionError:
+        return False
+    return True
+
+
+def wrongs(arrows: str, random: Random, plays: int) -> set[str]:
+    """What went wrong in so many random plays: ends that do not fit what people decided."""
+    found = set()
+    for _ in range(plays):
+        days, currency = Decimal(random.randint(0, 5)), random.choice(("CNY", "approve", "reject"))
+        form: dict[str, Value] = {"days": days, "currency": currency}
+        play = Play(flows(arrows), form, random)
+        end = play.run()
+        if end == "all_approved" and not play.answered:
+            found.add("approved by nobody")
+        if end == "all_approved" and play.rejected:
+            found.add("approved though rejected")
+        if play.withdrawn and end != "all_withdrawn":
+            found.add("withdrawn but goes on")
+        if end == "all_withdrawn" and not play.withdrawn:
+            found.add("withdrawn by nobody")
+    return found
+
+
+@settings(deadline=None, max_examples=250)
+@given(st.randoms(use_true_random=False))
+def test_whatever_people_decide_an_accepted_process_ends_as_they_decided(random: Random) -> None:
+    arrows = random_process(random)
+    if not accepted(arrows):
+        event("refused")
+        return
+    event("accepted")
+    assert wrongs(arrows, random, plays=20) == set()
+
+
+def test_random_processes_are_of_both_kinds_and_playing_finds_what_is_wrong_with_the_refused() -> None:
+    processes = [random_process(Random(seed)) for seed in range(100)]
+    refused = [arrows for arrows in processes if not accepted(arrows)]
+    assert 10 < len(refused) < 90
+    found = [wrongs(arrows, Random(0), plays=20) for arrows in refused]
+    assert set().union(*found) >= {"approved though rejected", "withdrawn but goes on"}
+
+
+@pytest.mark.parametrize("name", ["one of two is enough", "one is not asked for", "the form can say approve"])
+def test_playing_a_refused_process_shows_why(name: str) -> None:
+    assert "approved though rejected" in wrongs(WRONG[name][0], Random(1), plays=100)

@@ -1,0 +1,157 @@
+"""How people decide together, played through: whoever's turn it is votes or asks further people, in any order."""
+
+from __future__ import annotations
+
+from itertools import count
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tools.workflow.bpmn.graph import VotingMode
+from tools.workflow.engine.state import Ballot, Seat
+from tools.workflow.engine.votes import (
+    build_ballot,
+    compute_seat_verdict,
+    compute_verdict,
+    find_seat,
+    list_seats,
+    list_waiting_seats,
+    replace_seat,
+)
+
+YES, NO = "approve", "reject"
+MOST = 25
+"""People who are asked in one play."""
+MODES, PEOPLE, SEEDS = st.sampled_from(VotingMode), st.integers(1, 5), st.integers(0, 2**32).map(Random)
+
+RELAXED = settings(deadline=None)
+
+
+def of(mode: VotingMode, people: int) -> Ballot:
+    return build_ballot(mode, [f"P{n}" for n in range(people)], 1)
+
+
+def voted(ballot: Ballot, seat: Seat, vote: str) -> Ballot:
+    return replace_seat(ballot, seat.n, lambda s: s.model_copy(update={"vote": vote}))
+
+
+def turns(ballot: Ballot) -> list[int]:
+    return [seat.n for seat in list_waiting_seats(ballot)]
+
+
+def asked_further(ballot: Ballot, seat: Seat, random: Random, names: count[int]) -> Ballot:
+    """One add sign, as the machine does it: with `after` goes the own vote."""
+    first = max(s.n for s in list_seats(ballot)) + 1
+    added = build_ballot(
+        random.choice(list(VotingMode)), [f"Q{next(names)}" for _ in range(random.randint(1, 3))], first
+    )
+    side = random.choice(["before", "after"] if seat.beside else ["before", "beside", "after"])
+    update = {side: added, **({"vote": YES} if side == "after" else {})}
+    return replace_seat(ballot, seat.n, lambda s: s.model_copy(update=update))
+
+
+def played(ballot: Ballot, random: Random, no: float) -> list[Ballot]:
+    """Every situation on the way to the verdict."""
+    names, seen = count(), [ballot]
+    while turn := list(list_waiting_seats(ballot)):
+        seat = random.choice(turn)
+        if random.random() < 0.3 and len(list(list_seats(ballot))) < MOST:
+            ballot = asked_further(ballot, seat, random, names)
+        else:
+            ballot = voted(ballot, seat, NO if random.random() < no else YES)
+        seen.append(ballot)
+    return seen
+
+
+@RELAXED
+@given(MODES, PEOPLE, SEEDS, st.sampled_from([0.0, 0.1, 0.5]))
+def test_somebody_is_asked_as_long_as_there_is_no_verdict(
+    mode: VotingMode, people: int, random: Random, no: float
+) -> None:
+    situations = played(of(mode, people), random, no)
+    for ballot in situations:
+        assert bool(turns(ballot)) is not bool(compute_verdict(ballot))
+        assert len(turns(ballot)) == len(set(turns(ballot))), "nobody is asked twice at once"
+
+
+@RELAXED
+@given(MODES, PEOPLE, SEEDS)
+def test_nobody_is_asked_who_has_voted_or_has_to_wait(mode: VotingMode, people: int, random: Random) -> None:
+    for ballot in played(of(mode, people), random, 0.2):
+        asked = set(turns(ballot))
+        for seat in list_seats(ballot):
+            below = {one.n for side in (seat.before, seat.beside, seat.after) if side for one in list_seats(side)}
+            assert not (seat.vote and seat.n in asked)
+            if seat.before and not compute_verdict(seat.before):
+                assert seat.n not in asked, "before comes first"
+                assert not asked & (below - {one.n for one in list_seats(seat.before)}), "beside and after come later"
+            if seat.after and not seat.vote:
+                assert not asked & {one.n for one in list_seats(seat.after)}, "after comes last"
+
+
+@RELAXED
+@given(MODES, PEOPLE, SEEDS, st.sampled_from([0.0, 0.1, 0.5]))
+def test_a_no_is_heard_wherever_it_is_said(mode: VotingMode, people: int, random: Random, no: float) -> None:
+    """Only where any one decides, somebody else may have been quicker."""
+    *_, last = played(of(mode, people), random, no)
+    votes = {seat.vote for seat in list_seats(last)}
+    every_one = all(ballot.mode is not VotingMode.ANY for ballot in (last, *inside(last)))
+    if every_one:
+        assert compute_verdict(last) == (NO if NO in votes else YES)
+    if NO not in votes:
+        assert compute_verdict(last) == YES
+
+
+def inside(ballot: Ballot) -> list[Ballot]:
+    """The ballots in a ballot."""
+    sides = [side for seat in list_seats(ballot) for side in (seat.before, seat.beside, seat.after)]
+    return [side for side in sides if side]
+
+
+@RELAXED
+@given(PEOPLE, SEEDS, st.sampled_from([0.0, 0.2, 0.6]))
+def test_all_agree_only_when_everybody_at_the_table_has(people: int, random: Random, no: float) -> None:
+    for ballot in played(of(VotingMode.ALL, people), random, no):
+        agreed = all(seat.vote == YES and compute_seat_verdict(seat) == YES for seat in ballot.seats)
+        assert (compute_verdict(ballot) == YES) is agreed
+        assert (compute_verdict(ballot) == NO) is any(compute_seat_verdict(seat) == NO for seat in ballot.seats)
+
+
+@RELAXED
+@given(PEOPLE, SEEDS)
+def test_where_any_one_decides_the_first_word_is_the_verdict(people: int, random: Random) -> None:
+    before, last = played(of(VotingMode.ANY, people), random, 0.4)[-2:]
+    (said,) = [compute_seat_verdict(seat) for seat in last.seats if compute_seat_verdict(seat)]
+    assert (compute_verdict(before), compute_verdict(last)) == ("", said)
+
+
+@RELAXED
+@given(PEOPLE, SEEDS)
+def test_in_order_one_after_another(people: int, random: Random) -> None:
+    for ballot in played(of(VotingMode.ORDER, people), random, 0.2):
+        done = [bool(compute_seat_verdict(seat)) for seat in ballot.seats]
+        assert done == sorted(done, reverse=True), "those before have said what they have to say"
+        if not compute_verdict(ballot):
+            at = ballot.seats[done.index(False)]
+            assert all(find_seat(Ballot(seats=(at,)), n) for n in turns(ballot)), "only the next one, and whom they ask"
+
+
+@RELAXED
+@given(MODES, PEOPLE, SEEDS)
+def test_a_change_is_of_one_seat(mode: VotingMode, people: int, random: Random) -> None:
+    situations = played(of(mode, people), random, 0.2)
+    ballot = random.choice(situations)
+    n = random.choice(list(list_seats(ballot))).n
+    after = replace_seat(ballot, n, lambda seat: seat.model_copy(update={"person": "somebody else"}))
+    own = {seat.n: seat.person for seat in list_seats(ballot)}
+    assert {seat.n: seat.person for seat in list_seats(after)} == {**own, n: "somebody else"}
+    assert len(own) == len(list(list_seats(ballot))), "each seat has a number of its own"
+    assert find_seat(after, n) is not None and find_seat(after, 10_000) is None
+
+
+@pytest.mark.parametrize("mode", VotingMode)
+def test_nobody_sits_twice(mode: VotingMode) -> None:
+    ballot = build_ballot(mode, ["B", "C", "B"], 7)
+    assert [(seat.n, seat.person) for seat in ballot.seats] == [(7, "B"), (8, "C")]

@@ -1,0 +1,117 @@
+"""What the plans and outcomes of several tools have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tools.cards.fields import CANCEL, CONFIRM, PREFIX
+from tools.people.names import resolve_person
+from tools.privacy import classify_request
+from tools.spec import (
+    CardChoice,
+    CardField,
+    DialogField,
+    Privacy,
+    Proposal,
+    ReceiptLine,
+    TextRef,
+    ToolError,
+    ToolOutcome,
+    choose_most_private,
+)
+from tools.tool import ToolContext
+from tools.workflow.engine.port import CommandResult
+
+
+def build_own_proposal(
+    use: ToolContext,
+    args: dict[str, Any],
+    title: TextRef,
+    facts: tuple[CardField, ...],
+    *,
+    subject: str = "",
+    body: str = "",
+    inputs: tuple[DialogField, ...] = (),
+    texts: tuple[DialogField, ...] = (),
+    privacy: Privacy | None = None,
+) -> Proposal:
+    """Of the caller's own doing: theirs to confirm or to cancel, and, with `inputs`, to edit; nobody else's. `texts`:
+    what is too long for the card; then it is confirmed in a dialog that shows them."""
+    confirm = CONFIRM.model_copy(update={"fields": texts})
+    edit = (CardChoice(name="edit", runs=False, replans=True, fields=inputs),) if inputs else ()
+    return Proposal(
+        args=args,
+        title=title,
+        facts=facts,
+        deciders=(use.caller.id,),
+        requester=use.caller.id,
+        choices=(confirm, *edit, CANCEL),
+        subject=subject,
+        body=body,
+        privacy=privacy,
+    )
+
+
+async def build_rule_outcome(use: ToolContext, moved: CommandResult, data: dict[str, Any]) -> ToolOutcome:
+    """What a rule has passed says so, whenever it was handed in."""
+    request = await use.services.engine.get_request(moved.request)
+    process = await use.services.engine.get_process(request)
+    rule = process.form.get_rule_text(moved.rule)
+    params: dict[str, Any] = {"process": process.form.name.by_language, "request": moved.request, "rule": rule}
+    told, privacy = {**data, "rule": rule["en"]}, classify_request(process, request, use.caller.id)
+    return build_effect_outcome(told, "result.passed", "effect.passed", moved.request, params, privacy)
+
+
+def build_effect_outcome(
+    data: dict[str, Any],
+    result: str,
+    effect: str,
+    subject: str,
+    params: Mapping[str, str | int | dict[str, str]],
+    privacy: Privacy = Privacy.PRIVATE,
+    *,
+    data_privacy: Privacy = Privacy.PUBLIC,
+) -> ToolOutcome:
+    """Something has changed: how it is told beside the step (`result`), and in the receipt (`effect`). `privacy`: of
+    these two lines; `data_privacy`: of what the model reads, where that is more private."""
+    note = TextRef(key=effect, params=dict(params))
+    return ToolOutcome(
+        data=data,
+        note=TextRef(key=result, params=dict(params)),
+        effect=ReceiptLine(note=note, subject=subject, privacy=privacy),
+        privacy=choose_most_private(privacy, data_privacy),
+    )
+
+
+async def classify_own_request(use: ToolContext, request: str) -> Privacy:
+    """Of a line about one request that tells no free text of it, for the caller."""
+    found = await use.services.engine.get_request(request)
+    return classify_request(await use.services.engine.get_process(found), found, use.caller.id)
+
+
+def gather_form_answers(values: Any) -> Any:
+    """A dialog's `field_…` answers put into the form they belong to."""
+    if not isinstance(values, dict) or not isinstance(values.get("form", {}), dict):
+        return values
+    answers = {k.removeprefix(PREFIX): v for k, v in values.items() if k.startswith(PREFIX)}
+    rest = {k: v for k, v in values.items() if not k.startswith(PREFIX)}
+    return {**rest, "form": {**rest.get("form", {}), **answers}} if answers else rest
+
+
+@contextmanager
+def prefix_error_field(fields: Collection[str]) -> Iterator[None]:
+    """Errors about these fields of a form name them as its dialog does."""
+    try:
+        yield
+    except ToolError as error:
+        if error.field in fields:
+            error.field = PREFIX + error.field
+        raise
+
+
+async def resolve_people_ids(use: ToolContext, people: Iterable[str], field: str = "people") -> tuple[str, ...]:
+    """Who is meant by names or ids, nobody twice."""
+    everyone = await use.services.directory.list_people()
+    return tuple(dict.fromkeys(resolve_person(everyone, one, field=field).id for one in people))

@@ -1,0 +1,205 @@
+"""What cards show of forms and requests, written by code: facts, dialog fields, names of people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tools.people.identities import identify_people
+from tools.people.names import format_people_names, format_stand_in, get_person_name
+from tools.ports import Directory
+from tools.spec import CardChoice, CardField, DialogField, Identities, TextRef
+from tools.workflow.bpmn.graph import ServiceTopic
+from tools.workflow.engine.assignment import ROLE
+from tools.workflow.engine.balance import get_balance_label, list_remaining_days
+from tools.workflow.engine.paths import trace_happy_path
+from tools.workflow.engine.state import SPEAKING, FilledForm, Opinion, Request, format_decimal
+from tools.workflow.process.definition import Process, find_passing_rule, format_values
+from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, RollingLimit
+from tools.workflow.process.rolling_limits import COUNT
+
+CONFIRM = CardChoice(name="confirm", style="primary")
+CANCEL = CardChoice(name="cancel", runs=False)
+REMARKS = 12
+"""Shown of what has been said: the last ones."""
+PREFIX = "field_"
+"""Before the names of form fields in a dialog, so that they cannot meet other arguments."""
+INPUTS: Mapping[FieldKind, str] = {
+    FieldKind.TEXT: "long",
+    FieldKind.CHOICE: "choice",
+    FieldKind.HALF: "choice",
+    FieldKind.DATE: "date",
+    FieldKind.NUMBER: "number",
+    FieldKind.PERSON: "person",
+    FieldKind.PEOPLE: "people",
+}
+"""Kind of a form field → kind of a dialog's input; any other is a line of text."""
+
+
+async def build_form_card_fields(directory: Directory, process: Process, filled: FilledForm) -> tuple[CardField, ...]:
+    """Every field that has a value, the working days, what is left of a balance, further approvers, who is told, the
+    rule that lets it pass, and what is out of the ordinary."""
+    form = process.form
+    beside = {name for f in form.fields for name in (f.half, f.currency)}
+    facts = [
+        CardField(label=f.label.by_language, value=await _build_field_value(directory, process, f, filled.values))
+        for f in form.fields
+        if filled.values.get(f.name) and f.name not in beside
+    ]
+    facts += _build_length_fields(form, filled)
+    levels = [*list_approval_levels(process, filled), ("cc", _list_copied_people(process, filled))]
+    chosen = [(label, people) for label, people in levels if people]
+    facts += [CardField(label=label, value=await identify_people(directory, people)) for label, people in chosen]
+    if rule := find_passing_rule(process, filled):
+        facts.append(CardField(label="rule", value=form.get_rule_text(rule)))
+    return (*facts, *await _build_exception_fields(directory, form, filled), *_build_exceeded_fields(form, filled))
+
+
+async def _build_exception_fields(directory: Directory, form: Form, filled: FilledForm) -> list[CardField]:
+    """Who decides although the rules name somebody else."""
+    facts = list[CardField]()
+    for name, named in (filled.exceptions or {}).items():
+        field = form.find_field(name)
+        params: dict[str, Any] = {"label": field.label.by_language if field else name}
+        facts.append(
+            CardField(label="notice", value=TextRef(key="fact.exception" if named else "fact.chosen", params=params))
+        )
+        if named:
+            facts.append(CardField(label="by_rules", value=await identify_people(directory, named)))
+    return facts
+
+
+def _build_exceeded_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
+    """What several requests come to together."""
+    for bound in form.bounds:
+        if bound.name in filled.exceeded:
+            yield CardField(label="notice", value=_build_exceeded_text(form, bound, filled))
+
+
+def _build_exceeded_text(form: Form, bound: RollingLimit, filled: FilledForm) -> TextRef:
+    field, options = form.find_field(bound.field), [_get_option_label(form, name, filled) for name in bound.per]
+    currency = filled.values.get(field.currency, "") if field and field.currency else ""
+    params: dict[str, Any] = {
+        "process": form.name.by_language,
+        "n": format_decimal(filled.numbers[f"{COUNT}{bound.name}"]),
+        "days": bound.days,
+        "sum": f"{filled.numbers[bound.name]:f} {currency}".strip(),
+        "per": {"zh": "、".join(o["zh"] for o in options), "en": ", ".join(o["en"] for o in options)},
+    }
+    return TextRef(key="fact.bound_per" if options else "fact.bound", params=params)
+
+
+def _get_option_label(form: Form, name: str, filled: FilledForm) -> dict[str, str]:
+    field, value = form.find_field(name), filled.values.get(name, "")
+    option = field.find_option(value) if field else None
+    return option.by_language if option else {"zh": value, "en": value}
+
+
+def _build_length_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
+    if filled.days:
+        key = "fact.days_estimated" if filled.estimated else "fact.days"
+        yield CardField(label="days", value=TextRef(key=key, params={"days": filled.days}))
+    for year, left, allowance in list_remaining_days(form, filled):
+        params = {"label": get_balance_label(form), "year": year, "left": left, "allowance": allowance}
+        yield CardField(label="balance", value=TextRef(key="fact.balance", params=params))
+
+
+def list_approval_levels(
+    process: Process, filled: FilledForm
+) -> Iterator[tuple[str | dict[str, str], tuple[str, ...]]]:
+    """(label, person ids) of everybody whom the process chose to decide on the way this form takes."""
+    for level in process.form.levels:
+        yield level.label.by_language, filled.people.get(level.name, ())
+    for node in trace_happy_path(process.definition, filled):
+        for name in node.who:
+            if name.startswith(ROLE):
+                yield {"zh": node.name, "en": node.name}, filled.people.get(name, ())
+
+
+def _list_copied_people(process: Process, filled: FilledForm) -> tuple[str, ...]:
+    """Person ids of those who are told in the end, but for those whom the form shows."""
+    path = trace_happy_path(process.definition, filled)
+    told = [p for node in path if node.topic is ServiceTopic.CC for p in filled.people.get(node.id, ())]
+    shown = {p for f in process.form.fields if f.kind is FieldKind.PEOPLE for p in filled.resolve_people(f.name)}
+    return tuple(p for p in dict.fromkeys(told) if p not in shown)
+
+
+@dataclass(frozen=True, slots=True)
+class MailDraft:
+    """A mail that a process proposes."""
+
+    to: tuple[str, ...]
+    """Person ids; the author's mail tool sends it to each, or nobody."""
+    subject: str
+    body: str
+
+
+async def build_mail_draft(
+    directory: Directory, process: Process, filled: FilledForm, node: str, language: str
+) -> MailDraft:
+    """The mail of a `mail` service task, in the language of whoever is to send it."""
+    row = next(row for row in process.form.mails if row.node == node)
+    shown = format_values(process, filled, language)
+    for field in process.form.fields:
+        if field.kind in PERSONS:
+            shown[field.name] = (await format_people_names(directory, filled.resolve_people(field.name)))[language]
+    subject, body = (words.by_language[language].format_map(shown) for words in (row.subject, row.body))
+    return MailDraft(filled.people.get(node, ()), " ".join(subject.split()), body)
+
+
+async def build_request_card_fields(directory: Directory, process: Process, request: Request) -> tuple[CardField, ...]:
+    """Everything about a request: who, what, its form, and what has been said about it."""
+    head = (
+        CardField(label="request", value=request.id),
+        CardField(label="process", value=process.form.title),
+        CardField(label="requester", value=await identify_people(directory, [request.initiator])),
+    )
+    said = [await _build_opinion_field(directory, opinion) for opinion in request.opinions[-REMARKS:]]
+    copied = [CardField(label="copied", value=await identify_people(directory, request.cc))] if request.cc else []
+    status = CardField(label="status", value=TextRef(key=f"status.{request.display_status}"))
+    return (*head, *await build_form_card_fields(directory, process, request.filled), *said, *copied, status)
+
+
+async def _build_opinion_field(directory: Directory, opinion: Opinion) -> CardField:
+    """An opinion, or what was said with a transfer, an add sign or beside it all."""
+    name = await get_person_name(directory, opinion.by)
+    by = format_stand_in(name, await get_person_name(directory, opinion.on_behalf)) if opinion.on_behalf else name
+    said = "said" if opinion.text else "silent"
+    label = "opinion" if opinion.decision in SPEAKING else "remark"
+    params: dict[str, Any] = {"name": by, "text": opinion.text}
+    note = TextRef(key=f"fact.{said}_{opinion.decision}", params=params)
+    people = (opinion.by, *([opinion.on_behalf] if opinion.on_behalf else []))
+    return CardField(label=label, value=await identify_people(directory, people, note))
+
+
+def build_dialog_fields(process: Process, values: Mapping[str, str]) -> tuple[DialogField, ...]:
+    """The whole form as a dialog, filled with what is there."""
+    return tuple(_build_dialog_field(process, f, values.get(f.name, "")) for f in process.form.fields)
+
+
+def _build_dialog_field(process: Process, field: FormField, value: str) -> DialogField:
+    return DialogField(
+        name=PREFIX + field.name,
+        label=field.label.by_language,
+        kind=INPUTS.get(field.kind, "text"),
+        value=value,
+        required=field.required and field.name not in process.deciding_names,
+        choices=tuple((o.value, o.by_language) for o in field.options),
+        max_length=field.max_length,
+    )
+
+
+async def _build_field_value(
+    directory: Directory, process: Process, field: FormField, values: Mapping[str, str]
+) -> str | dict[str, str] | TextRef | Identities:
+    value = values[field.name]
+    option = field.find_option(value)
+    half = process.form.find_field(field.half) if field.half else None
+    if field.kind in PERSONS:
+        return await identify_people(directory, value.split(","))
+    if half and (chosen := half.find_option(values.get(half.name, ""))):
+        return TextRef(key="fact.day", params={"day": value, "half": chosen.by_language})
+    if field.currency:
+        return f"{value} {values.get(field.currency, '')}".strip()
+    return option.by_language if option else value

@@ -1,0 +1,157 @@
+"""The handbook on disk: read when it is opened, and again what has changed since, whenever somebody looks.
+
+The folder is the company's own, yet what somebody may have put into it is not trusted: nothing outside the folder is
+read, hidden files are skipped, and there are limits. What breaks a rule is refused by name, never left out silently.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.handbook.ranking import Bm25Index, build_index
+from tools.handbook.sections import Section, split_sections
+from tools.people.names import fold_text
+
+FILES = 200
+SIZE = 256 * 1024
+"""Bytes of one file."""
+NAME = 120
+"""Characters of a file's path inside the folder."""
+ENDING = ".md"
+
+Stamp = tuple[int, int, int]
+"""By which a file is known to be as it was: time of change (ns), size, number."""
+
+
+class HandbookError(ValueError):
+    """A file of the handbook cannot be used. `file`: its path inside the folder, or the folder's own name."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"{file}: {reason}")
+        self.file, self.why = file, reason
+
+
+@dataclass(frozen=True, slots=True)
+class HandbookSnapshot:
+    """The handbook as it is at one moment."""
+
+    sections: Sequence[Section] = ()
+    index: Bm25Index = field(default_factory=lambda: build_index(()))
+
+    def search_sections(self, query: str) -> list[Section]:
+        """Sections that have to do with the query, the best first; all of them, in order, for an empty one."""
+        if not query.strip():
+            return list(self.sections)
+        return [self.sections[n] for n in self.index.rank_texts(query)]
+
+    def find_section(self, name: str) -> Section | None:
+        """By its id; case, width and spaces do not count."""
+        wanted = fold_text(name)
+        return next((one for one in self.sections if fold_text(one.id) == wanted), None)
+
+
+class Handbook:
+    """A folder of Markdown files. Without a folder it is empty."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self._cached_files: dict[str, tuple[Stamp, tuple[Section, ...]]] = {}
+        self._snapshot = HandbookSnapshot()
+
+    def load_snapshot(self) -> HandbookSnapshot:
+        """As it is now; only files that have changed are read. Raises `HandbookError`."""
+        if self.folder is None:
+            return self._snapshot
+        stamps = {file: _read_stamp(path, file) for file, path in sorted(_list_files(self.folder))}
+        if stamps == {file: stamp for file, (stamp, _) in self._cached_files.items()}:
+            return self._snapshot
+        known = {
+            file: self._cached_files[file]
+            if self._cached_files.get(file, (None,))[0] == stamp
+            else (stamp, _read_sections(self.folder, file))
+            for file, stamp in stamps.items()
+        }
+        book = _build_snapshot(tuple(section for _, sections in known.values() for section in sections))
+        self._cached_files, self._snapshot = known, book
+        return book
+
+    async def load_snapshot_in_thread(self) -> HandbookSnapshot:
+        """The same beside everything else that runs. Raises `HandbookError`."""
+        return await asyncio.to_thread(self.load_snapshot) if self.folder else self._snapshot
+
+    async def quote_relevant_sections(self, text: str, max_chars: int) -> str:
+        """What it says on the matter of a text: whole sections, the best first, in at most so many characters. Raises
+        `HandbookError`."""
+        found, left = [], max_chars
+        for section in (await self.load_snapshot_in_thread()).search_sections(text) if text.strip() else []:
+            told = f"[{section.file} | {section.heading}]\n{section.text.strip()}\n"
+            if len(told) <= left:
+                found.append(told)
+                left -= len(told) + 1
+        return "\n".join(found)
+
+
+def _build_snapshot(sections: tuple[Section, ...]) -> HandbookSnapshot:
+    """A heading with nothing under it is read but never found: what stands below it is."""
+    found = [f"{one.heading} {one.body}" if one.body.strip() else "" for one in sections]
+    return HandbookSnapshot(sections, build_index(found))
+
+
+def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Every Markdown file with its path inside the folder. Raises `HandbookError`."""
+    root, count = os.path.realpath(folder), 0
+    for found in _walk_files(folder):
+        file = found.relative_to(folder).as_posix()
+        if not file.isprintable() or len(file) > NAME:
+            raise HandbookError(ascii(file)[:NAME], f"its name should be printable, at most {NAME} characters")
+        if not Path(os.path.realpath(found)).is_relative_to(root):
+            raise HandbookError(file, "a link that leads out of the folder")
+        if found.suffix.lower() != ENDING or found.is_dir():
+            continue
+        count += 1
+        if count > FILES:
+            raise HandbookError(folder.name, f"more than {FILES} files")
+        yield file, found
+
+
+def _walk_files(folder: Path) -> Iterator[Path]:
+    """Every file that is not hidden. Links to folders are named, not followed."""
+
+    def raise_handbook_error(error: OSError) -> None:
+        raise HandbookError(Path(error.filename).name, error.strerror or "cannot be read")
+
+    for at, folders, files in os.walk(folder, onerror=raise_handbook_error):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        links = [name for name in folders if Path(at, name).is_symlink()]
+        yield from (Path(at, name) for name in (*links, *sorted(files)) if not name.startswith("."))
+
+
+def _read_stamp(path: Path, file: str) -> Stamp:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise HandbookError(file, error.strerror or "cannot be read") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise HandbookError(file, "is no plain file")
+    if found.st_size > SIZE:
+        raise HandbookError(file, f"{found.st_size} bytes, at most {SIZE}")
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _read_sections(folder: Path, file: str) -> tuple[Section, ...]:
+    try:
+        with (folder / file).open("rb") as stream:
+            content = stream.read(SIZE + 1)  # it may have grown since it was looked at
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise HandbookError(file, error.strerror or "cannot be read") from error
+    except UnicodeDecodeError:
+        raise HandbookError(file, "is not UTF-8") from None
+    if len(content) > SIZE:
+        raise HandbookError(file, f"more than {SIZE} bytes")
+    return split_sections(file, text)

@@ -1,0 +1,79 @@
+"""Ranking by BM25 (Robertson and Zaragoza, *The Probabilistic Relevance Framework*, 2009) over words and, where
+nothing parts words, pairs of neighbouring characters: Chinese needs no dictionary then."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+K1, B = 1.2, 0.75
+"""How soon a further occurrence stops counting, and how much longer texts are held back: the customary values."""
+_DENSE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Scripts without spaces: kana and Han."""
+_RUN = re.compile(rf"(?P<dense>[{_DENSE}]+)|[^\W_{_DENSE}]+")
+_SAID = """
+    a an and any are as at be by can do does for from get have how i if in is it many may me much must my need of on
+    or our per should that the there they this to us was we what when where which who why will with you your
+    什么 多少 怎么 可以 需要 我们 如何 哪些 请问 是否 能不 不能 一下 以吗 要多 少钱
+"""
+_SAID_ALWAYS = frozenset(_SAID.split())
+"""Words that questions are made of, and that say nothing of what is asked for."""
+
+
+def extract_terms(text: str) -> Iterator[str]:
+    """What a text is found by: words without case, width and plural, and pairs of characters."""
+    for run in _RUN.finditer(unicodedata.normalize("NFKC", text).casefold()):
+        if run["dense"]:
+            yield from (pair for pair in _split_bigrams(run[0]) if pair not in _SAID_ALWAYS)
+        elif run[0] not in _SAID_ALWAYS:
+            yield _stem_word(run[0])
+
+
+def _split_bigrams(run: str) -> Iterator[str]:
+    """A character that stands alone is found too."""
+    return (run[n : n + 2] for n in range(max(len(run) - 1, 1)))
+
+
+def _stem_word(word: str) -> str:
+    """Claims, claimed and claim are one word; no more than that is tried."""
+    if len(word) < 4 or not word.isascii():
+        return word
+    for ending, instead in (("ies", "y"), ("ied", "y"), ("ing", ""), ("ed", ""), ("ss", "ss"), ("s", "")):
+        if word.endswith(ending) and len(word) > len(ending) + 2:
+            return word.removesuffix(ending) + instead
+    return word
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25Index:
+    postings: Mapping[str, Sequence[tuple[int, int]]]
+    """Term → (text, how often), texts in order."""
+    lengths: Sequence[int]
+    """Terms of each text."""
+
+    def rank_texts(self, query: str) -> list[int]:
+        """The numbers of the texts that have any term of the query, the best first; ties in their order."""
+        scores: dict[int, float] = defaultdict(float)
+        mean = sum(self.lengths) / len(self.lengths) if self.lengths else 0.0
+        for term, asked in Counter(extract_terms(query)).items():
+            found = self.postings.get(term, ())
+            weight = asked * math.log(1 + (len(self.lengths) - len(found) + 0.5) / (len(found) + 0.5))
+            for text, often in found:
+                held = K1 * (1 - B + B * self.lengths[text] / mean)
+                scores[text] += weight * often * (K1 + 1) / (often + held)
+        return sorted(scores, key=lambda text: (-scores[text], text))
+
+
+def build_index(texts: Sequence[str]) -> Bm25Index:
+    postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    lengths = []
+    for number, text in enumerate(texts):
+        counted = Counter(extract_terms(text))
+        lengths.append(sum(counted.values()))
+        for term, often in counted.items():
+            postings[term].append((number, often))
+    return Bm25Index(dict(postings), lengths)

@@ -1,0 +1,105 @@
+"""A Markdown file split at its headings: what can be found, read and cited.
+
+Only headings of the file itself count (`# …` and underlined ones), not what looks like one inside a code block, a
+list or a quotation; `markdown-it-py` (CommonMark) tells them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+from markdown_it import MarkdownIt
+
+from tools.people.names import fold_text
+
+HEADING, HEADINGS = 80, 160
+"""Characters of one heading, and of a heading with those above it, that are kept for finding and citing it."""
+BETWEEN = " › "
+_NEWLINE, _LINE = re.compile(r"\r\n?"), re.compile(r"[^\n]*\n|[^\n]+")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")
+"""Characters that have no place in a text and that JSON would write as six."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """From one heading to the next, of whatever level."""
+
+    file: str
+    """Path inside the folder, with `/` between."""
+    id: str
+    """`leave.en.md#Carry-over`: file and heading; what comes before the first heading is the file alone."""
+    heading: str
+    """With those above it: `Leave › Annual leave › Carry-over`."""
+    text: str
+    """As it stands in the file, its own heading included."""
+    body: str
+    """The same without its heading."""
+
+
+def split_sections(file: str, content: str) -> tuple[Section, ...]:
+    """Every section of a file, in its order; together their texts are the whole file."""
+    content = _CONTROLS.sub("\ufffd", _NEWLINE.sub("\n", content))
+    lines = _LINE.findall(content)
+    starts = list(_find_headings(content))
+    if not starts or starts[0].first_line > 0:
+        starts.insert(0, _Heading(0, 0, 0, ""))
+    ends = [*(h.first_line for h in starts[1:]), len(lines)]
+    above: list[_Heading] = []
+    taken: dict[str, int] = {}
+    found = []
+    for heading, end in zip(starts, ends, strict=True):
+        above = [*(h for h in above if h.level < heading.level), heading]
+        text, body = "".join(lines[heading.first_line : end]), "".join(lines[heading.end_line : end])
+        if text.strip():
+            found.append(
+                Section(file, _assign_section_id(file, heading.title, taken), _format_heading_path(above), text, body)
+            )
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Heading:
+    first_line: int
+    """Its first line, counted from 0."""
+    end_line: int
+    """The line after it."""
+    level: int
+    title: str
+
+
+@cache
+def _build_parser() -> MarkdownIt:
+    """Blocks only: what stands inside a line is not looked at."""
+    parser = MarkdownIt("commonmark")
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    return parser
+
+
+def _find_headings(content: str) -> Iterator[_Heading]:
+    tokens = _build_parser().parse(content)
+    for token, inside in pairwise(tokens):
+        if token.type == "heading_open" and token.level == 0 and token.map:
+            title = " ".join(inside.content.split())[:HEADING]
+            yield _Heading(token.map[0], token.map[1], int(token.tag[1:]), title)
+
+
+def _format_heading_path(headings: list[_Heading]) -> str:
+    """The heading and those above it; of too long a row the end is kept."""
+    path = BETWEEN.join(h.title for h in headings if h.title)
+    return path if len(path) <= HEADINGS else "…" + path[1 - HEADINGS :]
+
+
+def _assign_section_id(file: str, title: str, taken: dict[str, int]) -> str:
+    """An id that no other section of the file has; a heading that comes again gets a number. `taken` holds, for each
+    id so far, the last number tried for it, so that many equal headings cost no more than many different ones."""
+    plain = f"{file}#{title}" if title else file
+    name, key = plain, fold_text(plain)
+    while fold_text(name) in taken:
+        taken[key] = taken.get(key, 1) + 1
+        name = f"{plain} ({taken[key]})"
+    taken.setdefault(fold_text(name), 1)
+    return name

@@ -1,0 +1,60 @@
+"""What is left of the caller's yearly allowances: 年假还剩几天."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from tools.error_advice import select_advice
+from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
+from tools.tool import Tool, ToolContext
+from tools.workflow.engine.state import format_decimal
+from tools.working_days import FIRST, LAST
+
+
+class LeaveBalanceArgs(FrozenModel):
+    year: int = Field(0, description="0: this one.")
+
+
+async def run_leave_balance(use: ToolContext, args: LeaveBalanceArgs) -> ToolOutcome:
+    year = args.year or use.now.year
+    if not FIRST <= year <= LAST:
+        message = f"the calendar is for the years {FIRST} to {LAST}"
+        raise ToolError("no_calendar", message, field="year", first=FIRST, last=LAST)
+    kept = await use.services.engine.list_balances(use.caller.id, year)
+    balances: list[dict[str, Any]] = [
+        {
+            "kind": one.label[use.caller.person.language],
+            "days_a_year": format_decimal(one.allowance),
+            "approved": format_decimal(one.approved),
+            "waiting": format_decimal(one.pending),
+            "left": format_decimal(one.remaining),
+        }
+        for one in kept
+    ]
+    lines = [
+        TextRef(
+            key="result.balance", params={"label": one.label, "left": format_decimal(one.remaining), "year": str(year)}
+        )
+        for one in kept
+    ]
+    told = {each: "; ".join(use.services.render_text(line, each) for line in lines) for each in ("zh", "en")}
+    note = TextRef(key="result.balances", params={"balances": told}) if lines else TextRef(key="result.no_balances")
+    return ToolOutcome(data={"year": year, "balances": balances, "unit": "working days"}, note=note)
+
+
+LEAVE_BALANCE = Tool(
+    name="leave_balance",
+    purpose="How many days of leave the caller has left.",
+    use_when="They ask for their balance.",
+    avoid_when="It is a colleague's.",
+    args=LeaveBalanceArgs,
+    returns='{"year", "balances": [{"kind", "days_a_year", "approved", "waiting": not decided yet, "left"}]}; kinds '
+    "that are not listed have no limit that is kept here",
+    errors=select_advice("no_calendar"),
+    also=frozenset({"unknown_person"}),
+    example={"year": 2026},
+    run=run_leave_balance,
+    privacy=Privacy.OWN,
+)

@@ -1,0 +1,76 @@
+"""Looking people up: the tool `list_people`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from tools.characters import show_invisible
+from tools.error_advice import select_advice
+from tools.paging import PAGE, slice_page
+from tools.people.names import find_people, fold_text, list_active_people, resolve_person
+from tools.spec import FrozenModel, Person, Privacy, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext
+
+DEPARTMENTS = 50
+"""Names of departments that are told to who has asked for one that there is not."""
+
+
+class ListPeopleArgs(FrozenModel):
+    name: str = Field("", max_length=100, description="Name or part of it, address or id; empty: everybody.")
+    department: str = Field("", max_length=60, description="Only of this department or role.")
+    manager: str = Field("", max_length=100, description="Only whose manager this is.")
+    page: int = Field(1, ge=1, description=f"Of {PAGE} each.")
+
+
+async def run_list_people(use: ToolContext, args: ListPeopleArgs) -> ToolOutcome:
+    everyone = await use.services.directory.list_people()
+    found = find_people(everyone, args.name).people if args.name.strip() else list_active_people(everyone)
+    if args.manager.strip():
+        manager = resolve_person(everyone, args.manager, field="manager")
+        found = tuple(person for person in found if person.manager == manager.id)
+    wanted = fold_text(args.department)
+    in_it = [person for person in found if not wanted or wanted in _list_groups(person)]
+    shown, more = slice_page(in_it, args.page)
+    known = {p.id: p for p in everyone}
+    data: dict[str, Any] = {"people": [_describe_directory_entry(p, known) for p in shown], "more": more}
+    if not in_it and wanted:
+        data["departments"] = sorted({p.department for p in list_active_people(everyone) if p.department})[:DEPARTMENTS]
+    return ToolOutcome(data=data, note=TextRef(key="result.people", params={"n": len(in_it)}))
+
+
+def _list_groups(person: Person) -> set[str]:
+    """The department and the roles, as they are compared."""
+    return {fold_text(group) for group in (person.department, *person.roles) if group}
+
+
+def _describe_directory_entry(person: Person, known: Mapping[str, Person]) -> dict[str, Any]:
+    """What people say of themselves (`name`, `also`, `own_title`) apart from what the company or the platform says."""
+    manager = known.get(person.manager or "")
+    given = {
+        "title" if person.is_title_official else "own_title": person.title,
+        "email": person.email,
+        "department": person.department,
+        "manager": manager.name if manager else "",
+    }
+    unlisted = {"in_company_directory": False} if person.is_in_directory is False else {}
+    names = {"id": person.id, "name": show_invisible(person.name), "also": [show_invisible(n) for n in person.names]}
+    return {**names, **{name: value for name, value in given.items() if value}, **unlisted}
+
+
+LIST_PEOPLE = Tool(
+    name="list_people",
+    purpose="Look people up in the directory: id, title, address, department, manager.",
+    use_when="You need to know who is meant, who is in a department or has a role, or whose manager somebody is.",
+    avoid_when="You know the id, or want to guess an approver.",
+    args=ListPeopleArgs,
+    returns='{"people": [{"id", "name", "also": [other names], "title"?, "own_title"?: they say so themselves, '
+    '"email"?, "department"?, "manager"?, "in_company_directory"?: false}], "more": next page or null}. No match: [], '
+    'and with a department "departments": those there are.',
+    errors=select_advice("unknown_person", "ambiguous_person"),
+    example={"name": "李四"},
+    run=run_list_people,
+    privacy=Privacy.PUBLIC,
+)

@@ -1,0 +1,100 @@
+"""Whether a text is ready to be sent: not empty, not a template, no placeholder left in it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from tools.characters import clean_value
+from tools.spec import ToolError
+
+BLANKS_EN = (
+    r"your|recipient|sender|insert|enter|fill|(?:full |first |last |company )?names?|dates?|time|subject|body|content|"
+    r"email|title|position|company|department|reason|placeholder|signature|text|phone|contact"
+)
+BLANKS_ZH = (
+    r"你的|您的|请?填写|请?输入|请?补充|插入|待填|收件人|发件人|姓名|名字|日期|时间|公司|部门|职位|主题|正文|内容|"
+    r"邮件内容|事由|原因|签名|联系方式|电话"
+)
+PLACEHOLDERS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\{\{[^{}\n]{0,80}+\}\}",
+        r"\$\{[^}]{0,80}\}",
+        rf"[\[<]\s*(?:{BLANKS_EN})\b[^\]>\n]{{0,60}}[\]>]",
+        rf"[\[<【〔]\s*(?:{BLANKS_ZH})[^\]>】〕\n]{{0,20}}[\]>】〕]",
+        r"[（(]\s*(?:请?填写|请?输入|请?补充|待填|待补充)[^）)\n]{0,20}[）)]",
+        r"lorem ipsum",
+        r"\b(?:subject|body|email|mail|message)\s+(?:goes\s+)?here\b",
+        r"\b(?:insert|enter|write|type)\s++(?:your|the)\s++[\w\s]{0,30}\bhere\b",
+        r"(?:此处|这里|在此)(?:填写|填入|输入|插入|补充)",
+        r"(?<![\w×＿])(?:(?-i:X{3,8})|×××++|___++|＿＿＿++)(?!\w)",
+    )
+)
+"""Anywhere in a text."""
+
+ENCODED = re.compile(r"=\?[^?\s]{1,40}\?[bBqQ]\?")
+SHORT = 100
+REQUESTS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?:请|需要|待|等待)\s*(?:用户|您|你|发起人)\s*(?:提供|补充|填写|告知|确认)",
+        r"(?:提供|补充|填写).{0,6}邮件.{0,3}(?:内容|正文|主题)",
+        r"(?:内容|正文|主题)(?:待定|待补充|待填写|待确认|未提供)",
+        r"\b(?:ask|wait for|waiting for)\s+(?:the\s+)?user\b",
+        r"\buser\s+(?:to|should|must|needs? to|did not|has not)\s+(?:provide|specify|supply|give)",
+        r"\b(?:provide|supply|specify)\s+(?:the\s+|an?\s+)?(?:e-?mail|mail|message)\s+(?:content|body|text|subject)",
+        r"\b(?:content|body|subject)\s+(?:not|to be)\s+(?:provided|specified|determined|added)",
+    )
+)
+"""What a model writes when it has nothing to write; in a text of at most `SHORT` characters."""
+
+EMPTY = re.compile(
+    r"tb[ad]|todo|n/?a|none|null|nil|empty|placeholder|content|body|subject|text|undefined|"
+    r"无|空|待定|待补充|待填写|暂无|(?:邮件)?(?:内容|正文|主题)",
+    re.IGNORECASE,
+)
+"""The whole text, apart from signs around it."""
+
+
+def require_complete_draft(subject: str, body: str, max_subject: int, max_body: int) -> tuple[str, str]:
+    """Subject and body, trimmed and ready. Raises `ToolError` naming what is wrong with them."""
+    _require_one_line_subject(subject.strip(), max_subject)
+    subject, body = clean_value(subject).strip(), clean_value(body.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    _require_body_length(body, max_body)
+    for name, text in (("subject", subject), ("body", body)):
+        if not _strip_signs(text):
+            raise ToolError(
+                "empty_mail", f"the {name} is empty; ask what the mail should say", needs_person=True, field=name
+            )
+        if is_template(text):
+            message = f"the {name} is a template or has placeholders; ask for what is missing and write it out"
+            raise ToolError("template_mail", message, needs_person=True, field=name)
+    return subject, body
+
+
+def _require_body_length(body: str, max_body: int) -> None:
+    if len(body) > max_body:
+        label = {"zh": "正文", "en": "The text"}
+        message = f"the body has {len(body)} characters, at most {max_body}"
+        raise ToolError("too_long", message, field="body", label=label, limit=max_body)
+
+
+def _require_one_line_subject(subject: str, most: int) -> None:
+    """What begins another line begins another header; and an encoded word (RFC 2047) is read as something else."""
+    several = any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in subject)
+    if len(subject) > most or several or ENCODED.search(subject):
+        message = f"the subject should be one line of at most {most} characters"
+        raise ToolError("bad_subject", message, field="subject", limit=most)
+
+
+def is_template(text: str) -> bool:
+    """True for a text that somebody still has to fill in."""
+    patterns = (*PLACEHOLDERS, *REQUESTS) if len(text) <= SHORT else PLACEHOLDERS
+    return EMPTY.fullmatch(_strip_signs(text)) is not None or any(p.search(text) for p in patterns)
+
+
+def _strip_signs(text: str) -> str:
+    """Without the signs around it: `[TBD]…` → `TBD`."""
+    kept = [place for place, sign in enumerate(text) if sign.isalnum()]
+    return text[kept[0] : kept[-1] + 1] if kept else ""

@@ -1,0 +1,277 @@
+"""Mail: to people of the directory, exactly as shown on the card, once to each."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from email.headerregistry import Address
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from tools.cards.fields import CANCEL
+from tools.characters import remove_invisible
+from tools.effect_parts import PartState
+from tools.error_advice import select_advice
+from tools.mail.completeness import require_complete_draft
+from tools.people.identities import identify_people
+from tools.people.names import join_in_both_languages, load_person, resolve_person
+from tools.requests.task_lookup import resolve_task
+from tools.spec import (
+    CardChoice,
+    CardField,
+    FrozenModel,
+    Gate,
+    Person,
+    Privacy,
+    Proposal,
+    ReceiptLine,
+    TextRef,
+    ToolError,
+    ToolOutcome,
+)
+from tools.spec import DialogField as Input
+from tools.tool import Tool, ToolContext
+
+MAX_SUBJECT = 200
+MAX_BODY = 10_000
+RECIPIENTS = 20
+"""People that one card may mail: each has to be checked by whoever presses."""
+ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}")
+"""As headers carry it without encoding (RFC 5322, dot-atom)."""
+_BETWEEN = re.compile(r"[、，,;；]")
+_NO_ADDRESS = str.maketrans('<>"\\', "‹›''")
+
+
+class SendEmailArgs(FrozenModel):
+    to: Annotated[str, Field(max_length=1_000)] | Annotated[list[str], Field(max_length=100)] = Field(
+        "", description="Name, id or address of a person; a list for several."
+    )
+    task_id: str = Field("", max_length=60, description="In place of `to`: whom this task or request waits for.")
+    subject: str = Field(max_length=4000, description="One line.")
+    body: str = Field(max_length=60_000, description="The finished text.")
+    first_line: SkipJsonSchema[str] = Field("", description="Set by the program: on whose behalf it is sent.")
+    reply_to: SkipJsonSchema[str] = Field("", description="Set by the program: where an answer goes.")
+
+
+async def prepare_send_email(use: ToolContext, args: SendEmailArgs) -> Proposal:
+    people = await _resolve_recipients(use, args)
+    subject, body = require_complete_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
+    ids = [person.id for person in people]
+    to = await identify_people(use.services.directory, ids)
+    inputs = (
+        Input(name="subject", label="subject", value=subject, max_length=MAX_SUBJECT),
+        Input(name="body", label="body", kind="long", value=body, max_length=MAX_BODY),
+    )
+    first_line, reply_to = format_first_line(use, people), format_address(use.caller.person)
+    facts = [CardField(label="to", value=to), CardField(label="subject", value=subject)]
+    facts += (
+        [CardField(label="notice", value=TextRef(key="fact.mails", params={"n": len(people)}))] if people[1:] else []
+    )
+    facts += [CardField(label="reply_to", value=reply_to)] if reply_to else []
+    return Proposal(
+        args={
+            "to": ids if ids[1:] else ids[0],
+            "subject": subject,
+            "body": body,
+            "first_line": first_line,
+            "reply_to": reply_to,
+        },
+        title=TextRef(key="title.mail", params={"name": _join_person_names(people)}),
+        facts=tuple(facts),
+        deciders=(use.caller.id,),
+        requester=use.caller.id,
+        choices=(
+            CardChoice(name="send", style="primary"),
+            CardChoice(name="edit", runs=False, replans=True, fields=inputs),
+            CANCEL,
+        ),
+        subject=ids[0],
+        body=join_mail_text(first_line, body),
+    )
+
+
+async def run_send_email(use: ToolContext, args: SendEmailArgs) -> ToolOutcome:
+    """One mail to each. Done again, those who have it get it no second time."""
+    subject, body = require_complete_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
+    people = [
+        _require_address(await load_person(use.services.directory, one, field="to"))
+        for one in _list_recipient_texts(args.to)
+    ]
+    text = join_mail_text(args.first_line, body)
+    if people[1:]:
+        message_id = await _send_each(use, people, subject, text, args.reply_to)
+    else:
+        message_id = build_message_id(use.idempotency_key)
+        await use.services.mailer.send_mail(people[0], subject, text, message_id, args.reply_to)
+    names = [person.name for person in people]
+    return ToolOutcome(
+        data={"mailed": names if names[1:] else names[0], "subject": subject, "message_id": message_id},
+        note=TextRef(key="result.mailed", params={"name": _join_person_names(people)}),
+        effect=_build_mail_receipt(people),
+    )
+
+
+async def _send_each(use: ToolContext, people: Sequence[Person], subject: str, text: str, reply_to: str) -> str:
+    """A mail of its own to each. Whom the server refuses keeps it from nobody else; an outage or a doubt ends it
+    there. Raises `ToolError` `mailed_partly` if somebody has it and somebody not, `EffectUnknownError`, and what
+    sending raises if nobody has it."""
+    refused, known = dict[str, ToolError](), {person.id: person for person in people}
+    message_id = ""
+    for one in use.parts.list_unfinished(list(known)):
+        message_id = build_message_id(f"{use.idempotency_key}:{one}")
+        await use.parts.mark_part(one, PartState.BEGUN)
+        try:
+            await use.services.mailer.send_mail(known[one], subject, text, message_id, reply_to)
+        except ToolError as error:
+            refused[one] = error
+            await use.parts.mark_part(one, PartState.REFUSED)
+            if error.code != "mail_refused":
+                break
+        else:
+            await use.parts.mark_part(one, PartState.DONE)
+    left = use.parts.list_unfinished(list(known))
+    if refused:
+        first = next(iter(refused.values()))
+        sent = [person for person in people if person.id not in left]
+        raise _build_partial_error(sent, [known[one] for one in left], first) if sent else first
+    return message_id
+
+
+def _build_partial_error(sent: Sequence[Person], left: Sequence[Person], error: ToolError) -> ToolError:
+    has, has_not = _join_person_names(sent), _join_person_names(left)
+    message = f"mailed {has['en']}, but not {has_not['en']}: {error.text}"
+    return ToolError("mailed_partly", message, possible_effect=_build_mail_receipt(sent), names=has, missing=has_not)
+
+
+def _build_mail_receipt(people: Sequence[Person]) -> ReceiptLine:
+    return ReceiptLine(
+        note=TextRef(key="effect.mailed", params={"name": _join_person_names(people)}), subject=people[0].id
+    )
+
+
+def _join_person_names(people: Sequence[Person]) -> dict[str, str]:
+    return join_in_both_languages(person.name for person in people)
+
+
+def format_first_line(use: ToolContext, readers: Sequence[Person]) -> str:
+    """The first line of a mail: on whose behalf it is sent, in the language of its readers, or in both."""
+    address = use.caller.person.email if format_address(use.caller.person) else ""
+    key = "mail.first_line" if address else "mail.first_line_alone"
+    note = TextRef(key=key, params={"name": clean_header_name(use.caller.person.name), "address": address})
+    languages = sorted({one.language for one in readers}, key=lambda one: one != use.caller.person.language)
+    return "\n".join(use.services.render_text(note, language) for language in languages)
+
+
+def format_address(person: Person) -> str:
+    """`Name <address>` for a header; empty for who has no address that a header can carry."""
+    if not ADDRESS.fullmatch(person.email):
+        return ""
+    return str(Address(clean_header_name(person.name), addr_spec=person.email))
+
+
+def clean_header_name(name: str) -> str:
+    """A name that begins no header and no line of its own, and that no reader's program decodes to another one."""
+    return " ".join(remove_invisible(name, keep_joiners=False).translate(_NO_ADDRESS).replace("=?", "= ?").split())
+
+
+def join_mail_text(first_line: str, body: str) -> str:
+    """What is shown and sent. A card from before mails had such a line is sent as it was shown, without one."""
+    return f"{first_line}\n\n{body}" if first_line else body
+
+
+def build_message_id(key: str) -> str:
+    """The same effect has the same Message-ID, so that even a mail sent twice can be told by readers' programs."""
+    return f"<{hashlib.sha256(key.encode()).hexdigest()[:32]}@countersign>"
+
+
+async def _resolve_recipients(use: ToolContext, args: SendEmailArgs) -> list[Person]:
+    """Each once, in the order in which they are named. Raises `ToolError`."""
+    if named := _list_recipient_texts(args.to):
+        people = [one for text in named for one in await _resolve_names(use, text)]
+    elif args.task_id.strip():
+        people = [await _require_task_assignee(use, args.task_id)]
+    else:
+        raise ToolError(
+            "no_recipient", "give `to` or `task_id`; ask who the mail is for", needs_person=True, field="to"
+        )
+    people = list({person.id: person for person in people}.values())
+    if len(people) > RECIPIENTS:
+        label = {"zh": "收件人", "en": "Recipients"}
+        raise ToolError("too_many", f"at most {RECIPIENTS} people a mail", field="to", label=label, most=RECIPIENTS)
+    return [_require_address(person) for person in people]
+
+
+async def _resolve_names(use: ToolContext, text: str) -> list[Person]:
+    """The person that a text means, or the persons if it is several names in a row: a name that has such a sign in it
+    is found first."""
+    everyone = await use.services.directory.list_people()
+    try:
+        return [resolve_person(everyone, text, field="to")]
+    except ToolError as error:
+        names = [one for one in _BETWEEN.split(text) if one.strip()]
+        if error.code != "unknown_person" or not names[1:]:
+            raise
+        return [resolve_person(everyone, one, field="to") for one in names]
+
+
+def _list_recipient_texts(to: str | list[str]) -> list[str]:
+    return [one for one in ([to] if isinstance(to, str) else to) if one.strip()]
+
+
+def _require_address(person: Person) -> Person:
+    if not person.email:
+        raise ToolError("no_address", f"the directory has no e-mail address for {person.name}", name=person.name)
+    return person
+
+
+async def _require_task_assignee(use: ToolContext, task_id: str) -> Person:
+    """The assignee of an open task of the caller's request, or of the caller's own."""
+    assigned = await resolve_task(use, task_id)
+    concerned = use.caller.id in (assigned.request.initiator, assigned.task.assignee)
+    person = await use.services.directory.find_person(assigned.task.assignee)
+    if not concerned or person is None or not person.active:
+        raise ToolError("no_task", f"there is no task {task_id[:40]!r} of the caller's requests", task=task_id[:40])
+    if not assigned.task.is_open:
+        raise ToolError("task_closed", f"task {assigned.task.id} is closed; nobody is working on it")
+    return person
+
+
+SEND_EMAIL = Tool(
+    name="send_email",
+    purpose="Mail people of the directory, one mail each: the caller sees the exact mail, and can edit it.",
+    use_when="They ask to mail somebody, and what it should say is clear.",
+    avoid_when="It is not clear: ask. Never unasked, never with placeholders.",
+    args=SendEmailArgs,
+    returns='{"mailed": name or names, "subject", "message_id"}',
+    errors=select_advice(
+        "no_recipient",
+        "no_address",
+        "unknown_person",
+        "ambiguous_person",
+        "no_task",
+        "several_tasks",
+        "task_closed",
+        "empty_mail",
+        "template_mail",
+        "bad_subject",
+        "too_long",
+        "mail_refused",
+        "mail_down",
+        "mailed_partly",
+        "too_many",
+    ),
+    example={
+        "to": "李四",
+        "subject": "请假申请 L-0012",
+        "body": "李四你好，请假申请 L-0012 还在等你审批，麻烦看一下。",
+    },
+    run=run_send_email,
+    gate=Gate.CONFIRM,
+    prepare=prepare_send_email,
+    stored_args=SendEmailArgs,
+    is_idempotent=False,
+    privacy=Privacy.PRIVATE,
+)

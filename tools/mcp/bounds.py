@@ -1,0 +1,106 @@
+"""How much of a server's answer is read: one message has at most `MESSAGE_MAX` bytes, and nothing is unpacked.
+
+The SDK bounds one event of an event stream (1 MiB) by itself. A JSON body and a line of standard output it reads to
+their ends, however long they are: those are bounded here. A body that is too long raises `MessageTooLongError`. A line
+that is too long is left out: the SDK's reader must not fail, since its requests would then wait for their whole time.
+In place of the line stands one that `is_line_too_long` knows when the SDK hands it on as what it could not read.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+from pydantic import ValidationError
+
+MESSAGE_MAX = 4 * 1024 * 1024
+"""Bytes of one message: a list of 200 tools with their schemas has less than one MB, and of a result 4,000 characters
+are passed on."""
+ENCODING = "countersign_bounded_utf_8"
+"""The name under which `register_encoding` makes `_BoundedDecoder` known."""
+LEFT_OUT = "countersign: a line was longer than what is read of one"
+"""What stands in place of a line that is too long. It is no JSON."""
+
+
+class MessageTooLongError(httpx2.StreamError):
+    """A body that is longer than what is read of one, or packed."""
+
+
+class BoundedTransport(httpx2.AsyncHTTPTransport):
+    """Reads bodies up to `MESSAGE_MAX` bytes; an event stream, which may live for days, is bounded event by event."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers["Accept-Encoding"] = "identity"
+        response = await super().handle_async_request(request)
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise httpx2.DecodingError("the server packs its answers, which nobody has asked for", request=request)
+        if not response.headers.get("Content-Type", "").lower().startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _BoundedStream(response.stream)
+        return response
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream, self._left = stream, MESSAGE_MAX
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            self._left -= len(piece)
+            if self._left < 0:
+                raise MessageTooLongError(f"the answer is longer than {MESSAGE_MAX} bytes")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _BoundedDecoder(codecs.BufferedIncrementalDecoder):
+    """UTF-8 whose lines have an end: the SDK collects a line of standard output until it ends."""
+
+    def __init__(self, errors: str = "strict") -> None:
+        super().__init__(errors)
+        self._line = 0
+        """Bytes of the line that has begun."""
+        self._leaves_out = False
+        """Whether that line is too long, so that its rest is not read."""
+
+    def _buffer_decode(self, input: Any, errors: str, final: bool) -> tuple[str, int]:
+        return codecs.utf_8_decode(input, errors, final)
+
+    def decode(self, input: Any, final: bool = False) -> str:
+        piece, said = bytes(input), ""
+        first = piece.find(b"\n")
+        if not self._leaves_out and self._line + (first if first >= 0 else len(piece)) > MESSAGE_MAX:
+            self._leaves_out, self.buffer, said = True, b"", f"\n{LEFT_OUT}\n"
+        if self._leaves_out:
+            if first < 0:
+                return said
+            piece, self._leaves_out, self._line = piece[first + 1 :], False, 0
+        last = piece.rfind(b"\n")
+        self._line = self._line + len(piece) if last < 0 else len(piece) - last - 1
+        return said + super().decode(piece, final)
+
+
+def is_line_too_long(message: object) -> bool:
+    """Whether what the SDK could not read is a line that was left out for its length."""
+    return isinstance(message, ValidationError) and any(one["input"] == LEFT_OUT for one in message.errors())
+
+
+def register_encoding() -> str:
+    """The name of the encoding that standard output of a server is read in; it is known from then on."""
+    try:
+        codecs.lookup(ENCODING)
+    except LookupError:
+        codecs.register(_find_codec)
+    return ENCODING
+
+
+def _find_codec(name: str) -> codecs.CodecInfo | None:
+    if name != ENCODING:
+        return None
+    utf8 = codecs.lookup("utf-8")
+    return codecs.CodecInfo(utf8.encode, utf8.decode, incrementaldecoder=_BoundedDecoder, name=ENCODING)

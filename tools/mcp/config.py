@@ -1,0 +1,129 @@
+"""The file that names the MCP servers: how each is reached, and who presses a button for which of its tools."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
+"""Of a server. It has no `__`, which is what parts it from the names of its tools."""
+NAME_MAX, SECRET = 20, 6
+"""Characters of a name, at most; of what is kept secret, at least: the file gives servers plain words too."""
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+
+Rule = Literal["none", "confirm", "off"]
+"""Who presses: nobody, the caller; or the tool is left out."""
+
+
+class McpServer(BaseModel):
+    """One `[servers.NAME]`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    command: tuple[str, ...] = ()
+    """stdio: the program and its arguments; it runs beside the bot and ends with it."""
+    env: Mapping[str, str] = {}
+    """What the program gets besides PATH, HOME, USER and the like. It inherits nothing else of ours."""
+    url: str = ""
+    """Streamable HTTP: the server's address."""
+    headers: Mapping[str, str] = {}
+    """Sent with every request."""
+    timeout_seconds: float = Field(default=30, gt=0, le=600)
+    """How long to wait for an answer (s)."""
+    tools: Mapping[str, Rule] = {}
+    """Tool → rule. It wins over what the server says of its tool; without one, a tool that the server marks read-only
+    needs no button, and any other is confirmed by the caller."""
+    public: tuple[str, ...] = ()
+    """Tools whose results everybody in the company may know: what they give may be told in a channel. What any other
+    gives is told to who has asked, in their DM."""
+
+    @model_validator(mode="after")
+    def require_valid_endpoint(self) -> McpServer:
+        if len(self.name) > NAME_MAX or not NAME.fullmatch(self.name):
+            raise ValueError(f"its name should be at most {NAME_MAX} of a-z, 0-9, single _ and -, a letter first")
+        if bool(self.command) == bool(self.url):
+            raise ValueError("give either `command` or `url`")
+        if (self.command and self.headers) or (self.url and self.env):
+            raise ValueError("`env` goes with `command`, `headers` with `url`")
+        if self.url:
+            _require_safe_url(self.url, secret=bool(self.headers))
+        return self
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be repeated, whoever says it: the longest first."""
+        given = {*self.env.values(), *self.headers.values()}
+        parts = given | {one.partition(" ")[2] for one in self.headers.values()}  # Bearer …
+        return tuple(sorted((one for one in parts if len(one) >= SECRET), key=len, reverse=True))
+
+    def mask_secrets(self, text: str) -> str:
+        """Without the values that the file gives to the server."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def _require_safe_url(url: str, *, secret: bool) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("`url` should look like https://host/mcp")
+    if parts.username or parts.password:
+        raise ValueError("`url` should hold no password; use `headers`")
+    if secret and parts.scheme == "http" and not _is_local_host(parts.hostname):
+        raise ValueError("`headers` would travel unencrypted; use https")
+
+
+def _is_local_host(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def read_servers(text: str, environ: Mapping[str, str]) -> tuple[McpServer, ...]:
+    """The servers that a TOML text names, `${NAME}` filled in from `environ`. Raises ValueError with what is wrong."""
+    try:
+        read = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as wrong:
+        raise ValueError(f"not TOML: {wrong}") from wrong
+    servers = read.pop("servers", {})
+    if read or not isinstance(servers, dict):
+        raise ValueError(f"only [servers.NAME] tables belong there, not {', '.join(read) or 'a value'}")
+    return tuple(_parse_server(name, table, environ) for name, table in servers.items())
+
+
+def _parse_server(name: str, table: object, environ: Mapping[str, str]) -> McpServer:
+    if not isinstance(table, dict) or "name" in table:
+        raise ValueError(f"servers.{name}: should be a table of `command` or `url`, without a `name`")
+    filled = {
+        key: {one: _expand_variables(f"{name}.{key}.{one}", value, environ) for one, value in given.items()}
+        for key in ("env", "headers")
+        if isinstance(given := table.get(key), dict)
+    }
+    try:
+        return McpServer.model_validate({"name": name, **table, **filled})
+    except ValidationError as error:
+        raise ValueError(
+            "; ".join(f"{_format_location(name, one['loc'])}: {one['msg']}" for one in error.errors())
+        ) from None
+
+
+def _format_location(name: str, loc: tuple[int | str, ...]) -> str:
+    return ".".join(["servers", name, *map(str, loc)])
+
+
+def _expand_variables(at: str, value: object, environ: Mapping[str, str]) -> object:
+    """A value with the variables that it names. Raises ValueError naming one that is not set."""
+    if not isinstance(value, str):
+        return value
+    lacking = [one for one in _VARIABLE.findall(value) if not environ.get(one)]
+    if lacking:
+        raise ValueError(f"servers.{at}: the environment variable {lacking[0]} is not set")
+    return _VARIABLE.sub(lambda found: environ[found[1]], value)

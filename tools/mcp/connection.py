@@ -1,0 +1,269 @@
+"""One MCP server: reached, listed, called, and reached again when it is gone.
+
+Only the owner task (`McpConnection.keep_connected`) opens and closes; calls come from anywhere, several at a time.
+Nothing that a server does reaches further than a `ToolError`: it may be slow, die, talk nonsense or change its tools at
+any time. It is offered no sampling, elicitation or roots: what it asks of us is refused by the SDK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+import httpx2
+import mcp.types as types
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import ValidationError
+
+from tools.mcp.bounds import MESSAGE_MAX, BoundedTransport, MessageTooLongError, is_line_too_long, register_encoding
+from tools.mcp.config import McpServer
+from tools.mcp.results import build_server_failed_error, parse_gated_result, parse_read_result
+from tools.mcp.server_log import EventLogger, StderrLog
+from tools.mcp.server_text import clean_server_text
+from tools.mcp.tool_adapter import McpTool
+from tools.spec import EffectUnknownError, ToolError, ToolOutcome
+
+RELIST_S = 60.0
+"""How often an idle server is asked what it has: so it is known whether it is there."""
+FIRST_S, LONGEST_S = 1.0, 60.0
+"""The first pause before a server is tried again, and the longest."""
+PATIENCE_S = 4.0
+"""How long a call waits for a server that is being reached."""
+PAGES, TOOLS = 20, 200
+"""Of one list."""
+REFUSED = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.HEADER_MISMATCH)
+"""Answers of a server that has surely done nothing."""
+Sleep = Callable[[float], Awaitable[None]]
+"""Seconds."""
+GONE = (
+    *(MCPError, OSError, ValidationError, ValueError, RuntimeError, TimeoutError, httpx2.HTTPError),
+    *(anyio.ClosedResourceError, anyio.BrokenResourceError),
+)
+"""What the SDK raises for whatever a server or the way to it can do."""
+
+
+class McpConnection:
+    """`listed` is told what the server has whenever that was asked."""
+
+    def __init__(
+        self,
+        server: McpServer,
+        listed: Callable[[McpServer, Sequence[types.Tool]], None],
+        log_event: EventLogger,
+        sleep: Sleep,
+    ) -> None:
+        self.server, self.report = server, log_event
+        self.error = ""
+        """Why it is away; empty while it is there."""
+        self._on_tools_listed, self._sleep = listed, sleep
+        self._client: Client | None = None
+        self._is_listed, self._relist_wanted, self._reconnect_wanted = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._call_failed = asyncio.Event()
+        self._scope = anyio.CancelScope()
+        self._answer_scopes: set[anyio.CancelScope] = set()
+        """What waits for an answer of the server."""
+
+    async def keep_connected(self) -> None:
+        """The owner: until `close`. A connection that fails is opened again, after longer and longer pauses."""
+        tries = 0
+        with self._scope:
+            while True:
+                try:
+                    async with self._open_transport() as client:
+                        await self._list_tools(client)
+                        tries, self.error, self._client = 0, "", client
+                        self._is_listed.set()
+                        await self._watch_tools(client)
+                except Exception as error:  # noqa: BLE001 whatever it is, it is this server's, and it ends here
+                    self._report_disconnect(error)
+                finally:
+                    self._client = None
+                    self._is_listed.clear()
+                await self._wait_before_reconnect(min(FIRST_S * 2**tries, LONGEST_S))
+                tries += 1
+
+    def close(self) -> None:
+        self._scope.cancel()
+
+    async def wait_until_listed(self) -> None:
+        """Returns when the server has been listed."""
+        await self._is_listed.wait()
+
+    async def call_read_tool(self, one: McpTool, arguments: Mapping[str, Any], page: int) -> ToolOutcome:
+        """Calls a tool that needs no button; `page` of what it answers. Raises `ToolError`."""
+        client = await self._require_client()
+        try:
+            return parse_read_result(self.server, one, await self._call_tool(client, one.name, arguments), page)
+        except MCPError as error:
+            if error.code in REFUSED:
+                raise build_server_failed_error(self.server, error.message) from None
+            raise self._report_call_failure(error) from None
+        except GONE as error:
+            raise self._report_call_failure(error) from None
+
+    async def call_gated_tool(self, one: McpTool, arguments: Mapping[str, Any]) -> ToolOutcome:
+        """Calls a tool that a button was pressed for. Raises `ToolError` when it surely did nothing, or says that it
+        failed (which tells nothing of what it did before), `EffectUnknownError` when nobody can know."""
+        client = await self._require_client()
+        try:
+            answer = await self._call_tool(client, one.name, arguments)
+        except MCPError as error:
+            if error.code in REFUSED:
+                raise build_server_failed_error(self.server, error.message) from None
+            self._report_call_failure(error)
+            raise EffectUnknownError(f"{self.server.name} gave no answer") from None
+        except GONE as error:
+            self._report_call_failure(error)
+            raise EffectUnknownError(f"{self.server.name} gave no answer that can be read") from None
+        return parse_gated_result(self.server, one, answer)
+
+    async def refresh_tools(self) -> None:
+        """What the server has, as of now. Raises `ToolError` `server_away`."""
+        client = await self._require_client()
+        try:
+            await self._list_tools(client)
+        except GONE as error:
+            raise self._report_call_failure(error) from None
+
+    async def _require_client(self) -> Client:
+        """The connection; one that is missing is wanted now, and waited for a moment."""
+        if self._client is None:
+            self._reconnect_wanted.set()
+            with anyio.move_on_after(min(PATIENCE_S, self.server.timeout_seconds)):
+                await self._is_listed.wait()
+        if self._client is None:
+            raise build_server_away_error(self.server)
+        return self._client
+
+    async def _call_tool(self, client: Client, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        """Without the SDK's check against the server's own output schema: that is not ours to trust, or to compute."""
+        params = types.CallToolRequestParams(name=name, arguments=dict(arguments))
+        request = types.CallToolRequest(params=params)
+        with anyio.fail_after(self.server.timeout_seconds + 1), self._wait_for_answer():
+            return await client.session.send_request(request, types.CallToolResult, self.server.timeout_seconds)
+
+    async def _list_tools(self, client: Client) -> None:
+        found: list[types.Tool] = []
+        cursor: str | None = None
+        with anyio.fail_after(self.server.timeout_seconds), self._wait_for_answer():
+            for _ in range(PAGES):
+                page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+                found += page.tools
+                cursor = page.next_cursor
+                if not cursor or len(found) > TOOLS:
+                    break
+        self._on_tools_listed(self.server, found)
+
+    async def _watch_tools(self, client: Client) -> None:
+        """Asks for the list now and then, and whenever there is a reason to: until it fails."""
+        while True:
+            with anyio.move_on_after(RELIST_S):
+                await self._relist_wanted.wait()
+                with anyio.move_on_after(FIRST_S):  # who says all the time that it changed is asked once a second
+                    await self._call_failed.wait()
+            self._relist_wanted.clear()
+            self._call_failed.clear()
+            await self._list_tools(client)
+
+    def _report_call_failure(self, error: Exception) -> ToolError:
+        """A call that brought nothing: the owner sees whether the server is there at all."""
+        self.report("server.call_failed", server=self.server.name, error=self._describe_error(error))
+        if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+            self._client = None
+            self._is_listed.clear()
+        self._call_failed.set()
+        self._relist_wanted.set()
+        return build_server_away_error(self.server)
+
+    def _report_disconnect(self, error: Exception) -> None:
+        said = self._describe_error(error)
+        if said != self.error:
+            self.report("server.away", server=self.server.name, error=said)
+        self.error = said
+
+    def _describe_error(self, error: BaseException) -> str:
+        """What is the matter, in a line; of several errors the first."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        return clean_server_text(self.server.mask_secrets(f"{type(error).__name__}: {error}"), 300)
+
+    async def _wait_before_reconnect(self, seconds: float) -> None:
+        """Until it is time, or until somebody wants it; but never at once."""
+        self._reconnect_wanted.clear()
+        await self._sleep(min(FIRST_S, seconds))
+        waits = [
+            asyncio.ensure_future(self._sleep(seconds - FIRST_S)),
+            asyncio.ensure_future(self._reconnect_wanted.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+
+    @asynccontextmanager
+    async def _open_transport(self) -> AsyncIterator[Client]:
+        """The SDK's client, shaken hands with."""
+        server = self.server
+        if server.command:
+            command, *args = server.command
+            parameters = StdioServerParameters(
+                command=command, args=args, env=dict(server.env), encoding=register_encoding()
+            )
+            async with (
+                StderrLog(server, self.report) as diary,
+                self._initialize_client(stdio_client(parameters, errlog=diary.file)) as client,
+            ):
+                yield client
+            return
+        timeout = httpx2.Timeout(server.timeout_seconds, read=None)
+        async with (
+            httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout, transport=BoundedTransport()) as http,
+            self._initialize_client(streamable_http_client(server.url, http_client=http)) as client,
+        ):
+            yield client
+
+    @asynccontextmanager
+    async def _initialize_client(self, transport: Any) -> AsyncIterator[Client]:
+        client = Client(
+            transport,
+            read_timeout_seconds=self.server.timeout_seconds,
+            message_handler=self._handle_notification,
+            cache=None,
+        )
+        seconds = self.server.timeout_seconds
+        with anyio.fail_after(seconds) as limit, self._wait_for_answer() as hello:  # scopes end in their order
+            async with client:
+                limit.deadline = math.inf
+                self._answer_scopes.discard(hello)
+                yield client
+
+    @contextmanager
+    def _wait_for_answer(self) -> Iterator[anyio.CancelScope]:
+        """Around whatever waits for the server. Raises `MessageTooLongError` when a line of it was left out meanwhile:
+        that may have been the answer, which will then never come."""
+        with anyio.CancelScope() as scope:
+            self._answer_scopes.add(scope)
+            try:
+                yield scope
+            finally:
+                self._answer_scopes.discard(scope)
+        if scope.cancelled_caught:
+            raise MessageTooLongError(f"a line is longer than {MESSAGE_MAX} bytes")
+
+    async def _handle_notification(self, message: types.ServerNotification | Exception) -> None:
+        if is_line_too_long(message):
+            for scope in tuple(self._answer_scopes):
+                scope.cancel()
+        elif isinstance(message, types.ToolListChangedNotification):
+            self._relist_wanted.set()
+
+
+def build_server_away_error(server: McpServer) -> ToolError:
+    return ToolError("server_away", f"the server {server.name} cannot be reached; nothing is known", server=server.name)

@@ -1,0 +1,144 @@
+"""All servers: their tools, by name, as they are at the moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tools.mcp.config import McpServer
+from tools.mcp.connection import TOOLS, McpConnection, Sleep, build_server_away_error
+from tools.mcp.schemas import UnusableToolError
+from tools.mcp.server_log import EventLogger
+from tools.mcp.server_text import clean_server_text
+from tools.mcp.tool_adapter import (
+    BETWEEN,
+    TOOL_MAX,
+    McpTool,
+    SealedCall,
+    build_call_outcome,
+    build_mcp_tool,
+    build_placeholder_tool,
+    format_tool_name,
+    parse_listed_tool,
+)
+from tools.spec import ToolError, ToolOutcome
+from tools.tool import Tool
+
+START_S = 3.0
+"""How long the start waits for the servers; who comes later is there later."""
+PROBLEM = 300
+"""Characters of what is wrong with a tool."""
+END_S = 10.0
+"""How long they may take to end."""
+
+
+class McpToolset(Mapping[str, Tool]):
+    """Name → tool. A server that is away keeps the tools that it had. Of a server that was not reached yet, whatever
+    name is asked for exists, so that a card from before a restart finds its way; only it is not listed."""
+
+    def __init__(self, servers: Sequence[McpServer], log_event: EventLogger, sleep: Sleep = asyncio.sleep) -> None:
+        self.connections = {one.name: McpConnection(one, self._replace_tools, log_event, sleep) for one in servers}
+        self.report = log_event
+        self.problems: dict[str, tuple[str, ...]] = {}
+        """By server: what is wrong with its tools, or with the settings about them."""
+        self._mcp_tools: dict[str, dict[str, McpTool]] = {}
+        self._tools: dict[str, Tool] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __getitem__(self, name: str) -> Tool:
+        if name in self._tools:
+            return self._tools[name]
+        server = name.partition(BETWEEN)[0]
+        if BETWEEN not in name or server not in self.connections or server in self._mcp_tools:
+            raise KeyError(name)
+        return build_placeholder_tool(
+            server, name, self._run_sealed_call, build_server_away_error(self.connections[server].server)
+        )
+
+    def list_tools(self, server: str) -> Sequence[McpTool]:
+        """What a server has, as far as it is known."""
+        return tuple(self._mcp_tools.get(server, {}).values())
+
+    async def wait_until_listed(self) -> None:
+        """Returns when every server has been listed."""
+        await asyncio.gather(*(one.wait_until_listed() for one in self.connections.values()))
+
+    def _replace_tools(self, server: McpServer, listed: Sequence[Any]) -> None:
+        """Takes what a server has now in the place of what it had."""
+        found, problems = _parse_listed_tools(server, listed)
+        if found == self._mcp_tools.get(server.name) and problems == self.problems.get(server.name):
+            return
+        for name in self._mcp_tools.get(server.name, {}):
+            del self._tools[name]
+        self._mcp_tools[server.name], self.problems[server.name] = found, problems
+        connection = self.connections[server.name]
+        self._tools |= {
+            name: build_mcp_tool(one, connection.call_read_tool, self._run_sealed_call) for name, one in found.items()
+        }
+        self.report(
+            "server.tools", server=server.name, tools=[f"{one.full_name} ({one.gate})" for one in found.values()]
+        )
+        for problem in problems:
+            self.report("server.problem", server=server.name, problem=problem)
+
+    async def _run_sealed_call(self, name: str, sealed: SealedCall) -> ToolOutcome:
+        """Runs what was shown, if the tool is still the one that it was shown for: the server is asked just before."""
+        connection = self.connections[name.partition(BETWEEN)[0]]
+        await connection.refresh_tools()
+        one = self._mcp_tools[connection.server.name].get(name)
+        if one is None or one.mark != sealed.mark:
+            raise ToolError("tool_changed", f"the server has changed {name} since the card was shown; nothing was run")
+        return build_call_outcome(one, await connection.call_gated_tool(one, sealed.arguments))
+
+
+def _parse_listed_tools(server: McpServer, listed: Sequence[Any]) -> tuple[dict[str, McpTool], tuple[str, ...]]:
+    """The tools that may be used, in the order of their names, and what is wrong with the others."""
+    found: dict[str, McpTool] = {}
+    named = dict.fromkeys((*server.tools, *server.public))
+    problems = [
+        f"there is no tool {name!r} for its setting" for name in named if name not in _collect_tool_names(listed)
+    ]
+    if len(listed) > TOOLS:
+        problems.append(f"more than {TOOLS} tools; the others are left out")
+    for tool in sorted(listed[:TOOLS], key=lambda one: str(one.name)):
+        name = format_tool_name(server.name, clean_server_text(tool.name, TOOL_MAX))
+        try:
+            one = parse_listed_tool(server, tool)
+        except UnusableToolError as wrong:
+            problems.append(f"{name} is left out: {clean_server_text(str(wrong), PROBLEM)}")
+            continue
+        if name in found:
+            problems.append(f"{name} is left out: another tool has the same name")
+        elif one is not None:
+            found[name] = one
+    return found, tuple(problems)
+
+
+def _collect_tool_names(listed: Sequence[Any]) -> set[str]:
+    return {one.name for one in listed}
+
+
+@asynccontextmanager
+async def open_toolset(
+    servers: Sequence[McpServer], report: EventLogger, sleep: Sleep = asyncio.sleep
+) -> AsyncIterator[McpToolset]:
+    """The servers, kept while the context is open; it opens soon, whoever is slow."""
+    fleet = McpToolset(servers, report, sleep)
+    owners = [asyncio.create_task(one.keep_connected()) for one in fleet.connections.values()]
+    try:
+        await asyncio.wait([reaching := asyncio.create_task(fleet.wait_until_listed())], timeout=START_S)
+        reaching.cancel()
+        yield fleet
+    finally:
+        for one in fleet.connections.values():
+            one.close()
+        _, left = await asyncio.wait(owners, timeout=END_S)
+        for task in left:
+            task.cancel()

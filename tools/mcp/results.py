@@ -1,0 +1,155 @@
+"""What a server answers, as an observation: data, bounded, with nothing in it but text and numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tools.mcp.config import McpServer
+from tools.mcp.tool_adapter import PAGE, McpTool
+from tools.paging import slice_page
+from tools.spec import ReceiptLine, TextRef, ToolError, ToolOutcome
+
+TEXT = 4_000
+"""Characters of one page of an answer."""
+WRITTEN = 5_000
+"""The same as JSON writes it."""
+PAGES = 10
+READ = (PAGES + 1) * TEXT
+"""Characters of an answer that are looked at: those of its pages, and some more, since half a secret is one too."""
+MESSAGE = 500
+"""Characters of what a server says about a failure."""
+
+
+def parse_read_result(server: McpServer, one: McpTool, result: Any, page: int = 1) -> ToolOutcome:
+    """Of a `CallToolResult`; of one that is too long a page, if the tool only reads, so that the same call can be made
+    for the others. Raises `ToolError` `server_failed` if it says that it failed."""
+    if result.is_error:
+        raise build_server_failed_error(server, _join_pieces(_list_pieces(result.content))[0])
+    found, length = _read_answer(server, result)
+    data: dict[str, Any] = {"server": one.server}
+    if is_single_page(found):
+        data["result"] = found
+    elif not one.has_pages:
+        text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+        data["result"] = f"{text[:TEXT]}… [cut: {TEXT} of {length} characters]"
+    else:
+        pages = split_result_pages(found)
+        shown, more = slice_page(pages, page, 1)
+        data |= {"result": shown[0] if shown else None, "page": page, "pages": len(pages)}
+        data |= {"more": f"the same call with {PAGE}: {more}"} if more else {}
+        data |= {"cut": f"of {length} characters, no more than {PAGES * TEXT} can be read"} if length > READ else {}
+    return ToolOutcome(data=data, note=TextRef(key="result.server", params={"server": one.server}))
+
+
+def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
+    """What an answer says, as data where it is some, and how many characters it has. Masked as a whole, and of an
+    answer that is longer than what is looked at only what has something behind it."""
+    text, length = _join_pieces(_list_pieces(result.content))
+    structured = json.dumps(result.structured_content, ensure_ascii=False)
+    has_data = result.structured_content is not None and (len(structured) <= READ or not text)
+    if has_data:
+        text, length = structured, len(structured)
+    masked = server.mask_secrets(text[:READ])
+    if length > READ:
+        return masked[: PAGES * TEXT], length
+    try:
+        value = json.loads(masked) if has_data or masked[:1] in ("{", "[") else masked
+    except (ValueError, RecursionError):
+        return masked, length
+    return value, length
+
+
+def is_single_page(found: Any) -> bool:
+    """Whether it is one page."""
+    if isinstance(found, str) and len(found) > TEXT:
+        return False
+    return len(json.dumps(found, ensure_ascii=False)) <= WRITTEN
+
+
+def split_result_pages(found: Any) -> list[Any]:
+    """Pages of something long: elements of a list, or of the longest list in an object, as far as they fit; else
+    pieces of its text, cut at the end of a line where there is one."""
+    whole = json.dumps(found, ensure_ascii=False)
+    if isinstance(found, dict):
+        lists = {name: len(json.dumps(one)) for name, one in found.items() if isinstance(one, list)}
+        name = max(lists, key=lambda one: lists[one], default="")
+        rest = {key: one for key, one in found.items() if key != name}
+        beside = len(json.dumps({**rest, name: []}, ensure_ascii=False))
+        groups = _group_elements(found[name], WRITTEN - beside) if name in lists and beside <= WRITTEN // 4 else []
+        only = next(iter(found.values())) if len(found) == 1 else None
+        return [{**rest, name: group} for group in groups] or _cut_text(only if isinstance(only, str) else whole)
+    if isinstance(found, list):
+        return _group_elements(found, WRITTEN) or _cut_text(whole)
+    return _cut_text(found if isinstance(found, str) else whole)
+
+
+def _group_elements(elements: list[Any], most: int) -> list[Any]:
+    """Elements in pages of so many characters; none if one of them is longer than that."""
+    groups, left = list[Any](), 0
+    for element in elements:
+        size = len(json.dumps(element, ensure_ascii=False)) + 2
+        if size + 2 > most:
+            return []
+        if size > left:
+            groups.append([])
+            left = most - 2
+        groups[-1].append(element)
+        left -= size
+    return groups
+
+
+def _cut_text(text: str) -> list[Any]:
+    pages = list[Any]()
+    while text:
+        piece = text[:TEXT]
+        while not is_single_page(piece):
+            piece = piece[: len(piece) // 2]
+        end = piece.rfind("\n", len(piece) // 2) + 1 if len(piece) < len(text) else 0
+        piece = piece[:end] if end else piece
+        pages.append(piece)
+        text = text[len(piece) :]
+    return pages
+
+
+def parse_gated_result(server: McpServer, one: McpTool, result: Any) -> ToolOutcome:
+    """The same of a tool with consequences. Raises `ToolError` `server_unsure` if it says that it failed: some of it
+    may have been done before."""
+    try:
+        return parse_read_result(server, one, result)
+    except ToolError as error:
+        params: dict[str, Any] = {"server": one.server, "tool": one.name}
+        maybe = ReceiptLine(note=TextRef(key="effect.server_unsure", params=params), subject=one.full_name)
+        raise ToolError("server_unsure", error.text, possible_effect=maybe, server=one.server) from None
+
+
+def build_server_failed_error(server: McpServer, message: str) -> ToolError:
+    """The server's own words are for the model, as data; people read ours."""
+    masked = server.mask_secrets(message[:READ])
+    said = json.dumps(masked if len(masked) <= MESSAGE else masked[: MESSAGE - 1] + "…", ensure_ascii=False)
+    return ToolError("server_failed", f"the server {server.name} says it failed: {said}", server=server.name)
+
+
+def _join_pieces(pieces: Iterable[str]) -> tuple[str, int]:
+    """The pieces as lines, as far as they are looked at, and how many characters all of them have."""
+    kept, length = list[str](), 0
+    for piece in pieces:
+        if length < READ:
+            kept.append(piece[:READ])
+        length += len(piece) + 1
+    return "\n".join(kept), max(length - 1, 0)
+
+
+def _list_pieces(content: Any) -> Iterator[str]:
+    """Texts as they are; of anything else, what it is."""
+    for one in content:
+        match one.type:
+            case "text":
+                yield one.text
+            case "resource" if hasattr(one.resource, "text"):
+                yield one.resource.text
+            case "resource_link":
+                yield f"[link, not opened: {str(one.uri)[:200]}]"
+            case kind:
+                yield f"[{kind}, not shown: {str(getattr(one, 'mime_type', '') or 'of no known type')[:60]}]"

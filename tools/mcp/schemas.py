@@ -1,0 +1,120 @@
+"""A server's JSON Schema, made plain: what is checked before a card is shown, and what the model is told.
+
+The schema is somebody else's. References are written out within a budget (nested ones could multiply without end, and
+remote ones would be fetched), patterns are left out (some take for ever to match), and only keywords that are listed
+here stay. What is left out the server still checks itself: this check spares a card, it does not replace the server's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+
+from tools.characters import has_invisible
+from tools.mcp.server_text import clean_server_text
+
+NODES, DEPTH, SIZE = 400, 12, 12_000
+"""Schemas in a schema, how deep they are nested, characters of the whole."""
+TEXT, NAME = 240, 60
+"""Characters of a description, and of a property's name."""
+WRONG = 300
+"""Characters of what is said of wrong arguments."""
+_VALUES = frozenset(
+    {
+        *("type", "required", "enum", "const", "default", "minimum", "maximum", "exclusiveMinimum"),
+        *("exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "format"),
+    }
+)
+_ONE, _SEVERAL = ("items", "additionalProperties"), {"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf"}
+"""Keywords that hold a schema, and those that hold several. *One of* is taken as *any of*: what was left out of two
+alternatives may be the difference between them."""
+
+
+class UnusableToolError(ValueError):
+    """A schema that no arguments can be checked with."""
+
+
+def simplify_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object of arguments, without references and patterns. Raises `UnusableToolError`."""
+    made = _SchemaSimplifier(schema).simplify_node(schema, 0)
+    if made.get("type") != "object":
+        raise UnusableToolError("its input is no object")
+    made.setdefault("properties", {})
+    written = json.dumps(made, ensure_ascii=False)
+    if len(written) > SIZE:
+        raise UnusableToolError(f"its input schema is longer than {SIZE} characters")
+    if has_invisible(written):
+        raise UnusableToolError("its input schema has characters in it that nobody can see")
+    try:
+        Draft202012Validator.check_schema(made)
+    except SchemaError as error:
+        raise UnusableToolError(f"its input schema is wrong: {error.message[:WRONG]}") from None
+    return made
+
+
+def describe_schema_errors(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str:
+    """What is wrong with arguments, by a plain schema; or nothing."""
+    wrong = sorted(Draft202012Validator(schema).iter_errors(args), key=lambda one: list(map(str, one.absolute_path)))
+    told = [f"{'.'.join(map(str, one.absolute_path)) or 'arguments'}: {one.message[:WRONG]}" for one in wrong[:3]]
+    return "; ".join(told)
+
+
+class _SchemaSimplifier:
+    """Writes one schema out."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.root, self.left = root, NODES
+
+    def simplify_node(self, node: object, depth: int) -> dict[str, Any]:
+        self.left -= 1
+        if self.left < 0:
+            raise UnusableToolError(f"its input schema comes to more than {NODES} parts")
+        if not isinstance(node, Mapping) or depth > DEPTH:
+            return {}
+        if isinstance(ref := node.get("$ref"), str):
+            return self.simplify_node(self._resolve_reference(ref), depth + 1)
+        made = {key: node[key] for key in sorted(_VALUES & node.keys())}
+        if isinstance(said := node.get("description"), str):
+            made["description"] = clean_server_text(said, TEXT)
+        return {**made, **self._simplify_children(node, depth + 1)}
+
+    def _simplify_children(self, node: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        if isinstance(properties := node.get("properties"), Mapping):
+            made["properties"] = {
+                _require_property_name(name): self.simplify_node(one, depth) for name, one in properties.items()
+            }
+        for key in _ONE:
+            if isinstance(inner := node.get(key), bool):
+                made[key] = inner
+            elif inner is not None:
+                made[key] = self.simplify_node(inner, depth)
+        if "prefixItems" in node:
+            made.pop("items", None)  # what stands before them is left out
+        if "array" in str(node.get("type")):
+            made.setdefault("items", {})  # endpoints ask for it
+        if "patternProperties" in node:
+            made.pop("additionalProperties", None)  # what the left out patterns allow is not refused here
+        for key, as_key in _SEVERAL.items():
+            if isinstance(several := node.get(key), list) and several:
+                made[as_key] = [self.simplify_node(one, depth) for one in several]
+        return made
+
+    def _resolve_reference(self, ref: str) -> object:
+        """What a reference within the schema points to. Raises `UnusableToolError`."""
+        node: object = self.root
+        for part in ref.removeprefix("#").split("/")[1:]:
+            node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, Mapping) else None
+        if not ref.startswith("#") or not isinstance(node, Mapping):
+            raise UnusableToolError("its input schema refers to something that is not in it")
+        return node
+
+
+def _require_property_name(name: object) -> str:
+    if not isinstance(name, str) or not name.isprintable() or has_invisible(name) or not 0 < len(name) <= NAME:
+        raise UnusableToolError("a property of its input has an odd name")
+    return name

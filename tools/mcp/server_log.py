@@ -1,0 +1,55 @@
+"""What a server that runs beside us writes to its standard error: lines of our log, bounded, without its secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Protocol, TextIO
+
+from tools.mcp.config import McpServer
+from tools.mcp.server_text import clean_server_text
+
+LINE, LINES = 500, 200
+"""Characters of a line, and lines of one life of a server: what is more is read and dropped."""
+
+
+class EventLogger(Protocol):
+    """Where what happens is written down: `log.info` and the like."""
+
+    def __call__(self, event: str, **about: object) -> object: ...
+
+
+class StderrLog:
+    """`file` is what the child writes to, while the context is open."""
+
+    def __init__(self, server: McpServer, log_event: EventLogger) -> None:
+        self.server, self.report, self.lines = server, log_event, 0
+
+    async def __aenter__(self) -> StderrLog:
+        reading, writing = os.pipe()
+        self.file: TextIO = os.fdopen(writing, "w")
+        stream = asyncio.StreamReader(limit=LINE * 8)
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", buffering=0)
+        )
+        self._task = asyncio.create_task(self._copy_to_log(stream))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.file.close()
+        self._task.cancel()
+        self._transport.close()
+
+    async def _copy_to_log(self, stream: asyncio.StreamReader) -> None:
+        while not stream.at_eof():
+            try:
+                line = await stream.readuntil(b"\n")
+            except asyncio.IncompleteReadError as rest:
+                line = rest.partial
+            except asyncio.LimitOverrunError as long:
+                line = await stream.read(long.consumed or LINE)
+            self.lines += 1
+            if line.strip() and self.lines <= LINES:
+                said = clean_server_text(self.server.mask_secrets(line.decode(errors="replace")), LINE)
+                self.report("server.said", server=self.server.name, text=said)

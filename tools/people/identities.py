@@ -1,0 +1,55 @@
+"""Persons as cards name them: who is meant, in a form that whoever presses can check."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from tools.people.lookalikes import compute_looks
+from tools.people.names import is_searchable_name
+from tools.ports import Directory
+from tools.spec import Identities, Identity, Person, TextRef
+
+Roll = tuple[tuple[str, tuple[str, ...]], ...]
+"""(person id, what the person is called), of everybody."""
+
+
+async def identify_people(directory: Directory, people: Iterable[str], note: TextRef | None = None) -> Identities:
+    """The persons with these ids, as they are called now; `note`: the sentence that names them."""
+    owners = _map_looks_to_owners(
+        tuple((p.id, _list_identifiers(p)) for p in await directory.list_people() if p.active)
+    )
+    found = [(id, await directory.find_person(id)) for id in dict.fromkeys(people)]
+    return Identities(people=tuple(_identify_person(id, person, owners) for id, person in found), note=note)
+
+
+def _identify_person(id: str, person: Person | None, owners: Mapping[str, frozenset[str]]) -> Identity:
+    """Somebody who has left the directory is known by their id alone."""
+    if person is None:
+        return Identity(id=id, name=id)
+    names = (person.name, *person.names)
+    return Identity(
+        id=person.id,
+        name=person.name,
+        email=person.email,
+        is_name_shared=any(owners.get(look, frozenset()) - {id} for name in names for look in compute_looks(name)),
+        is_name_misleading=not all(map(is_searchable_name, filter(None, names))),
+        is_in_directory=person.is_in_directory,
+    )
+
+
+def _list_identifiers(person: Person) -> tuple[str, ...]:
+    """The address as well: a name that looks like somebody else's address is shared with them."""
+    return tuple(filter(None, (person.name, *person.names, person.email)))
+
+
+@lru_cache(4)
+def _map_looks_to_owners(roll: Roll) -> Mapping[str, frozenset[str]]:
+    """What a name may be taken for → whose name that is."""
+    owners: defaultdict[str, set[str]] = defaultdict(set)
+    for id, names in roll:
+        for name in names:
+            for look in compute_looks(name):
+                owners[look].add(id)
+    return {look: frozenset(ids) for look, ids in owners.items()}

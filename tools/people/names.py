@@ -1,0 +1,215 @@
+"""Who is meant: the one resolver of persons, for tools and forms.
+
+A text means, in this order: the person with exactly this id or mention; the person with exactly this e-mail address,
+where it has an `@`; somebody by a name. People choose their names themselves, so a name is never an identity: it only
+leads to somebody when nobody else may be meant by it, and whoever looks alike (`tools.people.lookalikes`) may always be
+meant.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tools.characters import has_invisible, show_invisible
+from tools.people.lookalikes import compute_looks, compute_skeleton, remove_hidden, split_skeleton
+from tools.ports import Directory
+from tools.spec import Person, ToolError
+
+MENTION = re.compile(r"<@([A-Z0-9_]+)(?:\|[^<>]*)?>", re.IGNORECASE)
+PLATFORM_ID = re.compile(r"[UW](?=[A-Z0-9]*[0-9])[A-Z0-9]{6,}")
+"""What ids of people look like on Slack. Nobody is found by a name of this form: it may have been somebody's id."""
+SHORTEST = 2
+"""Letters that a part of a Latin name needs; one Chinese character is enough."""
+CANDIDATES = 8
+SHOWN = 60
+"""Characters shown of a name, a department or an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonMatches:
+    """Everybody whom a text may mean."""
+
+    people: tuple[Person, ...] = ()
+    is_certain: bool = False
+    """True: there is one, and nobody else may be meant."""
+
+
+def find_people(people: Iterable[Person], text: str) -> PersonMatches:
+    """Everybody active whom `text` may mean: by id, mention or e-mail address exactly; else by a name or the beginning
+    of a word of one; else by a part. Case, spaces and full-width forms do not count."""
+    active = list_active_people(people)
+    written = " ".join(unicodedata.normalize("NFKC", remove_hidden(text)).split())
+    mention = MENTION.fullmatch(written)
+    exact = mention[1] if mention else written
+    if by_id := tuple(p for p in active if p.id in (exact, text.strip())):
+        return PersonMatches(by_id, len(by_id) == 1)
+    if "@" in written:
+        by_email = tuple(p for p in active if p.email and _fold_address(p.email) == _fold_address(written))
+        return PersonMatches(by_email, len(by_email) == 1)
+    return _find_by_name(active, written)
+
+
+def list_active_people(people: Iterable[Person]) -> tuple[Person, ...]:
+    """Everybody active, by name."""
+    return tuple(sorted((p for p in people if p.active), key=lambda p: (p.name, p.id)))
+
+
+def resolve_person(people: Sequence[Person], text: str, *, field: str = "") -> Person:
+    """The one person `text` means. Raises `ToolError`: `unknown_person` or `ambiguous_person`."""
+    found = find_people(people, text)
+    if found.is_certain:
+        return found.people[0]
+    short = show_invisible(text.strip())[:SHOWN]
+    if not found.people:
+        raise ToolError(
+            "unknown_person",
+            f"nobody in the directory is called {short!r}; use list_people, or ask who is meant",
+            needs_person=True,
+            field=field,
+            name=short,
+        )
+    several = {language: _format_candidates(found.people, people, language) for language in ("zh", "en")}
+    raise ToolError(
+        "ambiguous_person",
+        f"{short!r} may be any of: {_format_candidates(found.people, people, 'en', ids=True)}. Ask which one is meant, "
+        "showing these addresses and departments, then use the id",
+        needs_person=True,
+        field=field,
+        people=tuple(one.id for one in found.people[:CANDIDATES]),
+        name=short,
+        candidates=several,
+    )
+
+
+async def load_person(directory: Directory, id: str, *, field: str = "") -> Person:
+    """The active person with exactly this id: what was resolved and shown before is never resolved again by a name.
+    Raises `ToolError`: `unknown_person`."""
+    person = await directory.find_person(id)
+    if person is None or not person.active:
+        message = f"the person {id[:SHOWN]!r} is not in the directory any more; look them up again"
+        raise ToolError("unknown_person", message, needs_person=True, field=field, name=id[:SHOWN])
+    return person
+
+
+def is_searchable_name(name: str) -> bool:
+    """True for a name by which somebody may be found: one that poses neither as an address nor as an id, and has
+    nothing in it that cannot be seen."""
+    plain = unicodedata.normalize("NFKC", name)
+    return not ("@" in plain or has_invisible(name) or PLATFORM_ID.fullmatch(remove_hidden(plain)))
+
+
+def describe_person(person: Person, people: Iterable[Person], language: str) -> str:
+    """`“李四” (lisi@example.com, Engineering, manager “王五”)`: nothing of it but the name is chosen by the person, and
+    the name cannot pose as the rest. Says so when the company's directory file does not have them."""
+    manager = next((p for p in people if p.id == person.manager), None)
+    zh = language == "zh"
+    facts = [person.email, person.department]
+    facts += [f"{'主管' if zh else 'manager '}{_quote_person_name(manager.name, language)}"] if manager else []
+    facts += ["不在公司名录里" if zh else "not in the company directory"] if person.is_in_directory is False else []
+    known = [show_invisible(fact)[: 2 * SHOWN] for fact in facts if fact]
+    name = _quote_person_name(person.name, language)
+    if not known:
+        return name
+    return f"{name}（{'，'.join(known)}）" if zh else f"{name} ({', '.join(known)})"
+
+
+def remove_spaces(text: str) -> str:
+    """Without full-width forms and spaces."""
+    return "".join(unicodedata.normalize("NFKC", text).split())
+
+
+def fold_text(text: str) -> str:
+    """For comparing words: full-width forms, case and spaces do not count."""
+    return remove_spaces(text).casefold()
+
+
+def _find_by_name(active: Sequence[Person], text: str) -> PersonMatches:
+    """By whole names, and by words that begin like `text`; where there is neither, by parts."""
+    part, looks = compute_skeleton(text), compute_looks(text)
+    if not looks:
+        return PersonMatches()
+    whole = [p for p in active if any(not looks.isdisjoint(compute_looks(name)) for name in _list_own_names(p))]
+    is_long = len(text) >= SHORTEST or not text.isascii()
+    words = [p for p in active if any(_name_has_word(name, part) for name in _list_searchable_names(p))]
+    found = list(dict.fromkeys((*whole, *(words if whole or is_long else ()))))
+    if not found and is_long:
+        found = [p for p in active if any(_name_has_part(name, part) for name in _list_searchable_names(p))]
+    if len(found) != 1:
+        return PersonMatches(tuple(found))
+    [only] = found
+    by = [
+        name
+        for name in _list_searchable_names(only)
+        if _name_has_part(name, part) or not looks.isdisjoint(compute_looks(name))
+    ]
+    twins = [p for p in active if p != only and any(_has_shared_look(by, other) for other in _list_own_names(p))]
+    return PersonMatches((only, *twins), bool(by) and not twins)
+
+
+def _name_has_word(name: str, part: str) -> bool:
+    return part in compute_skeleton(name) and split_skeleton(name).has_word(part)
+
+
+def _name_has_part(name: str, part: str) -> bool:
+    return part in compute_skeleton(name) and split_skeleton(name).has_part(part)
+
+
+def _has_shared_look(names: Iterable[str], other: str) -> bool:
+    looks = compute_looks(other)
+    return any(not looks.isdisjoint(compute_looks(name)) for name in names)
+
+
+def _list_own_names(person: Person) -> Iterator[str]:
+    return (name for name in (person.name, *person.names) if name)
+
+
+def _list_searchable_names(person: Person) -> Iterator[str]:
+    return filter(is_searchable_name, _list_own_names(person))
+
+
+def _fold_address(address: str) -> str:
+    return unicodedata.normalize("NFKC", address.strip()).casefold()
+
+
+def _quote_person_name(name: str, language: str) -> str:
+    """On one line, in marks that the name itself does not have."""
+    plain = "".join(sign for sign in " ".join(show_invisible(name).split()) if sign not in '“”「」"')[:SHOWN]
+    return f"「{plain}」" if language == "zh" else f"“{plain}”"
+
+
+def _format_candidates(found: Sequence[Person], people: Sequence[Person], language: str, *, ids: bool = False) -> str:
+    shown = [describe_person(p, people, language) + (f" = {p.id}" if ids else "") for p in found[:CANDIDATES]]
+    listed = ("；" if language == "zh" else "; ").join(shown)
+    if (more := len(found) - CANDIDATES) <= 0:
+        return listed
+    return f"{listed}；另有 {more} 人" if language == "zh" else f"{listed}; and {more} more"
+
+
+async def get_person_name(directory: Directory, person: str) -> str:
+    """The name people use, or the id of somebody who has left the directory."""
+    found = await directory.find_person(person)
+    return found.name if found else person
+
+
+def format_stand_in(by: str, other: str) -> dict[str, str]:
+    """Who acts, and for whom."""
+    return {"zh": f"{by}（代{other}）", "en": f"{by} for {other}"}
+
+
+async def format_people_names(directory: Directory, people: Iterable[str]) -> dict[str, str]:
+    return join_in_both_languages([await get_person_name(directory, person) for person in people])
+
+
+def join_in_both_languages(names: Iterable[str]) -> dict[str, str]:
+    """Several names in a row, for readers of both languages."""
+    names = tuple(names)
+    return {"zh": "、".join(names), "en": ", ".join(names)}
+
+
+async def get_person_language(directory: Directory, person: str) -> str:
+    """The language to speak with somebody; English with somebody who has left the directory."""
+    found = await directory.find_person(person)
+    return found.language if found else "en"

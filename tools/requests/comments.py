@@ -1,0 +1,224 @@
+"""A word beside a request that decides nothing: urging, commenting, telling others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from pydantic import Field
+
+from tools.cards.builders import build_effect_outcome, build_own_proposal, classify_own_request, resolve_people_ids
+from tools.cards.fields import build_request_card_fields
+from tools.error_advice import select_advice
+from tools.people.identities import identify_people
+from tools.people.names import format_people_names
+from tools.privacy import classify_card
+from tools.requests.status import require_readable_request
+from tools.spec import (
+    CardField,
+    FrozenModel,
+    Gate,
+    Privacy,
+    Proposal,
+    TextRef,
+    ToolError,
+    ToolOutcome,
+    choose_most_private,
+)
+from tools.tasks.task_actions import People
+from tools.tool import Tool, ToolContext
+from tools.workflow.engine.commands import CcCommand, CommentCommand, UrgeCommand
+from tools.workflow.engine.port import CommandResult
+from tools.workflow.engine.state import Request
+from tools.workflow.process.forms import clean_form_text
+
+MAX_COMMENT = 1000
+LABEL = {"zh": "评论", "en": "The comment"}
+
+
+class UrgeTaskArgs(FrozenModel):
+    task_id: str = Field(max_length=60, description="Request (L-0012) or task (L-0012-1).")
+
+
+class StoredUrge(FrozenModel):
+    request_id: str
+    tasks: tuple[str, ...]
+
+
+class CommentRequestArgs(FrozenModel):
+    request_id: str = Field(max_length=40, description="Like L-0012.")
+    text: str = Field(max_length=4000, description="The comment, in the person's own words.")
+
+
+class CcRequestArgs(FrozenModel):
+    request_id: str = Field(max_length=40, description="Like L-0012.")
+    people: People = Field(description="Names or ids of who is told.", min_length=1)
+
+
+async def prepare_urge_task(use: ToolContext, args: UrgeTaskArgs) -> Proposal:
+    request, tasks = await _find_tasks_to_urge(use, args.task_id)
+    fine = await _try_each_task(
+        tasks, lambda task: use.services.engine.preview_command(UrgeCommand(task=task, actor=use.caller.id), use.now)
+    )
+    who = [t.assignee for t in request.tasks if t.id in fine]
+    title = await _build_request_title(
+        use, "title.urge", request, names=await format_people_names(use.services.directory, who)
+    )
+    urged = CardField(label="urged", value=await identify_people(use.services.directory, who))
+    return await _propose_on_request(use, request, {"request_id": request.id, "tasks": fine}, title, urged)
+
+
+async def run_urge_task(use: ToolContext, stored: StoredUrge) -> ToolOutcome:
+    """Each task by a command of its own."""
+
+    def urge_assignee(task: str) -> Awaitable[CommandResult]:
+        return use.services.engine.execute_command(
+            UrgeCommand(task=task, actor=use.caller.id), f"{use.idempotency_key}:{task}", use.now
+        )
+
+    urged = await _try_each_task(stored.tasks, urge_assignee)
+    request = await use.services.engine.get_request(stored.request_id)
+    who = [t.assignee for t in request.tasks if t.id in urged]
+    names = await format_people_names(use.services.directory, who)
+    data = {"request": request.id, "urged": names["en"]}
+    params: dict[str, Any] = {"request": request.id, "names": names}
+    return build_effect_outcome(
+        data, "result.urged", "effect.urged", request.id, params, await classify_own_request(use, request.id)
+    )
+
+
+async def _try_each_task(tasks: Iterable[str], work: Callable[[str], Awaitable[object]]) -> list[str]:
+    """The tasks that it can be done with. Raises what the first is refused with if there is none."""
+    fine, errors = list[str](), list[ToolError]()
+    for task in tasks:
+        try:
+            await work(task)
+            fine.append(task)
+        except ToolError as error:
+            errors.append(error)
+    if not fine:
+        raise errors[0]
+    return fine
+
+
+async def _find_tasks_to_urge(use: ToolContext, named: str) -> tuple[Request, list[str]]:
+    """The request, and its tasks: the one that is named, or all that are open."""
+    try:
+        assigned = await use.services.engine.get_task(named)
+    except ToolError:
+        request = await require_readable_request(use, named)
+        if not request.open_tasks:
+            raise ToolError("not_running", f"{request.id} waits for nobody", request=request.id) from None
+        return request, [t.id for t in request.open_tasks]
+    return assigned.request, [assigned.task.id]
+
+
+async def prepare_comment_request(use: ToolContext, args: CommentRequestArgs) -> Proposal:
+    request = await require_readable_request(use, args.request_id)
+    text = clean_form_text(args.text, MAX_COMMENT, "text", LABEL)
+    await use.services.engine.preview_command(
+        CommentCommand(request=request.id, actor=use.caller.id, text=text), use.now
+    )
+    title = await _build_request_title(use, "title.comment", request)
+    return await _propose_on_request(use, request, {"request_id": request.id, "text": text}, title, body=text)
+
+
+async def run_comment_request(use: ToolContext, args: CommentRequestArgs) -> ToolOutcome:
+    command = CommentCommand(request=args.request_id, actor=use.caller.id, text=args.text)
+    moved = await use.services.engine.execute_command(command, use.idempotency_key, use.now)
+    data, params = {"request": moved.request, "comment": args.text}, {"request": moved.request}
+    privacy = await classify_own_request(use, moved.request)
+    return build_effect_outcome(
+        data, "result.commented", "effect.commented", moved.request, params, privacy, data_privacy=Privacy.OWN_TEXT
+    )
+
+
+async def prepare_cc_request(use: ToolContext, args: CcRequestArgs) -> Proposal:
+    request = await require_readable_request(use, args.request_id)
+    people = await resolve_people_ids(use, args.people)
+    await use.services.engine.preview_command(
+        CcCommand(request=request.id, actor=use.caller.id, people=people), use.now
+    )
+    title = await _build_request_title(
+        use, "title.cc", request, names=await format_people_names(use.services.directory, people)
+    )
+    copied = CardField(label="cc", value=await identify_people(use.services.directory, people))
+    return await _propose_on_request(use, request, {"request_id": request.id, "people": list(people)}, title, copied)
+
+
+async def run_cc_request(use: ToolContext, args: CcRequestArgs) -> ToolOutcome:
+    command = CcCommand(request=args.request_id, actor=use.caller.id, people=args.people)
+    moved = await use.services.engine.execute_command(command, use.idempotency_key, use.now)
+    names = await format_people_names(use.services.directory, args.people)
+    data = {"request": moved.request, "told": names["en"]}
+    params: dict[str, Any] = {"request": moved.request, "names": names}
+    privacy = await classify_own_request(use, moved.request)
+    return build_effect_outcome(data, "result.told", "effect.told", moved.request, params, privacy)
+
+
+async def _build_request_title(use: ToolContext, key: str, request: Request, **params: Any) -> TextRef:
+    process = await use.services.engine.get_process(request)
+    return TextRef(key=key, params={"process": process.form.name.by_language, "request": request.id, **params})
+
+
+async def _propose_on_request(
+    use: ToolContext, request: Request, args: dict[str, Any], title: TextRef, *facts: CardField, body: str = ""
+) -> Proposal:
+    process = await use.services.engine.get_process(request)
+    shown = await build_request_card_fields(use.services.directory, process, request)
+    privacy = await classify_card(use, request)
+    if body:
+        privacy = choose_most_private(privacy, Privacy.OWN_TEXT)
+    return build_own_proposal(use, args, title, (*facts, *shown), subject=request.id, body=body, privacy=privacy)
+
+
+URGE_TASK = Tool(
+    name="urge_task",
+    purpose="Remind (催办) who has to decide on the caller's request; at most once in 4 hours.",
+    use_when="They want it hurried.",
+    avoid_when="Nobody asked for it, or it is not their request.",
+    args=UrgeTaskArgs,
+    returns='{"request", "urged": names}',
+    errors=select_advice("urged_lately", "urged_late", "urged_enough", "own_task"),
+    also=frozenset({"no_task", "no_request", "not_yours", "not_running", "task_closed", "busy"}),
+    example={"task_id": "L-0012"},
+    run=run_urge_task,
+    gate=Gate.CONFIRM,
+    prepare=prepare_urge_task,
+    stored_args=StoredUrge,
+    privacy=Privacy.PRIVATE,
+)
+COMMENT_REQUEST = Tool(
+    name="comment_request",
+    purpose="Leave a comment on a request (评论); its author and who decides are told.",
+    use_when="They want to say something without deciding.",
+    avoid_when="It goes with a decision: decide_task.",
+    args=CommentRequestArgs,
+    returns='{"request", "comment"}',
+    errors={},
+    also=frozenset({"no_request", "not_concerned", "missing_field", "too_long", "busy"}),
+    example={"request_id": "L-0012", "text": "发票已补"},
+    run=run_comment_request,
+    gate=Gate.CONFIRM,
+    prepare=prepare_comment_request,
+    stored_args=CommentRequestArgs,
+    privacy=Privacy.PRIVATE,
+    is_rare=True,
+)
+CC_REQUEST = Tool(
+    name="cc_request",
+    purpose="Tell others about a request (抄送); they may read it from then on.",
+    use_when="They want somebody to know of it.",
+    avoid_when="That person is to decide: transfer_task, add_sign.",
+    args=CcRequestArgs,
+    returns='{"request", "told": names}',
+    errors=select_advice("told_already"),
+    also=frozenset({"no_request", "not_concerned", "unknown_person", "ambiguous_person", "busy"}),
+    example={"request_id": "L-0012", "people": ["李四"]},
+    run=run_cc_request,
+    gate=Gate.CONFIRM,
+    prepare=prepare_cc_request,
+    stored_args=CcRequestArgs,
+    privacy=Privacy.PRIVATE,
+    is_rare=True,
+)

@@ -1,0 +1,109 @@
+"""Filling a form in as a model has written it: whom the rules name is named, and what is wrong is told all at once,
+with what the form looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tools.cards.builders import prefix_error_field
+from tools.cards.fields import PREFIX
+from tools.error_advice import FORM
+from tools.people.names import fold_text, resolve_person
+from tools.spec import InvalidFieldsError, ToolError
+from tools.tool import ToolContext
+from tools.workflow.engine.assignment import MissingApproverError
+from tools.workflow.engine.state import FilledForm, Request
+from tools.workflow.process.definition import Process
+from tools.workflow.process.forms import DAYS, FieldKind, FormField
+
+SHAPE = frozenset(
+    {
+        *("unknown_field", "missing_field", "bad_choice", "bad_date", "bad_number", "bad_days", "days_differ"),
+        *("bad_amount", "too_precise", "bad_attachment"),
+    }
+)
+"""What the form itself answers."""
+
+
+MANAGER = frozenset(
+    map(fold_text, ("manager", "my manager", "line manager", "上级", "直属上级", "我的上级", "主管", "经理"))
+)
+"""How people call who is above them."""
+WRITTEN = {FieldKind.DATE: "YYYY-MM-DD", FieldKind.MONEY: "1200.50"}
+"""How values of some kinds are written."""
+
+
+async def complete_form(
+    use: ToolContext, process: Process, form: Mapping[str, str], request: Request | None = None
+) -> FilledForm:
+    """The form, with whom the rules name where nobody was named: the card shows them. `request`: the one that the form
+    changes. Raises `ToolError` with everything that is wrong."""
+    whole = {
+        **(_get_unchanged_values(process, request, form) if request else {}),
+        **_resolve_manager(use, process, form),
+    }
+    besides = request.id if request else ""
+    try:
+        try:
+            return await _fill_by_engine(use, process, whole, besides)
+        except MissingApproverError as unnamed:
+            return await _fill_by_engine(use, process, {**whole, **unnamed.named}, besides)
+    except ToolError as error:
+        raise await _collect_errors(use, process, whole, error) from None
+
+
+async def _fill_by_engine(use: ToolContext, process: Process, form: Mapping[str, str], besides: str) -> FilledForm:
+    """Errors name a field as the card's *Edit* does."""
+    with prefix_error_field([f.name for f in process.form.fields]):
+        return await use.services.engine.fill_form(process, form, use.caller.id, use.now, besides=besides)
+
+
+def _get_unchanged_values(process: Process, request: Request, changed: Mapping[str, str]) -> Mapping[str, str]:
+    """What a request keeps of its form: not its last day, if it is given another length."""
+    values, span = request.filled.values, process.form.days
+    if span is None or not process.form.can_take_days or not changed.get(DAYS, "").strip():
+        return values
+    return {name: text for name, text in values.items() if name not in (span.end, span.end_half)}
+
+
+def _resolve_manager(use: ToolContext, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:
+    """With the author's manager by their id, where somebody who decides is only called that."""
+    manager = use.caller.person.manager
+    meant = {name for name in form if name in process.deciding_names and fold_text(form[name]) in MANAGER}
+    return {name: manager if name in meant else text for name, text in form.items()} if manager else form
+
+
+async def _collect_errors(use: ToolContext, process: Process, form: Mapping[str, str], error: ToolError) -> ToolError:
+    """The error, with the persons whom nobody can find, and what the form looks like."""
+    if error.code not in FORM:
+        return error
+    errors = [*(error.errors if isinstance(error, InvalidFieldsError) else [error])]
+    known, everyone = {one.field.removeprefix(PREFIX) for one in errors}, await use.services.directory.list_people()
+    for field in process.form.fields:
+        if field.kind is FieldKind.PERSON and field.name not in known and form.get(field.name, "").strip():
+            try:
+                resolve_person(everyone, form[field.name], field=field.name)
+            except ToolError as wrong:
+                wrong.field = PREFIX + wrong.field
+                errors.append(wrong)
+    whole = InvalidFieldsError(errors) if len(errors) > 1 else error
+    whole.field = error.field
+    if not SHAPE.isdisjoint(one.code for one in errors):
+        whole.text += f"\nThe form: {format_form_outline(process)}"
+    return whole
+
+
+def format_form_outline(process: Process) -> str:
+    """A form on one line: what may be left out in brackets, and what can be chosen."""
+    return f"{process.key}{{{', '.join(_format_field_outline(process, field) for field in process.form.fields)}}}"
+
+
+def _format_field_outline(process: Process, field: FormField) -> str:
+    form, name = process.form, field.name
+    if field.options:
+        name += f": {'|'.join(option.value for option in field.options)}"
+    elif field.kind is not FieldKind.TEXT:
+        name += f": {WRITTEN.get(field.kind, field.kind.value)}"
+    if form.days and field.name == form.days.end and form.can_take_days:
+        return f"{name} | {DAYS}: working days"
+    return name if field.required and not field.default and field.name not in process.deciding_names else f"[{name}]"

@@ -1,0 +1,396 @@
+"""Requests as their author makes them: what can be asked for, asking, changing, taking back."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from tools.cards.builders import build_effect_outcome, build_own_proposal, build_rule_outcome, gather_form_answers
+from tools.cards.fields import (
+    build_dialog_fields,
+    build_form_card_fields,
+    build_request_card_fields,
+    list_approval_levels,
+)
+from tools.error_advice import FORM, select_advice
+from tools.people.identities import identify_people
+from tools.people.names import format_people_names, get_person_name
+from tools.privacy import classify_card, classify_form, classify_request
+from tools.requests.duplicates import build_identical_fields
+from tools.requests.form_filling import complete_form
+from tools.requests.status import find_process, require_readable_request
+from tools.spec import (
+    CardChoice,
+    CardField,
+    ConfirmAgainError,
+    FrozenModel,
+    Gate,
+    Privacy,
+    Proposal,
+    TextRef,
+    ToolError,
+    ToolOutcome,
+    choose_most_private,
+)
+from tools.tool import Tool, ToolContext
+from tools.workflow.engine.authority import require_author, require_running
+from tools.workflow.engine.commands import DecideCommand, WithdrawCommand
+from tools.workflow.engine.port import CommandResult
+from tools.workflow.engine.state import Decision, Request, Status, Task, TaskKind
+from tools.workflow.process.definition import Process
+from tools.workflow.process.forms import FormField, clean_form_text
+
+MAX_REASON = 500
+MAX_VALUE = 4000
+START_ANOTHER = CardChoice(name="start_another", style="primary")
+
+
+def _normalize_form(form: Any) -> Any:
+    """Models write null for what they leave out, numbers for amounts, and lists of people."""
+    if not isinstance(form, dict):
+        return form
+    given = {name: value for name, value in form.items() if value is not None}
+    return {name: ", ".join(map(str, one)) if isinstance(one, list) else one for name, one in given.items()}
+
+
+Form = Annotated[
+    dict[str, Annotated[str, Field(max_length=MAX_VALUE)]],
+    BeforeValidator(_normalize_form),
+]
+
+
+class ListProcessesArgs(FrozenModel):
+    pass
+
+
+class FormArgs(FrozenModel):
+    """Arguments with a form, which a dialog may fill in as well."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_form(cls, values: Any) -> Any:
+        """Fields that were written beside the form belong into it."""
+        values = gather_form_answers(values)
+        if not isinstance(values, dict) or not isinstance(form := values.get("form", {}), dict):
+            return values
+        beside = {name: one for name, one in values.items() if name not in cls.model_fields}
+        return {**{name: one for name, one in values.items() if name not in beside}, "form": {**beside, **form}}
+
+
+class StartProcessArgs(FormArgs):
+    process: str = Field(max_length=60, description="Key of the process, from list_processes.")
+    form: Form = Field(description="Field → value, as list_processes says; without what the person did not say.")
+    seen: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
+    again: SkipJsonSchema[str] = Field("", description="Set by the program: the request that is knowingly repeated.")
+
+
+class ResubmitRequestArgs(FormArgs):
+    request_id: str = Field(max_length=40, description="Like L-0012.")
+    form: Form = Field(
+        default={}, description="Only what changes, field → value; fields as of start_…, also `days` for end_date."
+    )
+    seen: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
+
+
+class WithdrawRequestArgs(FrozenModel):
+    request_id: str = Field(max_length=40, description="Like L-0012.")
+    because: str = Field("", max_length=MAX_VALUE, description="Why, if they said so.")
+
+
+async def run_list_processes(use: ToolContext, args: ListProcessesArgs) -> ToolOutcome:
+    processes = [_describe_process(p) for p in await use.services.engine.list_processes()]
+    return ToolOutcome(
+        data={"processes": processes}, note=TextRef(key="result.processes", params={"n": len(processes)})
+    )
+
+
+async def prepare_start_process(use: ToolContext, args: StartProcessArgs) -> Proposal:
+    process = await _require_process(use, args.process)
+    filled = await complete_form(use, process, args.form)
+    return build_own_proposal(
+        use,
+        args={"process": process.key, "form": filled.values, "seen": filled.content_hash},
+        title=TextRef(key="title.start", params={"process": process.form.name.by_language}),
+        facts=(
+            *await build_form_card_fields(use.services.directory, process, filled),
+            *await build_identical_fields(use, process, filled, use.caller.id, use.now),
+        ),
+        inputs=build_dialog_fields(process, filled.values),
+        privacy=classify_form(process, filled),
+    )
+
+
+async def _prepare_repeated_start(use: ToolContext, args: StartProcessArgs, earlier: Request) -> Proposal:
+    """The same card once more, which says that the same was started a moment ago and starts another knowingly."""
+    plan = await prepare_start_process(use, args)
+    process = await _require_process(use, args.process)
+    params: dict[str, Any] = {"process": process.form.name.by_language, "request": earlier.id}
+    at = earlier.started.astimezone(use.now.tzinfo).strftime("%Y-%m-%d %H:%M")
+    already = CardField(
+        label="started_already", value=TextRef(key="fact.started_at", params={"request": earlier.id, "at": at})
+    )
+    return plan.model_copy(
+        update={
+            "args": {**plan.args, "again": earlier.id},
+            "title": TextRef(key="title.start_another", params=params),
+            "facts": (already, *plan.facts),
+            "choices": (START_ANOTHER, *plan.choices[1:]),
+        }
+    )
+
+
+async def run_start_process(use: ToolContext, args: StartProcessArgs) -> ToolOutcome:
+    """Raises `ConfirmAgainError` when the caller has started the very same a moment ago and did not know it."""
+    engine, author = use.services.engine, use.caller.id
+    try:
+        started = await engine.start_request(
+            args.process, args.form, author, use.idempotency_key, use.now, args.seen, again=args.again
+        )
+    except ToolError as error:
+        if error.code != "started_already":
+            raise
+        earlier = await engine.get_request(str(error.params["request"]))
+        raise ConfirmAgainError(error, await _prepare_repeated_start(use, args, earlier)) from None
+    request = await engine.get_request(started.request)
+    process = await engine.get_process(request)
+    data = await _describe_command_result(use, process, request, started)
+    if started.rule:
+        return await build_rule_outcome(use, started, data)
+    params: dict[str, Any] = {"process": process.form.name.by_language, "request": started.request}
+    told = classify_request(process, request, use.caller.id)  # the data has its length and who decides
+    return build_effect_outcome(
+        data, "result.started", "effect.started", started.request, params, Privacy.OWN, data_privacy=told
+    )
+
+
+async def prepare_resubmit_request(use: ToolContext, args: ResubmitRequestArgs) -> Proposal:
+    request = await _require_revisable_request(use, args.request_id)
+    process = await use.services.engine.get_process(request)
+    filled = await complete_form(use, process, args.form, request)
+    facts = (
+        CardField(label="request", value=request.id),
+        *await build_form_card_fields(use.services.directory, process, filled),
+    )
+    return build_own_proposal(
+        use,
+        args={"request_id": request.id, "form": filled.values, "seen": filled.content_hash},
+        title=TextRef(key="title.resubmit", params={"process": process.form.name.by_language, "request": request.id}),
+        facts=facts,
+        subject=request.id,
+        inputs=build_dialog_fields(process, filled.values),
+        privacy=choose_most_private(await classify_card(use, request), classify_form(process, filled)),
+    )
+
+
+async def run_resubmit_request(use: ToolContext, args: ResubmitRequestArgs) -> ToolOutcome:
+    task = await _get_revise_task(use, args.request_id)
+    command = DecideCommand(task=task.id, actor=use.caller.id, decision=Decision.RESUBMIT)
+    decided = await use.services.engine.execute_command(
+        command, use.idempotency_key, use.now, form=args.form, seen=args.seen
+    )
+    request = await use.services.engine.get_request(decided.request)
+    process = await use.services.engine.get_process(request)
+    data = await _describe_command_result(use, process, request, decided)
+    if decided.rule:
+        return await build_rule_outcome(use, decided, data)
+    params, told = {"request": decided.request}, classify_request(process, request, use.caller.id)
+    subject = decided.request
+    return build_effect_outcome(
+        data, "result.resubmitted", "effect.resubmitted", subject, params, Privacy.OWN, data_privacy=told
+    )
+
+
+async def prepare_withdraw_request(use: ToolContext, args: WithdrawRequestArgs) -> Proposal:
+    request = await _require_own_request(use, args.request_id)
+    because = clean_form_text(args.because, MAX_REASON, "because", {"zh": "撤回原因", "en": "The reason"})
+    after = await use.services.engine.preview_command(
+        WithdrawCommand(request=request.id, actor=use.caller.id, reason=because), use.now
+    )
+    process = await use.services.engine.get_process(request)
+    facts = await build_request_card_fields(use.services.directory, process, request)
+    return build_own_proposal(
+        use,
+        args={"request_id": request.id, "because": because},
+        title=TextRef(key="title.withdraw", params={"process": process.form.name.by_language, "request": request.id}),
+        facts=(*facts, *await _build_agreement_fields(use, after), *_build_reason_fields(because)),
+        subject=request.id,
+        privacy=choose_most_private(await classify_card(use, request), Privacy.OWN_TEXT),
+    )
+
+
+async def _build_agreement_fields(use: ToolContext, after: CommandResult) -> tuple[CardField, ...]:
+    """What is approved is only withdrawn once others agree."""
+    if after.status is not Status.REVOKING:
+        return ()
+    names = await format_people_names(use.services.directory, after.waits_for)
+    note = TextRef(key="fact.agreement", params={"names": names})
+    return (CardField(label="agreement", value=await identify_people(use.services.directory, after.waits_for, note)),)
+
+
+def _build_reason_fields(because: str) -> tuple[CardField, ...]:
+    return (CardField(label="withdraw_reason", value=because),) if because else ()
+
+
+async def run_withdraw_request(use: ToolContext, args: WithdrawRequestArgs) -> ToolOutcome:
+    command = WithdrawCommand(request=args.request_id, actor=use.caller.id, reason=args.because)
+    moved = await use.services.engine.execute_command(command, use.idempotency_key, use.now)
+    data: dict[str, Any] = {"request": moved.request, "status": moved.status.value}
+    if moved.status is not Status.REVOKING:
+        params = {"request": moved.request}
+        return build_effect_outcome(data, "result.withdrawn", "effect.withdrawn", moved.request, params, Privacy.OWN)
+    names = await format_people_names(use.services.directory, moved.waits_for)
+    told: dict[str, Any] = {"request": moved.request, "names": names}
+    data["waits_for"] = [await get_person_name(use.services.directory, p) for p in moved.waits_for]
+    return build_effect_outcome(data, "result.revoking", "effect.revoking", moved.request, told, Privacy.OWN)
+
+
+async def _describe_command_result(
+    use: ToolContext, process: Process, request: Request, moved: CommandResult
+) -> dict[str, Any]:
+    """Where a request is after it was handed in: whom it waits for, and who comes after them."""
+    people = use.services.directory
+    days = Decimal(moved.days or request.filled.days or 0)
+    later = {
+        label if isinstance(label, str) else label["en"]: [await get_person_name(people, p) for p in chosen]
+        for label, chosen in list_approval_levels(process, request.filled)
+        if chosen and not set(chosen) <= set(moved.waits_for)
+    }
+    return {
+        "request": moved.request,
+        "status": moved.status.value,
+        "waits_for": [await get_person_name(people, p) for p in moved.waits_for],
+        **({"then": later} if later and moved.waits_for else {}),
+        **({"days": int(days) if days == int(days) else float(days)} if days else {}),
+    }
+
+
+async def _require_process(use: ToolContext, key: str) -> Process:
+    if found := await find_process(use, key):
+        return found
+    known = ", ".join(p.key for p in await use.services.engine.list_processes())
+    raise ToolError("unknown_process", f"there is no process {key[:60]!r}; there are: {known}", name=key[:60])
+
+
+async def _require_own_request(use: ToolContext, request_id: str) -> Request:
+    request = await require_readable_request(use, request_id)
+    require_author(request, use.caller.id)
+    return request
+
+
+async def _require_revisable_request(use: ToolContext, request_id: str) -> Request:
+    """The caller's own request, which came back to them."""
+    request = await _require_own_request(use, request_id)
+    require_running(request)
+    if request.status is not Status.REVISE:
+        message = f"{request.id} is waiting for a decision and cannot be changed now; it can be withdrawn"
+        raise ToolError("not_revise", message, request=request.id)
+    return request
+
+
+async def _get_revise_task(use: ToolContext, request_id: str) -> Task:
+    """The task to resubmit by: the open one, or, when this very command has been carried out before, the last."""
+    request = await _require_own_request(use, request_id)
+    revisions = [t for t in request.tasks if t.kind is TaskKind.REVISE]
+    if not revisions:
+        raise ToolError("not_revise", f"{request.id} has not come back to its author", request=request.id)
+    return revisions[-1]
+
+
+def _describe_process(process: Process) -> dict[str, Any]:
+    form = process.form
+    return {
+        "key": process.key,
+        "name": f"{form.title['en']} / {form.title['zh']}",
+        "purpose": form.purpose.en,
+        "fields": [_describe_form_field(f) for f in form.fields],
+        "rules": [r.words.en for r in form.rules],
+    }
+
+
+def _describe_form_field(field: FormField) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": field.name,
+        "type": field.kind.value,
+        "required": field.required and not field.default,
+        "help": field.help.en,
+    }
+    if field.options:
+        shown["choices"] = [o.value for o in field.options]
+    return shown
+
+
+LIST_PROCESSES = Tool(
+    name="list_processes",
+    purpose="List what can be asked for, with the fields and rules of each.",
+    use_when="They ask what they can do here, or no start tool fits.",
+    avoid_when="A start tool fits.",
+    args=ListProcessesArgs,
+    returns='{"processes": [{"key", "name", "purpose", "fields": [{"name", "type", "required", "help", "choices"?}], '
+    '"rules"}]}',
+    errors=select_advice(),
+    example={},
+    run=run_list_processes,
+    privacy=Privacy.PUBLIC,
+)
+START_PROCESS = Tool(
+    name="start_process",
+    purpose="Start a request for the caller, of any process.",
+    use_when="No start tool of its own fits, and what is required is known.",
+    avoid_when="Something required is unknown: ask. Never start the same twice.",
+    args=StartProcessArgs,
+    also=frozenset({"started_already"}),
+    returns='{"request", "status": "waiting" | "approved", "waits_for": [names], "days", "rule"?: why it passed}',
+    errors=select_advice("unknown_process", "request_changed", "busy", *FORM),
+    example={
+        "process": "leave",
+        "form": {
+            "leave_type": "sick",
+            "start_date": "2026-11-23",
+            "end_date": "2026-11-24",
+            "reason": "胃疼",
+            "approver": "李四",
+        },
+    },
+    run=run_start_process,
+    gate=Gate.CONFIRM,
+    prepare=prepare_start_process,
+    stored_args=StartProcessArgs,
+    privacy=Privacy.PRIVATE,
+)
+RESUBMIT_REQUEST = Tool(
+    name="resubmit_request",
+    purpose="Send the caller's request that came back to them off again, changed or as it was.",
+    use_when="Its status is revise and they want to try again.",
+    avoid_when="It still waits for somebody, or has ended.",
+    args=ResubmitRequestArgs,
+    returns='{"request", "status"}',
+    errors=select_advice("not_revise"),
+    also=frozenset({"no_request", "not_yours", "not_running", "task_closed", "request_changed", "busy", *FORM}),
+    example={"request_id": "L-0012", "form": {"end_date": "2026-11-25"}},
+    run=run_resubmit_request,
+    gate=Gate.CONFIRM,
+    prepare=prepare_resubmit_request,
+    stored_args=ResubmitRequestArgs,
+    privacy=Privacy.PRIVATE,
+)
+WITHDRAW_REQUEST = Tool(
+    name="withdraw_request",
+    purpose="Take back (撤回) a request of the caller's; an approved one needs agreement.",
+    use_when="They no longer want it, or want it otherwise while it waits.",
+    avoid_when="It came to its end, or is somebody else's.",
+    args=WithdrawRequestArgs,
+    returns='{"request", "status": "withdrawn" | "revoking", "waits_for"?: who has to agree}',
+    errors=select_advice("withdrawing", "kept_lately", "kept_enough", "not_yours", "not_running"),
+    also=frozenset({"no_request", "too_long", "no_level", "busy"}),
+    example={"request_id": "L-0012", "because": "计划变了"},
+    run=run_withdraw_request,
+    gate=Gate.CONFIRM,
+    prepare=prepare_withdraw_request,
+    stored_args=WithdrawRequestArgs,
+    privacy=Privacy.PRIVATE,
+)

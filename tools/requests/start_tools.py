@@ -1,0 +1,158 @@
+"""A tool for each process that requests can be started of, made of its form: `start_leave`, `start_expense`.
+
+It is `start_process` in other words: planned by the same code, and kept, shown and run as a call of that. A tool is
+made anew when its process is deployed in another version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import RootModel, model_validator
+
+from tools.requests.processes import START_PROCESS, StartProcessArgs, prepare_start_process
+from tools.spec import Proposal
+from tools.tool import Tool, ToolAlias, ToolContext
+from tools.workflow.engine.port import Engine
+from tools.workflow.process.definition import Process
+from tools.workflow.process.forms import DAYS, NUMBERS, PERSONS, FieldKind, FormField
+
+START = "start_"
+MOST = 6
+"""So many processes have tools of their own; the others are started by `start_process`."""
+NAME = re.compile(r"[A-Za-z0-9_-]{1,58}")
+"""Keys that make a name which endpoints take."""
+BY_TABLE = "Only if they named somebody; else left out, the table decides."
+LENGTH = "Working days, in place of {end}; halves as 0.5."
+
+
+FRESH_S = 3.0
+"""So long what is deployed is not looked at again (s): a message costs no call of the engine for it."""
+
+
+class StartTools(Mapping[str, Tool]):
+    """By name, those of the processes that are deployed now."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._max_tools = most
+        self._tools_by_version: dict[tuple[str, str], Tool] = {}
+        self._tools: dict[str, Tool] = {}
+        self.is_complete = False
+        """Whether every process has one."""
+        self._looked_s: float | None = None
+        self.change_count = 0
+        """How often what is deployed has changed."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    async def refresh_tools(self, engine: Engine) -> None:
+        """Takes what is deployed now in the place of what was, if it was not looked at a moment ago."""
+        now = asyncio.get_running_loop().time()
+        if self._looked_s is not None and now - self._looked_s < FRESH_S:
+            return
+        processes = await engine.list_processes()
+        self._looked_s = now
+        named = [one for one in processes if NAME.fullmatch(one.key) and START + one.key != START_PROCESS.name]
+        chosen = {one.version: one for one in named[: self._max_tools]}
+        is_complete = len({one.key for one in chosen.values()}) == len(processes)
+        if chosen.keys() == self._tools_by_version.keys() and is_complete == self.is_complete:
+            return
+        self.change_count += 1
+        self._tools_by_version = {
+            version: self._tools_by_version.get(version) or build_start_tool(one) for version, one in chosen.items()
+        }
+        self._tools = {tool.name: tool for tool in self._tools_by_version.values()}
+        self.is_complete = is_complete
+
+
+def build_start_tool(process: Process) -> Tool:
+    """The tool that starts requests of a process."""
+    form, key = process.form, process.key
+    said = build_form_schema(process)
+
+    class StartFormArgs(RootModel[dict[str, Any]]):
+        @model_validator(mode="after")
+        def require_valid_form(self) -> StartFormArgs:
+            _build_start_args(key, self.root)
+            return self
+
+        @classmethod
+        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            return said
+
+    async def prepare_start_tool(use: ToolContext, args: StartFormArgs) -> Proposal:
+        return await prepare_start_process(use, _build_start_args(key, args.root))
+
+    rules = " ".join(f"{rule.words.en[:1].upper()}{rule.words.en[1:]}." for rule in form.rules)
+    return Tool(
+        name=START + key,
+        purpose=f"Start a request: {form.name.en} ({form.name.zh}). {form.purpose.en}.{' ' if rules else ''}{rules}",
+        use_when="They want it.",
+        avoid_when="Something required is unknown: ask for all of it.",
+        args=StartFormArgs,
+        returns=START_PROCESS.returns,
+        errors=START_PROCESS.errors,
+        example={},
+        run=START_PROCESS.run,
+        gate=START_PROCESS.gate,
+        prepare=prepare_start_tool,
+        stored_args=START_PROCESS.stored_args,
+        also=START_PROCESS.also,
+        privacy=START_PROCESS.privacy,
+        alias_of=ToolAlias(
+            START_PROCESS.name, lambda given: {"process": key, "form": _extract_form_fields(key, given)}
+        ),
+    )
+
+
+def _build_start_args(key: str, given: Mapping[str, Any]) -> StartProcessArgs:
+    return StartProcessArgs.model_validate({"process": key, "form": _extract_form_fields(key, given)})
+
+
+def _extract_form_fields(key: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields, also out of the form that `start_process` has."""
+    if isinstance(form := given.get("form"), dict) and given.get("process", key) == key:
+        given = {**{name: one for name, one in given.items() if name not in ("process", "form")}, **form}
+    return dict(given)
+
+
+def build_form_schema(process: Process) -> dict[str, Any]:
+    """The schema of a form's fields, each by itself."""
+    form = process.form
+    properties, required = dict[str, Any](), list[str]()
+    for field in form.fields:
+        properties[field.name] = _build_field_schema(field, is_by_table=field.name in process.deciding_names)
+        if form.days and field.name == form.days.end and form.can_take_days:
+            said = LENGTH.format(end=field.name)
+            properties[DAYS] = {"type": "number", "description": said}
+        elif field.required and not field.default and field.name not in process.deciding_names:
+            required.append(field.name)
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def _build_field_schema(field: FormField, *, is_by_table: bool) -> dict[str, Any]:
+    kind: dict[str, Any] = {"type": "number" if field.kind in NUMBERS else "string"}
+    if field.kind is FieldKind.DATE:
+        kind["format"] = "date"
+    if field.options:
+        kind["enum"] = [option.value for option in field.options]
+    said = BY_TABLE if is_by_table and field.kind in PERSONS else _describe_form_field_help(field)
+    return {**kind, **({"description": said} if said else {})}
+
+
+def _describe_form_field_help(field: FormField) -> str:
+    """The form's own words; what a choice stands for where its value does not say so."""
+    if field.kind is FieldKind.DATE and field.help.en == "YYYY-MM-DD":
+        return ""
+    told = [f"{one.value} {one.zh}" for one in field.choices if one.en != one.value]
+    return "; ".join([field.help.en, *([", ".join(told)] if told else [])])

@@ -1,0 +1,212 @@
+"""Looking at requests: one's own, what one was told about, and how one of them has gone."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from pydantic import Field
+
+from tools.cards.node_labels import get_node_label, list_current_nodes, list_visited_elements
+from tools.error_advice import select_advice
+from tools.paging import PAGE, slice_page
+from tools.people.names import format_people_names, get_person_name
+from tools.privacy import classify_card, classify_request, classify_summary
+from tools.requests.timeline import NOTHING_SAID, build_timeline, format_timeline
+from tools.spec import FrozenModel, Privacy, ProcessDiagram, TextRef, ToolError, ToolOutcome, choose_most_private
+from tools.tool import Tool, ToolContext
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.state import Request, Status, TaskKind
+from tools.workflow.process.definition import Process, format_request_line
+from tools.workflow.process.forms import PERSONS
+
+UNREADABLE = "cannot be shown: its version of the process cannot be read here; an administrator has to look"
+
+log = logging.getLogger(__name__)
+
+
+class MyRequestsArgs(FrozenModel):
+    status: str = Field("", max_length=20, description=f"{', '.join(Status)}; empty: all.")
+    told: bool = Field(False, description="Instead those that others told them about (cc).")
+    page: int = Field(1, ge=1, le=1000, description=f"Of {PAGE} each.")
+
+
+class RequestStatusArgs(FrozenModel):
+    request_id: str = Field(max_length=40, description="Like L-0012.")
+    details: bool = Field(False, description="Also what its form says, with the reason.")
+
+
+class ShowProcessArgs(FrozenModel):
+    name: str = Field(max_length=60, description="Number of a request, or key or name of a process.")
+
+
+async def run_my_requests(use: ToolContext, args: MyRequestsArgs) -> ToolOutcome:
+    wanted = args.status.strip().lower()
+    if wanted and wanted not in [s.value for s in Status]:
+        listed = ", ".join(Status)
+        label = {"zh": "状态", "en": "Status"}
+        message = f"status {wanted[:40]!r} is not one of {listed}"
+        raise ToolError("bad_choice", message, field="status", label=label, choices={"zh": listed, "en": listed})
+    engine, caller = use.services.engine, use.caller.id
+    known = await (engine.list_cc_requests(caller) if args.told else engine.list_own_requests(caller))
+    found = [r for r in reversed(known) if r.status.value == (wanted or r.status)]
+    shown, more = slice_page(found, args.page)
+    requests = [await describe_request(use, request) for request in shown]
+    data = {"requests": requests, "more": more}
+    privacy = choose_most_private(Privacy.OWN, *[await classify_summary(use, request) for request in shown])
+    note = TextRef(key="result.requests", params={"n": len(found)})
+    return ToolOutcome(data=data, note=note, privacy=Privacy.PRIVATE if args.told else privacy)
+
+
+async def run_request_status(use: ToolContext, args: RequestStatusArgs) -> ToolOutcome:
+    request = await require_readable_request(use, args.request_id)
+    told = await build_timeline(use.services, request, use.now.tzinfo)
+    words = {language: format_timeline(told, use.services.render_text, language) for language in ("zh", "en")}
+    data = {**await describe_request(use, request), "timeline": words[use.caller.person.language]}
+    params: dict[str, Any] = {"request": request.id, "timeline": words}
+    said = any(note.params.get("said") not in (None, NOTHING_SAID) for note in told)
+    privacy = Privacy.PRIVATE if said else await classify_summary(use, request)
+    if args.details:
+        data["form"] = await _describe_form_values(use, request)
+        privacy = choose_most_private(privacy, await classify_card(use, request))
+    return ToolOutcome(data=data, note=TextRef(key="result.status", params=params), privacy=privacy)
+
+
+async def _describe_form_values(use: ToolContext, request: Request) -> dict[str, str]:
+    """What a form says, by the names of its fields; people by their names."""
+    form, told = (await use.services.engine.get_process(request)).form, dict[str, str]()
+    for field in form.fields:
+        if value := request.filled.values.get(field.name):
+            people = value.split(",") if field.kind in PERSONS else []
+            told[field.name] = (await format_people_names(use.services.directory, people))["en"] if people else value
+    return told
+
+
+async def run_show_process(use: ToolContext, args: ShowProcessArgs) -> ToolOutcome:
+    process = await find_process(use, args.name)
+    return await (_show_request_diagram(use, args.name) if process is None else _show_process_diagram(process))
+
+
+async def _show_process_diagram(process: Process) -> ToolOutcome:
+    """A process by itself."""
+    note = TextRef(key="picture.process", params={"process": process.form.name.by_language})
+    picture = ProcessDiagram(bpmn=process.bpmn, title=note, alt=note)
+    data = {"process": process.key, "picture": "shown"}
+    return ToolOutcome(data=data, note=note, picture=picture, privacy=Privacy.PUBLIC)
+
+
+async def _show_request_diagram(use: ToolContext, request_id: str) -> ToolOutcome:
+    """With the way that a request has gone."""
+    request = await require_readable_request(use, request_id)
+    process = await use.services.engine.get_process(request)
+    active = list_current_nodes(process.definition, request)
+    done = list_visited_elements(process.definition, await use.services.engine.list_events(request.id))
+    words = [get_node_label(process.definition, node) for node in active]
+    params: dict[str, Any] = {"process": process.form.name.by_language, "request": request.id}
+    title = TextRef(key="picture.request", params=params)
+    where = {"zh": "、".join(w["zh"] for w in words), "en": ", ".join(w["en"] for w in words)}
+    alt = TextRef(key="picture.where", params={**params, "where": where}) if words else title
+    picture = ProcessDiagram(
+        bpmn=process.bpmn, done=tuple(d for d in done if d not in active), active=active, title=title, alt=alt
+    )
+    data = {"request": request.id, "status": request.status.value, "at": [w["en"] for w in words], "picture": "shown"}
+    privacy = classify_request(process, request, use.caller.id)
+    return ToolOutcome(data=data, note=alt, picture=picture, privacy=privacy)
+
+
+async def require_readable_request(use: ToolContext, request_id: str) -> Request:
+    """A request that the caller may read. Raises `no_request` otherwise, as if it were not there."""
+    request = await use.services.engine.get_request(request_id)
+    if await can_read_request(use, request):
+        return request
+    raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
+
+
+async def can_read_request(use: ToolContext, request: Request) -> bool:
+    """As a participant, standing in for somebody who is asked about it, or as an administrator. An author's deputy does
+    not read what is the author's own."""
+    caller = use.caller.person
+    if caller.id in request.participants or "admin" in caller.roles:
+        return True
+    away = [t.assignee for t in request.open_tasks if t.kind is not TaskKind.REVISE]
+    return any(
+        [caller.id in await use.services.engine.list_deputies(person, use.now) for person in dict.fromkeys(away)]
+    )
+
+
+async def describe_request(use: ToolContext, request: Request) -> dict[str, Any]:
+    """A request in a list, for the model."""
+    by = (
+        {"by": await get_person_name(use.services.directory, request.initiator)}
+        if request.initiator != use.caller.id
+        else {}
+    )
+    return {
+        "request": request.id,
+        "process": request.process,
+        "status": request.status.value,
+        **by,
+        "summary": await format_request_summary(use, request),
+        "waits_for": [await get_person_name(use.services.directory, p) for p in request.waits_for],
+        "started": request.started.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
+        "since": request.changed.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
+    }
+
+
+async def format_request_summary(use: ToolContext, request: Request) -> str:
+    """A request in one line, for the model. One that cannot be read says so, and hides no other of its list."""
+    try:
+        process = await use.services.engine.get_process(request)
+    except InvalidDefinitionError as refused:
+        log.error("request %s cannot be read: %s", request.id, refused)
+        return UNREADABLE
+    return format_request_line(process, request.filled, "en")
+
+
+async def find_process(use: ToolContext, name: str) -> Process | None:
+    """By its key or a name of it."""
+    wanted = name.strip().lower()
+    processes = await use.services.engine.list_processes()
+    return next((p for p in processes if wanted in (p.key, p.form.name.zh, p.form.name.en.lower())), None)
+
+
+MY_REQUESTS = Tool(
+    name="my_requests",
+    purpose="List the caller's own requests, newest first, and where each stands.",
+    use_when="They ask what became of them, or you need a number.",
+    avoid_when="What they have to decide: query_todo_tasks.",
+    args=MyRequestsArgs,
+    returns='{"requests": [{"request", "process", "status", "by"?, "summary", "waits_for", "started", '
+    '"since": its last change}], "more"}',
+    errors=select_advice("bad_choice"),
+    example={"status": "waiting"},
+    run=run_my_requests,
+    privacy=Privacy.PRIVATE,
+)
+REQUEST_STATUS = Tool(
+    name="request_status",
+    purpose="Tell how one request has gone and whom it waits for; `timeline` can be told as it is.",
+    use_when="They ask where it stands, who said what, what it asks for, or why it takes long.",
+    avoid_when="All of theirs: my_requests.",
+    args=RequestStatusArgs,
+    returns='{"request", "status", "by"?, "summary", "waits_for", "started", "since", "form"?, '
+    '"timeline": words to repeat as they are}',
+    errors=select_advice("no_request"),
+    example={"request_id": "L-0012"},
+    run=run_request_status,
+    privacy=Privacy.PRIVATE,
+)
+SHOW_PROCESS = Tool(
+    name="show_process",
+    purpose="Show a picture of a process, or of the way a request has gone through it.",
+    use_when="They want to see it.",
+    avoid_when="Words will do: request_status.",
+    args=ShowProcessArgs,
+    returns='{"picture": "shown", …}; people see it beside your answer',
+    errors=select_advice("no_diagram", "no_font", "no_picture"),
+    also=frozenset({"no_request"}),
+    example={"name": "L-0012"},
+    run=run_show_process,
+    privacy=Privacy.PRIVATE,
+    is_rare=True,
+)

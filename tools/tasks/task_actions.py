@@ -1,0 +1,131 @@
+"""What a press on a task's card does: the one place where buttons and dialogs become commands of the engine."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from tools.cards.builders import build_effect_outcome, build_rule_outcome, gather_form_answers, prefix_error_field
+from tools.characters import Written
+from tools.people.names import format_people_names, get_person_name
+from tools.spec import FrozenModel, ToolError, ToolOutcome
+from tools.tool import ToolContext
+from tools.workflow.bpmn.graph import VotingMode
+from tools.workflow.engine.authority import MOST_ADDED
+from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPosition, TransferCommand
+from tools.workflow.engine.port import CommandResult
+from tools.workflow.engine.state import Decision, TaskKind
+
+MAX_OPINION = 1000
+Doing = Decision | Literal["transfer", "add_sign"]
+WORDS: dict[str, str] = {
+    "approve": "approved",
+    "reject": "rejected",
+    "return": "returned",
+    "resubmit": "resubmitted",
+    "withdraw": "withdrawn",
+    "transfer": "transferred",
+    "add_sign": "added",
+}
+"""What was done, for the model and in the keys of texts."""
+AGREED = {"approve": "agreed", "reject": "kept"}
+"""The same of the withdrawal of an approved request."""
+
+
+BETWEEN = re.compile("[,，、;；]")
+
+
+def _split_people(people: Any) -> Any:
+    """A dialog gives ids with commas between; models sometimes do likewise."""
+    return [p.strip() for p in BETWEEN.split(people) if p.strip()] if isinstance(people, str) else people
+
+
+People = Annotated[tuple[str, ...], Field(max_length=MOST_ADDED), BeforeValidator(_split_people)]
+
+
+class StoredDecision(FrozenModel):
+    """What a press on the card runs: its own arguments, what the button does and the dialog's answers."""
+
+    task_id: str
+    decision: Doing
+    form_sha: str
+    opinion: Written = Field("", max_length=MAX_OPINION)
+    draft: Written = ""
+    drafted_by: str = ""
+    meant: str = ""
+    """What the card showed to who drafted it (`bot.approvals.opinion_drafts`); what counts is `opinion`."""
+    to: str = ""
+    """Of a return: the node to go back to."""
+    person: str = ""
+    """Of a transfer: an id."""
+    people: People = ()
+    """Of an add sign: ids."""
+    where: SignPosition = SignPosition.BEFORE
+    mode: VotingMode = VotingMode.ALL
+    form: dict[str, str] = Field(default_factory=dict)
+    """From the dialog's `field_…` answers: the whole form, for a resubmission."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_form(cls, values: Any) -> Any:
+        return gather_form_answers(values)
+
+
+async def check_task_decision(use: ToolContext, stored: StoredDecision) -> None:
+    """What `run_task_decision` would refuse is refused; nothing changes. Raises `ToolError` with the field of the
+    dialog."""
+    assigned = await use.services.engine.get_task(stored.task_id)
+    if assigned.request.filled.content_hash != stored.form_sha:
+        raise ToolError("request_changed", "the request is not what the card shows; show it again")
+    with prefix_error_field(stored.form):
+        await use.services.engine.preview_command(build_command(use, stored), use.now, form=stored.form)
+
+
+async def authorize_task_decision(use: ToolContext, stored: StoredDecision) -> None:
+    """Whether the rules still let the task be decided by whom it is assigned to. Raises `ToolError`."""
+    await use.services.engine.authorize_command(build_command(use, stored), use.now)
+
+
+async def run_task_decision(use: ToolContext, stored: StoredDecision) -> ToolOutcome:
+    # A resubmission brings its own form: what it becomes is not what the card showed.
+    seen = "" if stored.decision is Decision.RESUBMIT else stored.form_sha
+    moved = await use.services.engine.execute_command(
+        build_command(use, stored), use.idempotency_key, use.now, form=stored.form, seen=seen
+    )
+    return await _build_decision_outcome(use, stored, moved)
+
+
+def build_command(use: ToolContext, stored: StoredDecision) -> DecideCommand | TransferCommand | AddSignCommand:
+    task, actor, opinion = stored.task_id, use.caller.id, stored.opinion
+    match stored.decision:
+        case "transfer":
+            return TransferCommand(task=task, actor=actor, person=stored.person, opinion=opinion)
+        case "add_sign":
+            people, where, mode = stored.people, stored.where, stored.mode
+            return AddSignCommand(task=task, actor=actor, where=where, mode=mode, people=people, opinion=opinion)
+        case decision:
+            return DecideCommand(task=task, actor=actor, decision=decision, opinion=opinion, to=stored.to)
+
+
+async def _build_decision_outcome(use: ToolContext, stored: StoredDecision, moved: CommandResult) -> ToolOutcome:
+    done, directory = str(stored.decision), use.services.directory
+    task = (await use.services.engine.get_task(moved.task)).task
+    word = WORDS[done]
+    said = AGREED.get(done, word) if task.kind is TaskKind.REVOKE else word
+    data = {
+        "task": moved.task,
+        "request": moved.request,
+        "decision": word,
+        "by": await get_person_name(directory, moved.by),
+        "opinion": stored.opinion.strip(),
+        "status": moved.status.value,
+        **({"for": await get_person_name(directory, moved.on_behalf)} if moved.on_behalf else {}),
+        "waits_for": [await get_person_name(directory, p) for p in moved.waits_for],
+    }
+    if moved.rule and stored.decision is Decision.RESUBMIT:
+        return await build_rule_outcome(use, moved, data)
+    names = await format_people_names(directory, stored.people or (stored.person,))
+    params: dict[str, Any] = {"request": moved.request, "names": names, "by": data["by"]}
+    return build_effect_outcome(data, f"result.{said}", f"effect.{said}", moved.request, params)

@@ -1,0 +1,286 @@
+"""To-do tasks: looking at them, and the card on which they are decided. Asking for a decision only brings the card to
+the assignee."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from tools.cards.fields import build_dialog_fields, build_request_card_fields
+from tools.cards.node_labels import get_node_label
+from tools.characters import Written
+from tools.error_advice import FORM, select_advice
+from tools.paging import PAGE
+from tools.people.identities import identify_people
+from tools.people.names import format_people_names, get_person_name, resolve_person
+from tools.requests.duplicates import build_identical_fields
+from tools.requests.status import can_read_request, format_request_summary
+from tools.requests.task_lookup import is_waiting_for_caller, resolve_task
+from tools.requests.timeline import MODES
+from tools.spec import (
+    CardChoice,
+    CardField,
+    FrozenModel,
+    Gate,
+    Person,
+    Privacy,
+    Proposal,
+    TextRef,
+    ToolError,
+    ToolOutcome,
+)
+from tools.spec import DialogField as Input
+from tools.tasks.task_actions import (
+    MAX_OPINION,
+    StoredDecision,
+    authorize_task_decision,
+    check_task_decision,
+    run_task_decision,
+)
+from tools.tool import Tool, ToolContext
+from tools.workflow.bpmn.graph import VotingMode
+from tools.workflow.engine.authority import list_return_targets, reject_closed_task
+from tools.workflow.engine.commands import SignPosition, WithdrawCommand
+from tools.workflow.engine.port import AssignedTask
+from tools.workflow.engine.state import Decision, TaskKind
+from tools.workflow.process.definition import Process
+
+WHERE_CHOICES = (
+    (SignPosition.BEFORE.value, {"zh": "在我之前审批", "en": "Before me"}),
+    (SignPosition.AFTER.value, {"zh": "在我之后审批（我先同意）", "en": "After me (I approve)"}),
+)
+"""Whatever a button of this card does ends the task; asking somebody beside oneself does not, and is asked for in
+chat."""
+MODE_CHOICES = tuple((mode.value, words) for mode, words in MODES.items())
+
+
+class QueryTodoTasksArgs(FrozenModel):
+    person: str = Field("", max_length=100, description="Whose: name or id; empty: the caller's own.")
+    page: int = Field(1, ge=1, le=1000, description=f"Of {PAGE} each, oldest first.")
+
+
+class DecideTaskArgs(FrozenModel):
+    task_id: str = Field(max_length=60, description="Task (L-0012-1) or request (L-0012).")
+    opinion: Written = Field("", max_length=MAX_OPINION, description="The assignee's remark, word for word.")
+    decision: Literal["", "approve", "reject", "return"] = Field(
+        "", description="What they said; the card offers it first."
+    )
+    draft: SkipJsonSchema[Written] = Field("", description="Set by the program: the draft on the card.")
+    drafted_by: SkipJsonSchema[str] = Field("", description="Set by the program: who has drafted it.")
+    meant: SkipJsonSchema[str] = Field("", description="Set by the program: what it was drafted for.")
+    form_sha: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
+
+
+async def run_query_todo_tasks(use: ToolContext, args: QueryTodoTasksArgs) -> ToolOutcome:
+    if args.person.strip():
+        person = resolve_person(await use.services.directory.list_people(), args.person, field="person")
+    else:
+        person = use.caller.person
+    end = args.page * PAGE
+    tasks, total = await _list_visible_tasks(use, person, end)
+    data = {
+        "tasks": [await _describe_todo_task(use, person, t) for t in tasks[end - PAGE : end]],
+        "more": args.page + 1 if total > end else None,
+    }
+    return ToolOutcome(data=data, note=TextRef(key="result.tasks", params={"n": total}))
+
+
+async def _list_visible_tasks(use: ToolContext, person: Person, most: int) -> tuple[tuple[AssignedTask, ...], int]:
+    """Of somebody else, only the tasks of requests that the caller may read."""
+    if person.id == use.caller.id:
+        own = await use.services.engine.list_todo_tasks(person.id, use.now, most)
+        return own.tasks, own.total_count
+    tasks = (await use.services.engine.list_todo_tasks(person.id, use.now)).tasks
+    admin = "admin" in use.caller.person.roles
+    seen = tuple(t for t in tasks if admin or use.caller.id in t.request.participants)
+    return seen, len(seen)
+
+
+async def prepare_decide_task(use: ToolContext, args: DecideTaskArgs) -> Proposal:
+    assigned = await resolve_task(use, args.task_id)
+    if not await can_read_request(use, assigned.request):
+        raise ToolError("no_task", f"there is no task {args.task_id[:40]!r}", task=args.task_id[:40])
+    if assigned.task.kind is TaskKind.REVISE and assigned.task.is_open:
+        text = f"{assigned.request.id} came back to its author: use resubmit_request or withdraw_request"
+        raise ToolError("use_resubmit", text, request=assigned.request.id)
+    plan, draft = await _build_decision_proposal(use, assigned), (args.draft or args.opinion).strip()
+    if not draft or not await is_waiting_for_caller(use, assigned.task):
+        return plan  # nobody puts words into somebody else's mouth
+    drafted = {"draft": draft, "drafted_by": use.caller.id, "meant": args.meant or args.decision}
+    return plan.model_copy(update={"args": {**plan.args, **drafted}})
+
+
+async def propose_decision(use: ToolContext, task: str) -> Proposal:
+    """The card of a task, for its assignee, whoever asked for it or nobody at all.
+    Raises `ToolError`: `build_no_task_error`, `task_closed`."""
+    return await _build_decision_proposal(use, await use.services.engine.get_task(task))
+
+
+async def _build_decision_proposal(use: ToolContext, assigned: AssignedTask) -> Proposal:
+    task, request = assigned.task, assigned.request
+    reject_closed_task(request, task)
+    process = await use.services.engine.get_process(request)
+    watched = task.kind is not TaskKind.REVISE
+    params: dict[str, Any] = {
+        "process": process.form.name.by_language,
+        "request": request.id,
+        "requester": await get_person_name(use.services.directory, request.initiator),
+    }
+    return Proposal(
+        args={"task_id": task.id, "form_sha": request.filled.content_hash, "draft": ""},
+        title=TextRef(
+            key=f"title.{request.display_status if task.kind is TaskKind.REVISE else task.kind}", params=params
+        ),
+        facts=(
+            *await build_request_card_fields(use.services.directory, process, request),
+            *await build_identical_fields(use, process, request.filled, request.initiator, request.started, request.id),
+            *await _build_extra_fields(use, assigned),
+        ),
+        deciders=(task.assignee,),
+        requester=request.initiator if watched else None,
+        own_title=TextRef(key="title.own", params=params) if watched else None,
+        choices=await _list_choices(use, process, assigned),
+        subject=task.id,
+    )
+
+
+async def _build_extra_fields(use: ToolContext, assigned: AssignedTask) -> list[CardField]:
+    """Why an approved request is to be withdrawn, and who stands in for the assignee."""
+    facts, task = list[CardField](), assigned.task
+    if task.kind is TaskKind.REVOKE:
+        commands = [e.command for e in await use.services.engine.list_events(assigned.request.id)]
+        reasons = [c.reason for c in commands if isinstance(c, WithdrawCommand)]
+        facts += [CardField(label="withdraw_reason", value=reason) for reason in reasons[-1:] if reason]
+    if stand_ins := await use.services.engine.list_task_deputies(task.id, use.now):
+        params = {
+            "name": await get_person_name(use.services.directory, task.assignee),
+            "names": await format_people_names(use.services.directory, stand_ins),
+        }
+        note = TextRef(key="fact.stand_in", params=params)
+        facts.append(CardField(label="stand_in", value=await identify_people(use.services.directory, stand_ins, note)))
+    return facts
+
+
+async def _list_choices(use: ToolContext, process: Process, assigned: AssignedTask) -> tuple[CardChoice, ...]:
+    match assigned.task.kind:
+        case TaskKind.REVISE:
+            inputs = build_dialog_fields(process, assigned.request.filled.values)
+            return _build_choice(Decision.RESUBMIT, *inputs, style="primary"), _build_choice(Decision.WITHDRAW)
+        case TaskKind.REVOKE:
+            return _build_verdict_choices()
+        case TaskKind.APPROVE:
+            back = await _list_return_steps(use, process, assigned)
+            return *_build_verdict_choices(), *_build_return_choices(back), *_build_reassign_choices()
+
+
+def _build_verdict_choices() -> tuple[CardChoice, ...]:
+    """One press approves; the same with a remark takes a dialog."""
+    remark = _build_opinion_input(label="remark", required=False)
+    with_remark = CardChoice(name="approve_with", fixed={"decision": str(Decision.APPROVE)}, fields=(remark,))
+    return (
+        _build_choice(Decision.APPROVE, style="primary"),
+        with_remark,
+        _build_choice(Decision.REJECT, _build_opinion_input()),
+    )
+
+
+def _build_return_choices(steps: tuple[tuple[str, dict[str, str]], ...]) -> tuple[CardChoice, ...]:
+    """Nothing where there is no way back."""
+    if not steps:
+        return ()
+    to = Input(name="to", label="return_to", kind="choice", value=steps[0][0], choices=steps)
+    return (_build_choice(Decision.RETURN, to, _build_opinion_input()),)
+
+
+def _build_reassign_choices() -> tuple[CardChoice, ...]:
+    remark = _build_opinion_input(label="remark", required=False)
+    return (
+        _build_choice("transfer", Input(name="person", label="transfer_to", kind="person"), remark),
+        _build_choice(
+            "add_sign",
+            Input(name="people", label="add_who", kind="people"),
+            Input(name="where", label="add_where", kind="choice", value=SignPosition.BEFORE, choices=WHERE_CHOICES),
+            Input(name="mode", label="add_mode", kind="choice", value=VotingMode.ALL, choices=MODE_CHOICES),
+            remark,
+        ),
+    )
+
+
+def _build_choice(decision: str, *fields: Input, style: str = "") -> CardChoice:
+    return CardChoice(name=str(decision), style=style, fixed={"decision": str(decision)}, fields=fields)
+
+
+def _build_opinion_input(label: str = "opinion", required: bool = True) -> Input:
+    return Input(name="opinion", label=label, kind="long", required=required, max_length=MAX_OPINION)
+
+
+async def _list_return_steps(
+    use: ToolContext, process: Process, assigned: AssignedTask
+) -> tuple[tuple[str, dict[str, str]], ...]:
+    """(node, words) of where the request may be returned to."""
+    definition, request = process.definition, assigned.request
+    steps = list[tuple[str, dict[str, str]]]()
+    for node in list_return_targets(definition, request, assigned.task):
+        by = [o.on_behalf or o.by for o in request.opinions if (o.node, o.decision) == (node, Decision.APPROVE)]
+        who = request.initiator if definition.nodes[node].is_revision else by[-1]
+        name, words = await get_person_name(use.services.directory, who), get_node_label(definition, node)
+        steps.append((node, {"zh": f"{words['zh']}（{name}）", "en": f"{words['en']} ({name})"}))
+    return tuple(steps)
+
+
+async def _describe_todo_task(use: ToolContext, person: Person, assigned: AssignedTask) -> dict[str, Any]:
+    task, request = assigned.task, assigned.request
+    stands_in = (
+        {"for": await get_person_name(use.services.directory, task.assignee)} if task.assignee != person.id else {}
+    )
+    return {
+        "task": task.id,
+        "request": request.id,
+        "process": request.process,
+        "kind": task.kind.value,
+        "requester": await get_person_name(use.services.directory, request.initiator),
+        "summary": await format_request_summary(use, request),
+        "since": task.since.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
+        **stands_in,
+    }
+
+
+QUERY_TODO_TASKS = Tool(
+    name="query_todo_tasks",
+    purpose="List what waits for the caller's decision or revision, or for somebody else's.",
+    use_when="They ask what they have to do, or what somebody is sitting on.",
+    avoid_when="Their own requests: my_requests.",
+    args=QueryTodoTasksArgs,
+    returns='{"tasks": [{"task", "request", "process", "kind": approve | revise | revoke, "requester", "summary", '
+    '"since", "for"?: whom they stand in for}], "more": page | null}; of another person only what the caller may see.',
+    errors=select_advice("unknown_person", "ambiguous_person"),
+    example={},
+    run=run_query_todo_tasks,
+    privacy=Privacy.PRIVATE,
+)
+DECIDE_TASK = Tool(
+    name="decide_task",
+    purpose="Bring the card of a task to its assignee, whose press alone decides it.",
+    use_when="The caller wants a task approved, rejected or returned, or its card again.",
+    avoid_when="The request came back to its author: resubmit_request, withdraw_request.",
+    args=DecideTaskArgs,
+    returns='{"task", "request", "decision": approved | rejected | returned …, "by", "for"?, "opinion", "status"}, '
+    "after the press",
+    errors=select_advice("no_task", "several_tasks", "task_closed", "use_resubmit", "missing_opinion", "bad_target"),
+    also=frozenset(
+        {
+            *("request_changed", "own_request", "not_assignee", "own_level", "asked_already", "bad_decision", "busy"),
+            *("not_named", "nobody_named", *FORM),
+        }
+    ),
+    example={"task_id": "L-0012-1"},
+    run=run_task_decision,
+    gate=Gate.APPROVE,
+    prepare=prepare_decide_task,
+    stored_args=StoredDecision,
+    check=check_task_decision,
+    authorize=authorize_task_decision,
+    privacy=Privacy.PRIVATE,
+)

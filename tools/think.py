@@ -1,0 +1,30 @@
+"""A place to think: no effect but that the thought stays in the run's trace."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from tools.spec import FrozenModel, Privacy, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext
+
+
+class ThinkArgs(FrozenModel):
+    thought: str = Field(max_length=2_000, description="What is known, which rules apply, what is still missing.")
+
+
+async def run_think(use: ToolContext, args: ThinkArgs) -> ToolOutcome:
+    return ToolOutcome(data={"noted": True}, note=TextRef(key="result.thought"))
+
+
+THINK = Tool(
+    name="think",
+    purpose="Write a thought down before going on; it changes nothing.",
+    use_when="Several results have to be weighed, or a chain of calls planned.",
+    avoid_when="The next step is clear, or a tool can find it out.",
+    args=ThinkArgs,
+    returns='{"noted": true}',
+    errors={},
+    example={"thought": "Five days need a second approver; the approver is still missing, so ask."},
+    run=run_think,
+    privacy=Privacy.PUBLIC,
+)

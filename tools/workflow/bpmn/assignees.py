@@ -1,0 +1,111 @@
+"""Who decides a user task, as its element in a BPMN file says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from decimal import Decimal
+from xml.etree.ElementTree import Element
+
+from tools.workflow.bpmn.expressions import (
+    BinaryOperation,
+    Constant,
+    InvalidExpressionError,
+    Variable,
+    parse_expression,
+    parse_variable,
+)
+from tools.workflow.bpmn.graph import DECISION, INITIATOR, InvalidDefinitionError, VotingMode
+from tools.workflow.bpmn.xml import BPMN, LOOP, get_element_text, get_extension_attribute
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+UNTIL_REJECTED = BinaryOperation("==", Variable(DECISION), Constant("reject"))
+UNTIL_ONE = BinaryOperation(">=", Variable("nrOfCompletedInstances"), Constant(Decimal(1)))
+MODES = (
+    ("false", UNTIL_REJECTED, VotingMode.ALL),
+    ("true", UNTIL_REJECTED, VotingMode.ORDER),
+    ("false", UNTIL_ONE, VotingMode.ANY),
+)
+"""`isSequential`, `completionCondition`, and what they mean together."""
+
+
+def parse_assignees(
+    task: Element, people: frozenset[str], taken: Collection[str]
+) -> tuple[tuple[str, ...], VotingMode]:
+    """The variables that hold a task's people, and how they decide together. `taken`: other variables' names.
+    Raises `InvalidDefinitionError`."""
+    name, assignee = task.attrib["id"], get_extension_attribute(task, "assignee")
+    users, groups = get_extension_attribute(task, "candidateUsers"), get_extension_attribute(task, "candidateGroups")
+    loop = task.find(f"{BPMN}{LOOP}")
+    if not (assignee or users or groups):
+        raise InvalidDefinitionError(name, "assignee: a task needs an assignee or candidates")
+    if assignee and (users or groups):
+        raise InvalidDefinitionError(name, "a task has either an assignee or candidates")
+    if loop is not None:
+        return _parse_multi_instance(name, assignee, loop, people, taken)
+    if assignee:
+        return (_parse_known_person(name, "assignee", assignee, people | {INITIATOR}),), VotingMode.ALL
+    persons = [_parse_known_person(name, "candidateUsers", part, people) for part in _split_names(users)]
+    return _require_distinct(
+        name, [*persons, *(_parse_role(name, part) for part in _split_names(groups))]
+    ), VotingMode.ANY
+
+
+def _parse_multi_instance(
+    task: str, assignee: str, loop: Element, people: frozenset[str], taken: Collection[str]
+) -> tuple[tuple[str, ...], VotingMode]:
+    """Everybody in a collection: all, one after another, or whoever is first."""
+    each = get_extension_attribute(loop, "elementVariable")
+    if not NAME.fullmatch(each) or each in {*taken, *people, INITIATOR}:
+        raise InvalidDefinitionError(task, f"elementVariable: {each!r} should be a name of its own")
+    if _parse_variable(task, "assignee", assignee) != each:
+        raise InvalidDefinitionError(task, f"assignee: a multi-instance task is assigned to ${{{each}}}")
+    collection = get_extension_attribute(loop, "collection")
+    named = collection if collection.startswith("${") else f"${{{collection}}}"
+    return (_parse_known_person(task, "collection", named, people),), _parse_mode(task, loop)
+
+
+def _parse_mode(task: str, loop: Element) -> VotingMode:
+    condition = loop.find(f"{BPMN}completionCondition")
+    try:
+        until = parse_expression(get_element_text(condition)) if condition is not None else None
+    except InvalidExpressionError as wrong:
+        raise InvalidDefinitionError(task, f"completionCondition: {wrong}") from None
+    mode = next((m for s, u, m in MODES if (s, u) == (loop.get("isSequential", "false"), until)), None)
+    if mode is None:
+        known = "${decision == 'reject'}, or when not sequential ${nrOfCompletedInstances >= 1}"
+        raise InvalidDefinitionError(task, f"completionCondition: should be {known}")
+    return mode
+
+
+def _parse_known_person(task: str, what: str, written: str, people: frozenset[str]) -> str:
+    name = _parse_variable(task, what, written)
+    if name not in people:
+        known = ", ".join(sorted(people))
+        raise InvalidDefinitionError(task, f"{what}: unknown person {name!r}; known: {known}")
+    return name
+
+
+def _parse_variable(task: str, what: str, written: str) -> str:
+    try:
+        return parse_variable(written)
+    except InvalidExpressionError as wrong:
+        raise InvalidDefinitionError(task, f"{what}: {wrong}") from None
+
+
+def _parse_role(task: str, written: str) -> str:
+    if not NAME.fullmatch(written):
+        raise InvalidDefinitionError(task, f"candidateGroups: {written!r} is not the name of a role")
+    return f"role:{written}"
+
+
+def _split_names(written: str) -> list[str]:
+    return [part.strip() for part in written.split(",")] if written else []
+
+
+def _require_distinct(task: str, names: list[str]) -> tuple[str, ...]:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidDefinitionError(task, f"candidates: {twice!r} is listed twice")
+    return tuple(names)

@@ -1,0 +1,258 @@
+"""Conditions of sequence flows: `${days > 3 && currency == 'CNY'}`.
+
+A small part of JUEL, the expression language that Flowable, Camunda 7 and Operaton speak: comparisons
+(`== != < <= > >=` and `eq ne lt le gt ge`), `&& || !` (and `and or not`), brackets, numbers, quoted text,
+`true`, `false`, and names. There are no calls, no attributes, no indexes and no arithmetic, so there is
+nothing that could reach outside; numbers are `Decimal`.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+Value: TypeAlias = Decimal | str | bool
+Type: TypeAlias = Literal["number", "text", "truth"]
+
+MAX_LENGTH = 500
+MAX_DEPTH = 20
+
+TOKEN = re.compile(
+    r"\s*(?:(?P<number>\d{1,18}(?:\.\d{1,9})?)(?![\w.])"
+    r"|(?P<text>'[^'\\]*'|\"[^\"\\]*\")"
+    r"|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<sign>==|!=|<=|>=|&&|\|\||[<>!()]))",
+    re.ASCII,
+)
+SPELLINGS = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&&", "or": "||", "not": "!",
+}  # fmt: skip
+EQUALITIES: Mapping[str, Callable[[Value, Value], bool]] = {"==": operator.eq, "!=": operator.ne}
+ORDERS: Mapping[str, Callable[[Decimal, Decimal], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+class InvalidExpressionError(ValueError):
+    """The expression is outside the supported part of JUEL; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: Decimal | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryOperation:
+    """`left sign right`, where sign is a comparison, `&&` or `||`."""
+
+    sign: str
+    left: Expression
+    right: Expression
+
+
+Expression: TypeAlias = Constant | Variable | Negation | BinaryOperation
+
+
+def parse_variable(text: str) -> str:
+    """The name in `${name}`. Raises `InvalidExpressionError` for anything more than one name."""
+    parsed = parse_expression(text)
+    if not isinstance(parsed, Variable):
+        raise InvalidExpressionError(f"{text!r} should be one variable, like ${{approver}}")
+    return parsed.name
+
+
+@lru_cache(maxsize=4096)
+def parse_expression(text: str) -> Expression:
+    """The tree of `${…}`. Raises `InvalidExpressionError`."""
+    inner = text.strip()
+    if len(inner) > MAX_LENGTH:
+        raise InvalidExpressionError(f"longer than {MAX_LENGTH} characters")
+    if not (inner.startswith("${") and inner.endswith("}")):
+        raise InvalidExpressionError(f"{inner!r} should be written as ${{…}}")
+    return _ExpressionParser(_tokenize_expression(inner[2:-1])).parse_all()
+
+
+def infer_type(expression: Expression, types: Mapping[str, Type]) -> Type:
+    """The type of the expression. Raises `InvalidExpressionError` for unknown names and mismatched types."""
+    match expression:
+        case Constant(value=value):
+            return get_value_type(value)
+        case Variable(name=name):
+            if name not in types:
+                raise InvalidExpressionError(f"unknown variable {name!r}; known: {', '.join(sorted(types))}")
+            return types[name]
+        case Negation(operand=inner):
+            _require_type(infer_type(inner, types), "truth", "!")
+        case BinaryOperation(sign=sign, left=left, right=right):
+            _check_operands(sign, infer_type(left, types), infer_type(right, types))
+    return "truth"
+
+
+def evaluate_condition(expression: Expression, values: Mapping[str, Value]) -> bool:
+    """Whether a condition that passed `infer_type` is true of these values. Raises `InvalidExpressionError` if one is
+    missing that matters."""
+    found = evaluate_partially(expression, values)
+    if found is None:
+        raise InvalidExpressionError(f"no value for {', '.join(sorted(list_variables(expression) - values.keys()))}")
+    return found is True
+
+
+def evaluate_partially(expression: Expression, known: Mapping[str, Value]) -> Value | None:
+    """The value when only `known` is known; None when that leaves it open (Kleene's three-valued logic)."""
+    match expression:
+        case Constant(value=value):
+            return value
+        case Variable(name=name):
+            return known.get(name)
+        case Negation(operand=inner):
+            found = evaluate_partially(inner, known)
+            return None if found is None else found is not True
+        case BinaryOperation(sign="&&" | "||" as sign, left=left, right=right):
+            return _combine_truths(sign == "||", evaluate_partially(left, known), evaluate_partially(right, known))
+        case BinaryOperation(sign=sign, left=left, right=right):
+            first, second = evaluate_partially(left, known), evaluate_partially(right, known)
+            return None if first is None or second is None else _compare_values(sign, first, second)
+
+
+@lru_cache(maxsize=4096)
+def list_variables(expression: Expression) -> frozenset[str]:
+    """The variables in it."""
+    return frozenset(part.name for part in walk_expression(expression) if isinstance(part, Variable))
+
+
+def walk_expression(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything in it."""
+    yield expression
+    match expression:
+        case Negation(operand=inner):
+            yield from walk_expression(inner)
+        case BinaryOperation(left=left, right=right):
+            yield from walk_expression(left)
+            yield from walk_expression(right)
+
+
+def get_value_type(value: Value) -> Type:
+    if isinstance(value, bool):
+        return "truth"
+    return "text" if isinstance(value, str) else "number"
+
+
+def _combine_truths(decisive: bool, left: Value | None, right: Value | None) -> bool | None:
+    """`||` is decided by one that is true, `&&` by one that is not."""
+    truths = [None if side is None else side is True for side in (left, right)]
+    if decisive in truths:
+        return decisive
+    return None if None in truths else not decisive
+
+
+def _compare_values(sign: str, left: Value, right: Value) -> bool:
+    if get_value_type(left) != get_value_type(right):
+        raise InvalidExpressionError(f"{sign} between {get_value_type(left)} and {get_value_type(right)}")
+    if sign in EQUALITIES:
+        return EQUALITIES[sign](left, right)
+    if not (isinstance(left, Decimal) and isinstance(right, Decimal)):
+        raise InvalidExpressionError(f"{sign} needs numbers")
+    return ORDERS[sign](left, right)
+
+
+def _check_operands(sign: str, left: Type, right: Type) -> None:
+    if sign in ("&&", "||"):
+        _require_type(left, "truth", sign)
+        _require_type(right, "truth", sign)
+    elif sign in ORDERS:
+        _require_type(left, "number", sign)
+        _require_type(right, "number", sign)
+    else:
+        _require_type(right, left, sign)
+
+
+def _require_type(found: Type, wanted: Type, sign: str) -> None:
+    if found != wanted:
+        raise InvalidExpressionError(f"{sign} needs {wanted}, not {found}")
+
+
+def _tokenize_expression(text: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    at, text = 0, text.rstrip()
+    while at < len(text):
+        match = TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            raise InvalidExpressionError(f"cannot read {text[at : at + 20]!r}")
+        kind, word = match.lastgroup, match[match.lastgroup]
+        found.append(("sign", SPELLINGS[word]) if word in SPELLINGS and kind == "name" else (kind, word))
+        at = match.end()
+    return found
+
+
+class _ExpressionParser:
+    """Recursive descent over the tokens, weakest binding first: `||`, `&&`, `== !=`, `< <= > >=`, `!`."""
+
+    LEVELS = (("||",), ("&&",), ("==", "!="), ("<", "<=", ">", ">="))
+
+    def __init__(self, tokens: list[tuple[str, str]]) -> None:
+        self._tokens, self._position, self._depth = tokens, 0, 0
+
+    def parse_all(self) -> Expression:
+        found = self._parse_binary(0)
+        if self._position < len(self._tokens):
+            raise InvalidExpressionError(f"unexpected {self._tokens[self._position][1]!r}")
+        return found
+
+    def _parse_binary(self, level: int) -> Expression:
+        if level == len(self.LEVELS):
+            return self._parse_unary()
+        left = self._parse_binary(level + 1)
+        while (sign := self._accept_sign(*self.LEVELS[level])) is not None:
+            left = BinaryOperation(sign=sign, left=left, right=self._parse_binary(level + 1))
+        return left
+
+    def _parse_unary(self) -> Expression:
+        if (sign := self._accept_sign("!", "(")) is None:
+            return self._parse_operand()
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise InvalidExpressionError(f"nested deeper than {MAX_DEPTH}")
+        inner = Negation(operand=self._parse_unary()) if sign == "!" else self._parse_bracket()
+        self._depth -= 1
+        return inner
+
+    def _parse_bracket(self) -> Expression:
+        inner = self._parse_binary(0)
+        if self._accept_sign(")") is None:
+            raise InvalidExpressionError("a bracket is not closed")
+        return inner
+
+    def _parse_operand(self) -> Expression:
+        if self._position >= len(self._tokens):
+            raise InvalidExpressionError("something is missing at the end")
+        kind, word = self._tokens[self._position]
+        self._position += 1
+        if kind == "number":
+            return Constant(value=Decimal(word))
+        if kind == "text":
+            return Constant(value=word[1:-1])
+        if kind == "name":
+            return Constant(value=word == "true") if word in ("true", "false") else Variable(name=word)
+        raise InvalidExpressionError(f"unexpected {word!r}")
+
+    def _accept_sign(self, *signs: str) -> str | None:
+        if self._position < len(self._tokens) and self._tokens[self._position] in [("sign", s) for s in signs]:
+            self._position += 1
+            return self._tokens[self._position - 1][1]
+        return None

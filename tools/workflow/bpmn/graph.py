@@ -1,0 +1,188 @@
+"""A compiled process: nodes and routes, and what must be true of their graph whatever the conditions are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from functools import cached_property
+from itertools import chain
+
+from tools.spec import FrozenModel
+
+INITIATOR = "initiator"
+DECISION = "decision"
+"""In conditions, the decision that was just made. `decision_<task>`: how that task was last decided."""
+
+
+class InvalidDefinitionError(ValueError):
+    """A process file cannot be used. `element` is the id of what is wrong, or the file; `reason` says why."""
+
+    def __init__(self, element: str, reason: str) -> None:
+        super().__init__(f"{element}: {reason}")
+        self.element, self.reason = element, reason
+
+
+class NodeKind(StrEnum):
+    START = "startEvent"
+    END = "endEvent"
+    USER = "userTask"
+    SERVICE = "serviceTask"
+    CHOICE = "exclusiveGateway"
+    PARALLEL = "parallelGateway"
+
+
+class VotingMode(StrEnum):
+    """How several people decide together."""
+
+    ALL = "all"
+    """Everybody; the first rejection decides (BPMN: parallel multi-instance)."""
+    ANY = "any"
+    """The first decision decides (BPMN: parallel multi-instance that ends with one, or candidates)."""
+    ORDER = "order"
+    """One after another; the first rejection decides (BPMN: sequential multi-instance)."""
+
+
+class ServiceTopic(StrEnum):
+    """What a service task does."""
+
+    RULE = "pass_by_rule"
+    """Marks that a rule, not a person, let the request through."""
+    CC = "cc"
+    """Tells the people of the form's `[[cc]]` row."""
+    MAIL = "mail"
+    """Proposes the mail of the form's `[[mail]]` row to the author, who sends it or not."""
+
+
+class TimerAction(StrEnum):
+    """What a timer does. Nothing is ever approved because time passed."""
+
+    REMIND = "remind"
+    ESCALATE = "escalate"
+
+
+class SequenceFlow(FrozenModel):
+    flow: str
+    to: str
+    condition: str = ""
+    """`${…}`, or empty for a default or only flow."""
+
+
+class BoundaryTimer(FrozenModel):
+    """A non-interrupting boundary timer of a user task."""
+
+    id: str
+    after_s: int
+    """Seconds since the task was given to somebody."""
+    alarm: TimerAction
+
+
+class FlowNode(FrozenModel):
+    id: str
+    kind: NodeKind
+    name: str = ""
+    routes: tuple[SequenceFlow, ...] = ()
+    """In the file's order, the default last."""
+    incoming: tuple[str, ...] = ()
+    """Flows that lead here. A parallel gateway waits for all of them."""
+    who: tuple[str, ...] = ()
+    """Of a user task: the variables that hold its people; `role:<name>` for a candidate group."""
+    mode: VotingMode = VotingMode.ALL
+    timers: tuple[BoundaryTimer, ...] = ()
+    topic: ServiceTopic | None = None
+    end: str = ""
+    """Of an end event: `approved`, `rejected`, `withdrawn`."""
+
+    @property
+    def is_revision(self) -> bool:
+        """True for the author's own task."""
+        return self.kind is NodeKind.USER and self.who == (INITIATOR,)
+
+    @property
+    def is_rule(self) -> bool:
+        return self.topic is ServiceTopic.RULE
+
+    @property
+    def is_decision_point(self) -> bool:
+        """True for a person's task and for a rule: after either, somebody answers for what follows."""
+        return self.kind is NodeKind.USER or self.is_rule
+
+
+class ProcessDefinition(FrozenModel):
+    key: str
+    version: str
+    """SHA-256 of the file."""
+    start: str
+    nodes: dict[str, FlowNode]
+    alone: frozenset[str] = frozenset()
+    """User tasks that can be the only thing going on: not inside a parallel part. A request can be returned there."""
+
+    @cached_property
+    def revision_tasks(self) -> tuple[str, ...]:
+        """The author's own tasks."""
+        return tuple(node.id for node in self.nodes.values() if node.is_revision)
+
+    @cached_property
+    def initial_decisions(self) -> Mapping[str, str]:
+        """What conditions see of decisions before there are any."""
+        return {format_decision_variable(node): "" for node in self.nodes}
+
+
+def format_decision_variable(task: str) -> str:
+    return f"{DECISION}_{task}"
+
+
+def list_reachable_nodes(definition: ProcessDefinition, name: str) -> Iterator[str]:
+    """A node, and every node that may come after it."""
+    return _walk_nodes(name, definition.nodes)
+
+
+def require_one_start(process: str, nodes: Mapping[str, FlowNode]) -> str:
+    starts = [n.id for n in nodes.values() if n.kind is NodeKind.START]
+    if len(starts) != 1:
+        raise InvalidDefinitionError(process, f"one start event is needed, found {len(starts)}")
+    return starts[0]
+
+
+def check_graph(start: str, nodes: Mapping[str, FlowNode]) -> None:
+    """What can be seen without playing through it; the rest is in `tools.workflow.bpmn.soundness`."""
+    for node in nodes.values():
+        if node.kind is NodeKind.END and node.routes:
+            raise InvalidDefinitionError(node.id, "nothing leaves an end event")
+        if node.kind not in (NodeKind.END, NodeKind.CHOICE, NodeKind.PARALLEL) and len(node.routes) != 1:
+            raise InvalidDefinitionError(node.id, f"one outgoing flow is needed, found {len(node.routes)}")
+        if any(r.to == start for r in node.routes):
+            raise InvalidDefinitionError(node.id, "nothing leads to a start event")
+    for name in nodes.keys() - set(_walk_nodes(start, nodes)):
+        raise InvalidDefinitionError(name, "cannot be reached from the start")
+    for name in nodes:
+        _check_busy_loop(name, nodes)
+        if not any(nodes[n].kind is NodeKind.END for n in _walk_nodes(name, nodes)):
+            raise InvalidDefinitionError(name, "no path from here reaches an end")
+
+
+def _check_busy_loop(name: str, nodes: Mapping[str, FlowNode]) -> None:
+    if _is_wait_state(nodes[name]):
+        return
+    after = chain.from_iterable(_walk_nodes(r.to, nodes, stop=_is_wait_state) for r in nodes[name].routes)
+    if name in after:
+        raise InvalidDefinitionError(name, "is in a loop without a task to wait at")
+
+
+def _walk_nodes(
+    start: str, nodes: Mapping[str, FlowNode], stop: Callable[[FlowNode], bool] = lambda n: False
+) -> Iterator[str]:
+    """`start` and every node after it, not going on after nodes where `stop` holds."""
+    seen: set[str] = set()
+    todo = [start]
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        yield name
+        if not stop(nodes[name]):
+            todo += [r.to for r in nodes[name].routes]
+
+
+def _is_wait_state(node: FlowNode) -> bool:
+    return node.kind is NodeKind.USER

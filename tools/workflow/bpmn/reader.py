@@ -1,0 +1,191 @@
+"""Compiles a BPMN 2.0 file into a frozen `ProcessDefinition`. What is not understood is refused, never ignored.
+
+The supported subset, in one `<process>`:
+
+====================  =====================================================================================
+`startEvent`          one; `camunda:initiator`, if given, is `initiator`
+`endEvent`            its id ends in `approved`, `rejected` or `withdrawn`: how the request ends; `…told` where
+                      the side path of a timer ends
+`userTask`            one of these ways to say who decides:
+
+                      - `camunda:assignee="${name}"`, a person of the form or a level; `${initiator}` makes it
+                        the author's own task (resubmit or withdraw)
+                      - `camunda:candidateUsers="${a},${b}"`, `camunda:candidateGroups="finance,hr"` or both:
+                        the first of them decides
+                      - `multiInstanceLoopCharacteristics` with `camunda:collection` (a name, or `${name}`),
+                        `camunda:elementVariable="x"`, `camunda:assignee="${x}"` and a `completionCondition`:
+                        `${decision == 'reject'}` for everybody until one rejects, one after another with
+                        `isSequential="true"`; `${nrOfCompletedInstances >= 1}` for whoever is first
+`boundaryEvent`       at a user task, `cancelActivity="false"`, with a `timeDuration` (ISO 8601 in days, hours,
+                      minutes, seconds; 1 minute to 366 days). It leads to a service task `remind` or
+                      `escalate`, and that to an end `…told`; at the author's own task it only reminds
+`serviceTask`         `camunda:type="external"` with a `camunda:topic`: `pass_by_rule` (a rule, not a person, lets
+                      the request through), `cc`, `mail`; behind a timer `remind`, `escalate`
+`exclusiveGateway`    with a `default` flow; every other flow has a condition (`tools.workflow.bpmn.expressions`)
+`parallelGateway`     splits and joins; it waits for all flows that lead to it
+`sequenceFlow`        the condition is JUEL and may use the form's fields and numbers, `decision` (the one just
+                      made; only with nothing but choices since) and `decision_<task>` (how that task was last
+                      decided; empty text if it was not)
+====================  =====================================================================================
+
+`flowable:` may stand for `camunda:`. The same file runs on Flowable, Camunda 7 and Operaton. Without meaning, and
+accepted: the picture (`BPMNDiagram`), `documentation`, `textAnnotation`, `association`, an empty
+`extensionElements`, and what tools note about themselves on `<definitions>`.
+
+Also refused:
+
+- DTDs, entities, processing instructions, files over 256 KiB or not in UTF-8, ids that are not plain ASCII;
+- nodes that cannot be reached, loops without a task in them, and whatever may stop, go on for ever, end twice or end
+  while something still goes on (`tools.workflow.bpmn.soundness`);
+- approval that nobody gave, a rejection that neither ends the request nor returns to the author, a withdrawal that does
+  not withdraw (`tools.workflow.bpmn.semantics`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from xml.etree.ElementTree import Element
+
+from tools.workflow.bpmn.assignees import parse_assignees
+from tools.workflow.bpmn.expressions import InvalidExpressionError, Type, infer_type, parse_expression
+from tools.workflow.bpmn.graph import (
+    DECISION,
+    INITIATOR,
+    BoundaryTimer,
+    FlowNode,
+    InvalidDefinitionError,
+    NodeKind,
+    ProcessDefinition,
+    SequenceFlow,
+    ServiceTopic,
+    TimerAction,
+    VotingMode,
+    check_graph,
+    format_decision_variable,
+    require_one_start,
+)
+from tools.workflow.bpmn.semantics import check_conditions, check_decision_outcomes, is_decision_variable
+from tools.workflow.bpmn.soundness import PetriNet, StateSearch, check_soundness, list_lone_tasks
+from tools.workflow.bpmn.timers import parse_timers
+from tools.workflow.bpmn.xml import (
+    BPMN,
+    ProcessElements,
+    get_element_text,
+    get_extension_attribute,
+    get_external_topic,
+    get_tag_name,
+    parse_bpmn,
+)
+
+ENDINGS = ("approved", "rejected", "withdrawn")
+
+
+def compile_bpmn(source: bytes, variables: Mapping[str, Type], people: Iterable[str]) -> ProcessDefinition:
+    """The definition in a file. `variables`: what conditions may use; `people`: who tasks may be assigned to.
+    Raises `InvalidDefinitionError`."""
+    drawn = parse_bpmn(source)
+    tasks = [name for name, e in drawn.nodes.items() if get_tag_name(e) == NodeKind.USER]
+    types: Mapping[str, Type] = {**variables, **{d: "text" for d in (DECISION, *map(format_decision_variable, tasks))}}
+    known = frozenset(people)
+    for name in (*variables, *known):
+        if name == INITIATOR or is_decision_variable(name):
+            raise InvalidDefinitionError("form", f"the name {name!r} is the engine's own")
+    timers, aside = parse_timers(drawn)
+    nodes = {n: _compile_node(drawn, n, types, known, timers.get(n, ())) for n in drawn.nodes if n not in aside}
+    _reject_author_escalation(nodes.values())
+    start = nodes[require_one_start(drawn.process_id, nodes)]
+    check_graph(start.id, nodes)
+    check_conditions(nodes)
+    search, net = StateSearch(drawn.process_id), PetriNet(nodes)
+    markings = check_soundness(search, net, start)
+    check_decision_outcomes(search, net, start, nodes, markings)
+    version = hashlib.sha256(source).hexdigest()
+    return ProcessDefinition(
+        key=drawn.process_id, version=version, start=start.id, nodes=nodes, alone=list_lone_tasks(net, markings)
+    )
+
+
+def _compile_node(
+    drawn: ProcessElements,
+    name: str,
+    types: Mapping[str, Type],
+    people: frozenset[str],
+    timers: Sequence[BoundaryTimer],
+) -> FlowNode:
+    element = drawn.nodes[name]
+    kind = NodeKind(get_tag_name(element))
+    default = _parse_default_flow(drawn, name) if kind is NodeKind.CHOICE else ""
+    routes = sorted(
+        (_compile_route(f, kind, default, types) for f in drawn.outgoing_flows[name]), key=lambda r: r.flow == default
+    )
+    if kind is NodeKind.START and get_extension_attribute(element, "initiator") not in ("", INITIATOR):
+        raise InvalidDefinitionError(name, f"the variable for who starts it should be {INITIATOR!r}")
+    who, mode = parse_assignees(element, people, types) if kind is NodeKind.USER else ((), VotingMode.ALL)
+    return FlowNode(
+        id=name,
+        kind=kind,
+        name=element.get("name", ""),
+        routes=tuple(routes),
+        incoming=tuple(f.attrib["id"] for f in drawn.incoming_flows[name]),
+        who=who,
+        mode=mode,
+        timers=tuple(sorted(timers, key=lambda t: t.after_s)),
+        topic=_parse_topic(element) if kind is NodeKind.SERVICE else None,
+        end=_parse_ending(element) if kind is NodeKind.END else "",
+    )
+
+
+def _reject_author_escalation(nodes: Iterable[FlowNode]) -> None:
+    for node in nodes:
+        for timer in node.timers:
+            if node.is_revision and timer.alarm is not TimerAction.REMIND:
+                raise InvalidDefinitionError(
+                    timer.id, f"the author's own task {node.id!r} goes to nobody else; only remind"
+                )
+
+
+def _parse_default_flow(drawn: ProcessElements, gateway: str) -> str:
+    default = drawn.nodes[gateway].get("default", "")
+    if not default:
+        raise InvalidDefinitionError(gateway, "a gateway needs a default flow")
+    if default not in [f.get("id") for f in drawn.outgoing_flows[gateway]]:
+        raise InvalidDefinitionError(gateway, f"the default flow {default!r} does not leave this gateway")
+    return default
+
+
+def _compile_route(flow: Element, kind: NodeKind, default: str, types: Mapping[str, Type]) -> SequenceFlow:
+    name = flow.attrib["id"]
+    condition = flow.find(f"{BPMN}conditionExpression")
+    conditional = kind is NodeKind.CHOICE and name != default
+    if conditional and condition is None:
+        raise InvalidDefinitionError(name, "needs one condition")
+    if not conditional and condition is not None:
+        raise InvalidDefinitionError(name, "only a gateway's other flows have conditions")
+    written = _parse_condition(name, get_element_text(condition), types) if condition is not None else ""
+    return SequenceFlow(flow=name, to=flow.attrib["targetRef"], condition=written)
+
+
+def _parse_condition(flow: str, written: str, types: Mapping[str, Type]) -> str:
+    try:
+        found = infer_type(parse_expression(written), types)
+    except InvalidExpressionError as wrong:
+        raise InvalidDefinitionError(flow, f"condition: {wrong}") from None
+    if found != "truth":
+        raise InvalidDefinitionError(flow, f"condition: gives {found}, not true or false")
+    return written
+
+
+def _parse_topic(element: Element) -> ServiceTopic:
+    found = get_external_topic(element)
+    if found not in list(ServiceTopic):
+        known = f"{', '.join(sorted(ServiceTopic))}; behind a timer {', '.join(sorted(TimerAction))}"
+        raise InvalidDefinitionError(element.attrib["id"], f"topic {found!r} is not known; known: {known}")
+    return ServiceTopic(found)
+
+
+def _parse_ending(element: Element) -> str:
+    ending = element.attrib["id"].rpartition("_")[2]
+    if ending not in ENDINGS:
+        raise InvalidDefinitionError(element.attrib["id"], f"the id should end in one of: {', '.join(ENDINGS)}")
+    return ending

@@ -1,0 +1,180 @@
+"""The decisions of a definition mean what people think they mean, whatever a form says.
+
+Nothing is approved unless a person or a rule spoke since it was last submitted. A rejection goes to the author's own
+task or ends the request; a withdrawal ends it. Both are shown by playing through everything that may follow
+(`tools.workflow.bpmn.soundness`): the token of the rejected task is marked, and so is every token that a parallel
+gateway makes of it. Of all conditions only what follows from that one decision is taken for granted, so a proof holds
+for every form, and for everything the others decide meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from tools.workflow.bpmn.expressions import (
+    BinaryOperation,
+    Constant,
+    Variable,
+    evaluate_partially,
+    list_variables,
+    parse_expression,
+    walk_expression,
+)
+from tools.workflow.bpmn.graph import (
+    DECISION,
+    FlowNode,
+    InvalidDefinitionError,
+    NodeKind,
+    SequenceFlow,
+    format_decision_variable,
+)
+from tools.workflow.bpmn.soundness import Marking, PetriNet, StateSearch, build_outgoing_marking
+
+WORDS = ("approve", "reject", "resubmit", "withdraw", "")
+"""What a decision can be when a condition asks for it; empty: there was none."""
+
+State: TypeAlias = tuple[Marking, Marking]
+"""All tokens, and those that stem from the decision looked at."""
+
+
+def is_decision_variable(name: str) -> bool:
+    return name == DECISION or name.startswith(format_decision_variable(""))
+
+
+def check_conditions(nodes: Mapping[str, FlowNode]) -> None:
+    """Conditions ask for decisions that are there. Raises `InvalidDefinitionError` naming the flow."""
+    source = {r.flow: n for n in nodes.values() for r in n.routes}
+    for node in nodes.values():
+        for route in node.routes:
+            _reject_unknown_decision(route)
+            if route.condition and DECISION in list_variables(parse_expression(route.condition)):
+                _reject_unclear_decision(node, route, source)
+
+
+def check_decision_outcomes(
+    search: StateSearch, net: PetriNet, start: FlowNode, nodes: Mapping[str, FlowNode], markings: frozenset[Marking]
+) -> None:
+    """Raises `InvalidDefinitionError`. `markings`: every one there can be."""
+    tasks = [n for n in nodes.values() if n.kind is NodeKind.USER]
+    own = [n for n in tasks if n.is_revision]
+    for node in own:
+        _reject_parallel_revision(net, node, markings)
+    for node in (start, *own):
+        _reject_unapproved_end(search, net, node)
+    left = _group_states_by_node(net, markings)
+    for node in tasks:
+        beside = any(marking != marked for marking, marked in left[node.id])
+        search.explore_states(left[node.id], _DecisionConsequence(net, node, nodes, beside=beside).list_next_states)
+
+
+def _group_states_by_node(net: PetriNet, markings: frozenset[Marking]) -> Mapping[str, list[State]]:
+    """Node → every situation right after it, its own token marked."""
+    found: defaultdict[str, list[State]] = defaultdict(list)
+    for marking in sorted(markings, key=sorted):
+        for move in net.list_moves(marking):
+            found[move.node.id].append((move.apply_to(marking), move.produced))
+    return found
+
+
+def _reject_unknown_decision(route: SequenceFlow) -> None:
+    for part in walk_expression(parse_expression(route.condition)) if route.condition else ():
+        match part:
+            case (
+                BinaryOperation(left=Variable(name=name), right=Constant(value=word))
+                | BinaryOperation(left=Constant(value=word), right=Variable(name=name))
+            ) if is_decision_variable(name) and word not in WORDS:
+                known = ", ".join(filter(None, WORDS))
+                raise InvalidDefinitionError(route.flow, f"condition: {name} is never {word!r}; known: {known}")
+
+
+def _reject_unclear_decision(node: FlowNode, route: SequenceFlow, source: Mapping[str, FlowNode]) -> None:
+    """Between a task and a condition about bare `decision` there are only choices. Elsewhere another task may have
+    been decided in between."""
+    seen: set[str] = set()
+    todo = [node]
+    while todo:
+        found = todo.pop()
+        if found.id in seen or found.kind is NodeKind.USER:
+            continue
+        seen.add(found.id)
+        if found.kind in (NodeKind.PARALLEL, NodeKind.SERVICE):
+            reason = f"condition: after {found.id!r} it is unclear whose decision this is; ask for decision_<task>"
+            raise InvalidDefinitionError(route.flow, reason)
+        todo += (source[flow] for flow in found.incoming)
+
+
+def _reject_parallel_revision(net: PetriNet, node: FlowNode, markings: frozenset[Marking]) -> None:
+    """While the author changes the form nobody can be deciding about it."""
+    for marking in markings:
+        waiting = [n.id for n in net.list_waiting_nodes(marking)]
+        if node.id in waiting and len(waiting) > 1:
+            raise InvalidDefinitionError(node.id, "the author's own task cannot be inside a parallel part")
+
+
+def _reject_unapproved_end(search: StateSearch, net: PetriNet, origin: FlowNode) -> None:
+    """From the start, and from the author's own task, approval needs a person or a rule in between."""
+
+    def list_undecided_markings(marking: Marking) -> Iterator[Marking]:
+        return (m.apply_to(marking) for m in net.list_moves(marking) if not m.node.is_decision_point)
+
+    for marking in search.explore_states([build_outgoing_marking(origin)], list_undecided_markings):
+        for node in net.list_waiting_nodes(marking):
+            if node.end == "approved":
+                raise InvalidDefinitionError(node.id, f"can be reached from {origin.id!r} although nobody approved")
+
+
+class _DecisionConsequence:
+    """What may follow once a task was rejected, or the author's own task withdrawn."""
+
+    def __init__(self, net: PetriNet, node: FlowNode, nodes: Mapping[str, FlowNode], *, beside: bool) -> None:
+        """`beside`: something else may be going on at the same time."""
+        self._net, self._node, self._is_parallel = net, node, beside
+        self._decision = "withdraw" if node.is_revision else "reject"
+        known = {DECISION: self._decision, format_decision_variable(node.id): self._decision}
+        self._possible_flows = frozenset(
+            flow for other in nodes.values() for flow in _list_possible_flows(other, known)
+        )
+
+    def list_next_states(self, state: State) -> Iterator[State]:
+        """What may follow, up to where the decision has had its effect. Raises `InvalidDefinitionError`."""
+        marking, marked = state
+        if self._has_taken_effect(marking, marked):
+            return
+        for move in self._net.list_moves(marking):
+            mine = bool(move.consumed & marked)
+            if not mine:
+                yield move.apply_to(marking), marked
+            elif move.produced <= self._possible_flows:
+                yield move.apply_to(marking), move.apply_to(marked)
+
+    def _has_taken_effect(self, marking: Marking, marked: Marking) -> bool:
+        for found in self._net.list_waiting_nodes(marked):
+            if found.is_decision_point or found.kind is NodeKind.END:
+                if not self._is_allowed_outcome(found):
+                    raise self._build_outcome_error(f"leads to {found.id!r}")
+                return True
+        if any(found is self._node for found in self._net.list_waiting_nodes(marking - marked)):
+            raise self._build_outcome_error("may be forgotten: the task can be given out again meanwhile")
+        return False
+
+    def _is_allowed_outcome(self, found: FlowNode) -> bool:
+        return found.end == "withdrawn" if self._node.is_revision else found.is_revision or found.end == "rejected"
+
+    def _build_outcome_error(self, what: str) -> InvalidDefinitionError:
+        hint = f"; after the parallel part a gateway has to ask for {format_decision_variable(self._node.id)}"
+        return InvalidDefinitionError(
+            self._node.id, f"{self._decision!r} here {what}{hint if self._is_parallel else ''}"
+        )
+
+
+def _list_possible_flows(node: FlowNode, known: Mapping[str, str]) -> Iterator[str]:
+    """The flows that may be taken when these decisions are known: none that they rule out, and none after one that
+    they rule in."""
+    for route in node.routes:
+        certain = evaluate_partially(parse_expression(route.condition), known) if route.condition else None
+        if certain is not False:
+            yield route.flow
+        if certain is True:
+            return

@@ -1,0 +1,150 @@
+"""Whether every request gets to an end, by playing the token game: every way through is looked at.
+
+A flow can hold one token. A gateway that chooses may choose any of its flows, whatever their conditions say; a
+parallel gateway waits for a token on every flow that leads to it and puts one on every flow that leaves it; any other
+node takes a token from one flow and puts one on the next.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from tools.workflow.bpmn.graph import FlowNode, InvalidDefinitionError, NodeKind
+
+MAX_MOVES = 30_000
+"""How many moves are looked at in one definition, over all checks. Ten tasks side by side are just within it."""
+
+S = TypeVar("S", bound=Hashable)
+Marking: TypeAlias = frozenset[str]
+"""The flows that hold a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetMove:
+    node: FlowNode
+    consumed: Marking
+    produced: Marking
+
+    def apply_to(self, marking: Marking) -> Marking:
+        return marking - self.consumed | self.produced
+
+
+class PetriNet:
+    """The token game of one graph."""
+
+    def __init__(self, nodes: Mapping[str, FlowNode]) -> None:
+        self._node_by_flow = {r.flow: nodes[r.to] for n in nodes.values() for r in n.routes}
+        self._immediate_flows = frozenset(flow for flow, node in self._node_by_flow.items() if _is_immediate(node))
+        self._moves_by_flow = {flow: tuple(_list_flow_moves(flow, node)) for flow, node in self._node_by_flow.items()}
+
+    def list_waiting_nodes(self, marking: Marking) -> list[FlowNode]:
+        """The nodes that a token has come to."""
+        return [self._node_by_flow[flow] for flow in sorted(marking)]
+
+    def list_moves(self, marking: Marking) -> Iterator[NetMove]:
+        """What may happen next. A token at a node that neither waits nor decides goes first: nothing else depends on
+        when it moves, so nothing that can come about is missed, and far less has to be looked at."""
+        prompt = marking & self._immediate_flows
+        for flow in [min(prompt)] if prompt else sorted(marking):
+            yield from (m for m in self._moves_by_flow[flow] if m.consumed <= marking)
+
+
+def build_outgoing_marking(node: FlowNode) -> Marking:
+    """A token on every flow that leaves the node."""
+    return frozenset(r.flow for r in node.routes)
+
+
+class StateSearch:
+    """Looks at every situation that can come about, and gives up when there are too many."""
+
+    def __init__(self, process: str) -> None:
+        self._process, self._moves_left = process, MAX_MOVES
+
+    def explore_states(self, first: Iterable[S], after: Callable[[S], Iterable[S]]) -> dict[S, list[S]]:
+        """Each situation, with those that may follow it. Raises `InvalidDefinitionError`."""
+        found: dict[S, list[S]] = {}
+        todo = list(first)
+        while todo:
+            state = todo.pop()
+            if state in found:
+                continue
+            found[state] = list(after(state))
+            self._moves_left -= len(found[state])
+            if self._moves_left < 0:
+                raise InvalidDefinitionError(self._process, "too many combinations of what goes on at the same time")
+            todo += found[state]
+        return found
+
+
+def check_soundness(search: StateSearch, net: PetriNet, start: FlowNode) -> frozenset[Marking]:
+    """Every marking there can be. Raises `InvalidDefinitionError` where a flow could hold two tokens, an end is reached
+    while something still goes on, or no end can be reached any more."""
+    found = search.explore_states([build_outgoing_marking(start)], lambda marking: _list_next_markings(net, marking))
+    endless = found.keys() - _list_ending_markings(net, found)
+    if endless:
+        raise _build_endless_error(net, min(endless, key=lambda m: (len(found[m]), sorted(m))))
+    return frozenset(found)
+
+
+def _list_ending_markings(net: PetriNet, found: Mapping[Marking, Iterable[Marking]]) -> set[Marking]:
+    """The markings from which an end can be reached."""
+    before: defaultdict[Marking, list[Marking]] = defaultdict(list)
+    for marking, following in found.items():
+        for later in following:
+            before[later].append(marking)
+    todo = [m for m in found if any(n.kind is NodeKind.END for n in net.list_waiting_nodes(m))]
+    seen = set[Marking]()
+    while todo:
+        marking = todo.pop()
+        if marking not in seen:
+            seen.add(marking)
+            todo += before[marking]
+    return seen
+
+
+def list_lone_tasks(net: PetriNet, markings: Iterable[Marking]) -> frozenset[str]:
+    """The user tasks that can be the only thing going on."""
+    single = (net.list_waiting_nodes(m)[0] for m in markings if len(m) == 1)
+    return frozenset(node.id for node in single if node.kind is NodeKind.USER)
+
+
+def _list_next_markings(net: PetriNet, marking: Marking) -> Iterator[Marking]:
+    _reject_early_end(net, marking)
+    for move in net.list_moves(marking):
+        if (marking - move.consumed) & move.produced:
+            twice = net.list_waiting_nodes(marking & move.produced)[0]
+            reason = f"may come to {twice.id!r} twice; only a parallel gateway brings parallel parts together"
+            raise InvalidDefinitionError(move.node.id, reason)
+        yield move.apply_to(marking)
+
+
+def _reject_early_end(net: PetriNet, marking: Marking) -> None:
+    waiting = net.list_waiting_nodes(marking)
+    for place, node in enumerate(waiting):
+        if node.kind is NodeKind.END and len(waiting) > 1:
+            others = ", ".join(repr(n.id) for n in waiting[:place] + waiting[place + 1 :])
+            raise InvalidDefinitionError(node.id, f"may end the request while something still goes on: {others}")
+
+
+def _build_endless_error(net: PetriNet, marking: Marking) -> InvalidDefinitionError:
+    for node in net.list_waiting_nodes(marking):
+        missing = [flow for flow in node.incoming if flow not in marking]
+        if node.kind is NodeKind.PARALLEL and missing:
+            return InvalidDefinitionError(node.id, f"may wait for ever for {', '.join(map(repr, missing))}")
+    return InvalidDefinitionError(net.list_waiting_nodes(marking)[0].id, "no end can be reached any more from here")
+
+
+def _is_immediate(node: FlowNode) -> bool:
+    joins = node.kind is NodeKind.PARALLEL and len(node.incoming) > 1
+    return not (node.is_decision_point or joins or node.kind is NodeKind.END)
+
+
+def _list_flow_moves(flow: str, node: FlowNode) -> Iterator[NetMove]:
+    """What may happen to a token on `flow`; a gateway that joins moves with the first of its flows."""
+    if node.kind is not NodeKind.PARALLEL:
+        yield from (NetMove(node, frozenset({flow}), frozenset({r.flow})) for r in node.routes)
+    elif flow == node.incoming[0]:
+        yield NetMove(node, frozenset(node.incoming), build_outgoing_marking(node))

@@ -1,0 +1,282 @@
+"""Reads a BPMN file: one process of the supported subset, every element with an id and nothing unknown on it.
+
+What something means is `tools.workflow.bpmn.reader`'s business; here it is only what may be written where.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NoReturn
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser
+
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.state import REVOKING
+
+MAX_BYTES = 256 * 1024
+MAX_NODES = 200
+MAX_FLOWS = 400
+MAX_NAME = 200
+"""Names are shown on cards."""
+ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+"""An XML id in ASCII: two that look the same are the same."""
+
+BPMN = "{http://www.omg.org/spec/BPMN/20100524/MODEL}"
+DIAGRAM = "{http://www.omg.org/spec/BPMN/20100524/DI}"
+XSI = "{http://www.w3.org/2001/XMLSchema-instance}"
+MODELER = "{http://camunda.org/schema/modeler/1.0}"
+EXTENSIONS = ("{http://camunda.org/schema/1.0/bpmn}", "{http://flowable.org/bpmn}")
+
+FLOW = "sequenceFlow"
+LOOP = "multiInstanceLoopCharacteristics"
+NOTES = ("textAnnotation", "association")
+"""Drawn beside a process; they mean nothing to it."""
+
+MENTIONS = ("incoming", "outgoing")
+"""In a node: the flows that lead to it and away from it."""
+
+TYPED = frozenset({XSI + "type"})
+ATTRIBUTES: Mapping[str, frozenset[str]] = {
+    "definitions": frozenset(
+        {"targetNamespace", "exporter", "exporterVersion", "typeLanguage", "expressionLanguage"}
+        | {XSI + "schemaLocation", MODELER + "executionPlatform", MODELER + "executionPlatformVersion"}
+    ),
+    "process": frozenset({"isExecutable", "processType", "isClosed", "+historyTimeToLive", "+versionTag"}),
+    "startEvent": frozenset({"+initiator"}),
+    "endEvent": frozenset(),
+    "userTask": frozenset({"+assignee", "+candidateUsers", "+candidateGroups"}),
+    "serviceTask": frozenset({"+type", "+topic"}),
+    "exclusiveGateway": frozenset({"default", "gatewayDirection"}),
+    "parallelGateway": frozenset({"gatewayDirection"}),
+    "boundaryEvent": frozenset({"attachedToRef", "cancelActivity"}),
+    FLOW: frozenset({"sourceRef", "targetRef"}),
+    LOOP: frozenset({"isSequential", "+collection", "+elementVariable"}),
+    "completionCondition": TYPED,
+    "conditionExpression": TYPED,
+    "timerEventDefinition": frozenset(),
+    "timeDuration": TYPED,
+    "incoming": frozenset(),
+    "outgoing": frozenset(),
+}
+"""Element → attributes besides `id` and `name`; `+` marks the extension namespaces."""
+
+INSIDE: Mapping[str, frozenset[str]] = {
+    "definitions": frozenset({"process"}),
+    "process": frozenset(
+        {"startEvent", "endEvent", "userTask", "serviceTask", "exclusiveGateway", "parallelGateway", "boundaryEvent"}
+        | {FLOW, *NOTES}
+    ),
+    "startEvent": frozenset({"outgoing"}),
+    "endEvent": frozenset({"incoming"}),
+    "userTask": frozenset({"incoming", "outgoing", LOOP}),
+    "serviceTask": frozenset({"incoming", "outgoing"}),
+    "exclusiveGateway": frozenset({"incoming", "outgoing"}),
+    "parallelGateway": frozenset({"incoming", "outgoing"}),
+    "boundaryEvent": frozenset({"outgoing", "timerEventDefinition"}),
+    FLOW: frozenset({"conditionExpression"}),
+    LOOP: frozenset({"completionCondition"}),
+    "timerEventDefinition": frozenset({"timeDuration"}),
+}
+"""Element → what may stand in it besides `documentation` and an empty `extensionElements`."""
+
+
+@dataclass(frozen=True)
+class ProcessElements:
+    """The elements of a process by id. Every flow joins two of its nodes."""
+
+    process_id: str
+    nodes: Mapping[str, Element]
+    flows: Mapping[str, Element]
+
+    @cached_property
+    def outgoing_flows(self) -> Mapping[str, list[Element]]:
+        return self._group_flows("sourceRef")
+
+    @cached_property
+    def incoming_flows(self) -> Mapping[str, list[Element]]:
+        return self._group_flows("targetRef")
+
+    def _group_flows(self, end: str) -> Mapping[str, list[Element]]:
+        found: defaultdict[str, list[Element]] = defaultdict(list)
+        for flow in self.flows.values():
+            found[flow.get(end, "")].append(flow)
+        return {name: found[name] for name in self.nodes}
+
+
+def parse_bpmn(source: bytes) -> ProcessElements:
+    """The one process of a file. Raises `InvalidDefinitionError`."""
+    root = _parse_definitions(source)
+    processes = root.findall(f"{BPMN}process")
+    if len(processes) != 1:
+        raise InvalidDefinitionError("file", f"one <process> is needed, found {len(processes)}")
+    process = processes[0]
+    if process.get("isExecutable", "true") != "true":
+        raise InvalidDefinitionError(_get_element_id(process), "the process is marked as not executable")
+    elements = _index_elements(process)
+    flows = {name: e for name, e in elements.items() if get_tag_name(e) == FLOW}
+    nodes = {name: e for name, e in elements.items() if name not in flows}
+    if len(nodes) > MAX_NODES or len(flows) > MAX_FLOWS:
+        raise InvalidDefinitionError(_get_element_id(process), f"more than {MAX_NODES} nodes or {MAX_FLOWS} flows")
+    drawn = ProcessElements(_get_element_id(process), nodes, flows)
+    _check_flow_ends(drawn)
+    return drawn
+
+
+def get_tag_name(element: Element) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def get_element_text(element: Element) -> str:
+    return (element.text or "").strip()
+
+
+def get_extension_attribute(element: Element, name: str) -> str:
+    """An attribute of the extension namespaces; empty when it is missing."""
+    return next((element.attrib[e + name] for e in EXTENSIONS if e + name in element.attrib), "")
+
+
+def get_external_topic(service: Element) -> str:
+    """Of a task for an external worker; empty for anything else."""
+    kinds = ("external", "external-worker")
+    return get_extension_attribute(service, "topic") if get_extension_attribute(service, "type") in kinds else ""
+
+
+class _StrictTreeBuilder(TreeBuilder):
+    def pi(self, target: str, data: str | None = None) -> NoReturn:
+        raise InvalidDefinitionError("file", f"the processing instruction <?{target}?> is not allowed")
+
+
+def _parse_definitions(source: bytes) -> Element:
+    if len(source) > MAX_BYTES:
+        raise InvalidDefinitionError("file", f"larger than {MAX_BYTES // 1024} KiB")
+    root = _parse_xml(source)
+    if root.tag != f"{BPMN}definitions":
+        raise InvalidDefinitionError("file", "the root element should be BPMN 2.0 <definitions>")
+    _check_subset(root, "file")
+    return root
+
+
+def _parse_xml(source: bytes) -> Element:
+    parser = DefusedXMLParser(target=_StrictTreeBuilder(), forbid_dtd=True)
+    try:
+        parser.feed(source.decode("utf-8"))
+        root: Element = parser.close()
+    except UnicodeDecodeError:
+        raise InvalidDefinitionError("file", "not UTF-8") from None
+    except DefusedXmlException:
+        raise InvalidDefinitionError("file", "DTDs and entities are not allowed") from None
+    except ParseError as wrong:
+        raise InvalidDefinitionError("file", f"not well-formed XML: {wrong}") from None
+    return root
+
+
+def _check_subset(element: Element, owner: str) -> None:
+    """Nothing unknown is on this element or in it. `owner` is whom to name: the node or flow it belongs to."""
+    known = ATTRIBUTES[get_tag_name(element)] | {"id", "name"}
+    for name, times in Counter(map(_shorten_attribute_name, element.attrib)).items():
+        if name not in known:
+            raise InvalidDefinitionError(owner, f"attribute {name.lstrip('+')!r} is outside the supported subset")
+        if times > 1:
+            raise InvalidDefinitionError(
+                owner, f"attribute {name.lstrip('+')!r} is given for two engines; give it once"
+            )
+    if len(element.get("name", "")) > MAX_NAME:
+        raise InvalidDefinitionError(owner, f"a name longer than {MAX_NAME} characters")
+    _reject_loose_text(element, owner)
+    once = set[str]()
+    for child in _list_meaningful_children(element):
+        inner = get_tag_name(child)
+        if not child.tag.startswith(BPMN) or inner not in INSIDE.get(get_tag_name(element), ()):
+            where = f" inside <{get_tag_name(element)}>" if _has_owned_children(element) else ""
+            name = owner if where else _get_element_id(child)
+            raise InvalidDefinitionError(name, f"<{inner}>{where} is outside the supported subset")
+        if _has_owned_children(element) and inner not in MENTIONS and inner in once:
+            raise InvalidDefinitionError(owner, f"<{inner}> is given twice")
+        once.add(inner)
+        if inner not in NOTES:
+            _check_subset(child, owner if _has_owned_children(element) else _get_element_id(child))
+
+
+def _has_owned_children(element: Element) -> bool:
+    """True when what is in the element is part of it, rather than something with an id of its own."""
+    return get_tag_name(element) not in ("definitions", "process")
+
+
+def _list_meaningful_children(element: Element) -> Iterator[Element]:
+    """The children, without those that mean nothing: documentation, the picture, an empty place for extensions."""
+    for child in element:
+        if child.tag == f"{BPMN}documentation":
+            continue
+        if child.tag.startswith(DIAGRAM) and get_tag_name(element) == "definitions":
+            continue
+        if child.tag == f"{BPMN}extensionElements" and not (len(child) or child.attrib or get_element_text(child)):
+            continue
+        yield child
+
+
+def _reject_loose_text(element: Element, owner: str) -> None:
+    loose = [child.tail or "" for child in element]
+    if get_tag_name(element) in INSIDE:
+        loose.append(element.text or "")
+    found = "".join(loose).strip()
+    if found:
+        raise InvalidDefinitionError(owner, f"the text {found[:20]!r} has no meaning inside <{get_tag_name(element)}>")
+
+
+def _index_elements(process: Element) -> dict[str, Element]:
+    _reject_bad_id(process)
+    found: dict[str, Element] = {}
+    for element in _list_meaningful_children(process):
+        _reject_bad_id(element)
+        if _get_element_id(element) in found or _get_element_id(element) == process.get("id"):
+            raise InvalidDefinitionError(_get_element_id(element), "the id is used twice")
+        found[_get_element_id(element)] = element
+    return {name: e for name, e in found.items() if get_tag_name(e) not in NOTES}
+
+
+def _reject_bad_id(element: Element) -> None:
+    name = element.get("id")
+    if not name:
+        raise InvalidDefinitionError(_get_element_id(element), "has no id")
+    if not ID.fullmatch(name):
+        raise InvalidDefinitionError(name, "an id is 1 to 64 of A-Z a-z 0-9 _ . - and begins with a letter or _")
+    if name == REVOKING:
+        raise InvalidDefinitionError(name, "the id is reserved")
+
+
+def _check_flow_ends(drawn: ProcessElements) -> None:
+    for name, flow in drawn.flows.items():
+        for end, mention in (("sourceRef", "outgoing"), ("targetRef", "incoming")):
+            node = drawn.nodes.get(flow.get(end, ""))
+            if node is None:
+                raise InvalidDefinitionError(name, f"{end} {flow.get(end)!r} is not a node")
+            listed = _list_mentioned_flows(node, mention)
+            if listed and name not in listed:
+                raise InvalidDefinitionError(_get_element_id(node), f"<{mention}> does not name the flow {name!r}")
+    for name, node in drawn.nodes.items():
+        for mention, flows in (("incoming", drawn.incoming_flows[name]), ("outgoing", drawn.outgoing_flows[name])):
+            for listed_flow in set(_list_mentioned_flows(node, mention)) - {_get_element_id(f) for f in flows}:
+                raise InvalidDefinitionError(name, f"<{mention}> names {listed_flow!r}, which is no such flow")
+
+
+def _list_mentioned_flows(node: Element, mention: str) -> list[str]:
+    """A node that lists its flows lists all of them (tools that draw the picture rely on it)."""
+    return [get_element_text(child) for child in node.findall(f"{BPMN}{mention}")]
+
+
+def _get_element_id(element: Element) -> str:
+    return element.get("id") or f"<{get_tag_name(element)}>"
+
+
+def _shorten_attribute_name(name: str) -> str:
+    """`{camunda}topic` → `+topic`."""
+    for extension_namespace in EXTENSIONS:
+        if name.startswith(extension_namespace):
+            return "+" + name.removeprefix(extension_namespace)
+    return name

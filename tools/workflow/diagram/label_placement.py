@@ -1,0 +1,56 @@
+"""Where a name goes that stands beside what it names: where it covers the least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from tools.workflow.diagram.layout import Box, Point
+
+GAP = 4.0
+LINE = 3.0
+"""How wide a flow counts."""
+
+
+class LabelPlacer:
+    """Knows what is taken. `placed`: the names so far."""
+
+    def __init__(self, taken: Iterable[Box]) -> None:
+        self._occupied = list(taken)
+        self.placed: list[Box] = []
+
+    def avoid_path(self, points: tuple[Point, ...]) -> None:
+        """Names stay away from this way, if they can."""
+        self._occupied += build_segment_boxes(points)
+
+    def place_label(self, wanted: Point | None, others: Iterable[Point], width: float, height: float) -> Point:
+        """The middle of a name of this size: where the file wants it, unless it covers less elsewhere."""
+        middles = [*([wanted] if wanted else []), *others]
+        boxes = [Box(p.x - width / 2, p.y - height / 2, width, height) for p in middles]
+        best = min(boxes, key=self._measure_covered_area)
+        self.placed.append(best)
+        return best.center
+
+    def _measure_covered_area(self, box: Box) -> float:
+        return sum(box.measure_overlap(other) for other in self._occupied) + 4 * sum(
+            box.measure_overlap(other) for other in self.placed
+        )
+
+
+def build_segment_boxes(points: tuple[Point, ...]) -> list[Box]:
+    """The straight parts of a way as thin boxes, from where it begins: there it is not yet one with others."""
+    return [_build_segment_box(one, other) for one, other in pairwise(points)]
+
+
+def _build_segment_box(one: Point, other: Point) -> Box:
+    left, top = min(one.x, other.x) - LINE / 2, min(one.y, other.y) - LINE / 2
+    return Box(left, top, abs(one.x - other.x) + LINE, abs(one.y - other.y) + LINE)
+
+
+def list_label_positions(box: Box, width: float, height: float) -> Iterator[Point]:
+    """Middles for a name of this size around a box: below, above, at its sides, beside its middle line."""
+    x, y = box.center
+    across, down = (box.w + width) / 2 + GAP, (box.h + height) / 2 + GAP
+    yield from (Point(x, y + down), Point(x, y - down), Point(x + across, y), Point(x - across, y))
+    for dx in (width / 2 + GAP, -width / 2 - GAP):
+        yield from (Point(x + dx, y - down), Point(x + dx, y + down))

@@ -1,0 +1,178 @@
+"""BPMN DI: where the shapes and flows of a process file are drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml.ElementTree import fromstring
+
+from tools.spec import ToolError
+
+BPMN = "{http://www.omg.org/spec/BPMN/20100524/MODEL}"
+BPMNDI = "{http://www.omg.org/spec/BPMN/20100524/DI}"
+DC = "{http://www.omg.org/spec/DD/20100524/DC}"
+DI = "{http://www.omg.org/spec/DD/20100524/DI}"
+FLOW = "sequenceFlow"
+TASKS = frozenset({"userTask", "serviceTask"})
+GATEWAYS = frozenset({"exclusiveGateway", "parallelGateway"})
+EVENTS = frozenset({"startEvent", "endEvent", "boundaryEvent"})
+DRAWN = TASKS | GATEWAYS | EVENTS | {FLOW}
+FARTHEST = 20_000
+"""Pixels. Nobody draws there; a picture of that size would fill the memory."""
+
+
+class Point(NamedTuple):
+    x: float
+    y: float
+
+
+class Box(NamedTuple):
+    """A rectangle by its left upper corner, in pixels."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+
+    @property
+    def center(self) -> Point:
+        return Point(self.x + self.w / 2, self.y + self.h / 2)
+
+    @property
+    def right(self) -> float:
+        return self.x + self.w
+
+    @property
+    def bottom(self) -> float:
+        return self.y + self.h
+
+    def measure_overlap(self, other: Box) -> float:
+        """How much area both cover."""
+        across = min(self.right, other.right) - max(self.x, other.x)
+        down = min(self.bottom, other.bottom) - max(self.y, other.y)
+        return max(0.0, across) * max(0.0, down)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    id: str
+    kind: str
+    """The element's name, e.g. `userTask`."""
+    name: str
+    box: Box
+    label: Point | None
+    """The middle of where the file puts its name, when outside."""
+    multi_instance: str = ""
+    """Of a task that several people have: `parallel` or `sequential`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    id: str
+    name: str
+    points: tuple[Point, ...]
+    label: Point | None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagram:
+    shapes: tuple[Shape, ...]
+    edges: tuple[Edge, ...]
+
+
+def has_diagram(bpmn: bytes) -> bool:
+    """Whether every node and flow of the process has its place in a picture."""
+    try:
+        read_diagram(bpmn)
+    except ToolError:
+        return False
+    return True
+
+
+def read_diagram(bpmn: bytes) -> Diagram:
+    """The picture in a process file. Raises ToolError(`no_diagram`) for a file in which some or all of it is missing:
+    half a picture would mislead."""
+    try:
+        root = fromstring(bpmn.decode("utf-8"), forbid_dtd=True)
+        elements = {e.attrib["id"]: e for e in root.iterfind(f"{BPMN}process/*") if _get_tag_name(e) in DRAWN}
+        places = {e.get("bpmnElement", ""): e for e in root.iter() if e.tag.startswith(BPMNDI)}
+        return _build_diagram(elements, places)
+    except (ParseError, ValueError, KeyError) as wrong:
+        raise ToolError("no_diagram", f"the process file has no complete diagram: {wrong}") from None
+
+
+def _build_diagram(elements: Mapping[str, Element], places: Mapping[str, Element]) -> Diagram:
+    flows = {id: e for id, e in elements.items() if _get_tag_name(e) == FLOW}
+    shapes = tuple(_read_shape(id, e, places[id]) for id, e in elements.items() if id not in flows)
+    if not shapes:
+        raise ValueError("nothing to draw")
+    return Diagram(shapes, tuple(_read_edge(id, e, places[id]) for id, e in flows.items()))
+
+
+def _read_shape(id: str, element: Element, place: Element) -> Shape:
+    box = _read_bounds(place)
+    if box is None:
+        raise ValueError(f"{id} has no bounds")
+    return Shape(
+        id,
+        _get_tag_name(element),
+        element.get("name", ""),
+        box,
+        _read_label_center(place),
+        _read_multi_instance(element),
+    )
+
+
+def _read_multi_instance(element: Element) -> str:
+    several = element.find(f"{BPMN}multiInstanceLoopCharacteristics")
+    if several is None:
+        return ""
+    return "sequential" if several.get("isSequential") == "true" else "parallel"
+
+
+def _read_edge(id: str, element: Element, place: Element) -> Edge:
+    points = tuple(_read_waypoints(place))
+    if len(points) < 2:
+        raise ValueError(f"{id} has no way")
+    return Edge(id, element.get("name", ""), points, _read_label_center(place))
+
+
+def _read_waypoints(place: Element) -> Iterator[Point]:
+    """The corners of a flow's way, the same one not twice in a row."""
+    last = None
+    for found in place.iterfind(f"{DI}waypoint"):
+        point = Point(_read_coordinate(found, "x"), _read_coordinate(found, "y"))
+        if point != last:
+            yield point
+        last = point
+
+
+def _read_label_center(place: Element) -> Point | None:
+    label = place.find(f"{BPMNDI}BPMNLabel")
+    box = _read_bounds(label) if label is not None else None
+    return box.center if box else None
+
+
+def _read_bounds(place: Element) -> Box | None:
+    bounds = place.find(f"{DC}Bounds")
+    if bounds is None:
+        return None
+    box = Box(*(_read_coordinate(bounds, name) for name in ("x", "y", "width", "height")))
+    if box.w <= 0 or box.h <= 0:
+        raise ValueError("a shape without a size")
+    return box
+
+
+def _read_coordinate(element: Element, name: str) -> float:
+    number = float(element.attrib[name])
+    if not math.isfinite(number) or abs(number) > FARTHEST:
+        raise ValueError(f"{name} is out of bounds")
+    return number
+
+
+def _get_tag_name(element: Element) -> str:
+    return str(element.tag).removeprefix(BPMN)

@@ -1,0 +1,258 @@
+"""A diagram as SVG. What was taken is green and ticked, what is current stands out in amber, the rest is grey."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from xml.sax.saxutils import escape, quoteattr
+
+from tools.workflow.diagram.label_placement import LabelPlacer, build_segment_boxes, list_label_positions
+from tools.workflow.diagram.labels import FAMILY, LEADING, measure_width, wrap_label
+from tools.workflow.diagram.layout import EVENTS, GATEWAYS, TASKS, Box, Diagram, Edge, Point, Shape
+
+TEXT, SMALL = 13.0, 12.0
+"""Font sizes in tasks and beside them."""
+LOW = 56.0
+"""A task lower than this has the smaller letters."""
+MARGIN = 24.0
+LEGEND: Mapping[str, tuple[str, str, str]] = {
+    "zh": ("已经过", "当前步骤", "尚未到达"),
+    "en": ("Taken", "Current step", "Not reached"),
+}
+STYLE = (
+    f"text{{font-family:'{FAMILY}';text-anchor:middle}}"
+    ".later{stroke:#aab2bd;fill:#f6f7f9;stroke-width:1.5}"
+    ".done{stroke:#1a7f4b;fill:#e3f5ea;stroke-width:2}"
+    ".now{stroke:#b45309;fill:#ffd66b;stroke-width:3}"
+    ".halo{stroke:#ffb020;stroke-opacity:.35;stroke-width:10;fill:none}"
+    ".thin{stroke-width:1.5}.none{fill:none}"
+    "text.done{fill:#0f5132;stroke:none}text.now{fill:#4a2500;stroke:none}"
+    "text.later{fill:#5f6b7a;stroke:none}"
+    "text.beside{stroke:#fff;stroke-width:4;stroke-linejoin:round;paint-order:stroke}"
+    ".head.later{fill:#aab2bd}.head.done{fill:#1a7f4b}.head.now{fill:#b45309}"
+    ".tick{fill:#1a7f4b;stroke:#fff;stroke-width:1.5}.check{fill:none;stroke:#fff;stroke-width:1.8}"
+)
+
+
+class ElementState(StrEnum):
+    """How far a request has come, also the class in the style."""
+
+    LATER = "later"
+    DONE = "done"
+    NOW = "now"
+
+
+@dataclass(frozen=True, slots=True)
+class SvgDrawing:
+    svg: str
+    text: str
+    """Everything that is written in it."""
+    width: float
+    height: float
+
+
+class SvgBuilder:
+    """Collects elements and what is written in them."""
+
+    def __init__(self) -> None:
+        self.elements: list[str] = []
+        self.text: list[str] = []
+
+    def add_element(self, tag: str, kind: str, **values: float | str) -> None:
+        """An element of class `kind`. `stroke_width=2` is the attribute `stroke-width`."""
+        self.elements.append(f"<{tag} class={quoteattr(kind)}{_format_attributes(values)}/>")
+
+    def add_text(self, middle: Point, text: tuple[str, ...], kind: str, size: float) -> None:
+        """Lines around a middle."""
+        step = size * LEADING
+        top = middle.y - step * (len(text) - 1) / 2 + size * 0.36
+        for number, line in enumerate(text):
+            where = _format_attributes({"x": middle.x, "y": top + number * step, "font_size": size})
+            self.elements.append(f"<text class={quoteattr(kind)}{where}>{escape(line)}</text>")
+        self.text += text
+
+
+def draw_diagram(diagram: Diagram, done: frozenset[str], active: frozenset[str], language: str) -> SvgDrawing:
+    """`done`, `active`: ids of nodes and flows; who is in both is current. `language` of the legend: `zh`, `en`."""
+    pen, placer = SvgBuilder(), LabelPlacer(s.box for s in diagram.shapes)
+    for edge in diagram.edges:
+        placer.avoid_path(edge.points)
+
+    def get_state(id: str) -> ElementState:
+        return ElementState.NOW if id in active else ElementState.DONE if id in done else ElementState.LATER
+
+    for edge in sorted(diagram.edges, key=lambda e: get_state(e.id) is not ElementState.LATER):
+        _draw_edge(pen, edge, get_state(edge.id))
+    for shape in sorted(diagram.shapes, key=lambda s: s.kind == "boundaryEvent"):
+        SHAPES[shape.kind](pen, shape, get_state(shape.id))
+    for one in diagram.shapes:
+        if one.kind not in TASKS:
+            _draw_shape_label(pen, placer, one, get_state(one.id))
+    for edge in diagram.edges:
+        _draw_flow_label(pen, placer, edge, get_state(edge.id))
+    return _build_svg(pen, _compute_extent(diagram, placer), language)
+
+
+def _draw_shape_label(pen: SvgBuilder, placer: LabelPlacer, shape: Shape, way: ElementState) -> None:
+    """The name of an event or gateway."""
+    if text := wrap_label(shape.name, 8.5, 3, split=shape.kind != "boundaryEvent"):
+        around = list_label_positions(shape.box, *_measure_lines(text))
+        pen.add_text(placer.place_label(shape.label, around, *_measure_lines(text)), text, f"{way} beside", SMALL)
+
+
+def _draw_flow_label(pen: SvgBuilder, placer: LabelPlacer, edge: Edge, way: ElementState) -> None:
+    """The name of a flow."""
+    if text := wrap_label(edge.name, 9, 3):
+        wide, high = _measure_lines(text)
+        around = [p for box in build_segment_boxes(edge.points) for p in list_label_positions(box, wide, high)]
+        pen.add_text(placer.place_label(edge.label, around, wide, high), text, f"{way} beside", SMALL)
+
+
+def _measure_lines(text: tuple[str, ...]) -> tuple[float, float]:
+    """(width, height) of lines beside a shape."""
+    return max(measure_width(line) for line in text) * SMALL + 2, len(text) * SMALL * LEADING
+
+
+def _draw_edge(pen: SvgBuilder, edge: Edge, way: ElementState) -> None:
+    pen.add_element("path", f"{way} none", d=_build_rounded_path(edge.points))
+    (x0, y0), (x, y) = edge.points[-2:]
+    length = math.hypot(x - x0, y - y0)
+    dx, dy = (x - x0) / length, (y - y0) / length
+    base = Point(x - 10 * dx, y - 10 * dy)
+    corners = (Point(x, y), Point(base.x - 4.5 * dy, base.y + 4.5 * dx), Point(base.x + 4.5 * dy, base.y - 4.5 * dx))
+    pen.add_element("polygon", f"{way} head thin", points=" ".join(f"{p.x:g},{p.y:g}" for p in corners))
+
+
+def _build_rounded_path(points: tuple[Point, ...], radius: float = 8) -> str:
+    """A way through the points that turns softly."""
+    drawn = f"M{points[0].x:g},{points[0].y:g}"
+    for before, at, after in zip(points, points[1:], points[2:], strict=False):
+        start, end = _move_towards(at, before, radius), _move_towards(at, after, radius)
+        drawn += f"L{start.x:g},{start.y:g}Q{at.x:g},{at.y:g} {end.x:g},{end.y:g}"
+    return f"{drawn}L{points[-1].x:g},{points[-1].y:g}"
+
+
+def _move_towards(at: Point, other: Point, distance: float) -> Point:
+    length = math.hypot(other.x - at.x, other.y - at.y)
+    part = min(distance, length / 2) / length
+    return Point(at.x + (other.x - at.x) * part, at.y + (other.y - at.y) * part)
+
+
+def _draw_task(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
+    box, corners = shape.box, {"rx": 9}
+    frame = {"x": box.x, "y": box.y, "width": box.w, "height": box.h, **corners}
+    if way is ElementState.NOW:
+        pen.add_element("rect", "halo", **frame)
+    pen.add_element("rect", way, **frame)
+    (_draw_person if shape.kind == "userTask" else _draw_gear)(pen, Point(box.x + 13, box.y + 13), way)
+    _draw_multi_instance(pen, shape, way)
+    size = SMALL if box.h < LOW else TEXT
+    most = max(1, int((box.h - 6) / (size * LEADING)))
+    pen.add_text(box.center, wrap_label(shape.name, (box.w - 10) / size, most, split=most > 1), way, size)
+    if way is ElementState.DONE:
+        _draw_tick(pen, Point(box.right - 3, box.y + 3))
+
+
+def _draw_person(pen: SvgBuilder, at: Point, way: ElementState) -> None:
+    pen.add_element("circle", f"{way} none thin", cx=at.x, cy=at.y - 2.5, r=2.8)
+    pen.add_element("path", f"{way} none thin", d=f"M{at.x - 5:g},{at.y + 6:g}a5,5 0 0 1 10,0z")
+
+
+def _draw_gear(pen: SvgBuilder, at: Point, way: ElementState) -> None:
+    pen.add_element("circle", f"{way} none thin", cx=at.x, cy=at.y, r=3.4)
+    teeth = ((math.cos(turn * math.tau / 8), math.sin(turn * math.tau / 8)) for turn in range(8))
+    drawn = (f"M{at.x + 3.4 * x:g},{at.y + 3.4 * y:g}l{2.6 * x:g},{2.6 * y:g}" for x, y in teeth)
+    pen.add_element("path", f"{way} none thin", d="".join(drawn))
+
+
+def _draw_multi_instance(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
+    """Three strokes for several people: upright at once, lying one after another."""
+    if shape.multi_instance:
+        x, y = shape.box.center.x, shape.box.bottom - 8
+        steps = (-4, 0, 4)
+        upright, lying = (f"M{x + s:g},{y - 4:g}v8" for s in steps), (f"M{x - 5:g},{y + s:g}h10" for s in steps)
+        pen.add_element("path", f"{way} none thin", d="".join(upright if shape.multi_instance == "parallel" else lying))
+
+
+def _draw_tick(pen: SvgBuilder, at: Point) -> None:
+    pen.add_element("circle", "tick", cx=at.x, cy=at.y, r=8)
+    pen.add_element("path", "check", d=f"M{at.x - 3.6:g},{at.y + 0.2:g}l2.6,2.8l4.6,-5.4")
+
+
+def _draw_gateway(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
+    x, y = shape.box.center
+    w, h = shape.box.w / 2, shape.box.h / 2
+    outline = f"{x:g},{y - h:g} {x + w:g},{y:g} {x:g},{y + h:g} {x - w:g},{y:g}"
+    if way is ElementState.NOW:
+        pen.add_element("polygon", "halo", points=outline)
+    pen.add_element("polygon", way, points=outline)
+    a = w * 0.3
+    cross = f"M{x - a:g},{y - a:g}l{2 * a:g},{2 * a:g}m0,{-2 * a:g}l{-2 * a:g},{2 * a:g}"
+    plus = f"M{x - w * 0.5:g},{y:g}h{w:g}M{x:g},{y - w * 0.5:g}v{w:g}"
+    pen.add_element("path", f"{way} none", d=plus if shape.kind == "parallelGateway" else cross, stroke_linecap="round")
+
+
+def _draw_event(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
+    (x, y), r = shape.box.center, shape.box.w / 2
+    if way is ElementState.NOW:
+        pen.add_element("circle", "halo", cx=x, cy=y, r=r)
+    if shape.kind == "endEvent":
+        pen.add_element("circle", way, cx=x, cy=y, r=r - 1, style="stroke-width:4")
+    else:
+        pen.add_element("circle", way, cx=x, cy=y, r=r)
+
+
+def _draw_timer(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
+    (x, y), r = shape.box.center, shape.box.w / 2
+    for radius in (r, r - 3):
+        pen.add_element("circle", f"{way} thin", cx=x, cy=y, r=radius, stroke_dasharray="4 2.4")
+    pen.add_element("path", f"{way} none thin", d=f"M{x:g},{y - r * 0.5:g}V{y:g}L{x + r * 0.36:g},{y + r * 0.2:g}")
+
+
+SHAPES = (
+    dict.fromkeys(TASKS, _draw_task)
+    | dict.fromkeys(GATEWAYS, _draw_gateway)
+    | dict.fromkeys(EVENTS, _draw_event)
+    | {"boundaryEvent": _draw_timer}
+)
+
+
+def _compute_extent(diagram: Diagram, placer: LabelPlacer) -> Box:
+    """Everything drawn, with a margin."""
+    boxes = [*(s.box for s in diagram.shapes), *placer.placed]
+    points = [Point(b.x, b.y) for b in boxes] + [Point(b.right, b.bottom) for b in boxes]
+    points += [p for edge in diagram.edges for p in edge.points]
+    left, top = min(p.x for p in points) - MARGIN, min(p.y for p in points) - MARGIN
+    return Box(left, top, max(p.x for p in points) + MARGIN - left, max(p.y for p in points) + MARGIN - top)
+
+
+def _build_svg(pen: SvgBuilder, extent: Box, language: str) -> SvgDrawing:
+    right = _draw_legend(pen, Point(extent.x + MARGIN, extent.bottom + 4), LEGEND[language])
+    wide, high = max(extent.w, right + MARGIN - extent.x), extent.h + 30
+    frame = f'width="{wide:g}" height="{high:g}" viewBox="{extent.x:g} {extent.y:g} {wide:g} {high:g}"'
+    body = "".join(pen.elements)
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" {frame}><style>{STYLE}</style>{body}</svg>'
+    return SvgDrawing(svg, "".join(pen.text), wide, high)
+
+
+def _draw_legend(pen: SvgBuilder, at: Point, words: tuple[str, str, str]) -> float:
+    """Says what the colours mean; where it ends on the right."""
+    x = at.x
+    for way, word in zip((ElementState.DONE, ElementState.NOW, ElementState.LATER), words, strict=True):
+        pen.add_element("rect", way, x=x, y=at.y - 8, width=26, height=16, rx=5)
+        if way is ElementState.DONE:
+            _draw_tick(pen, Point(x + 25, at.y - 7))
+        wide = measure_width(word) * SMALL
+        pen.add_text(Point(x + 34 + wide / 2, at.y), (word,), ElementState.LATER, SMALL)
+        x += 34 + wide + 26
+    return x - 26
+
+
+def _format_attributes(values: Mapping[str, float | str]) -> str:
+    return "".join(_format_attribute(name.replace("_", "-"), value) for name, value in values.items())
+
+
+def _format_attribute(name: str, value: float | str) -> str:
+    return f" {name}={quoteattr(value if isinstance(value, str) else f'{value:g}')}"

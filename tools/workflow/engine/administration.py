@@ -1,0 +1,196 @@
+"""Looking after processes: which versions there are, what another version changes, and moving requests to it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from tools.spec import Person, ToolError
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.audit import ProcessFiles, Version
+from tools.workflow.engine.audit_record import split_into_pages
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.migration import build_not_ready_error
+from tools.workflow.engine.state import SYSTEM, Request
+from tools.workflow.engine.store import RequestChange, Store
+from tools.workflow.process.definition import Process
+
+ADMIN = f"{SYSTEM}admin:"
+"""What the actor of an administrator's command begins with; the name of the system's user follows."""
+NAMES = ("id", "name", "flow", "value", "level", "node", "field")
+"""What tells the rows of a list apart."""
+READS = frozenset(
+    {
+        "load_command_context",
+        "load_request",
+        "load_requests",
+        "load_events",
+        "list_members",
+        "load_last_numbers",
+        "load_file",
+        "load_deployments",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessVersion:
+    """One version of a process."""
+
+    key: str
+    version: Version
+    is_shipped: bool
+    is_deployed: bool
+    is_current: bool
+    """True: whatever starts, starts with this one."""
+    running_requests: int
+    """How many requests are under way in it."""
+    process: Process | None
+    error: str = ""
+    """Why there is no process: its files are gone, or not understood any more."""
+
+
+async def list_process_versions(store: Store, shipped: Sequence[Process]) -> tuple[ProcessVersion, ...]:
+    """All that are shipped, deployed or under way; by process, the current one first."""
+    ours, deployed = {p.key: p.version for p in shipped}, await store.load_deployments()
+    running = Counter([(r.process, (r.definition, r.form)) async for r in list_running_requests(store)])
+    files = ProcessFiles(store, shipped)
+    found: list[ProcessVersion] = []
+    for key, version in {*ours.items(), *deployed.items(), *running}:
+        file = await files.load_version(version)
+        is_ours, is_deployed = ours.get(key) == version, deployed.get(key) == version
+        current = deployed.get(key, ours.get(key)) == version
+        count = running[key, version]
+        found.append(ProcessVersion(key, version, is_ours, is_deployed, current, count, file.process, file.error))
+    return tuple(sorted(found, key=lambda k: (k.key, not k.is_current, k.version)))
+
+
+async def list_running_requests(store: Store, process: str = "") -> AsyncIterator[Request]:
+    """Requests that have not ended: of one process, or of all."""
+    for page in split_into_pages([request for request, _ in await store.list_members("changed")]):
+        for request in await store.load_requests(page):
+            if request.is_running and process in ("", request.process):
+                yield request
+
+
+# Deploying
+
+
+def reject_number_clash(process: Process, others: Iterable[ProcessVersion]) -> None:
+    """Two processes whose requests are numbered alike could not be told apart. Raises `InvalidDefinitionError`."""
+    for known in others:
+        other = known.process
+        if known.is_current and known.key != process.key and other and other.form.number == process.form.number:
+            raise InvalidDefinitionError("form", f"number {process.form.number!r} is that of {known.key!r} already")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessDifference:
+    """One fact of a process that is another in the other version; empty where there is none."""
+
+    where: str
+    """`long_leave.routes[long].condition`, `field[reason].max_length` …"""
+    before: str
+    after: str
+
+
+def compare_processes(before: Process, after: Process) -> tuple[ProcessDifference, ...]:
+    """What the engine and people will notice; positions in the picture are nobody's business."""
+    old, new = dict(_list_facts(before)), dict(_list_facts(after))
+    every = dict.fromkeys([*old, *new])
+    return tuple(
+        ProcessDifference(w, old.get(w, ""), new.get(w, "")) for w in every if old.get(w, "") != new.get(w, "")
+    )
+
+
+def _list_facts(process: Process) -> Iterator[tuple[str, str]]:
+    nodes = process.definition.model_dump(mode="json")["nodes"]
+    for name, node in nodes.items():
+        yield from _flatten_facts(name, {k: v for k, v in node.items() if k not in ("id", "incoming")})
+    yield from _flatten_facts("", tomllib.loads(process.toml.decode("utf-8")))
+
+
+def _flatten_facts(where: str, value: Any) -> Iterator[tuple[str, str]]:
+    match value:
+        case dict():
+            for name, part in value.items():
+                yield from _flatten_facts(f"{where}.{name}" if where else name, part)
+        case [dict(), *_]:
+            named = [(next((str(row[n]) for n in NAMES if n in row), str(at)), row) for at, row in enumerate(value)]
+            yield where, ", ".join(name for name, _ in named)
+            for name, row in named:
+                yield from _flatten_facts(f"{where}[{name}]", row)
+        case list():
+            yield where, ", ".join(map(str, value))
+        case _:
+            yield where, "" if value is None else str(value)
+
+
+# Migrating
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationResult:
+    """What became of one request."""
+
+    request: str
+    version: Version
+    error: ToolError | None
+    """None: it goes on in the other version."""
+
+
+async def migrate_requests(
+    store: Store, process: Process, requests: Iterable[str], actor: str, now: datetime, *, dry: bool = False
+) -> AsyncIterator[MigrationResult]:
+    """Moves requests to this version of their process, each on its own. `dry`: finds out what would become of them,
+    and changes nothing."""
+    engine = EmbeddedEngine(cast("Store", ReadOnlyStore(store)) if dry else store, (), NOBODY)
+    for name in requests:
+        request = await engine.get_request(name)
+        refused: ToolError | None = None
+        try:
+            key = f"migrate:{request.head}:{':'.join(process.version)}"  # the same move from the same state, once
+            await engine.migrate_request(name, process, actor, key, now)
+        except ToolError as error:
+            refused = error
+        except InvalidDefinitionError as error:  # the version it is in is not understood any more
+            refused = build_not_ready_error(request, str(error))
+        yield MigrationResult(name, (request.definition, request.form), refused)
+
+
+class ReadOnlyStore:
+    """A store that is read, and never written to."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in READS:
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+    async def save_file(self, version: str, content: bytes) -> None:
+        """Is not kept."""
+
+    async def save_change(self, change: RequestChange) -> str:
+        return change.answer
+
+
+class EmptyDirectory:
+    """The directory where nobody has to be looked up."""
+
+    async def find_person(self, person: str) -> Person | None:
+        return None
+
+    async def list_people(self) -> tuple[Person, ...]:
+        return ()
+
+    async def refresh_people(self, people: Iterable[str]) -> None:
+        """Nothing is remembered here: it is as fresh as can be."""
+
+
+NOBODY = EmptyDirectory()

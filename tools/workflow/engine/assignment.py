@@ -1,0 +1,306 @@
+"""Who decides on a form and who is told, found out when it is filled in, so that the author sees it before confirming.
+
+Never the author; nobody twice. A person field that decides is never filled in for anybody, but only whom the table
+names is accepted in it, unless the row that fits lets the author choose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
+
+from tools.people.names import CANDIDATES, describe_person, join_in_both_languages, resolve_person
+from tools.spec import Person, ToolError
+from tools.workflow.bpmn.expressions import Value
+from tools.workflow.bpmn.graph import ProcessDefinition, ServiceTopic
+from tools.workflow.engine.authority import MOST_ADDED
+from tools.workflow.engine.paths import find_repeated_decider, list_approval_nodes, trace_happy_paths
+from tools.workflow.engine.state import FilledForm, Request, Task, TaskKind
+from tools.workflow.process.forms import PERSONS, ApprovalLevel, FieldKind, Form, FormField, check_missing_fields
+from tools.workflow.process.policy import AssigneeResolver, PeopleSelector, PolicyRow
+
+ROLE = "role:"
+"""Before a role's name in `FlowNode.who`: every holder."""
+SEVERAL = re.compile(r"[,，、;；\n]|(?<=>)\s*(?=<@)")
+"""Between several persons."""
+
+
+def list_decider_names(definition: ProcessDefinition) -> frozenset[str]:
+    """The names that stand for those who decide somewhere."""
+    return frozenset(name for node in definition.nodes.values() for name in node.who)
+
+
+def assign_people(
+    form: Form,
+    definition: ProcessDefinition,
+    filled: FilledForm,
+    people: Sequence[Person],
+    author: Person,
+    rows: Sequence[PolicyRow],
+) -> FilledForm:
+    """The form with persons as ids and everybody chosen. `rows` come before the form's own.
+    Raises `ToolError` naming the field and the fix."""
+    decides = list_decider_names(definition)
+    persons = (f for f in form.fields if f.kind in PERSONS)
+    values = {f.name: _resolve_ids(f, filled.values[f.name], people, author, f.name in decides) for f in persons}
+    filled = filled.model_copy(update={"values": {**filled.values, **values}})
+    seats = _SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
+    seats.reject_missing_fields()
+    seats.require_allowed_choices()
+    seats.choose_people()
+    seats.reject_duplicate_deciders()
+    seats.choose_recipients()
+    return filled.model_copy(update={"people": seats.assigned_people, "exceptions": seats.exceptions})
+
+
+def find_successors(
+    form: Form,
+    definition: ProcessDefinition,
+    request: Request,
+    task: Task,
+    company: AssigneeResolver,
+    rows: Sequence[PolicyRow],
+) -> tuple[Person, ...] | None:
+    """Whom the rules name now in place of the task's assignee; None if the assignee may decide. `company`: the people
+    as they are now. Only who was asked by a rule is judged: somebody whom the author chose by a row that permits it,
+    or to whom the task was transferred, added or escalated, has it from a person or a timer and keeps it."""
+    node = definition.nodes.get(task.node)
+    asked = [name for name in node.who if task.assignee in request.filled.resolve_people(name)] if node else []
+    if task.kind is not TaskKind.APPROVE or not asked:
+        return None
+    seats = _SeatAssignment(form, definition, request.filled, company, (*rows, *form.policy))
+    if any(seats.can_decide(name, task.assignee) for name in asked):
+        return None
+    return tuple({p.id: p for name in asked for p in seats.list_candidates(name)}.values())
+
+
+def _resolve_ids(field: FormField, text: str, people: Sequence[Person], author: Person, decides: bool) -> str:
+    """The persons that a text names, as ids with commas between."""
+    parts = SEVERAL.split(text) if field.kind is FieldKind.PEOPLE else [text]
+    named = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    if len(named) > MOST_ADDED:
+        message = f"{field.name}: {len(named)} people are named, at most {MOST_ADDED}; ask for fewer"
+        raise ToolError(
+            "too_many", message, needs_person=True, field=field.name, label=field.label.by_language, most=MOST_ADDED
+        )
+    found = [resolve_person(people, part, field=field.name).id for part in named]
+    if author.id in found and decides:
+        message = f"{field.name}: nobody approves their own request; ask for somebody else"
+        raise ToolError("own_approver", message, needs_person=True, field=field.name)
+    if author.id in found:
+        message = f"{field.name}: the author cannot stand here; ask for somebody else or leave it out"
+        raise ToolError("own_person", message, needs_person=True, field=field.name, label=field.label.by_language)
+    return ",".join(dict.fromkeys(found))
+
+
+def find_unserved(
+    form: Form, definition: ProcessDefinition, rows: Sequence[PolicyRow], people: Sequence[Person]
+) -> list[Person]:
+    """Everybody for whom the rules name nobody in a field that decides, and permit no choice: they can ask for nothing.
+    Conditions of rows are left aside, since there is no form yet: who has a row that may hold is served."""
+    decides = list_decider_names(definition)
+    fields = [f.name for f in form.fields if f.kind in PERSONS and f.name in decides]
+
+    authors = [p for p in people if p.active]
+    if not authors:
+        return []
+    everybody = AssigneeResolver(people, authors[0])
+
+    def is_served(author: Person, field: str) -> bool:
+        company = everybody.copy_for_author(author)
+        fitting = [row for row in (*rows, *form.policy) if row.level == field and row.is_for_department(author)]
+        return any(
+            row.others == "flagged" or company.choose_assignees(row.who, lambda name: (), many=False) for row in fitting
+        )
+
+    return [author for author in authors if not all(is_served(author, one) for one in fields)]
+
+
+class MissingApproverError(ToolError):
+    """Nobody is named in fields that decide, and the rules name one person for each: nothing else is missing."""
+
+    def __init__(self, error: ToolError, suggestions: Mapping[str, str]) -> None:
+        super().__init__(error.code, error.text, needs_person=error.ask, field=error.field)
+        self.params, self.named = error.params, suggestions
+        """Field → person id."""
+
+
+class _SeatAssignment:
+    """Everybody's place in one request, filled step by step."""
+
+    def __init__(
+        self,
+        form: Form,
+        definition: ProcessDefinition,
+        filled: FilledForm,
+        company: AssigneeResolver,
+        rows: tuple[PolicyRow, ...],
+    ) -> None:
+        self._form, self._definition, self._filled = form, definition, filled
+        self._company, self._rows = company, rows
+        self._paths = trace_happy_paths(definition, filled)
+        self._nodes_by_name = {name: node for node in list_approval_nodes(self._paths) for name in node.who}
+        self._values: Mapping[str, Value] = {**filled.values, **filled.numbers}
+        self.assigned_people: dict[str, tuple[str, ...]] = {}
+        self.exceptions: dict[str, tuple[str, ...]] = {}
+        """Field → whom the rules name for it, where somebody else was chosen."""
+
+    def resolve_people(self, name: str) -> tuple[str, ...]:
+        return self.assigned_people.get(name) or self._filled.resolve_people(name)
+
+    def reject_missing_fields(self) -> None:
+        """Every field that is needed for this very form, at once, and whom to suggest."""
+        needed = {r.field for r in self._form.requires if r.is_condition_met(self._values)} | self._nodes_by_name.keys()
+        missing = [f for f in self._form.fields if f.name in needed and not self._filled.values[f.name]]
+        deciding_here = [f for f in missing if f.name in self._nodes_by_name]
+        hint = "".join(map(self._describe_suggestion, deciding_here))
+        if error := check_missing_fields(missing, hint):
+            named = {f.name: self.list_candidates(f.name) for f in deciding_here}
+            is_clear = len(named) == len(missing) and all(len(people) == 1 for people in named.values())
+            raise (
+                MissingApproverError(error, {name: people[0].id for name, people in named.items()})
+                if is_clear
+                else error
+            )
+
+    def require_allowed_choices(self) -> None:
+        """Who is named in a field that decides is one of those whom the table names, or the row lets the author
+        choose. A field that nobody is asked by on the way of this form is judged as well: a return or a rejection may
+        lead there."""
+        decides = list_decider_names(self._definition)
+        for field in self._form.fields:
+            if field.kind not in PERSONS or field.name not in decides:
+                continue
+            named = self.list_candidates(field.name)
+            beside = [p for p in self._filled.resolve_people(field.name) if p not in _list_ids(named)]
+            if beside and not self._can_author_choose(field.name):
+                raise _build_approver_error(field, named, self._company, beside)
+            if beside:
+                self.exceptions[field.name] = _list_ids(named)
+
+    def choose_people(self) -> None:
+        """The levels in the form's order, then the roles of candidate groups."""
+        for level in self._form.levels:
+            if level.name in self._nodes_by_name:
+                self.assigned_people[level.name] = self._choose_for_level(level)
+        for name, node in self._nodes_by_name.items():
+            if name.startswith(ROLE):
+                self.assigned_people[name] = _list_ids(self.list_candidates(name)) or _raise_no_level(
+                    name, {"zh": node.name, "en": node.name}
+                )
+
+    def reject_duplicate_deciders(self) -> None:
+        """Nobody decides at two nodes of one way."""
+        if name := next(filter(None, (find_repeated_decider(path, self.resolve_people) for path in self._paths)), ""):
+            field = name if self._form.find_field(name) else ""
+            message = f"{name}: the same person would decide two levels; ask for somebody else"
+            raise ToolError("own_level", message, needs_person=True, field=field)
+
+    def choose_recipients(self) -> None:
+        """Who gets copies and mails, wherever the request may go."""
+        told = {row.node: row.who for row in self._form.cc} | {row.node: (row.to,) for row in self._form.mails}
+        for node in self._definition.nodes.values():
+            if node.topic in (ServiceTopic.CC, ServiceTopic.MAIL):
+                people = [p for s in told.get(node.id, ()) for p in self._company.select_people(s, self.resolve_people)]
+                if others := _list_ids(p for p in people if p.id != self._company.author.id):
+                    self.assigned_people[node.id] = others
+
+    def _choose_for_level(self, level: ApprovalLevel) -> tuple[str, ...]:
+        able = self.list_candidates(level.name)
+        return _list_ids(able if level.many else able[:1]) or _raise_no_level(level.name, level.label.by_language)
+
+    def list_candidates(self, name: str) -> tuple[Person, ...]:
+        """Whom the table names for a field, a level or a role, in their order; nobody who has a place before it."""
+        if name.startswith(ROLE):
+            return self._company.choose_assignees(
+                [_build_role_selector(name)], self.resolve_people, self._list_earlier_deciders(name)
+            )
+        row = self._find_row(name)
+        who = row.who if row else ()
+        return self._company.choose_assignees(
+            who, self.resolve_people, self._list_earlier_deciders(name), many=self._is_for_several(name)
+        )
+
+    def can_decide(self, name: str, person: str) -> bool:
+        """True if the rules name this person by `name` now, or do not say: the field was filled in by a version that
+        did not ask them, the author chose by a row that permits it, or who is above an author who has left cannot be
+        told any more."""
+        if self._form.find_field(name) and (self._filled.exceptions is None or name in self._filled.exceptions):
+            return True
+        row = self._find_row(name)
+        if row and not self._company.author.active and any(s.kind == "manager" for s in row.who):
+            return True
+        return person in _list_ids(self.list_candidates(name))
+
+    def _find_row(self, name: str) -> PolicyRow | None:
+        """The first one that fits."""
+        author = self._company.author
+        return next((row for row in self._rows if row.is_applicable(name, self._values, author)), None)
+
+    def _can_author_choose(self, field: str) -> bool:
+        row = self._find_row(field)
+        return row is not None and row.others == "flagged"
+
+    def _is_for_several(self, name: str) -> bool:
+        field, level = self._form.find_field(name), next((one for one in self._form.levels if one.name == name), None)
+        return (field is not None and field.kind is FieldKind.PEOPLE) or (level is not None and level.many)
+
+    def _list_earlier_deciders(self, name: str) -> frozenset[str]:
+        """Who decides on this form by a name that has its place earlier: the fields, then the levels, each in the
+        form's order, then the roles."""
+        fields_and_levels = [f.name for f in self._form.fields] + [level.name for level in self._form.levels]
+        order = [one for one in fields_and_levels if one in self._nodes_by_name]
+        order += [one for one in self._nodes_by_name if one.startswith(ROLE)]
+        earlier = order[: order.index(name)] if name in order else []
+        return frozenset(p for one in earlier for p in self.resolve_people(one))
+
+    def _describe_suggestion(self, field: FormField) -> str:
+        """What the model may offer for a missing field. Raises `ToolError` where there is nobody to offer and nobody
+        may be chosen: asking would lead nowhere."""
+        able, free = self.list_candidates(field.name), self._can_author_choose(field.name)
+        if not able and not free:
+            raise _build_approver_error(field, able, self._company)
+        offer = " or ".join(describe_person(p, self._company.people, "en") for p in able[:CANDIDATES])
+        hint = f" For {field.name} you may offer {offer} as a suggestion; the person has to agree." if offer else ""
+        return hint + ("" if free else " Nobody else is accepted there.")
+
+
+def _build_role_selector(name: str) -> PeopleSelector:
+    return PeopleSelector(kind="role", name=name.removeprefix(ROLE))
+
+
+def _list_ids(people: Iterable[Person]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(p.id for p in people))
+
+
+def _build_approver_error(
+    field: FormField, named: Sequence[Person], company: AssigneeResolver, chosen: Sequence[str] = ()
+) -> ToolError:
+    """Somebody was chosen, or has to be, where the rules decide. `chosen`: person ids."""
+    label = field.label.by_language
+    if not named:
+        message = (
+            f"{field.name}: the rules name nobody who could decide for this person. An administrator has to enter "
+            f'their manager in the directory, or to permit a choice in the policy table (others = "flagged")'
+        )
+        return ToolError("no_approver", message, field=field.name, label=label)
+    others = [company.get_person_name(person) for person in chosen]
+    offered = "; ".join(f"{describe_person(p, company.people, 'en')} = {p.id}" for p in named[:CANDIDATES])
+    message = f"{field.name}: not {', '.join(others)[:200]}, but by the rules: {offered}. Offer whom they name"
+    names = join_in_both_languages([p.name for p in named[:CANDIDATES]])
+    return ToolError(
+        "other_approver",
+        message,
+        needs_person=True,
+        field=field.name,
+        people=tuple(p.id for p in named[:CANDIDATES]),
+        label=label,
+        names=names,
+        chosen=join_in_both_languages(others),
+    )
+
+
+def _raise_no_level(name: str, label: dict[str, str]) -> NoReturn:
+    message = f"nobody can be {name}: whoever the rules name is missing, the author, or decides already"
+    raise ToolError("no_level", f"{message}. An administrator has to add somebody", label=label)

@@ -1,0 +1,302 @@
+"""Whether anything in the record of what was done was altered, or is missing.
+
+What verifying rests on: the hash of each event covers the event and the hash before it; the events are numbered
+without gaps, and so are the requests; and replaying the commands of the record, by the process files it names, gives
+every event and the request as they are kept.
+
+What it cannot see: somebody who can rewrite all of Redis can drop the newest events or requests, bring back an older
+state of everything, or make up a history that is right in itself. Against that, heads (`RecordHead`) are kept
+elsewhere: a record holds what it held then. Not even they show what was added as the engine would have written it, nor
+what was changed after they were exported; and to-do lists, deputyships, cards and the journal are no part of the
+record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pydantic import ValidationError
+from redis.exceptions import ResponseError
+
+from tools.spec import ToolError
+from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
+from tools.workflow.engine.audit_record import (
+    NumberGap,
+    RecordHead,
+    list_numbered_requests,
+    parse_event,
+    split_into_pages,
+)
+from tools.workflow.engine.commands import RequestEvent, StartCommand
+from tools.workflow.engine.reducer import apply_command
+from tools.workflow.engine.state import Request
+from tools.workflow.engine.store import Store, split_request_id, to_milliseconds
+from tools.workflow.engine.transitions import TransitionResult
+from tools.workflow.process.definition import Process, compile_process
+
+BROKEN = (ValueError, LookupError, OverflowError, ResponseError)
+"""What reading raises where something else stands than what is looked for."""
+T = TypeVar("T")
+Version = tuple[str, str]
+"""SHA-256 of a process file and of its form."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """Something that is not as it must be. `code` names the sentence `audit.<code>`."""
+
+    code: str
+    request: str
+    params: Mapping[str, str | int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """All that is kept of one request."""
+
+    request: Request | None
+    record: tuple[str, ...] | None
+    """None: what stands there is no record."""
+    changed_ms: int | None
+    """When it changed last (ms), by the list that `recorded` goes by."""
+    is_readable: bool = True
+    """False: what stands there is no request."""
+
+
+class Verification:
+    """One look through everything, or through one request. Bots may be at work meanwhile."""
+
+    def __init__(self, store: Store, against: Iterable[RecordHead] = ()) -> None:
+        self.requests = self.events = 0
+        """How many were looked at."""
+        self._store, self._files = store, ProcessFiles(store)
+        self._heads_by_request: dict[str, list[RecordHead]] = {}
+        for head in against:
+            self._heads_by_request.setdefault(head.request, []).append(head)
+        self._changed_ms: Mapping[str, int] = {}
+        self._broken_lists: set[str] = set()
+
+    async def verify_all(self) -> AsyncIterator[AuditFinding]:
+        """Every process in use, every request that has a number, and whatever else there is."""
+        await self._load_listing()
+        listed, numbers = (
+            tuple(self._changed_ms),
+            await self._load_numbers(),
+        )  # in this order: whoever is listed has one
+        for process, version in sorted(
+            (await self._read_or_report("processes", self._store.load_deployments(), {})).items()
+        ):
+            if reason := (await self._files.load_version(version)).error:
+                yield AuditFinding("deployed", process, {"reason": reason})
+        for what in sorted(self._broken_lists):
+            yield AuditFinding("broken", what)
+        for page in split_into_pages(list_numbered_requests(self._changed_ms.keys(), numbers)):
+            for finding in await self._verify_requests([one for one in page if isinstance(one, str)]):
+                yield finding
+            for gap in page:
+                if isinstance(gap, NumberGap):
+                    yield AuditFinding("gone_all", gap.first, {"last": gap.last})
+        for one in sorted({*listed, *self._heads_by_request}):
+            if not _is_numbered(one, numbers):
+                for finding in await self._verify_unnumbered(one, one in listed):
+                    yield finding
+
+    async def _verify_unnumbered(self, name: str, listed: bool) -> tuple[AuditFinding, ...]:
+        """Of what is only known by a head, that its event is missing is all there is to say."""
+        found = await self._verify_requests([name])
+        if listed:
+            return (AuditFinding("unnumbered", name), *found)
+        return tuple(finding for finding in found if finding.code != "gone")
+
+    async def verify_request(self, request: str) -> tuple[AuditFinding, ...]:
+        """One request. Raises `ToolError` when there is no trace of it."""
+        await self._load_listing()
+        traces = (
+            await self._load_record(request) != (),
+            request in self._changed_ms,
+            request in self._heads_by_request,
+        )
+        if not any(traces) and not _is_numbered(request, await self._load_numbers()):
+            raise ToolError("no_request", f"there is no request {request[:40]!r}", request=request[:40])
+        return (
+            *(AuditFinding("broken", what) for what in sorted(self._broken_lists)),
+            *await self._verify_requests([request]),
+        )
+
+    async def _verify_requests(self, names: Sequence[str]) -> tuple[AuditFinding, ...]:
+        """What is wrong with these requests. What changes between two looks is looked at again."""
+        seen: dict[str, StoredRequest] = {}
+        found: dict[str, tuple[AuditFinding, ...]] = {}
+        while waiting := [name for name in names if name not in found]:
+            for name, (kept, findings) in zip(
+                waiting, await asyncio.gather(*map(self._load_and_check, waiting)), strict=True
+            ):
+                if not findings or kept == seen.get(name):
+                    found[name] = findings
+                    self.requests, self.events = self.requests + 1, self.events + len(kept.record or ())
+                seen[name] = kept
+            if len(found) < len(names):
+                await self._load_listing()
+        return tuple(finding for name in names for finding in found[name])
+
+    async def _load_and_check(self, name: str) -> tuple[StoredRequest, tuple[AuditFinding, ...]]:
+        kept = await self._load_stored(name)
+        return kept, await self._check_stored(name, kept)
+
+    async def _load_listing(self) -> None:
+        self._changed_ms = dict(await self._read_or_report("changed", self._store.list_members("changed"), ()))
+
+    async def _load_numbers(self) -> Mapping[str, int]:
+        return await self._read_or_report("numbers", self._store.load_last_numbers(), {})
+
+    async def _read_or_report(self, what: str, reading: Awaitable[T], otherwise: T) -> T:
+        """A list of the store; where it holds what no bot ever puts there, that is a finding and no crash."""
+        try:
+            return await reading
+        except BROKEN as error:
+            if not _is_content_error(error):
+                raise
+            self._broken_lists.add(what)
+            return otherwise
+
+    async def _load_record(self, name: str) -> tuple[str, ...] | None:
+        """None: what stands there is no record."""
+        try:
+            return await self._store.load_events(name)
+        except BROKEN as error:
+            if not _is_content_error(error):
+                raise
+            return None
+
+    async def _load_stored(self, name: str) -> StoredRequest:
+        listed, record = self._changed_ms.get(name), await self._load_record(name)
+        try:
+            return StoredRequest(await self._store.load_request(name), record, listed)
+        except ValidationError:
+            return StoredRequest(None, record, listed, is_readable=False)
+
+    async def _check_stored(self, name: str, kept: StoredRequest) -> tuple[AuditFinding, ...]:
+        if kept.record is None:
+            return (AuditFinding("unreadable", name, {"n": 0}), *self._find_rewritten(name, ()))
+        events, finding = _check_chain(name, kept.record)
+        finding = finding or _check_whole(name, kept, events) or await self._check_replay(name, kept.request, events)
+        return (*filter(None, [finding]), *self._find_rewritten(name, events))
+
+    def _find_rewritten(self, name: str, events: Sequence[RequestEvent]) -> Iterator[AuditFinding]:
+        """Heads that were kept elsewhere and are in this record no longer."""
+        for head in self._heads_by_request.get(name, ()):
+            if head.n >= len(events) or events[head.n].hash != head.hash:
+                yield AuditFinding("rewritten", name, {"n": head.n, "hash": head.hash[:12]})
+
+    async def _check_replay(
+        self, name: str, kept: Request | None, events: Sequence[RequestEvent]
+    ) -> AuditFinding | None:
+        """The first event that the engine would not have written so, or the request if it is not what they give."""
+        request: Request | None = None
+        for event in events:
+            held = event.command if isinstance(event.command, StartCommand) else request
+            file = await self._files.load_version((held.definition, held.form) if held else ("", ""))
+            if file.process is None:
+                return AuditFinding("no_process", name, {"n": event.n, "reason": file.error})
+            applied = _reapply_event(file.process.definition, request, event)
+            if isinstance(applied, str):
+                return AuditFinding("impossible", name, {"n": event.n, "reason": applied})
+            if applied.event != event:
+                return AuditFinding("unlike", name, {"n": event.n})
+            request = applied.request
+        same = request and kept and request.model_dump_json() == kept.model_dump_json()
+        return None if same else AuditFinding("request", name)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFile:
+    """A process as it is kept, or why it cannot be used."""
+
+    process: Process | None
+    error: str = ""
+
+
+class ProcessFiles:
+    """The process files of a store, each read once. `known`: processes that need not have been kept."""
+
+    def __init__(self, store: Store, known: Iterable[Process] = ()) -> None:
+        self._store = store
+        self._files_by_version = {process.version: ProcessFile(process) for process in known}
+
+    async def load_version(self, version: Version) -> ProcessFile:
+        if version not in self._files_by_version:
+            self._files_by_version[version] = await self._load_file(version)
+        return self._files_by_version[version]
+
+    async def _load_file(self, version: Version) -> ProcessFile:
+        bpmn, toml = [await self._store.load_file(name) for name in version]
+        for name, content in zip(version, (bpmn, toml), strict=True):
+            if content is None or hashlib.sha256(content).hexdigest() != name:
+                return ProcessFile(None, f"{name[:12] or '-'}: {'missing' if content is None else 'altered'}")
+        try:
+            return ProcessFile(compile_process(bpmn or b"", toml or b""))
+        except InvalidDefinitionError as refused:  # by a compiler that has become stricter
+            return ProcessFile(None, str(refused))
+
+
+def _check_chain(name: str, record: Sequence[str]) -> tuple[tuple[RequestEvent, ...], AuditFinding | None]:
+    """The events up to the first that was altered, or does not follow on the one before it."""
+    events: list[RequestEvent] = []
+    previous = ""
+    for n, text in enumerate(record):
+        event = parse_event(text)
+        if event is None:
+            return tuple(events), AuditFinding("unreadable", name, {"n": n})
+        if event.model_dump_json() != text or event.add_hash().hash != event.hash:
+            return tuple(events), AuditFinding("altered", name, {"n": n})
+        if event.n != n or event.previous != previous:
+            return tuple(events), AuditFinding("unlinked", name, {"n": n, "found": event.n})
+        events.append(event)
+        previous = event.hash
+    return tuple(events), None
+
+
+def _check_whole(name: str, kept: StoredRequest, events: Sequence[RequestEvent]) -> AuditFinding | None:
+    """Whether the request and its record, right in itself, are both there and belong together."""
+    request = kept.request
+    if not kept.is_readable:
+        return AuditFinding("request_unreadable", name)
+    if request is None:
+        return AuditFinding("orphan", name, {"events": len(events)}) if events else AuditFinding("gone", name)
+    if request.id != name:
+        return AuditFinding("elsewhere", name, {"id": request.id})
+    if not events or (request.events, request.head) != (len(events), events[-1].hash):
+        return AuditFinding("cut", name, {"found": len(events), "events": request.events})
+    if kept.changed_ms != to_milliseconds(request.changed):
+        return AuditFinding("unlisted", name)
+    return None
+
+
+def _reapply_event(
+    definition: ProcessDefinition, request: Request | None, event: RequestEvent
+) -> TransitionResult | str:
+    """What the engine makes of the event's command, or why it refuses it."""
+    try:
+        return apply_command(definition, request, event.command, event.at)
+    except ToolError as refused:
+        return refused.code
+    except (LookupError, ValueError, StopIteration, AssertionError) as wrong:  # no engine ever wrote such a command
+        return type(wrong).__name__
+
+
+def _is_content_error(error: Exception) -> bool:
+    """Whether it is about what is kept. Other refusals of a server (no access, still loading) are no finding."""
+    return not isinstance(error, ResponseError) or str(error).startswith("WRONGTYPE")
+
+
+def _is_numbered(request: str, numbers: Mapping[str, int]) -> bool:
+    """Whether it is one of the numbers that were given out."""
+    try:
+        prefix, number = split_request_id(request)
+    except ValueError:
+        return False
+    return 1 <= number <= numbers.get(prefix, 0) and request == f"{prefix}-{number:04d}"

@@ -1,0 +1,266 @@
+"""The record of what was done, as an auditor reads it, and how far it has come."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from tools.workflow.engine.commands import (
+    AddSignCommand,
+    CcCommand,
+    DecideCommand,
+    FireTimerCommand,
+    MigrateCommand,
+    RequestEvent,
+    StartCommand,
+    TransferCommand,
+)
+from tools.workflow.engine.state import RULE
+from tools.workflow.engine.store import Store, to_milliseconds
+
+PAGE = 100
+"""How many requests are read at once."""
+BEYOND = 1000
+"""How many numbers in a row, of which nothing is listed, are looked at one by one."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One transition, as an auditor reads it: a flow that was taken, a node that acted by itself, or, where nothing
+    moved, the command alone."""
+
+    at: datetime
+    request: str
+    n: int
+    actor: str
+    """Person id, or `system:…`."""
+    on_behalf_of: str
+    via: str
+    """`button`, `timer`, `command`, or `rule`: what the process did by itself."""
+    command: str
+    """A decision, or the kind of the command."""
+    task: str
+    about: str
+    """Who or what it names besides: person ids, a timer, a version."""
+    flags: str
+    """What was out of the ordinary in the form that was handed in, with `;` between: `exception approver=U5 rules=U2`
+    (the author chose U5, the rules name U2), `bound recent` (several requests reach this bound together)."""
+    node: str
+    """The node that was left, or that acted."""
+    flow: str
+    condition: str
+    to: str
+    status: str
+    """Of the request, after the command."""
+    arguments: str
+    """Hash of the command."""
+    previous: str
+    hash: str
+
+
+def build_audit_lines(request: str, event: RequestEvent) -> Iterator[AuditLine]:
+    """The transitions of one event."""
+    whole = AuditLine(
+        at=event.at,
+        request=request,
+        n=event.n,
+        actor=event.by,
+        on_behalf_of=event.on_behalf,
+        via=event.via,
+        command=event.command.decision.value if isinstance(event.command, DecideCommand) else event.command.kind,
+        task=getattr(event.command, "task", ""),
+        about=_describe_subject(event),
+        flags=";".join(_list_flags(event)),
+        node="",
+        flow="",
+        condition="",
+        to="",
+        status=event.status.value,
+        arguments=event.command_hash,
+        previous=event.previous,
+        hash=event.hash,
+    )
+    for step in event.steps:
+        acted = {} if step.flow else {"actor": RULE, "on_behalf_of": "", "via": "rule"}
+        moved = {"node": step.node, "flow": step.flow, "condition": step.condition, "to": step.to}
+        yield _replace_fields(whole, **moved, **acted)
+    if not event.steps:
+        yield whole
+
+
+def _replace_fields(line: AuditLine, **fields: str) -> AuditLine:
+    return AuditLine(**{name: fields.get(name, getattr(line, name)) for name in AuditLine.__slots__})
+
+
+def _describe_subject(event: RequestEvent) -> str:
+    match event.command:
+        case TransferCommand(person=person):
+            return person
+        case AddSignCommand(people=people) | CcCommand(people=people):
+            return ",".join(people)
+        case FireTimerCommand(timer=timer, manager=manager):
+            return f"{timer},{manager}" if event.opened else timer
+        case MigrateCommand(definition=definition):
+            return definition
+        case DecideCommand(to=to):
+            return to
+    return ""
+
+
+def _list_flags(event: RequestEvent) -> Iterator[str]:
+    filled = event.command.filled if isinstance(event.command, StartCommand | DecideCommand) else None
+    for field, named in ((filled.exceptions or {}) if filled else {}).items():
+        yield f"exception {field}={','.join(filled.resolve_people(field) if filled else ())} rules={','.join(named)}"
+    for bound in filled.exceeded if filled else ():
+        yield f"bound {bound}"
+
+
+async def list_recorded_events(
+    store: Store, since: datetime, request: str = ""
+) -> AsyncIterator[tuple[str, int, RequestEvent | None]]:
+    """Request, number and event of everything since then; one request after the other, the one changed longest ago
+    first. None stands for an event that cannot be read."""
+    wanted = (request,) if request else await store.list_members_since("changed", to_milliseconds(since))
+    for page in split_into_pages(wanted):
+        records = await asyncio.gather(*(store.load_events(one) for one in page))
+        for one, record in zip(page, records, strict=True):
+            for n, text in enumerate(record):
+                event = parse_event(text)
+                if event is None or event.at >= since:
+                    yield one, n, event
+
+
+@dataclass(frozen=True, slots=True)
+class RecordHead:
+    """How far the record of a request had come: the number and the hash of its last event."""
+
+    request: str
+    n: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.request} {self.n} {self.hash}"
+
+
+@dataclass(frozen=True, slots=True)
+class HeadExport:
+    """What a file of heads holds."""
+
+    heads: tuple[RecordHead, ...]
+    is_closed: bool
+    """It ends with the line that says how much it holds. False: an older version wrote it, or its end is missing."""
+
+
+class ExportAlteredError(ValueError):
+    """A file of heads does not hold what its closing line says: something in it was changed, or is missing."""
+
+
+def format_closing_line(heads: Iterable[RecordHead]) -> str:
+    """The last line of an export: how many heads stand before it, and the SHA-256 of their lines. It shows an accident;
+    whoever can rewrite the file can rewrite this line too."""
+    lines = [f"{head}\n" for head in heads]
+    return f"# {len(lines)} heads, sha256 {hashlib.sha256(''.join(lines).encode()).hexdigest()}"
+
+
+def parse_heads(text: Iterable[str]) -> HeadExport:
+    """From lines of `request n hash`, each export with its closing line; several may stand one after the other. Raises
+    ValueError with the number of a line that is none of these, and ExportAltered."""
+    found: list[RecordHead] = []
+    since_closed: list[RecordHead] = []
+    is_closed = False
+    for number, line in enumerate(text, 1):
+        match line.split():
+            case [request, n, sha] if n.isascii() and n.isdigit() and len(n) < 10 and len(sha) == 64:
+                since_closed.append(RecordHead(request, int(n), sha))
+                is_closed = False
+            case ["#", _, "heads,", "sha256", _]:
+                if line.strip() != format_closing_line(since_closed):
+                    raise ExportAlteredError(str(number))
+                found, since_closed, is_closed = [*found, *since_closed], [], True
+            case [_, *_]:
+                raise ValueError(str(number))
+    return HeadExport((*found, *since_closed), is_closed)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberGap:
+    """Numbers that were given out and of which nothing is listed, from `first` to `last`, too many to look at each."""
+
+    first: str
+    last: str
+
+
+def list_numbered_requests(listed: Collection[str], numbers: Mapping[str, int]) -> Iterator[str | NumberGap]:
+    """Every request that has a number, in order: what is listed, and the first `BEYOND` of each row of numbers that is
+    not. So a number that was set to a billion costs no billion looks."""
+    for prefix in sorted(numbers):
+        known = sorted(n for n in map(partial(_parse_request_number, prefix), listed) if 0 < n <= numbers[prefix])
+        before = 0
+        for n in (*known, numbers[prefix] + 1):
+            for missing in range(before + 1, min(n, before + 1 + BEYOND)):
+                yield _format_request_id(prefix, missing)
+            if n - before - 1 > BEYOND:
+                yield NumberGap(_format_request_id(prefix, before + 1 + BEYOND), _format_request_id(prefix, n - 1))
+            if n <= numbers[prefix]:
+                yield _format_request_id(prefix, n)
+            before = n
+
+
+def _format_request_id(prefix: str, number: int) -> str:
+    return f"{prefix}-{number:04d}"
+
+
+def _parse_request_number(prefix: str, request: str) -> int:
+    """0 for what is no number of this prefix as it is written."""
+    digits = request.removeprefix(f"{prefix}-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 16):
+        return 0
+    return int(digits) if request == _format_request_id(prefix, int(digits)) else 0
+
+
+async def list_record_heads(store: Store, request: str = "") -> AsyncIterator[RecordHead | str]:
+    """How far each record has come, whether a list shows it or not; the bare number of what should be there and is
+    not."""
+    if request:
+        wanted: list[str | NumberGap] = [request]
+    else:
+        listed = [one for one, _ in await store.list_members("changed")]
+        known = frozenset(listed)
+        wanted = [
+            *listed,
+            *(one for one in list_numbered_requests(known, await store.load_last_numbers()) if one not in known),
+        ]
+    for page in split_into_pages(wanted):
+        names = [one for one in page if isinstance(one, str)]
+        found = {one.id: one for one in await store.load_requests(names)}
+        for one in page:
+            if isinstance(one, NumberGap):
+                yield f"{one.first} … {one.last}"
+            elif one in found:
+                yield RecordHead(one, found[one].events - 1, found[one].head)
+            else:
+                yield one
+
+
+def parse_event(text: str) -> RequestEvent | None:
+    """From its line in the store; None if it is none."""
+    try:
+        return RequestEvent.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def split_into_pages(all_: Iterable[T]) -> Iterator[list[T]]:
+    """In lists of `PAGE`."""
+    rest = iter(all_)
+    while page := list(islice(rest, PAGE)):
+        yield page

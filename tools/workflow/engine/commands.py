@@ -1,0 +1,212 @@
+"""What can be done to a request, what goes on record of it, and what people are told afterwards. All frozen."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from tools.workflow.bpmn.graph import VotingMode
+from tools.workflow.engine.state import TIMER, CompactModel, Decision, Delegation, FilledForm, Status
+
+
+class RequestCommand(CompactModel):
+    """A command. It is kept with its kind, which tells what it is."""
+
+    kind: str
+
+    @model_serializer(mode="wrap")
+    def _serialize_with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {"kind": self.kind, **dump(self)}
+
+
+class StartCommand(RequestCommand):
+    kind: Literal["start"] = "start"
+    request: str
+    process: str
+    definition: str
+    form: str
+    initiator: str
+    filled: FilledForm
+
+    @property
+    def actor(self) -> str:
+        return self.initiator
+
+
+class TaskCommand(RequestCommand):
+    """Something that the assignee of a task does, or who stands in for them now."""
+
+    task: str
+    actor: str
+    standing: Delegation | None = None
+    """Set by the engine, from its own records."""
+
+
+class DecideCommand(TaskCommand):
+    kind: Literal["decide"] = "decide"
+    decision: Decision
+    opinion: str = ""
+    to: str = ""
+    """Of a return: the node to go back to; empty for the author's."""
+    filled: FilledForm | None = None
+    """For a resubmission: the form as it is now; None leaves it as it was."""
+
+
+class TransferCommand(TaskCommand):
+    kind: Literal["transfer"] = "transfer"
+    person: str
+    opinion: str = ""
+
+
+class SignPosition(StrEnum):
+    BEFORE = "before"
+    BESIDE = "beside"
+    AFTER = "after"
+    """With it the one who adds agrees."""
+
+
+class AddSignCommand(TaskCommand):
+    kind: Literal["add_sign"] = "add_sign"
+    where: SignPosition
+    mode: VotingMode = VotingMode.ALL
+    people: tuple[str, ...]
+    opinion: str = ""
+
+
+class WithdrawCommand(RequestCommand):
+    kind: Literal["withdraw"] = "withdraw"
+    request: str
+    actor: str
+    reason: str = ""
+    agree: tuple[str, ...] = ()
+    """Set by the engine, of an approved request: who has to agree; empty while those who were asked are here."""
+
+
+class UrgeCommand(RequestCommand):
+    """The author asks the assignee to hurry."""
+
+    kind: Literal["urge"] = "urge"
+    task: str
+    actor: str
+    opens: datetime | None = None
+    """Set by the engine: outside the assignee's working hours, when these begin again."""
+
+
+class CommentCommand(RequestCommand):
+    kind: Literal["comment"] = "comment"
+    request: str
+    actor: str
+    text: str
+
+
+class CcCommand(RequestCommand):
+    kind: Literal["cc"] = "cc"
+    request: str
+    actor: str
+    people: tuple[str, ...]
+
+
+class FireTimerCommand(RequestCommand):
+    """A timer goes off."""
+
+    kind: Literal["fire"] = "fire"
+    task: str
+    timer: str
+    manager: str = ""
+    """Set by the engine, of an escalation: who gets the task; empty if there is nobody."""
+
+    @property
+    def actor(self) -> str:
+        return TIMER
+
+
+class MigrateCommand(RequestCommand):
+    """An administrator moves a running request to another version of its process."""
+
+    kind: Literal["migrate"] = "migrate"
+    request: str
+    actor: str
+    definition: str
+    form: str
+
+
+Command = Annotated[
+    StartCommand
+    | DecideCommand
+    | TransferCommand
+    | AddSignCommand
+    | WithdrawCommand
+    | UrgeCommand
+    | CommentCommand
+    | CcCommand
+    | FireTimerCommand
+    | MigrateCommand,
+    Field(discriminator="kind"),
+]
+
+
+class FlowStep(CompactModel):
+    """One flow that was taken, or one node that acted by itself."""
+
+    node: str
+    """The node that was left, or the service task that acted."""
+    flow: str = ""
+    condition: str = ""
+    """The flow's condition; empty for an unconditional or a default flow."""
+    to: str = ""
+
+
+class RequestEvent(CompactModel):
+    """One command that was carried out: a line of the request's append-only record.
+
+    Replaying the commands of all events gives the request; each event's hash covers the one before it.
+    """
+
+    n: int
+    """From 0, without gaps."""
+    at: datetime
+    command: Command
+    via: str
+    """What brought it about: `button`, `timer`, `command` (of an administrator)."""
+    steps: tuple[FlowStep, ...] = ()
+    opened: tuple[str, ...] = ()
+    """Tasks, `id=person`."""
+    closed: tuple[str, ...] = ()
+    """Tasks, `id=outcome`."""
+    status: Status
+    previous: str = ""
+    """Hash of the event before it; empty for the first."""
+    hash: str = ""
+
+    @property
+    def by(self) -> str:
+        """Person id, or `system:…`."""
+        return self.command.actor
+
+    @property
+    def on_behalf(self) -> str:
+        """Person id of who was stood in for, or empty."""
+        standing = getattr(self.command, "standing", None)
+        return standing.person if standing else ""
+
+    @property
+    def command_hash(self) -> str:
+        """Hash of the command."""
+        return hashlib.sha256(self.command.model_dump_json().encode()).hexdigest()[:16]
+
+    def add_hash(self) -> RequestEvent:
+        """With its hash."""
+        content = self.model_copy(update={"hash": ""}).model_dump_json()
+        return self.model_copy(update={"hash": hashlib.sha256(content.encode()).hexdigest()})
+
+
+class RequestNotice(CompactModel):
+    """Something to tell people: `assigned`, `task_closed`, `ended`, `told` (cc), `commented`, `urged`, `reminded`,
+    `escalated`, `unattended` (nobody to escalate to), `mail`."""
+
+    kind: str
+    data: dict[str, str]

@@ -1,0 +1,93 @@
+"""The same thing asked for twice: a start that repeats one of a moment ago, and requests that claim the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+from typing import Protocol
+
+from tools.spec import ToolError
+from tools.workflow.engine.state import FilledForm, Request, Status
+from tools.workflow.process.definition import Process
+from tools.workflow.process.forms import FieldKind, Form
+
+STANDS = frozenset({Status.WAITING, Status.REVISE, Status.REVOKING, Status.APPROVED})
+"""What counts as claimed already: not what was rejected for good or withdrawn."""
+PAGE = 20
+"""Requests that are looked at in one go, newest first."""
+
+
+class RequestLoader(Protocol):
+    """The little of a store that is looked at."""
+
+    async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]: ...
+
+
+async def reject_repeated_start(
+    requests: RequestLoader,
+    request_ids: Sequence[str],
+    process: Process,
+    filled: FilledForm,
+    now: datetime,
+    again: str | None,
+) -> None:
+    """`request_ids`: ids of the author's requests, oldest first; `again`: the request that they know to have started
+    already, empty for none, None where nobody can be asked. Raises `ToolError` `started_already` with the newest one of
+    the form's `again_minutes` that has the same values."""
+    if again is None or not process.form.again_minutes:
+        return
+    since = now - timedelta(minutes=process.form.again_minutes)
+    for end in range(len(request_ids), 0, -PAGE):
+        page = await requests.load_requests(request_ids[max(0, end - PAGE) : end])
+        for earlier in sorted(page, key=lambda one: one.started, reverse=True):
+            if earlier.started <= since:
+                return
+            if _is_repeat(earlier, process.key, filled):
+                if earlier.id != again:
+                    raise _build_repeated_error(earlier, now)
+                return
+
+
+def _build_repeated_error(earlier: Request, now: datetime) -> ToolError:
+    minutes = max(0, int((now - earlier.started).total_seconds() // 60))
+    text = f"the same was started {minutes} minutes ago as {earlier.id}; the person is asked whether to do it again"
+    return ToolError("started_already", text, request=earlier.id, minutes=minutes)
+
+
+def _is_repeat(earlier: Request, process: str, filled: FilledForm) -> bool:
+    return earlier.process == process and earlier.status in STANDS and earlier.filled.values == filled.values
+
+
+def list_identical_requests(
+    form: Form, request_id: str, filled: FilledForm, started: datetime, zone: tzinfo, others: Sequence[Request]
+) -> list[Request]:
+    """Other requests of the author that claim the same: equal in every field of the form's `identical`, and, unless one
+    of these is a date, started on the same day in `zone` (the author's)."""
+    dated = any(field.kind is FieldKind.DATE for field in form.fields if field.name in form.identical)
+
+    def is_identical(other: Request) -> bool:
+        if any(other.filled.values.get(name, "") != filled.values.get(name, "") for name in form.identical):
+            return False
+        return dated or other.started.astimezone(zone).date() == started.astimezone(zone).date()
+
+    return (
+        [one for one in _list_claiming_requests(form, request_id, others) if is_identical(one)]
+        if form.identical
+        else []
+    )
+
+
+def list_same_file_requests(
+    form: Form, request_id: str, filled: FilledForm, field: str, others: Sequence[Request]
+) -> list[Request]:
+    """Other requests of the author that name the same file in this field, whatever else they say."""
+    file = filled.values.get(field, "")
+    return [
+        one
+        for one in _list_claiming_requests(form, request_id, others)
+        if file and one.filled.values.get(field) == file
+    ]
+
+
+def _list_claiming_requests(form: Form, request_id: str, others: Sequence[Request]) -> list[Request]:
+    return [one for one in others if one.process == form.key and one.id != request_id and one.status in STANDS]

@@ -1,0 +1,440 @@
+"""`EmbeddedEngine`: runs processes in this process, over a `Store`.
+
+One command: what was answered before, else the request as it is; the command completed from outside (`completing`);
+the machine's verdict; everything kept in one step, or, if somebody else was faster, all of it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import NamedTuple, TypeVar
+
+from tools.people.names import get_person_name
+from tools.ports import Directory
+from tools.spec import ToolError
+from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
+from tools.workflow.engine.authority import can_be_asked, reject_bad_delegation, reject_unseen_form, require_task
+from tools.workflow.engine.balance import YearBalance
+from tools.workflow.engine.commands import (
+    CcCommand,
+    Command,
+    CommentCommand,
+    DecideCommand,
+    FireTimerCommand,
+    MigrateCommand,
+    RequestEvent,
+    RequestNotice,
+    StartCommand,
+    TaskCommand,
+    WithdrawCommand,
+)
+from tools.workflow.engine.duplicates import reject_repeated_start
+from tools.workflow.engine.enrich import CommandEnricher
+from tools.workflow.engine.migration import reject_migration
+from tools.workflow.engine.port import Act, AssignedTask, CommandResult, TodoList, build_command_result
+from tools.workflow.engine.reducer import apply_command
+from tools.workflow.engine.state import SYSTEM, Decision, Delegation, FilledForm, Request, TaskKind
+from tools.workflow.engine.store import (
+    OutboxEvent,
+    OwnRequests,
+    RequestChange,
+    StartContext,
+    Store,
+    WriteConflictError,
+    to_milliseconds,
+)
+from tools.workflow.engine.transitions import TransitionResult
+from tools.workflow.engine.versions import ProcessVersions
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.definition import Process, get_process_by_key
+from tools.workflow.process.policy import PolicyRow
+
+T = TypeVar("T")
+
+TRIES = 100
+"""How often a command is tried against other writers; each round at least one of them gets through."""
+DUE = 100
+"""Timers that go off in one round."""
+LATER = timedelta(hours=1)
+"""How long a timer is put off whose request cannot be read: it neither stands before the others nor is lost."""
+
+log = logging.getLogger(__name__)
+
+
+class EnrichedCommand(NamedTuple):
+    """A command with all that it needs from outside."""
+
+    command: Command
+    form_count: int | None = None
+    """As `Change.form_count`."""
+
+
+class EmbeddedEngine:
+    """`processes`: those that are there without having been deployed."""
+
+    def __init__(
+        self,
+        store: Store,
+        processes: Sequence[Process],
+        directory: Directory,
+        *,
+        calendar: WorkCalendar | None = None,
+        numbers: Mapping[str, Decimal] | None = None,
+        policy: Sequence[PolicyRow] = (),
+    ) -> None:
+        self._store, self._directory = store, directory
+        self._enricher = CommandEnricher(store, directory, calendar or WorkCalendar(), numbers or {}, policy)
+        self._versions = ProcessVersions(store, processes)
+
+    # Processes
+
+    async def list_processes(self) -> tuple[Process, ...]:
+        return await self._versions.list_current_processes(await self._store.load_deployments())
+
+    async def get_process(self, request: Request) -> Process:
+        return await self._versions.load_process(request.id, (request.definition, request.form))
+
+    async def deploy_process(self, process: Process) -> None:
+        """Requests started from here on use this version; running ones keep theirs."""
+        await self._versions.save_process_files(process)
+        await self._store.save_deployment(process.key, *process.version)
+
+    async def fill_form(
+        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
+    ) -> FilledForm:
+        return await self._enricher.fill_form(process, form, initiator, now, besides)
+
+    async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
+        return await self._enricher.list_balances(await self.list_processes(), person, year)
+
+    # Commands
+
+    async def start_request(
+        self,
+        process: str,
+        form: Mapping[str, str],
+        initiator: str,
+        key: str,
+        now: datetime,
+        seen: str = "",
+        *,
+        again: str | None = None,
+    ) -> CommandResult:
+        async def try_start() -> CommandResult:
+            found = await self._store.load_start_context(_require_key(key), initiator)
+            if found.answer is not None:
+                return CommandResult.model_validate_json(found.answer)
+            used = get_process_by_key(process, await self._versions.list_current_processes(found.deployments))
+            await self._versions.save_process_files(used)
+            try:
+                filled = await self._enricher.fill_form(
+                    used, form, initiator, now, known_requests=found.own_requests.request_ids
+                )
+                await reject_repeated_start(self._store, found.own_requests.request_ids, used, filled, now, again)
+                reject_unseen_form(filled, seen)
+            except ToolError:  # it may have been started meanwhile, by this very command
+                if (answer := (await self._store.load_start_context(key, initiator)).answer) is None:
+                    raise
+                return CommandResult.model_validate_json(answer)
+            applied = apply_command(used.definition, None, _build_start_command(used, found, initiator, filled), now)
+            forms = found.own_requests.form_count if used.form.needs_earlier_requests else None
+            return await self._save_result(key, None, used.definition, applied, forms)
+
+        return await self._retry_conflicts(try_start)
+
+    async def execute_command(
+        self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
+    ) -> CommandResult:
+        async def enrich_action(process: Process, request: Request) -> EnrichedCommand:
+            await self._enricher.authorize_command(process, request, command, now)
+            own = await self._load_compared_requests(process, request, command)
+            complete = await self._enricher.enrich_command(
+                process, request, command, now, form, own.request_ids if own else None
+            )
+            resubmitted = complete.filled if isinstance(complete, DecideCommand) else None
+            reject_unseen_form(resubmitted or request.filled, seen)
+            return EnrichedCommand(complete, own.form_count if own else None)
+
+        return await self._run_command(_get_request_id(command), key, now, enrich_action, _build_absent_error(command))
+
+    async def preview_command(
+        self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
+    ) -> CommandResult:
+        request = await self._store.load_request(_normalize_request_id(_get_request_id(command)))
+        if request is None:
+            raise _build_absent_error(command)
+        process = await self.get_process(request)
+        complete = await self._enricher.enrich_command(process, request, command, now, form)
+        return _build_result(apply_command(process.definition, request, complete, now))
+
+    async def authorize_command(self, command: TaskCommand, now: datetime) -> None:
+        if (request := await self._store.load_request(_split_task_id(command.task))) is not None:
+            await self._enricher.authorize_command(await self.get_process(request), request, command, now)
+
+    async def migrate_request(
+        self, request_id: str, process: Process, actor: str, key: str, now: datetime
+    ) -> CommandResult:
+        """A running request goes on in another version of its process. Raises `ToolError` `not_movable` or
+        `build_not_ready_error`."""
+        await self._versions.save_process_files(process)
+
+        async def build_migration(before: Process, request: Request) -> EnrichedCommand:
+            reject_migration(before, process, request, await self.list_events(request.id))
+            new = process.definition.version
+            return EnrichedCommand(
+                MigrateCommand(request=request.id, actor=actor, definition=new, form=process.form_version)
+            )
+
+        return await self._run_command(request_id, key, now, build_migration)
+
+    async def run_due_jobs(self, now: datetime) -> int:
+        due = await self._store.list_due_timers(to_milliseconds(now), DUE)
+        for member in due:
+            try:
+                await self._handle_due_timer(member, now)
+            except (ValueError, LookupError) as error:  # a request, or its version, that cannot be read any more
+                log.error("timer %s is put off: %s", member, error)
+                await self._store.postpone_timer(member, to_milliseconds(now + LATER))
+        return len(due)
+
+    async def _handle_due_timer(self, member: str, now: datetime) -> None:
+        what, _, rest = member.partition("|")
+        if what == "away":
+            await self._start_absence(member, *rest.split("|"))
+        else:
+            await self._fire_timer(member, FireTimerCommand(task=what, timer=rest), now)
+
+    async def _fire_timer(self, member: str, command: FireTimerCommand, now: datetime) -> None:
+        async def enrich_timer(process: Process, request: Request) -> EnrichedCommand:
+            return EnrichedCommand(await self._enricher.enrich_timer(process.definition, request, command))
+
+        try:
+            await self._run_command(_get_request_id(command), f"timer:{member}", now, enrich_timer)
+        except ToolError as error:
+            if error.code != "busy":  # closed meanwhile, or gone off already
+                await self._store.delete_timer(member)
+
+    async def _run_command(
+        self,
+        request_id: str,
+        key: str,
+        now: datetime,
+        enrich: Callable[[Process, Request], Awaitable[EnrichedCommand]],
+        absent_error: ToolError | None = None,
+    ) -> CommandResult:
+        """`absent_error`: what is raised when there is no such request."""
+
+        async def try_command() -> CommandResult:
+            answer, request = await self._store.load_command_context(
+                _require_key(key), _normalize_request_id(request_id)
+            )
+            if answer is not None:
+                return CommandResult.model_validate_json(answer)
+            if request is None:
+                raise absent_error or _build_no_request_error(request_id)
+            process = await self.get_process(request)
+            ready = await enrich(process, request)
+            applied = apply_command(process.definition, request, ready.command, now)
+            return await self._save_result(key, request, process.definition, applied, ready.form_count)
+
+        return await self._retry_conflicts(try_command)
+
+    async def _load_compared_requests(self, process: Process, request: Request, command: Act) -> OwnRequests | None:
+        """The author's requests, where a form is handed in again that depends on them."""
+        again = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
+        return (
+            await self._store.load_own_requests(request.initiator)
+            if again and process.form.needs_earlier_requests
+            else None
+        )
+
+    async def _save_result(
+        self,
+        key: str,
+        before: Request | None,
+        definition: ProcessDefinition,
+        applied: TransitionResult,
+        forms: int | None,
+    ) -> CommandResult:
+        notices = tuple([await self._add_names(n) for n in applied.notices])
+        applied = TransitionResult(applied.request, notices, applied.event)
+        moved = _build_result(applied)
+        answer = moved.model_dump_json()
+        kept = await self._store.save_change(RequestChange(before, applied, definition, key, answer, forms))
+        return moved if kept == answer else CommandResult.model_validate_json(kept)
+
+    async def _add_names(self, notice: RequestNotice) -> RequestNotice:
+        """With the names of who did it, and for whom, as they were then; empty for the system."""
+        names = {"by_name": await self._get_person_name(notice.data.get("by", ""))}
+        if behalf := notice.data.get("behalf"):
+            names["for_name"] = await self._get_person_name(behalf)
+        return notice.model_copy(update={"data": {**notice.data, **names}})
+
+    async def _get_person_name(self, person: str) -> str:
+        return await get_person_name(self._directory, person) if person and not person.startswith(SYSTEM) else ""
+
+    # Standing in
+
+    async def list_deputies(self, person: str, now: datetime) -> tuple[str, ...]:
+        return tuple(
+            dict.fromkeys(d.deputy for d in await self._store.list_delegations_from(person) if d.is_active_at(now))
+        )
+
+    async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
+        assigned = await self.get_task(task_id)
+        deputies = await self.list_deputies(assigned.task.assignee, now)
+        return tuple([person for person in deputies if await self._can_stand_in(assigned, person)])
+
+    async def _can_stand_in(self, assigned: AssignedTask, person: str) -> bool:
+        task, request = assigned.task, assigned.request
+        if not task.is_open or task.kind is TaskKind.REVISE:
+            return False
+        try:
+            definition = (await self.get_process(request)).definition
+        except InvalidDefinitionError:  # nobody can decide it
+            return False
+        return can_be_asked(definition, request, task, person)
+
+    async def add_delegation(self, delegation: Delegation, now: datetime) -> None:
+        async def try_delegation() -> None:
+            known = await self._store.list_delegations_from(delegation.person)
+            if delegation in known:
+                return
+            deputy = await self._directory.find_person(delegation.deputy)
+            if deputy is None or not deputy.active:
+                raise ToolError("bad_deputy", "somebody who is here has to stand in", field="deputy")
+            reject_bad_delegation(delegation, known, now)
+            await self._store.save_delegation(delegation, known)
+
+        await self._retry_conflicts(try_delegation)
+
+    async def end_delegation(self, person: str, delegation_id: str, now: datetime) -> Delegation:
+        found = next((d for d in await self.list_delegations(person, now) if d.id == delegation_id), None)
+        if found is None:
+            raise ToolError("no_delegation", f"there is no such delegation {delegation_id[:40]!r}")
+        await self._store.delete_delegation(found)
+        return found
+
+    async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
+        return tuple(d for d in await self._store.list_delegations_from(person) if d.end > now)
+
+    async def _start_absence(self, member: str, person: str, delegation_id: str) -> None:
+        """What waits for somebody is brought to who stands in as well."""
+        for task_id, _ in await self._store.list_members("todo", person):
+            data = {"task": task_id, "person": person}
+            await self._store.append_outbox([OutboxEvent(id=f"{delegation_id}:{task_id}", kind="deputy", data=data)])
+        await self._store.delete_timer(member)
+
+    # Looking
+
+    async def get_task(self, task_id: str) -> AssignedTask:
+        return _require_assigned_task(await self._store.load_request(_split_task_id(task_id)), task_id)
+
+    async def list_todo_tasks(self, person: str, now: datetime, most: int | None = None) -> TodoList:
+        people = [person, *(d.person for d in await self._store.list_delegations_to(person) if d.is_active_at(now))]
+        members, total = list[tuple[int, str]](), 0
+        for one in dict.fromkeys(people):
+            members += [(score, member) for member, score in await self._store.list_members("todo", one, most)]
+            total += await self._store.count_members("todo", one)
+        tasks = await self._load_assigned_tasks([member for _, member in sorted(members)[:most]])
+        mine = [t for t in tasks if t.task.assignee == person or await self._can_stand_in(t, person)]
+        return TodoList(tuple(mine), total - (len(tasks) - len(mine)))
+
+    async def list_decided_tasks(self, person: str) -> tuple[AssignedTask, ...]:
+        return await self._load_assigned_tasks([member for member, _ in await self._store.list_members("done", person)])
+
+    async def get_request(self, request_id: str) -> Request:
+        found = await self._store.load_request(_normalize_request_id(request_id))
+        if found is None:
+            raise _build_no_request_error(request_id)
+        return found
+
+    async def list_own_requests(self, person: str) -> tuple[Request, ...]:
+        return await self._store.load_requests([member for member, _ in await self._store.list_members("mine", person)])
+
+    async def list_cc_requests(self, person: str) -> tuple[Request, ...]:
+        return await self._store.load_requests([member for member, _ in await self._store.list_members("told", person)])
+
+    async def list_events(self, request_id: str) -> tuple[RequestEvent, ...]:
+        return tuple(
+            map(RequestEvent.model_validate_json, await self._store.load_events(_normalize_request_id(request_id)))
+        )
+
+    async def list_outbox(self, limit: int) -> list[OutboxEvent]:
+        return await self._store.list_outbox(limit)
+
+    async def mark_sent(self, ids: Sequence[str]) -> None:
+        await self._store.mark_sent(ids)
+
+    async def _load_assigned_tasks(self, ids: Sequence[str]) -> tuple[AssignedTask, ...]:
+        requests = {r.id: r for r in await self._store.load_requests(list(dict.fromkeys(map(_split_task_id, ids))))}
+        return tuple(
+            _require_assigned_task(requests[_split_task_id(i)], i) for i in ids if _split_task_id(i) in requests
+        )
+
+    async def _retry_conflicts(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        for _ in range(TRIES):
+            try:
+                return await attempt()
+            except WriteConflictError:
+                await asyncio.sleep(random.uniform(0, 0.005))  # noqa: S311 (only spreads the retries)
+        raise ToolError("busy", "too many people are changing this at once; try once more")
+
+
+def _build_start_command(process: Process, found: StartContext, initiator: str, filled: FilledForm) -> StartCommand:
+    return StartCommand(
+        request=f"{process.form.number}-{found.last_numbers.get(process.form.number, 0) + 1:04d}",
+        process=process.key,
+        definition=process.definition.version,
+        form=process.form_version,
+        initiator=initiator,
+        filled=filled,
+    )
+
+
+def _require_key(key: str) -> str:
+    if not key:
+        raise ValueError("a command needs an idempotency key")
+    return key
+
+
+def _get_request_id(command: Act | FireTimerCommand) -> str:
+    if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
+        return command.request
+    return _split_task_id(command.task)
+
+
+def _build_absent_error(command: Act) -> ToolError:
+    if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
+        return _build_no_request_error(command.request)
+    return ToolError("no_task", f"there is no task {command.task[:40]!r}", task=command.task[:40])
+
+
+def _normalize_request_id(request_id: str) -> str:
+    return request_id.strip().upper()
+
+
+def _split_task_id(task_id: str) -> str:
+    return task_id.strip().rpartition("-")[0]
+
+
+def _build_no_request_error(request_id: str) -> ToolError:
+    return ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
+
+
+def _require_assigned_task(request: Request | None, task_id: str) -> AssignedTask:
+    if request is None:
+        raise ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
+    return AssignedTask(require_task(request, task_id.strip()), request)
+
+
+def _build_result(applied: TransitionResult) -> CommandResult:
+    command = applied.event.command
+    return build_command_result(
+        applied.request, command, applied.event.on_behalf if isinstance(command, TaskCommand) else ""
+    )

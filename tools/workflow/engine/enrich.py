@@ -1,0 +1,275 @@
+"""What a command needs from outside before the machine can judge it: forms, people, deputies, working hours.
+
+Whatever a caller put into these fields is replaced by what is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import NoReturn, Protocol, TypeVar
+
+from tools.people.names import get_person_name, join_in_both_languages
+from tools.ports import Directory
+from tools.spec import Person, ToolError
+from tools.workflow.bpmn.graph import ProcessDefinition
+from tools.workflow.engine import authority
+from tools.workflow.engine.assignment import find_successors
+from tools.workflow.engine.balance import YearBalance, build_year_balance, get_allowance
+from tools.workflow.engine.commands import (
+    AddSignCommand,
+    CcCommand,
+    CommentCommand,
+    DecideCommand,
+    FireTimerCommand,
+    TaskCommand,
+    TransferCommand,
+    UrgeCommand,
+    WithdrawCommand,
+)
+from tools.workflow.engine.port import Act
+from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status, Task
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.definition import Process, fill_form
+from tools.workflow.process.policy import AssigneeResolver, PolicyRow
+
+CLIMB = 10
+"""How far up the managers are followed."""
+
+
+Tasked = TypeVar("Tasked", bound=TaskCommand)
+
+
+class RequestLists(Protocol):
+    """The little of a `Store` that is looked at."""
+
+    async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]: ...
+
+    async def list_members(self, name: str, person: str = "") -> tuple[tuple[str, int], ...]: ...
+
+    async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]: ...
+
+
+class CommandEnricher:
+    """`numbers` replace thresholds of the forms, e.g. `{"threshold": Decimal(5000)}`; the rows of `policy` come before
+    a form's own."""
+
+    def __init__(
+        self,
+        lists: RequestLists,
+        directory: Directory,
+        calendar: WorkCalendar,
+        numbers: Mapping[str, Decimal],
+        policy: Sequence[PolicyRow],
+    ) -> None:
+        self._lists, self._directory = lists, directory
+        self._calendar, self._numbers, self._policy = calendar, numbers, policy
+
+    async def fill_form(
+        self,
+        process: Process,
+        form: Mapping[str, str],
+        initiator: str,
+        now: datetime,
+        excluded_request: str = "",
+        known_requests: Sequence[str] | None = None,
+    ) -> FilledForm:
+        """The form checked and completed. `excluded_request`: the request that it is for, which does not count as
+        another. `own`: the author's requests, where they are known already."""
+        people = await self._directory.list_people()
+        author = _require_author(people, initiator)
+        others = (
+            await self._load_other_requests(initiator, known_requests) if process.form.needs_earlier_requests else ()
+        )
+        return fill_form(
+            process,
+            form,
+            initiator=author,
+            people=people,
+            today=now.astimezone(author.zone).date(),
+            calendar=self._calendar,
+            number_overrides=self._numbers,
+            policy=self._policy,
+            earlier_requests=[r for r in others if r.process == process.key and r.id != excluded_request],
+        )
+
+    async def list_balances(self, processes: Sequence[Process], person: str, year: int) -> tuple[YearBalance, ...]:
+        """What is left of a person's allowances in a calendar year. Raises `ToolError` for who is not in the
+        directory."""
+        author = _require_author(await self._directory.list_people(), person)
+        kept = [process for process in processes if process.form.balance]
+        own = await self._load_other_requests(person, None) if kept else ()
+        found = [
+            build_year_balance(
+                process.form,
+                get_allowance(process.form, author, self._numbers),
+                self._calendar,
+                [request for request in own if request.process == process.key],
+                year,
+            )
+            for process in kept
+        ]
+        return tuple(one for one in found if one is not None)
+
+    async def _load_other_requests(self, person: str, own: Sequence[str] | None) -> tuple[Request, ...]:
+        known = own if own is not None else [request for request, _ in await self._lists.list_members("mine", person)]
+        return await self._lists.load_requests(known)
+
+    async def enrich_command(
+        self,
+        process: Process,
+        request: Request,
+        command: Act,
+        now: datetime,
+        form: Mapping[str, str] | None,
+        known_requests: Sequence[str] | None = None,
+    ) -> Act:
+        """`own`: as for `form`."""
+        match command:
+            case DecideCommand():
+                filled = await self._fill_resubmission(process, request, command, now, form, known_requests)
+                return await self._add_delegation(request, command.model_copy(update={"filled": filled}), now)
+            case TransferCommand(person=person):
+                await self._require_known_people([person], "person")
+                return await self._add_delegation(request, command, now)
+            case AddSignCommand(people=people):
+                await self._require_known_people(people, "people")
+                return await self._add_delegation(request, command, now)
+            case CcCommand(people=people):
+                await self._require_known_people(people, "people")
+                return command
+            case WithdrawCommand():
+                return command.model_copy(update={"agree": await self._choose_withdrawal_approvers(request)})
+            case UrgeCommand():
+                return command.model_copy(update={"opens": await self._find_next_opening(request, command.task, now)})
+            case CommentCommand():
+                return command
+
+    async def authorize_command(
+        self, process: Process, request: Request, command: Act | TaskCommand, now: datetime
+    ) -> None:
+        """Whether the assignee of a task is still one whom the rules name, by what is known of people now. Who is named
+        no longer can only transfer the task to one who is. Raises `ToolError`."""
+        if not isinstance(command, TaskCommand):
+            return
+        task = request.find_task(command.task)
+        if task is None or not task.is_open or request.initiator == command.actor:
+            return
+        await self._directory.refresh_people({command.actor, task.assignee, request.initiator})
+        if command.actor != task.assignee and not (await self._add_delegation(request, command, now)).standing:
+            return
+        named = await self._find_successors(process, request, task)
+        if named is None or (isinstance(command, TransferCommand) and command.person in [p.id for p in named]):
+            return
+        await self._raise_not_named(task, named)
+
+    async def _find_successors(self, process: Process, request: Request, task: Task) -> tuple[Person, ...] | None:
+        """As `find_successors` has it. Everybody whose facts count is looked up again; they may lead to others."""
+        looked_up = {task.assignee, request.initiator}
+        rows = [row for row in self._policy if row.process == process.key]
+        while True:
+            author = await self._directory.find_person(request.initiator) or Person(
+                id=request.initiator, name="", active=False
+            )
+            company = AssigneeResolver(await self._directory.list_people(), author)
+            found = find_successors(process.form, process.definition, request, task, company, rows)
+            if company.consulted <= looked_up:
+                return found
+            await self._directory.refresh_people(company.consulted - looked_up)
+            looked_up |= company.consulted
+
+    async def _raise_not_named(self, task: Task, named: Sequence[Person]) -> NoReturn:
+        name = await get_person_name(self._directory, task.assignee)
+        if not named:
+            message = f"the rules no longer name {name} for {task.id}, nor anybody else"
+            raise ToolError("nobody_named", message, name=name)
+        names = join_in_both_languages([p.name for p in named])
+        message = f"the rules name {names['en']} for {task.id} now, no longer {name}"
+        raise ToolError("not_named", message, name=name, names=names)
+
+    async def enrich_timer(
+        self, definition: ProcessDefinition, request: Request, command: FireTimerCommand
+    ) -> FireTimerCommand:
+        """With who gets the task that waited too long: nobody who had it already."""
+        task = request.find_task(command.task)
+        if task is None or not task.is_open:
+            return command
+        had = {t.assignee for t in request.tasks if t.seat == task.seat}
+        async for person in self._list_superiors(task.assignee):
+            if person not in had and authority.can_be_asked(definition, request, task, person):
+                return command.model_copy(update={"manager": person})
+        return command
+
+    async def _fill_resubmission(
+        self,
+        process: Process,
+        request: Request,
+        command: DecideCommand,
+        now: datetime,
+        form: Mapping[str, str] | None,
+        own: Sequence[str] | None,
+    ) -> FilledForm | None:
+        """The form of a resubmission."""
+        if command.decision is not Decision.RESUBMIT or command.actor != request.initiator:
+            return None
+        changed = {**request.filled.values, **(form or {})}
+        return await self.fill_form(
+            process, changed, request.initiator, now, excluded_request=request.id, known_requests=own
+        )
+
+    async def _add_delegation(self, request: Request, command: Tasked, now: datetime) -> Tasked:
+        """With the delegation by which somebody else than the assignee acts, if there is one."""
+        task = request.find_task(command.task)
+        standing: Delegation | None = None
+        if task is not None and task.assignee != command.actor:
+            found = await self._lists.list_delegations_from(task.assignee)
+            standing = next((d for d in found if d.deputy == command.actor and d.is_active_at(now)), None)
+        return command.model_copy(update={"standing": standing})
+
+    async def _require_known_people(self, people: Sequence[str], field: str) -> None:
+        for person in people:
+            found = await self._directory.find_person(person)
+            if found is None or not found.active:
+                message = f"{person!r} is not in the directory"
+                raise ToolError("unknown_person", message, needs_person=True, field=field, name=person[:60])
+
+    async def _choose_withdrawal_approvers(self, request: Request) -> tuple[str, ...]:
+        """To the withdrawal of what is approved: who approved it last, else who is above its author. Nobody is asked
+        while all who were asked before are here."""
+        asked = [await self._is_active(p) for p in request.waits_for]
+        if request.status not in (Status.APPROVED, Status.REVOKING) or (asked and all(asked)):
+            return ()
+        if here := [p for p in authority.find_last_approvers(request) if await self._is_active(p)]:
+            return tuple(here)
+        above = [p async for p in self._list_superiors(request.initiator) if p != request.initiator]
+        return tuple(above[:1])
+
+    async def _list_superiors(self, person: str) -> AsyncIterator[str]:
+        """Their manager, that one's manager …; then the administrators. Nobody who has left."""
+        known = {p.id: p for p in await self._directory.list_people()}
+        above = known.get(person)
+        for _ in range(CLIMB):
+            above = known.get(above.manager or "") if above else None
+            if above is None:
+                break
+            if above.active:
+                yield above.id
+        for admin in sorted(p.id for p in known.values() if p.active and "admin" in p.roles):
+            yield admin
+
+    async def _is_active(self, person: str) -> bool:
+        found = await self._directory.find_person(person)
+        return found is not None and found.active
+
+    async def _find_next_opening(self, request: Request, task_id: str, now: datetime) -> datetime | None:
+        task = request.find_task(task_id)
+        assignee = await self._directory.find_person(task.assignee) if task else None
+        return self._calendar.find_next_opening(now, assignee.zone) if assignee else None
+
+
+def _require_author(people: Sequence[Person], initiator: str) -> Person:
+    found = next((p for p in people if p.id == initiator and p.active), None)
+    if found is None:
+        raise ToolError("unknown_person", f"the author {initiator!r} is not in the directory", name=initiator)
+    return found

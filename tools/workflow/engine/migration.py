@@ -1,0 +1,94 @@
+"""Whether a running request can go on in another version of its process: pure checks that raise `ToolError`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from tools.spec import ToolError
+from tools.workflow.bpmn.expressions import (
+    InvalidExpressionError,
+    get_value_type,
+    infer_type,
+    list_variables,
+    parse_expression,
+)
+from tools.workflow.bpmn.graph import FlowNode, ProcessDefinition, VotingMode
+from tools.workflow.engine.authority import list_other_approvers
+from tools.workflow.engine.commands import RequestEvent
+from tools.workflow.engine.paths import (
+    build_condition_values,
+    find_repeated_decider,
+    list_approval_nodes,
+    trace_happy_paths,
+)
+from tools.workflow.engine.state import Request, TaskKind
+from tools.workflow.engine.votes import list_seats
+from tools.workflow.process.definition import Process
+
+
+def reject_migration(before: Process, after: Process, request: Request, events: Iterable[RequestEvent]) -> None:
+    """Raises `not_movable` or `build_not_ready_error`."""
+    if not request.is_running:
+        raise ToolError("not_movable", f"{request.id} has ended", request=request.id, node="")
+    _reject_changed_path(before, after, request, events)
+    _reject_incomplete_form(after, request)
+
+
+def _reject_changed_path(before: Process, after: Process, request: Request, events: Iterable[RequestEvent]) -> None:
+    """Whatever it has come through has to be the same in both versions, gateways too: they would have to be gone
+    through again. Raises `ToolError` `not_movable`."""
+    ways = [step for event in events for step in event.steps]
+    for node in sorted({name for step in ways for name in (step.node, step.to)} - {""}):
+        if after.definition.nodes.get(node) != before.definition.nodes.get(node):
+            message = f"{request.id} has come through {node!r}, which is not the same in the other version"
+            raise ToolError("not_movable", message, request=request.id, node=node)
+
+
+def _reject_incomplete_form(process: Process, request: Request) -> None:
+    """Its form was filled in for another version: all that this one will ask of it has to be there already, and
+    nothing else, or it could not be resubmitted. Raises `ToolError` `build_not_ready_error`."""
+    fields = {field.name for field in process.form.fields}
+    if unknown := sorted(request.filled.values.keys() - fields):
+        raise build_not_ready_error(request, unknown[0])
+    _reject_missing_values(process.definition, request)
+    paths = trace_happy_paths(process.definition, request.filled)
+    for node in list_approval_nodes(paths):
+        if not _list_assignees(request, node):
+            raise build_not_ready_error(request, ", ".join(node.who) or node.id)
+    for node in list_approval_nodes(paths[:1]):  # in this round
+        people, taken = _list_assignees(request, node), _list_other_deciders(request, node)
+        if people <= taken if node.mode is VotingMode.ANY else people & taken:
+            raise build_not_ready_error(request, ", ".join(node.who))
+    if name := next(filter(None, (find_repeated_decider(path, request.filled.resolve_people) for path in paths)), ""):
+        raise build_not_ready_error(request, name)
+
+
+def _list_assignees(request: Request, node: FlowNode) -> Set[str]:
+    return {person for name in node.who for person in request.filled.resolve_people(name)}
+
+
+def _list_other_deciders(request: Request, node: FlowNode) -> Set[str]:
+    """Who has approved, or is asked, at another node."""
+    visits = (v for v in request.visits if v.kind is TaskKind.APPROVE and v.node != node.id)
+    return list_other_approvers(request, node.id) | {
+        seat.person for visit in visits for seat in list_seats(visit.ballot)
+    }
+
+
+def _reject_missing_values(definition: ProcessDefinition, request: Request) -> None:
+    """Whatever a condition looks at, also one after a rejection, has to be there, and of the right type."""
+    types = {name: get_value_type(value) for name, value in build_condition_values(definition, request.filled).items()}
+    written = (route.condition for node in definition.nodes.values() for route in node.routes)
+    for condition in filter(None, written):
+        expression = parse_expression(condition)
+        if missing := sorted(list_variables(expression) - types.keys()):
+            raise build_not_ready_error(request, missing[0])
+        try:
+            infer_type(expression, types)
+        except InvalidExpressionError as refused:
+            raise build_not_ready_error(request, f"{condition}: {refused}") from None
+
+
+def build_not_ready_error(request: Request, what: str) -> ToolError:
+    message = f"the form of {request.id} was filled in for another version: {what}"
+    return ToolError("not_ready", message, request=request.id, what=what)

@@ -1,0 +1,82 @@
+"""Which way a token takes: conditions, and the way of a form if everybody agreed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tools.workflow.bpmn.expressions import Value, evaluate_condition, parse_expression
+from tools.workflow.bpmn.graph import (
+    DECISION,
+    BoundaryTimer,
+    FlowNode,
+    NodeKind,
+    ProcessDefinition,
+    SequenceFlow,
+    format_decision_variable,
+)
+from tools.workflow.engine.state import Decision, FilledForm, Task
+
+
+def build_condition_values(
+    definition: ProcessDefinition, filled: FilledForm, decision: str = "", decisions: Mapping[str, str] | None = None
+) -> Mapping[str, Value]:
+    """What the conditions of a definition can see. People are looked up by `FilledForm.resolve_people`, never
+    compared."""
+    past = {format_decision_variable(node): decided for node, decided in (decisions or {}).items()}
+    return {**filled.values, **filled.numbers, **definition.initial_decisions, **past, DECISION: decision}
+
+
+def trace_happy_path(definition: ProcessDefinition, filled: FilledForm, origin: str = "") -> tuple[FlowNode, ...]:
+    """The user tasks and service tasks this form would go through, each once, if everybody agreed and its author
+    resubmitted it; from the node `origin` on, or from the start."""
+    agreed = {n.id: _get_agreeing_decision(n) for n in definition.nodes.values() if n.kind is NodeKind.USER}
+    path: dict[str, FlowNode] = {}
+    todo = [(definition.nodes[origin or definition.start], Decision.APPROVE.value)]
+    while todo:
+        node, decision = todo.pop()
+        if node.id not in path:
+            path[node.id] = node
+            decision = agreed.get(node.id, decision)
+            values = build_condition_values(definition, filled, decision, agreed)
+            todo += [(definition.nodes[r.to], decision) for r in reversed(choose_flows(node, values))]
+    return tuple(n for n in path.values() if n.kind in (NodeKind.USER, NodeKind.SERVICE))
+
+
+def trace_happy_paths(definition: ProcessDefinition, filled: FilledForm) -> tuple[tuple[FlowNode, ...], ...]:
+    """From the start, and from each of the author's own tasks: a resubmission may lead elsewhere."""
+    return tuple(trace_happy_path(definition, filled, n) for n in ("", *definition.revision_tasks))
+
+
+def list_approval_nodes(paths: Iterable[Iterable[FlowNode]]) -> tuple[FlowNode, ...]:
+    """The user tasks of others on some ways, each once."""
+    found = {node.id: node for path in paths for node in path if node.kind is NodeKind.USER and not node.is_revision}
+    return tuple(found.values())
+
+
+def find_repeated_decider(path: Iterable[FlowNode], resolve_people: Callable[[str], Iterable[str]]) -> str:
+    """A name that stands for somebody who decides at another node of the way as well; empty if there is none."""
+    seen: dict[str, str] = {}
+    for node in list_approval_nodes([path]):
+        for name in node.who:
+            if any(seen.setdefault(person, node.id) != node.id for person in resolve_people(name)):
+                return name
+    return ""
+
+
+def _get_agreeing_decision(node: FlowNode) -> str:
+    return Decision.RESUBMIT.value if node.is_revision else Decision.APPROVE.value
+
+
+def choose_flows(node: FlowNode, values: Mapping[str, Value]) -> tuple[SequenceFlow, ...]:
+    """The flows to take: all, or, at an exclusive gateway, the first whose condition holds; the default stands last
+    and has none."""
+    if node.kind is not NodeKind.CHOICE:
+        return node.routes
+    return (
+        next(r for r in node.routes if not r.condition or evaluate_condition(parse_expression(r.condition), values)),
+    )
+
+
+def list_task_timers(definition: ProcessDefinition, task: Task) -> tuple[BoundaryTimer, ...]:
+    node = definition.nodes.get(task.node)
+    return node.timers if node else ()

@@ -1,0 +1,176 @@
+"""A workflow engine as the tools see it. `embedded` runs in this process over a `Store`; `remote` speaks to others.
+
+Whoever calls, authority is checked again by the engine, against the state that is then changed. Every command
+carries an idempotency key: repeated, it has no second effect and gets the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypeAlias
+
+from tools.workflow.engine.balance import YearBalance
+from tools.workflow.engine.commands import (
+    AddSignCommand,
+    CcCommand,
+    Command,
+    CommentCommand,
+    DecideCommand,
+    RequestEvent,
+    TaskCommand,
+    TransferCommand,
+    UrgeCommand,
+    WithdrawCommand,
+)
+from tools.workflow.engine.state import CompactModel, Delegation, FilledForm, Request, Status, Task
+from tools.workflow.engine.store import OutboxEvent
+from tools.workflow.process.definition import Process
+
+Act: TypeAlias = (
+    DecideCommand | TransferCommand | AddSignCommand | WithdrawCommand | UrgeCommand | CommentCommand | CcCommand
+)
+"""What people do to a request that is there."""
+
+
+class CommandResult(CompactModel):
+    """Where a request stands after a command."""
+
+    request: str
+    status: Status
+    waits_for: tuple[str, ...]
+    """Person ids."""
+    rule: str = ""
+    """Node of the rule that passed it, if one did."""
+    days: str = ""
+    """Working days, or empty."""
+    task: str = ""
+    """The task that the command was about, if it was."""
+    by: str = ""
+    """Person id."""
+    on_behalf: str = ""
+    """Person id of who was stood in for, or empty."""
+    decision: str = ""
+    opinion: str = ""
+
+
+def build_command_result(request: Request, command: Command | None, on_behalf: str = "") -> CommandResult:
+    """Where a request stands after a command; None: after one that nobody knows any more."""
+    decide = command if isinstance(command, DecideCommand) else None
+    return CommandResult(
+        request=request.id,
+        status=request.status,
+        waits_for=request.waits_for,
+        rule=request.rule,
+        days=request.filled.days,
+        task=getattr(command, "task", ""),
+        by=command.actor if command else "",
+        on_behalf=on_behalf,
+        decision=decide.decision.value if decide else "",
+        opinion=decide.opinion.strip() if decide else "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedTask:
+    """A task and the request it belongs to."""
+
+    task: Task
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class TodoList:
+    tasks: tuple[AssignedTask, ...]
+    total_count: int
+    """How many there are, also those beyond what was asked for."""
+
+
+class Engine(Protocol):
+    """What tools need of a workflow engine. Every command may raise `ToolError`."""
+
+    async def list_processes(self) -> tuple[Process, ...]: ...
+
+    async def get_process(self, request: Request) -> Process:
+        """The process in the version the request was started with."""
+
+    async def fill_form(
+        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
+    ) -> FilledForm:
+        """The form checked and completed, without any effect. `besides`: the request it is for, if there is one: it is
+        not counted as another of the author's."""
+
+    async def start_request(
+        self,
+        process: str,
+        form: Mapping[str, str],
+        initiator: str,
+        key: str,
+        now: datetime,
+        seen: str = "",
+        *,
+        again: str | None = None,
+    ) -> CommandResult:
+        """`seen`: `FilledForm.content_hash` of what was confirmed; anything else is refused with `request_changed`.
+        `again`: the request of a moment ago that the author knowingly repeats, empty for none, None where nobody can be
+        asked. `started_already` is raised for the same start within the form's `again_minutes`; of two at once one
+        starts."""
+
+    async def execute_command(
+        self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
+    ) -> CommandResult:
+        """Carries a command out, if its actor may. `form`: for a resubmission, the fields that change; `seen`: as
+        for `start_request`."""
+
+    async def preview_command(
+        self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
+    ) -> CommandResult:
+        """What `execute_command` would come to, without any effect; what it would refuse is refused, but for what only
+        a fresh look at people shows (`authorize_command`): dialogs cannot wait for that."""
+
+    async def authorize_command(self, command: TaskCommand, now: datetime) -> None:
+        """Asks the rules again, about people as they are now, whether who was asked may decide. `execute_command` does
+        so too. Raises `ToolError` `not_named` or `nobody_named`; nothing for a command that is refused for other
+        reasons."""
+
+    async def get_task(self, task_id: str) -> AssignedTask: ...
+
+    async def list_todo_tasks(self, person: str, now: datetime, most: int | None = None) -> TodoList:
+        """What waits for a person, and for those they stand in for now; oldest first, at most `most`."""
+
+    async def list_decided_tasks(self, person: str) -> tuple[AssignedTask, ...]: ...
+
+    async def get_request(self, request_id: str) -> Request: ...
+
+    async def list_own_requests(self, person: str) -> tuple[Request, ...]: ...
+
+    async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
+        """What is left of a person's yearly allowances, of every process that keeps a balance."""
+
+    async def list_cc_requests(self, person: str) -> tuple[Request, ...]:
+        """What a person was told about (cc)."""
+
+    async def list_events(self, request_id: str) -> tuple[RequestEvent, ...]:
+        """The request's whole record, oldest first."""
+
+    async def list_deputies(self, person: str, now: datetime) -> tuple[str, ...]:
+        """Who stands in for this person now."""
+
+    async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
+        """Who may decide this task now in place of its assignee: nobody who has a say of their own in the request."""
+
+    async def add_delegation(self, delegation: Delegation, now: datetime) -> None:
+        """Somebody will be away. The same delegation twice is one."""
+
+    async def end_delegation(self, person: str, delegation_id: str, now: datetime) -> Delegation: ...
+
+    async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
+        """Present and future ones of a person."""
+
+    async def run_due_jobs(self, now: datetime) -> int:
+        """Timers that are due go off; how many did."""
+
+    async def list_outbox(self, limit: int) -> list[OutboxEvent]: ...
+
+    async def mark_sent(self, ids: Sequence[str]) -> None: ...

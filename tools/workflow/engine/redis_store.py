@@ -1,0 +1,252 @@
+"""`RedisStore`: one script a change, all or nothing."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from importlib import resources
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+from redis.client import NEVER_DECODE
+
+from tools.workflow.engine.state import CompactModel, Delegation, Request
+from tools.workflow.engine.store import (
+    CommandContext,
+    OutboxEvent,
+    OwnRequests,
+    RequestChange,
+    StartContext,
+    WriteConflictError,
+    format_away_timer,
+    split_request_id,
+    to_milliseconds,
+)
+
+ANSWER_MS = 30 * 24 * 3600 * 1000
+OUTBOX = "outbox"
+"""The field of `numbers` that is no prefix: the last place in the outbox."""
+
+
+class RedisStore:
+    """`redis` must decode responses."""
+
+    def __init__(self, redis: Redis, prefix: str = "cs") -> None:
+        self._redis, self._prefix = redis, prefix
+        folder = resources.files("tools.workflow.engine")
+        self._save_script = redis.register_script(folder.joinpath("save.lua").read_text(encoding="utf-8"))
+        self._enqueue_script = redis.register_script(folder.joinpath("announce.lua").read_text(encoding="utf-8"))
+        self._delegation_script = redis.register_script(folder.joinpath("delegate.lua").read_text(encoding="utf-8"))
+
+    def _build_key(self, *parts: str) -> str:
+        return ":".join((self._prefix, "{wf}", *filter(None, parts)))
+
+    async def load_start_context(self, key: str, person: str) -> StartContext:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.get(self._build_key("answer", key))
+            pipe.hgetall(self._build_key("processes"))
+            pipe.hgetall(self._build_key("numbers"))
+            self._queue_own_requests(pipe, person)
+            answer, processes, numbers, forms, own = await pipe.execute()
+        return StartContext(
+            answer,
+            _parse_deployments(processes),
+            _parse_last_numbers(numbers),
+            OwnRequests(int(forms or 0), tuple(own)),
+        )
+
+    async def load_own_requests(self, person: str) -> OwnRequests:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            self._queue_own_requests(pipe, person)
+            forms, own = await pipe.execute()
+        return OwnRequests(int(forms or 0), tuple(own))
+
+    def _queue_own_requests(self, pipe: Pipeline, person: str) -> None:
+        """The count first: whatever is handed in after it is noticed."""
+        pipe.hget(self._build_key("forms"), person)
+        pipe.zrange(self._build_key("mine", person), 0, -1)
+
+    async def load_command_context(self, key: str, request_id: str) -> CommandContext:
+        answer, body = await self._fetch_bytes(
+            "MGET", self._build_key("answer", key), self._build_key("request", request_id)
+        )
+        return CommandContext(answer.decode() if answer else None, _parse_request(body) if body else None)
+
+    async def load_request(self, request_id: str) -> Request | None:
+        found = await self.load_requests([request_id])
+        return found[0] if found else None
+
+    async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
+        if not request_ids:
+            return ()
+        bodies = await self._fetch_bytes(
+            "MGET", *(self._build_key("request", request_id) for request_id in request_ids)
+        )
+        return tuple(_parse_request(body) for body in bodies if body)
+
+    async def save_change(self, change: RequestChange) -> str:
+        keys, rest = self._build_save_arguments(change)
+        event, request = _deflate_model(change.result.event), _deflate_model(change.after)
+        args: list[str | bytes] = [
+            str(change.expected_events),
+            request,
+            change.answer,
+            str(ANSWER_MS),
+            event,
+            json.dumps(rest),
+        ]
+        how, answer = await self._await_reply(self._save_script(keys=keys, args=args))
+        if how == "conflict":
+            raise WriteConflictError(f"{change.after.id}: {answer}")
+        return str(answer)
+
+    def _build_save_arguments(self, change: RequestChange) -> tuple[list[str], dict[str, Any]]:
+        """The script's keys, and what it has to do with them."""
+        request = change.after.id
+        keys = [
+            self._build_key("request", request),
+            self._build_key("answer", change.idempotency_key),
+            self._build_key("events", request),
+        ]
+        keys += [
+            self._build_key("numbers"),
+            self._build_key("outbox"),
+            self._build_key("bodies"),
+            self._build_key("forms"),
+        ]
+        lists: list[dict[str, Any]] = []
+        for listing in change.list_updates:
+            keys.append(self._build_key(listing.list_name, listing.person))
+            score = {} if listing.score is None else {"score": str(listing.score)}
+            lists.append({"key": len(keys), "member": listing.member, **score})
+        notices = [{"id": e.id, "body": e.model_dump_json()} for e in change.outbox_events]
+        rest: dict[str, Any] = {"lists": lists, "notices": notices}
+        if change.before is None:
+            prefix, number = split_request_id(request)
+            rest["number"] = {"prefix": prefix, "last": str(number - 1), "next": str(number)}
+        if change.form_count is not None:
+            rest["forms"] = {"author": change.after.initiator, "known": str(change.form_count)}
+        return keys, rest
+
+    async def load_events(self, request_id: str) -> tuple[str, ...]:
+        found = await self._fetch_bytes("LRANGE", self._build_key("events", request_id), 0, -1)
+        return tuple(_inflate_text(body) for body in found if body is not None)
+
+    async def list_members(self, name: str, person: str = "", most: int | None = None) -> tuple[tuple[str, int], ...]:
+        key, last = self._build_key(name, person), -1 if most is None else most - 1
+        found = await self._await_reply(self._redis.zrange(key, 0, last, withscores=True))
+        return tuple((member, int(score)) for member, score in found)
+
+    async def count_members(self, name: str, person: str) -> int:
+        return int(await self._await_reply(self._redis.zcard(self._build_key(name, person))))
+
+    async def list_members_since(self, name: str, score: int) -> tuple[str, ...]:
+        return tuple(await self._await_reply(self._redis.zrangebyscore(self._build_key(name), score, "+inf")))
+
+    async def list_due_timers(self, now_ms: int, most: int) -> tuple[str, ...]:
+        due = self._redis.zrangebyscore(self._build_key("timers"), "-inf", now_ms, start=0, num=most)
+        return tuple(await self._await_reply(due))
+
+    async def delete_timer(self, member: str) -> None:
+        await self._await_reply(self._redis.zrem(self._build_key("timers"), member))
+
+    async def postpone_timer(self, member: str, until_ms: int) -> None:
+        await self._await_reply(self._redis.zadd(self._build_key("timers"), {member: until_ms}, xx=True))
+
+    async def load_last_numbers(self) -> Mapping[str, int]:
+        return _parse_last_numbers(await self._await_reply(self._redis.hgetall(self._build_key("numbers"))))
+
+    async def save_file(self, version: str, content: bytes) -> None:
+        await self._await_reply(self._redis.hsetnx(self._build_key("files"), version, content.decode("utf-8")))
+
+    async def load_file(self, version: str) -> bytes | None:
+        text = await self._await_reply(self._redis.hget(self._build_key("files"), version))
+        return str(text).encode("utf-8") if text is not None else None
+
+    async def save_deployment(self, process: str, bpmn: str, form: str) -> None:
+        await self._await_reply(self._redis.hset(self._build_key("processes"), process, f"{bpmn} {form}"))
+
+    async def load_deployments(self) -> Mapping[str, tuple[str, str]]:
+        return _parse_deployments(await self._await_reply(self._redis.hgetall(self._build_key("processes"))))
+
+    async def save_delegation(self, delegation: Delegation, known: Collection[Delegation]) -> None:
+        keys = [
+            self._build_key("away", delegation.person),
+            self._build_key("deputy", delegation.deputy),
+            self._build_key("timers"),
+        ]
+        args = [delegation.id, delegation.model_dump_json(), format_away_timer(delegation)]
+        args += [str(to_milliseconds(delegation.start)), *(d.id for d in known)]
+        if not await self._await_reply(self._delegation_script(keys=keys, args=args)):
+            raise WriteConflictError(delegation.id)
+
+    async def delete_delegation(self, delegation: Delegation) -> None:
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hdel(self._build_key("away", delegation.person), delegation.id)
+            pipe.hdel(self._build_key("deputy", delegation.deputy), delegation.id)
+            pipe.zrem(self._build_key("timers"), format_away_timer(delegation))
+            await pipe.execute()
+
+    async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
+        return await self._load_delegations("away", person)
+
+    async def list_delegations_to(self, person: str) -> tuple[Delegation, ...]:
+        return await self._load_delegations("deputy", person)
+
+    async def _load_delegations(self, name: str, person: str) -> tuple[Delegation, ...]:
+        bodies = await self._await_reply(self._redis.hvals(self._build_key(name, person)))
+        return tuple(sorted(map(Delegation.model_validate_json, bodies), key=lambda d: (d.start, d.id)))
+
+    async def append_outbox(self, events: Sequence[OutboxEvent]) -> None:
+        keys = [self._build_key("numbers"), self._build_key("outbox"), self._build_key("bodies")]
+        for event in events:
+            await self._await_reply(self._enqueue_script(keys=keys, args=[event.id, event.model_dump_json()]))
+
+    async def list_outbox(self, limit: int) -> list[OutboxEvent]:
+        ids = await self._await_reply(self._redis.zrange(self._build_key("outbox"), 0, limit - 1))
+        if not ids:
+            return []
+        bodies = await self._await_reply(self._redis.hmget(self._build_key("bodies"), ids))
+        return [OutboxEvent.model_validate_json(body) for body in bodies if body]
+
+    async def mark_sent(self, ids: Sequence[str]) -> None:
+        if ids:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.zrem(self._build_key("outbox"), *ids)
+                pipe.hdel(self._build_key("bodies"), *ids)
+                await pipe.execute()
+
+    async def _fetch_bytes(self, command: str, *args: str | int) -> list[bytes | None]:
+        """What is deflated is no text, and the client must not decode it."""
+        asked: Any = self._redis.execute_command
+        return cast("list[bytes | None]", await asked(command, *args, **{NEVER_DECODE: True}))
+
+    async def _await_reply(self, reply: Any) -> Any:
+        """redis-py types one reply for its blocking and its asyncio client; this is the asyncio one."""
+        return await cast("Awaitable[Any]", reply)
+
+
+def _deflate_model(kept: CompactModel) -> bytes:
+    return zlib.compress(kept.model_dump_json().encode(), 9)
+
+
+def _inflate_text(body: bytes) -> str:
+    """What somebody else put there is given as it is: whoever reads it says what is wrong with it."""
+    try:
+        return zlib.decompress(body).decode()
+    except (zlib.error, UnicodeDecodeError):
+        return body.decode(errors="replace")
+
+
+def _parse_request(body: bytes) -> Request:
+    return Request.model_validate_json(_inflate_text(body))
+
+
+def _parse_last_numbers(found: Mapping[str, str]) -> Mapping[str, int]:
+    return {prefix: int(last) for prefix, last in found.items() if prefix != OUTBOX}
+
+
+def _parse_deployments(found: Mapping[str, str]) -> Mapping[str, tuple[str, str]]:
+    return {process: (both.split()[0], both.split()[1]) for process, both in found.items()}

@@ -1,0 +1,231 @@
+"""What a store of requests is: `redis_store` keeps them in Redis with one script a change, `memory_store` in memory.
+
+All keys share the hash tag `{wf}`:
+
+==============================  ========================================================================
+`cs:{wf}:request:<id>`          the request (JSON, deflated)
+`cs:{wf}:events:<id>`           list: the request's record, one JSON a command, deflated, only ever appended to; a
+                                change is kept only if the record is as long as it was when the request was read
+`cs:{wf}:changed`               sorted set: request → last change (ms)
+`cs:{wf}:todo:<person>`         sorted set: open task → since (ms)
+`cs:{wf}:done:<person>`         sorted set: decided task → when (ms)
+`cs:{wf}:mine:<person>`         sorted set: request → started (ms)
+`cs:{wf}:forms`                 hash: person → how often a form of theirs was handed in; one that depends on their
+                                others is kept only if this is as it was when they were read
+`cs:{wf}:told:<person>`         sorted set: request they were told about (cc) → when (ms)
+`cs:{wf}:timers`                sorted set: `task|timer` or `away|person|delegation` → due (ms)
+`cs:{wf}:away:<person>`         hash: delegation → JSON, of who is away
+`cs:{wf}:deputy:<person>`       hash: the same, of who stands in
+`cs:{wf}:answer:<key>`          what the command with this idempotency key was answered, 30 days
+`cs:{wf}:numbers`               hash: prefix → last request number; `list_outbox` → last place in the outbox
+`cs:{wf}:outbox`, `…:bodies`    sorted set: event → place; hash: event → JSON
+`cs:{wf}:files`                 hash: SHA-256 → process file
+`cs:{wf}:processes`             hash: process → `<bpmn> <form>` (SHA-256), deployed by an administrator
+==============================  ========================================================================
+
+The errors of the client (`redis.RedisError`) pass through; every call may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from tools.spec import FrozenModel
+from tools.workflow.bpmn.graph import ProcessDefinition
+from tools.workflow.engine.paths import list_task_timers
+from tools.workflow.engine.state import SPEAKING, Delegation, Request, Task
+from tools.workflow.engine.transitions import TransitionResult
+
+
+class WriteConflictError(Exception):
+    """Somebody else changed what was read, or took the number, first: read again and retry."""
+
+
+class OutboxEvent(FrozenModel):
+    """A notice that waits to be told. `id` is the same however often it is read."""
+
+    id: str
+    kind: str
+    data: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestChange:
+    """One command's result, ready to be kept."""
+
+    before: Request | None
+    result: TransitionResult
+    definition: ProcessDefinition
+    idempotency_key: str
+    """Idempotency key of the command."""
+    answer: str
+    form_count: int | None = None
+    """`OwnRequests.form_count` when the form was filled in; None if it does not depend on the author's other
+    requests."""
+
+    @property
+    def after(self) -> Request:
+        return self.result.request
+
+    @property
+    def expected_events(self) -> int:
+        """Events of the request as it was read."""
+        return self.before.events if self.before else 0
+
+    @property
+    def outbox_events(self) -> tuple[OutboxEvent, ...]:
+        stem = f"{self.after.id}:{self.after.events}"
+        told = enumerate(self.result.notices)
+        return tuple(OutboxEvent(id=f"{stem}:{n}", kind=e.kind, data=e.data) for n, e in told)
+
+    @property
+    def list_updates(self) -> Iterator[ListUpdate]:
+        """The lists that change."""
+        changed = to_milliseconds(self.after.changed)
+        yield ListUpdate("changed", "", self.after.id, changed)
+        if self.before is None:
+            yield ListUpdate("mine", self.after.initiator, self.after.id, changed)
+        for person in self.after.cc[len(self.before.cc) if self.before else 0 :]:
+            yield ListUpdate("told", person, self.after.id, changed)
+        before = {t.id: t for t in self.before.tasks} if self.before else {}
+        for task in self.after.tasks:
+            if (known := before.get(task.id)) != task:
+                yield from self._build_task_updates(known, task)
+
+    def _build_task_updates(self, before: Task | None, task: Task) -> Iterator[ListUpdate]:
+        if task.is_open and before is None:
+            yield ListUpdate("todo", task.assignee, task.id, to_milliseconds(task.since))
+        if not task.is_open and before is not None:
+            yield ListUpdate("todo", task.assignee, task.id, None)
+        if task.closed and task.outcome in SPEAKING:
+            yield ListUpdate("done", task.by, task.id, to_milliseconds(task.closed))
+        yield from self._build_timer_updates(before, task)
+
+    def _build_timer_updates(self, before: Task | None, task: Task) -> Iterator[ListUpdate]:
+        for timer in list_task_timers(self.definition, task):
+            member = f"{task.id}|{timer.id}"
+            if before is None and task.is_open:
+                yield ListUpdate("timers", "", member, to_milliseconds(task.since) + timer.after_s * 1000)
+            elif before is not None and (timer.id in task.fired or not task.is_open):
+                yield ListUpdate("timers", "", member, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ListUpdate:
+    """A member put on a list, or taken off it when `score` is None. `person` is empty for a list of all."""
+
+    list_name: str
+    person: str
+    member: str
+    score: int | None
+
+
+class CommandContext(NamedTuple):
+    """What is there when a command comes."""
+
+    answer: str | None
+    """What the command with this key was answered, if it was."""
+    request: Request | None
+
+
+class OwnRequests(NamedTuple):
+    """A person's requests."""
+
+    form_count: int
+    """How often they have handed in a form."""
+    request_ids: tuple[str, ...]
+    """Oldest first."""
+
+
+class StartContext(NamedTuple):
+    """What is there when somebody starts a request."""
+
+    answer: str | None
+    """What the command with this key was answered, if it was."""
+    deployments: Mapping[str, tuple[str, str]]
+    last_numbers: Mapping[str, int]
+    """Prefix → last number given out."""
+    own_requests: OwnRequests
+    """The person's requests."""
+
+
+class Store(Protocol):
+    async def load_start_context(self, key: str, person: str) -> StartContext: ...
+
+    async def load_own_requests(self, person: str) -> OwnRequests: ...
+
+    async def load_command_context(self, key: str, request_id: str) -> CommandContext: ...
+
+    async def load_request(self, request_id: str) -> Request | None: ...
+
+    async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
+        """Those that exist, in the same order."""
+
+    async def save_change(self, change: RequestChange) -> str:
+        """All of the change in one step. Gives the answer to use: this one, or the earlier one of the same key.
+        Raises `WriteConflictError`."""
+
+    async def load_events(self, request_id: str) -> tuple[str, ...]:
+        """The record as it is kept, oldest first."""
+
+    async def list_members(self, name: str, person: str = "", most: int | None = None) -> tuple[tuple[str, int], ...]:
+        """(member, score) of a list, lowest first, at most `most`."""
+
+    async def count_members(self, name: str, person: str) -> int: ...
+
+    async def list_members_since(self, name: str, score: int) -> tuple[str, ...]:
+        """Members of a list of all with at least this score."""
+
+    async def list_due_timers(self, now_ms: int, most: int) -> tuple[str, ...]:
+        """Timers whose time has come."""
+
+    async def delete_timer(self, member: str) -> None: ...
+
+    async def postpone_timer(self, member: str, until_ms: int) -> None:
+        """A timer, if it is still there."""
+
+    async def load_last_numbers(self) -> Mapping[str, int]:
+        """Prefix → last request number."""
+
+    async def save_file(self, version: str, content: bytes) -> None: ...
+
+    async def load_file(self, version: str) -> bytes | None: ...
+
+    async def save_deployment(self, process: str, bpmn: str, form: str) -> None: ...
+
+    async def load_deployments(self) -> Mapping[str, tuple[str, str]]:
+        """Process → versions of its two files."""
+
+    async def save_delegation(self, delegation: Delegation, known: Collection[Delegation]) -> None:
+        """With a timer for its beginning. `known`: the person's, as they were read. Raises `WriteConflictError`."""
+
+    async def delete_delegation(self, delegation: Delegation) -> None: ...
+
+    async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]: ...
+
+    async def list_delegations_to(self, person: str) -> tuple[Delegation, ...]: ...
+
+    async def append_outbox(self, events: Sequence[OutboxEvent]) -> None:
+        """Beside a change; the same event twice is one while it waits."""
+
+    async def list_outbox(self, limit: int) -> list[OutboxEvent]:
+        """The oldest notices that were not marked as sent."""
+
+    async def mark_sent(self, ids: Sequence[str]) -> None: ...
+
+
+def to_milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+def split_request_id(request_id: str) -> tuple[str, int]:
+    """`L-0012` → (`L`, 12)."""
+    prefix, _, number = request_id.partition("-")
+    return prefix, int(number)
+
+
+def format_away_timer(delegation: Delegation) -> str:
+    return f"away|{delegation.person}|{delegation.id}"

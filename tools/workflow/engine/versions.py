@@ -1,0 +1,43 @@
+"""Which versions of which processes there are: those that come with the program, and those in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.store import Store
+from tools.workflow.process.definition import Process, compile_process
+
+
+class ProcessVersions:
+    """A version is what `Process.version` says: the hashes of its two files. Each is compiled once."""
+
+    def __init__(self, store: Store, shipped: Sequence[Process]) -> None:
+        self._store, self._shipped = store, tuple(shipped)
+        self._compiled = {process.version: process for process in shipped}
+        self._saved_versions: set[str] = set()
+
+    async def list_current_processes(self, deployed: Mapping[str, tuple[str, str]]) -> tuple[Process, ...]:
+        """What requests are started with: what is deployed under a key goes before what is shipped."""
+        known = {process.key: process for process in self._shipped}
+        for key, version in deployed.items():
+            with suppress(InvalidDefinitionError):  # a stricter compiler: nothing starts in it, the others go on
+                known[key] = await self.load_process(key, version)
+        return tuple(known.values())
+
+    async def load_process(self, owner: str, version: tuple[str, str]) -> Process:
+        """Raises `InvalidDefinitionError`, which names the `owner`: a request, or a process."""
+        if version not in self._compiled:
+            bpmn, toml = await self._store.load_file(version[0]), await self._store.load_file(version[1])
+            if bpmn is None or toml is None:
+                raise InvalidDefinitionError(owner, f"the files of its version {version[0][:12]} are gone")
+            self._compiled[version] = compile_process(bpmn, toml)
+        return self._compiled[version]
+
+    async def save_process_files(self, process: Process) -> None:
+        """The process files, so that requests started from them keep them when the files change."""
+        for version, content in zip(process.version, (process.bpmn, process.toml), strict=True):
+            if version not in self._saved_versions:
+                await self._store.save_file(version, content)
+                self._saved_versions.add(version)

@@ -1,0 +1,88 @@
+"""How people decide together: pure functions over a tree of seats.
+
+Every seat may have ballots of its own: people who are asked before, beside or after it (add sign). A rejection
+anywhere is a rejection of the whole; only where any one decides, the first decision is all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from tools.workflow.bpmn.graph import VotingMode
+from tools.workflow.engine.state import Ballot, Decision, Seat
+
+APPROVE, REJECT = Decision.APPROVE.value, Decision.REJECT.value
+
+
+def build_ballot(mode: VotingMode, people: Iterable[str], first: int) -> Ballot:
+    """Nobody twice. Seats are numbered from `first`."""
+    return Ballot(mode=mode, seats=tuple(Seat(n=first + i, person=p) for i, p in enumerate(dict.fromkeys(people))))
+
+
+def compute_verdict(ballot: Ballot) -> str:
+    """`approve`, `reject`, or empty while it is open."""
+    said = [compute_seat_verdict(seat) for seat in ballot.seats]
+    if ballot.mode is VotingMode.ANY:
+        return next(filter(None, said), "")
+    if REJECT in said:
+        return REJECT
+    return APPROVE if all(said) else ""
+
+
+def compute_seat_verdict(seat: Seat) -> str:
+    """What a seat and everybody asked for it say together."""
+    said = [seat.vote, *(compute_verdict(b) for b in _list_side_ballots(seat))]
+    if REJECT in said:
+        return REJECT
+    return APPROVE if all(said) else ""
+
+
+def list_waiting_seats(ballot: Ballot) -> Iterator[Seat]:
+    """Whose turn it is; nobody's once there is a verdict."""
+    if compute_verdict(ballot):
+        return
+    for seat in ballot.seats:
+        if not compute_seat_verdict(seat):
+            yield from _list_waiting_in_seat(seat)
+            if ballot.mode is VotingMode.ORDER:
+                return
+
+
+def list_seats(ballot: Ballot) -> Iterator[Seat]:
+    for seat in ballot.seats:
+        yield seat
+        for asked in _list_side_ballots(seat):
+            yield from list_seats(asked)
+
+
+def find_seat(ballot: Ballot, n: int) -> Seat | None:
+    return next((s for s in list_seats(ballot) if s.n == n), None)
+
+
+def replace_seat(ballot: Ballot, n: int, change: Callable[[Seat], Seat]) -> Ballot:
+    """With one seat changed, wherever it is in the tree."""
+    return ballot.model_copy(update={"seats": tuple(_replace_in_seat(s, n, change) for s in ballot.seats)})
+
+
+def _replace_in_seat(seat: Seat, n: int, change: Callable[[Seat], Seat]) -> Seat:
+    if seat.n == n:
+        return change(seat)
+    sides = {"before": seat.before, "beside": seat.beside, "after": seat.after}
+    return seat.model_copy(update={k: replace_seat(b, n, change) for k, b in sides.items() if b})
+
+
+def _list_waiting_in_seat(seat: Seat) -> Iterator[Seat]:
+    """Before comes first, after last; this seat and those beside it at the same time."""
+    if seat.before and not compute_verdict(seat.before):
+        yield from list_waiting_seats(seat.before)
+        return
+    if not seat.vote:
+        yield seat
+    if seat.beside:
+        yield from list_waiting_seats(seat.beside)
+    if seat.after and seat.vote and not (seat.beside and not compute_verdict(seat.beside)):
+        yield from list_waiting_seats(seat.after)
+
+
+def _list_side_ballots(seat: Seat) -> Iterator[Ballot]:
+    yield from filter(None, (seat.before, seat.beside, seat.after))

@@ -1,0 +1,220 @@
+"""Working days and hours, with public holidays, China's make-up days and half days.
+
+For China the published list decides (`chinesecalendar`); for years it does not know, and for other countries,
+`holidays` does. China's unpublished years are estimates (make-up days are missing), and so is every day that
+`holidays` itself calls estimated (movable feasts). An override, day → is it a working day, wins over both.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta, tzinfo
+from decimal import Decimal
+from functools import lru_cache
+
+import chinese_calendar
+import holidays
+
+HALF = Decimal("0.5")
+DAY = timedelta(days=1)
+MAX_SPAN = 366
+"""Days from first to last."""
+WORDS = {"work": True, "off": False}
+"""What an overrides file says of a day."""
+ANY_YEAR = 2000
+ENGLISH = "en_US"
+"""The language in which `holidays` is asked whether it only estimates."""
+LANGUAGES = {"zh": "zh_CN", "en": ENGLISH}
+"""Ours → those in which `holidays` is asked for names."""
+SATURDAY = 5
+STRETCH = 60
+"""Days off in a row are followed so far in each direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingTime:
+    working_days: Decimal
+    """Working days, a multiple of 0.5."""
+    is_estimated: bool
+    """True: some day's holidays are not published yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class HolidayBreak:
+    """Days in a row that are not worked."""
+
+    first: date
+    last: date
+    holiday_names: tuple[dict[str, str], ...] = ()
+    """Of the public holidays in it."""
+    makeup_days: tuple[date, ...] = ()
+    """Days of a weekend within a week of it that are worked instead."""
+    is_estimated: bool = False
+
+    def list_days(self) -> Iterator[date]:
+        for n in range((self.last - self.first).days + 1):
+            yield self.first + n * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class WorkCalendar:
+    country: str = "CN"
+    """ISO 3166 code, with a subdivision where holidays differ: `DE-BY`."""
+    overrides: Mapping[date, bool] = field(default_factory=dict)
+    """Day → whether it is worked, in this company."""
+    opens_at: time = time(9)
+    closes_at: time = time(18)
+    """Working hours, in the time zone of whoever is concerned."""
+
+    def measure_working_time(self, start: date, start_half: str, end: date, end_half: str) -> WorkingTime:
+        """Working time from a half day to a half day (`am`, `pm`), both included, at most `MAX_SPAN` days apart."""
+        days = list(self._list_day_shares(start, start_half, end, end_half))
+        return WorkingTime(sum((d for _, d, _ in days), Decimal(0)), any(estimated for _, _, estimated in days))
+
+    def find_end(self, start: date, start_half: str, days: Decimal) -> tuple[date, str] | None:
+        """The half day that working time of this length ends with, both included: what `measure_working_time` counts
+        back. None if it is more than `MAX_SPAN` days away. `days`: more than 0, a multiple of 0.5."""
+        left = days
+        for day, worked, _ in self._list_day_shares(start, start_half, start + MAX_SPAN * DAY, "pm"):
+            if worked and left <= worked:
+                is_noon = left == HALF and not (day == start and start_half == "pm")
+                return day, "am" if is_noon else "pm"
+            left -= worked
+        return None
+
+    def count_days_by_year(self, start: date, start_half: str, end: date, end_half: str) -> dict[int, Decimal]:
+        """The same working days, by calendar year; every year that is touched is there."""
+        found: dict[int, Decimal] = defaultdict(Decimal)
+        for day, worked, _ in self._list_day_shares(start, start_half, end, end_half):
+            found[day.year] += worked
+        return dict(found)
+
+    def get_day_status(self, day: date) -> tuple[bool, bool]:
+        """Whether the day is worked, and whether that is an estimate."""
+        if day in self.overrides:
+            return self.overrides[day], False
+        if self.country == "CN":
+            try:
+                return chinese_calendar.is_workday(day), False
+            except NotImplementedError:
+                return _load_holidays("CN", day.year).is_working_day(day), True
+        found = _load_holidays(self.country, day.year)
+        return found.is_working_day(day), "estimated" in (found.get(day) or "")
+
+    def name_holiday(self, day: date) -> dict[str, str]:
+        """What a public holiday is called, in zh and en; empty for any other day. Where a country's holidays have no
+        Chinese names, both are as that country, or English, has them."""
+        if self.country == "CN":
+            try:
+                return _name_published_holiday(day)
+            except NotImplementedError:
+                pass
+        named = {
+            language: _load_holidays(self.country, day.year, code).get(day) for language, code in LANGUAGES.items()
+        }
+        return {language: name for language, name in named.items() if name} if all(named.values()) else {}
+
+    def list_holiday_breaks(self, start: date, most: int) -> Iterator[HolidayBreak]:
+        """The next stretches of days off that are more than an ordinary weekend, each whole: also one that has begun
+        before `start`. At most `most`, of those that begin within `MAX_SPAN` days."""
+        day, found = start, 0
+        while found < most and day - start <= timedelta(days=MAX_SPAN):
+            if self.get_day_status(day)[0]:
+                day += DAY
+                continue
+            stretch = self._find_break_around(day)
+            day = stretch.last + DAY
+            if stretch.holiday_names or any(one.weekday() < SATURDAY for one in stretch.list_days()):
+                found += 1
+                yield stretch
+
+    def _find_break_around(self, day: date) -> HolidayBreak:
+        first, last = day, day
+        while not self.get_day_status(first - DAY)[0] and day - first < timedelta(days=STRETCH):
+            first -= DAY
+        while not self.get_day_status(last + DAY)[0] and last - day < timedelta(days=STRETCH):
+            last += DAY
+        stretch = HolidayBreak(first, last)
+        names = {name["en"]: name for one in stretch.list_days() if (name := self.name_holiday(one))}
+        near = [first - n * DAY for n in range(7, 0, -1)] + [last + n * DAY for n in range(1, 8)]
+        return HolidayBreak(
+            first,
+            last,
+            tuple(names.values()),
+            tuple(one for one in near if one.weekday() >= SATURDAY and self.get_day_status(one)[0]),
+            any(self.get_day_status(one)[1] for one in stretch.list_days()),
+        )
+
+    def find_next_opening(self, moment: datetime, zone: tzinfo) -> datetime | None:
+        """None inside the working hours of somebody in this time zone, else when they begin again."""
+        local = moment.astimezone(zone)
+        if self.get_day_status(local.date())[0] and self.opens_at <= local.time() < self.closes_at:
+            return None
+        day = local.date() if local.time() < self.opens_at else local.date() + DAY
+        while not self.get_day_status(day)[0]:
+            day += DAY
+        return datetime.combine(day, self.opens_at, zone)
+
+    def _list_day_shares(
+        self, start: date, start_half: str, end: date, end_half: str
+    ) -> Iterator[tuple[date, Decimal, bool]]:
+        """Each day, how much of it is worked, and whether that is an estimate."""
+        for n in range((end - start).days + 1):
+            day = start + n * DAY
+            worked, estimated = self.get_day_status(day)
+            halves = 2 - (day == start and start_half == "pm") - (day == end and end_half == "am")
+            yield day, worked * halves * HALF, estimated
+
+
+def read_calendar(country: str, overrides: str = "") -> WorkCalendar:
+    """The calendar of a country, with the text of an overrides file: TOML, `[days]`, `2027-01-02 = "work"` or
+    `"off"`. Raises `ValueError` saying what is wrong."""
+    code = country.strip().upper()
+    try:
+        _load_holidays(code, ANY_YEAR)
+    except NotImplementedError as wrong:
+        raise ValueError(f"{country!r} is no country that has a calendar: {wrong}") from None
+    return WorkCalendar(code, _parse_overrides(overrides))
+
+
+def _parse_overrides(text: str) -> dict[date, bool]:
+    content = tomllib.loads(text)
+    if odd := content.keys() - {"days"}:
+        raise ValueError(f"unknown table or key {min(odd)!r}; only [days] is known")
+    days = content.get("days", {})
+    if not isinstance(days, dict):
+        raise ValueError("[days] should be a table of days")
+    return {_parse_day(name): _parse_day_word(name, word) for name, word in days.items()}
+
+
+def _parse_day(name: str) -> date:
+    try:
+        day = date.fromisoformat(name)
+    except ValueError:
+        day = None
+    if day is None or day.isoformat() != name:
+        raise ValueError(f"{name!r} is no day; write it like 2027-01-02")
+    return day
+
+
+def _parse_day_word(name: str, word: object) -> bool:
+    if not isinstance(word, str) or word not in WORDS:
+        raise ValueError(f'{name} is {word!r}; it can be "work" or "off"')
+    return WORDS[word]
+
+
+@lru_cache(maxsize=64)
+def _load_holidays(country: str, year: int, language: str = ENGLISH) -> holidays.HolidayBase:
+    """`holidays` falls back to the country's own language where it has no names in this one."""
+    code, _, part = country.partition("-")
+    return holidays.country_holidays(code, subdiv=part or None, years=year, language=language)
+
+
+def _name_published_holiday(day: date) -> dict[str, str]:
+    """Of a day in China. Raises `NotImplementedError` for a year that is not published."""
+    is_off, name = chinese_calendar.get_holiday_detail(day)
+    known = next((one for one in chinese_calendar.Holiday if one.value == name), None) if is_off else None
+    return {"zh": known.chinese, "en": known.value} if known else {}

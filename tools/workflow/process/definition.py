@@ -1,0 +1,164 @@
+"""A process: its graph and its form, checked against each other; and filling the form in.
+
+Filling in finds out everything a person has to see before confirming: working days, who will approve on
+every level, whether a rule lets the request pass.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import cached_property
+from importlib import resources
+
+from pydantic import ValidationError
+
+from tools.spec import Person, ToolError
+from tools.workflow.bpmn.graph import InvalidDefinitionError, NodeKind, ProcessDefinition
+from tools.workflow.bpmn.reader import compile_bpmn
+from tools.workflow.engine.assignment import assign_people, list_decider_names
+from tools.workflow.engine.balance import apply_balance, get_allowance, reject_overlap
+from tools.workflow.engine.paths import trace_happy_path
+from tools.workflow.engine.state import FilledForm, Request
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.checks import check_form, check_nodes
+from tools.workflow.process.form_input import compute_length, parse_form_input
+from tools.workflow.process.forms import NUMBERS, Form
+from tools.workflow.process.policy import PolicyRow, describe_validation_error
+from tools.workflow.process.rolling_limits import apply_bounds
+
+SHIPPED = ("leave", "expense")
+
+
+@dataclass(frozen=True)
+class Process:
+    definition: ProcessDefinition
+    form: Form
+    bpmn: bytes
+    """The file itself: requests stay with the version they were started with."""
+    toml: bytes
+
+    @property
+    def key(self) -> str:
+        return self.form.key
+
+    @cached_property
+    def form_version(self) -> str:
+        return hashlib.sha256(self.toml).hexdigest()
+
+    @property
+    def version(self) -> tuple[str, str]:
+        """Names the two files."""
+        return self.definition.version, self.form_version
+
+    @cached_property
+    def deciding_names(self) -> frozenset[str]:
+        """The fields, levels and roles that decide somewhere: whether they are needed depends on the path."""
+        return list_decider_names(self.definition)
+
+
+def compile_process(bpmn: bytes, toml: bytes) -> Process:
+    """A process from its two files. Raises `InvalidDefinitionError`."""
+    form = parse_form(toml)
+    definition = compile_bpmn(bpmn, form.variable_types, form.people_variables)
+    check_nodes(form, definition)
+    return Process(definition, form, bpmn, toml)
+
+
+def parse_form(toml: bytes) -> Form:
+    """Raises `InvalidDefinitionError` with the row that is wrong."""
+    try:
+        form = Form.model_validate(tomllib.loads(toml.decode("utf-8")))
+    except ValidationError as wrong:
+        raise InvalidDefinitionError("form", describe_validation_error(wrong)) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
+        raise InvalidDefinitionError("form", str(wrong)) from None
+    check_form(form)
+    return form
+
+
+def load_shipped_processes() -> tuple[Process, ...]:
+    """Leave and expense. Raises `InvalidDefinitionError`."""
+    folder = resources.files("tools.workflow").joinpath("definitions")
+    return tuple(
+        compile_process(folder.joinpath(f"{key}.bpmn").read_bytes(), folder.joinpath(f"{key}.toml").read_bytes())
+        for key in SHIPPED
+    )
+
+
+def get_process_by_key(key: str, processes: Sequence[Process]) -> Process:
+    """The process with this key. Raises `ToolError` `unknown_process`."""
+    known = {p.key: p for p in processes}
+    if key not in known:
+        message = f"there is no process {key!r}; there are: {', '.join(known)}"
+        raise ToolError("unknown_process", message, name=key[:60])
+    return known[key]
+
+
+def fill_form(
+    process: Process,
+    values: Mapping[str, str],
+    *,
+    initiator: Person,
+    people: Sequence[Person],
+    today: date,
+    calendar: WorkCalendar,
+    number_overrides: Mapping[str, Decimal],
+    policy: Sequence[PolicyRow] = (),
+    earlier_requests: Sequence[Request] = (),
+) -> FilledForm:
+    """The form checked, people found, levels chosen. `today` is the author's; `numbers` replace the form's own
+    (thresholds); `policy`: rows of the policy file; `earlier_requests`: the author's other requests of this process.
+    Raises `ToolError` naming the field and the fix."""
+    form = process.form
+    canonical = parse_form_input(form, values, today, process.deciding_names, calendar)
+    length = compute_length(form, canonical, calendar)
+    reject_overlap(form, canonical, earlier_requests)
+    filled = FilledForm(
+        values=canonical,
+        numbers={
+            **_collect_numbers(form, canonical, initiator, number_overrides),
+            **({"days": length.working_days} if length else {}),
+        },
+        estimated=bool(length and length.is_estimated),
+    )
+    filled = apply_balance(form, filled, calendar, earlier_requests)
+    filled = apply_bounds(form, filled, earlier_requests, today, initiator.zone)
+    rows = [row for row in policy if row.process == process.key]
+    return assign_people(form, process.definition, filled, people, initiator, rows)
+
+
+def find_passing_rule(process: Process, filled: FilledForm) -> str:
+    """Node of the rule that would let this form pass without anybody's decision, or empty."""
+    path = trace_happy_path(process.definition, filled)
+    decided = any(node.kind is NodeKind.USER for node in path)
+    return "" if decided else next((node.id for node in path if node.is_rule), "")
+
+
+def format_request_line(process: Process, filled: FilledForm, language: str) -> str:
+    """One line about a request."""
+    return process.form.summary.by_language[language].format_map(format_values(process, filled, language))
+
+
+def format_values(process: Process, filled: FilledForm, language: str) -> dict[str, str]:
+    """What the placeholders of the form's words stand for: field → words, persons as ids; and the days."""
+    shown = {"days": filled.days}
+    for field in process.form.fields:
+        value = filled.values.get(field.name, "")
+        option = field.find_option(value)
+        shown[field.name] = option.by_language[language] if option else value
+    return shown
+
+
+def _collect_numbers(
+    form: Form, values: Mapping[str, str], author: Person, replaced: Mapping[str, Decimal]
+) -> dict[str, Decimal]:
+    """The form's numbers and those of its fields; an empty field counts as 0."""
+    numbers = {name: replaced.get(name, own) for name, own in form.numbers.items()}
+    if form.balance:
+        numbers[form.balance.allowance] = get_allowance(form, author, replaced)
+    return numbers | {f.name: Decimal(values[f.name] or 0) for f in form.fields if f.kind in NUMBERS}

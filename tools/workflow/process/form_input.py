@@ -1,0 +1,254 @@
+"""Checking what people answer: free spellings become canonical text.
+
+`病假` → `sick`, `￥1,200.50` → `1200.50`, `2026/11/21` → `2026-11-21`. Whatever cannot be read is a `ToolError`
+naming the field and the fix. Days are counted by the calendar, never taken from anybody's words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+from urllib.parse import urlsplit
+
+from tools.characters import clean_value
+from tools.people.names import fold_text, remove_spaces
+from tools.spec import ToolError, raise_errors
+from tools.workflow.engine.state import format_decimal
+from tools.workflow.process.calendar import MAX_SPAN, WorkCalendar, WorkingTime
+from tools.workflow.process.day_lengths import fill_end_date, parse_days
+from tools.workflow.process.forms import DAYS, FieldKind, Form, FormField, check_missing_fields, clean_form_text
+
+CNY = "CNY"
+YEN_SIGN = "¥"
+"""China's and Japan's: read as yuan unless the currency says otherwise."""
+LONGEST_PAST = timedelta(days=366)
+LONGEST_AHEAD = timedelta(days=2 * 366)
+DATE = re.compile(r"(\d{4})(?:-|/|\.|年)(\d{1,2})(?:-|/|\.|月)(\d{1,2})日?")
+AMOUNT = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
+NUMBER = re.compile(AMOUNT)
+MONEY = re.compile(rf"(?P<before>[^\d.,+-]*)(?P<number>{AMOUNT})(?P<after>[^\d.,]*)")
+NAMED = 5
+"""So many unknown names are told."""
+MAX_DIGITS = 12
+MAX_DECIMALS = 6
+FILE = re.compile(r"F[A-Z0-9]{6,20}")
+"""Slack's id of a file."""
+LINK = re.compile(r"https://[^\s<>\"'|\\^`{}@]+")
+"""An address without blanks, quotes, or somebody's name and password."""
+
+
+def parse_form_input(
+    form: Form, values: Mapping[str, str], today: date, undetermined_fields: frozenset[str], calendar: WorkCalendar
+) -> dict[str, str]:
+    """Every field but the people in canonical text, empty where nothing was given and nothing is needed.
+    `undetermined_fields`: fields of which it is not known yet whether they are needed. `calendar`: what a length is
+    counted by that stands in the place of the last day. Raises `ToolError`, or `InvalidFieldsError` for all that is
+    wrong at once."""
+    errors = _check_unknown_fields(form, values)
+    length = _clean_input(values.get(DAYS, "")) if form.can_take_days else ""
+    given = {f.name: _clean_field_input(f, values.get(f.name, "")) or f.default for f in form.fields}
+    undetermined_fields = undetermined_fields | {form.days.end} if form.days and length else undetermined_fields
+    missing = check_missing_fields(
+        f for f in form.fields if f.required and f.name not in undetermined_fields and not given[f.name]
+    )
+    errors += [missing] if missing else []
+    currencies = {f.currency for f in form.fields if f.currency}
+    said = frozenset(name for name in currencies if _clean_input(values.get(name, "")))
+    read_already = {name: "" for name in currencies}
+    for field in sorted(form.fields, key=lambda f: f.kind is FieldKind.MONEY):
+        try:
+            if field.kind is not FieldKind.MONEY:
+                read_already[field.name] = _parse_field(field, given[field.name], today)
+            elif given[field.name]:
+                read_already |= _parse_money_field(form, field, given[field.name], read_already, said)
+        except ToolError as error:
+            errors.append(error)
+    found = {f.name: read_already.get(f.name, "") for f in form.fields}
+    try:
+        days = parse_days(length) if length else None
+    except ToolError as error:
+        errors.append(error)
+    raise_errors(errors)
+    if days is None or form.days is None:
+        return found
+    last = form.days.end  # of the two, a default gives way
+    return fill_end_date(
+        form, {**found, last: found[last] if _clean_input(values.get(last, "")) else ""}, days, calendar
+    )
+
+
+def compute_length(form: Form, values: Mapping[str, str], calendar: WorkCalendar) -> WorkingTime | None:
+    """Working days of canonical values; None for a process without days. Raises `ToolError`."""
+    if form.days is None:
+        return None
+    start, end = values[form.days.start], values[form.days.end]
+    start_half, end_half = values[form.days.start_half], values[form.days.end_half]
+    last = form.days.end
+    if (end, end_half) < (start, start_half):
+        message = f"{last} is before {form.days.start}"
+        raise ToolError("end_before_start", message, needs_person=True, field=last, start=start, end=end)
+    if (date.fromisoformat(end) - date.fromisoformat(start)).days > MAX_SPAN:
+        raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", field=last, days=MAX_SPAN)
+    length = calendar.measure_working_time(date.fromisoformat(start), start_half, date.fromisoformat(end), end_half)
+    if length.working_days <= 0:
+        message = f"{start} to {end} has no working day: weekend or holiday"
+        if length.is_estimated:
+            raise ToolError("zero_days_estimated", message, field=last, start=start, end=end)
+        raise ToolError("zero_days", message, field=last, start=start, end=end)
+    return length
+
+
+def _check_unknown_fields(form: Form, values: Mapping[str, str]) -> list[ToolError]:
+    """One error for all names that the form does not have, if there are any."""
+    known = [f.name for f in form.fields] + ([DAYS] if form.can_take_days else [])
+    odd = [name[:60] for name in values if name not in known]
+    if not odd:
+        return []
+    computed = "" if form.can_take_days or form.days is None else " Working days are computed."
+    text = f"{form.key} has no field {', '.join(map(repr, odd[:NAMED]))}; its fields: {', '.join(known)}.{computed}"
+    return [ToolError("unknown_field", text, field=odd[0], name=odd[0])]
+
+
+def _clean_field_input(field: FormField, text: str) -> str:
+    """An address with invisible characters leads elsewhere than it says: it is left as it is, and refused."""
+    return text.strip() if field.kind is FieldKind.ATTACHMENT else _clean_input(text)
+
+
+def _clean_input(text: str) -> str:
+    """Without surrounding space and without characters that cannot be seen."""
+    return clean_value(text).strip()
+
+
+def _parse_field(field: FormField, text: str, today: date) -> str:
+    match field.kind:
+        case _ if not text:
+            return ""
+        case FieldKind.CHOICE | FieldKind.HALF:
+            return _parse_choice_field(field, text)
+        case FieldKind.DATE:
+            return _parse_date_field(field, text, today)
+        case FieldKind.NUMBER:
+            return _parse_number_field(field, text)
+        case FieldKind.ATTACHMENT:
+            return _parse_attachment_field(field, text)
+        case _:
+            return clean_form_text(text, field.max_length, field.name, field.label.by_language)
+
+
+def _parse_choice_field(field: FormField, text: str) -> str:
+    wanted = fold_text(text)
+    for option in field.options:
+        if wanted in map(fold_text, (option.value, option.zh, option.en, *option.also)):
+            return option.value
+    values = ", ".join(f"{o.value} ({o.en})" if o.en != o.value else o.value for o in field.options)
+    listed = {"zh": "、".join(o.zh for o in field.options), "en": ", ".join(o.en for o in field.options)}
+    message = f"{field.name}: {text[:60]!r} is not one of {values}"
+    raise ToolError("bad_choice", message, field=field.name, label=field.label.by_language, choices=listed)
+
+
+def _parse_date_field(field: FormField, text: str, today: date) -> str:
+    match = DATE.fullmatch(remove_spaces(text))
+    try:
+        day = date(*map(int, match.groups())) if match else None
+    except ValueError:
+        day = None
+    if day is None:
+        message = f"{field.name}: {text[:60]!r} is no date; write YYYY-MM-DD (today is {today})"
+        raise ToolError("bad_date", message, field=field.name, label=field.label.by_language)
+    if day < today - LONGEST_PAST:
+        message = f"{field.name}: {day} is more than a year ago (today is {today}); check the year"
+        raise ToolError("in_the_past", message, needs_person=True, field=field.name, label=field.label.by_language)
+    if day > today + LONGEST_AHEAD:
+        message = f"{field.name}: {day} is more than two years ahead (today is {today}); check the year"
+        raise ToolError("too_far_ahead", message, needs_person=True, field=field.name, label=field.label.by_language)
+    return day.isoformat()
+
+
+def _parse_number_field(field: FormField, text: str) -> str:
+    match = NUMBER.fullmatch(remove_spaces(text))
+    number = Decimal(match[0].replace(",", "")) if match else Decimal(0)
+    if match is None or number.adjusted() >= MAX_DIGITS or number != round(number, MAX_DECIMALS):
+        message = f"{field.name}: {text[:60]!r} is no number of 0 or more; write it like 3 or 2.5"
+        raise ToolError("bad_number", message, needs_person=True, field=field.name, label=field.label.by_language)
+    return format_decimal(number)
+
+
+def _parse_attachment_field(field: FormField, text: str) -> str:
+    """The id of a file in Slack, or an https address. It is not looked at."""
+    address = text.removeprefix("<").removesuffix(">").partition("|")[0]
+    if FILE.fullmatch(address) or (len(address) <= field.max_length and _is_https_address(address)):
+        return address
+    message = f"{field.name}: give the link or the id of a file in Slack, or an https:// address"
+    raise ToolError("bad_attachment", message, needs_person=True, field=field.name, label=field.label.by_language)
+
+
+def _is_https_address(text: str) -> bool:
+    try:
+        host = urlsplit(text).hostname or ""
+    except ValueError:
+        return False
+    return bool(LINK.fullmatch(text)) and text.isprintable() and "." in host.strip(".")
+
+
+def _parse_money_field(
+    form: Form, field: FormField, text: str, values: Mapping[str, str], said: frozenset[str]
+) -> dict[str, str]:
+    """The amount, and the currency where only the amount names it."""
+    match = MONEY.fullmatch(remove_spaces(text))
+    if match is None:
+        message = f"{field.name}: {text[:60]!r} is no positive amount; write it like 1200.50"
+        raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=field.label.by_language)
+    currency = _choose_currency(form, field, match, values, said)
+    option = (form.find_field(field.currency) or field).find_option(currency)
+    decimals = option.decimals if option else 2
+    return {
+        field.name: _parse_amount(field, match["number"], decimals, currency),
+        **({field.currency: currency} if currency else {}),
+    }
+
+
+def _parse_amount(field: FormField, number: str, decimals: int, currency: str) -> str:
+    amount = Decimal(number.replace(",", ""))
+    exponent = amount.normalize().as_tuple().exponent
+    if amount <= 0:
+        message = f"{field.name} must be more than 0"
+        raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=field.label.by_language)
+    if amount.adjusted() >= MAX_DIGITS:
+        message = f"{field.name} must be below 10^{MAX_DIGITS}"
+        label = field.label.by_language
+        raise ToolError("big_amount", message, needs_person=True, field=field.name, label=label, digits=MAX_DIGITS)
+    if isinstance(exponent, int) and -exponent > decimals:
+        message = f"{field.name}: {currency} has at most {decimals} decimals"
+        raise ToolError(
+            "too_precise",
+            message,
+            needs_person=True,
+            field=field.name,
+            label=field.label.by_language,
+            currency=currency,
+            decimals=decimals,
+        )
+    return f"{amount:.{decimals}f}"
+
+
+def _choose_currency(
+    form: Form, field: FormField, match: re.Match[str], values: Mapping[str, str], said: frozenset[str]
+) -> str:
+    """The currency of an amount. Two different ones in the same form are never guessed between."""
+    known = form.find_field(field.currency)
+    unit = match["before"] or match["after"]
+    if known is None or (match["before"] and match["after"]):
+        if unit:
+            message = f"{field.name}: write only the number"
+            raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=field.label.by_language)
+        return ""
+    stated = values[known.name]
+    if not unit or (unit == YEN_SIGN and known.name in said):
+        return stated
+    named = CNY if unit == YEN_SIGN else _parse_choice_field(known, unit)
+    if known.name in said and named != stated:
+        message = f"{field.name} is in {named} but {known.name} says {stated}; ask which"
+        raise ToolError("two_currencies", message, needs_person=True, field=known.name, one=named, other=stated)
+    return named

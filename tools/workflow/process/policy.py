@@ -1,0 +1,223 @@
+"""Who decides, as a table: rows of selectors, read once when the form or the policy file is loaded.
+
+The first row that fits counts, and in it the first selector that names somebody who may decide. Who is named by a
+person field has to be one of those; a row with `others = "flagged"` also takes somebody else, and that is shown.
+
+=========================  ==========================================================================
+`manager`                  the author's manager
+`manager of approver`      the manager of whoever a field or a level names; also `manager of manager`
+`role hr`                  every holder of the role
+`person lisi@example.com`  one person, by e-mail address
+`field handover`           whoever a field or a level names; `handover` alone means the same
+=========================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from tools.people.names import fold_text
+from tools.spec import FrozenModel, Person
+from tools.workflow.bpmn.expressions import InvalidExpressionError, Value, evaluate_condition, parse_expression
+
+ADMIN = "admin"
+"""The role that decides what would otherwise be the author's own to decide."""
+NAME = re.compile(r"[a-z][a-z_]{0,30}")
+KINDS = ("manager", "role", "person", "field")
+
+Held: TypeAlias = Callable[[str], Sequence[str]]
+"""The person ids that a field or a level stands for."""
+
+
+class PeopleSelector(FrozenModel):
+    """Some people, in words of the table above."""
+
+    kind: Literal["manager", "role", "person", "field"]
+    name: str = ""
+    """Role, e-mail address, field or level."""
+    of: PeopleSelector | None = None
+    """Of a manager: of whom; None for the author's."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parse_words(cls, given: Any) -> Any:
+        return _parse_selector(given) if isinstance(given, str) else given
+
+    @property
+    def variable_name(self) -> str:
+        """The field or level it depends on, or empty."""
+        return self.of.variable_name if self.of else self.name if self.kind == "field" else ""
+
+
+def _parse_selector(text: str) -> dict[str, Any]:
+    match text.split():
+        case ["manager"]:
+            return {"kind": "manager"}
+        case ["manager", "of", _, *_] as words:
+            return {"kind": "manager", "of": " ".join(words[2:])}
+        case ["role" | "person" | "field" as kind, name]:
+            return {"kind": kind, "name": name}
+        case [name] if NAME.fullmatch(name) and name not in KINDS:
+            return {"kind": "field", "name": name}
+    known = "manager, manager of NAME, role NAME, person E-MAIL, field NAME"
+    raise ValueError(f"{text[:60]!r} names nobody; it can be: {known}")
+
+
+class ConditionalRow(FrozenModel):
+    """A row that holds for some forms only."""
+
+    when: str = ""
+    """`${…}` over the form's fields, numbers and days; empty: always."""
+
+    @field_validator("when")
+    @classmethod
+    def _require_valid_condition(cls, text: str) -> str:
+        if text:
+            parse_expression(text)
+        return text
+
+    def is_condition_met(self, values: Mapping[str, Value]) -> bool:
+        """False too where the form, in an old version, has not got what the condition asks about."""
+        try:
+            return not self.when or evaluate_condition(parse_expression(self.when), values)
+        except InvalidExpressionError:
+            return False
+
+
+class PolicyRow(ConditionalRow):
+    """Who takes a level, or who may be named in a person field that decides."""
+
+    process: str = ""
+    """In a policy file: the process whose level it is."""
+    level: str
+    """Name of a level or of a person field."""
+    department: str = ""
+    """The author's; empty: any."""
+    who: tuple[PeopleSelector, ...] = Field(min_length=1)
+    others: Literal["refused", "flagged"] = "refused"
+    """Of a person field: what becomes of anybody whom the row does not name. `flagged`: the author may choose them,
+    and whoever decides, and the record, are told so."""
+
+    def is_applicable(self, level: str, values: Mapping[str, Value], author: Person) -> bool:
+        return self.level == level and self.is_for_department(author) and self.is_condition_met(values)
+
+    def is_for_department(self, author: Person) -> bool:
+        return not self.department or fold_text(self.department) == fold_text(author.department)
+
+
+class _PolicyFile(FrozenModel):
+    policy: tuple[PolicyRow, ...] = ()
+
+
+def parse_policy(text: str) -> tuple[PolicyRow, ...]:
+    """The rows of a policy file. Raises `ValueError` with the row's number and what is wrong."""
+    try:
+        rows = _PolicyFile.model_validate(tomllib.loads(text)).policy
+    except ValidationError as wrong:
+        raise ValueError(describe_validation_error(wrong)) from None
+    for number, row in enumerate(rows, 1):
+        if not row.process:
+            raise ValueError(f"policy row {number}: process is missing")
+    return rows
+
+
+def describe_validation_error(wrong: ValidationError) -> str:
+    """`policy row 2, who 1: 'boss' names nobody …`: what is wrong with a file, counted from 1."""
+    return "; ".join(
+        f"{_describe_location(one['loc'])}: {one['msg'].removeprefix('Value error, ')}" for one in wrong.errors()
+    )
+
+
+def _describe_location(loc: tuple[int | str, ...]) -> str:
+    table, *rest = loc or ("file",)
+    row = [f" row {rest.pop(0) + 1}"] if rest and isinstance(rest[0], int) else []  # type: ignore[operator]
+    where = " ".join(str(part + 1 if isinstance(part, int) else part) for part in rest)
+    return f"{table}{''.join(row)}" + (f", {where}" if where else "")
+
+
+class AssigneeResolver:
+    """The people as the rules see them, from the place of a request's author."""
+
+    def __init__(self, people: Iterable[Person], author: Person) -> None:
+        self.author = author
+        self._people_by_id = {p.id: p for p in people if p.active} | {author.id: author}
+        self.consulted: set[str] = set()
+        """Person ids of those whose facts have counted so far."""
+
+    @property
+    def people(self) -> tuple[Person, ...]:
+        """Everybody active."""
+        return tuple(self._people_by_id.values())
+
+    def copy_for_author(self, author: Person) -> AssigneeResolver:
+        """The same people, from the place of another one of them."""
+        other = copy(self)
+        other.author, other.consulted = author, set()
+        return other
+
+    def select_people(self, selector: PeopleSelector, resolve_people: Held) -> tuple[Person, ...]:
+        """Everybody active whom it names, the author included."""
+        match selector.kind:
+            case "manager":
+                lower = self.select_people(selector.of, resolve_people) if selector.of else (self.author,)
+                return tuple(m for p in lower if (m := self._find_manager(p)))
+            case "role":
+                return self.list_role_holders(selector.name)
+            case "person":
+                return tuple(p for p in self._people_by_id.values() if p.email.casefold() == selector.name.casefold())
+            case "field":
+                return tuple(self._people_by_id[p] for p in resolve_people(selector.name) if p in self._people_by_id)
+
+    def list_role_holders(self, role: str) -> tuple[Person, ...]:
+        return tuple(sorted((p for p in self._people_by_id.values() if role in p.roles), key=lambda p: p.id))
+
+    def choose_assignees(
+        self,
+        who: Iterable[PeopleSelector],
+        resolve_people: Held,
+        excluded: frozenset[str] = frozenset(),
+        *,
+        many: bool = True,
+    ) -> tuple[Person, ...]:
+        """Who of those named may decide, in their order: never the author, nobody `taken`. Where only the author is
+        named it is whoever is next above them; if there is nobody at all then, an administrator. `many`: everybody
+        whom the selectors name; otherwise those of the first selector that names anybody."""
+        found: list[Person] = []
+        own = False
+        for selector in who:
+            named = self.select_people(selector, resolve_people)
+            able = [p for p in named if self._is_eligible(p, excluded)]
+            self.consulted.update(p.id for p in able)
+            if not able and self.author in named:
+                own, able = True, [p for p in self._list_managers_above() if self._is_eligible(p, excluded)][:1]
+            found += able
+            if found and not many:
+                break
+        if own and not found:
+            found = [p for p in self.list_role_holders(ADMIN) if self._is_eligible(p, excluded)]
+        return tuple({p.id: p for p in found}.values())
+
+    def _is_eligible(self, person: Person, taken: frozenset[str]) -> bool:
+        return person.id != self.author.id and person.id not in taken
+
+    def _find_manager(self, person: Person) -> Person | None:
+        self.consulted.add(person.id)
+        return self._people_by_id.get(person.manager or "")
+
+    def get_person_name(self, person: str) -> str:
+        return self._people_by_id[person].name if person in self._people_by_id else person
+
+    def _list_managers_above(self) -> Iterator[Person]:
+        """The author's manager, that one's manager, and so on, each once."""
+        seen = {self.author.id}
+        person = self._find_manager(self.author)
+        while person and person.id not in seen:
+            seen.add(person.id)
+            yield person
+            person = self._find_manager(person)

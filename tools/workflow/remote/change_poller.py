@@ -1,0 +1,229 @@
+"""Remote engines tell nobody anything: what is new is found by looking, and compared with what was announced.
+
+The delay is `EVERY_S` for what happens elsewhere; what this process did itself is looked for at once. Every look reads
+all open tasks of our processes (100 a page), so this suits thousands of them, not millions. Several processes of ours
+may find the same; what they announce has the same id and is told once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tools.people.names import get_person_name
+from tools.ports import Directory
+from tools.spec import FrozenModel, ToolError
+from tools.workflow.engine.commands import RequestNotice, WithdrawCommand
+from tools.workflow.engine.state import RULE, SYSTEM, Decision, Request, Status, Task
+from tools.workflow.engine.store import OutboxEvent
+from tools.workflow.remote.api import EngineApi
+from tools.workflow.remote.command_records import get_decide_command
+from tools.workflow.remote.key_value_store import KeyValueStore
+from tools.workflow.remote.rebuild import RemoteRequest
+from tools.workflow.remote.request_starter import RUNNING, TRIED_MS
+from tools.workflow.remote.rest_client import EngineRefusedError
+
+EVERY_S = 10.0
+ANNOUNCED = "announced"
+"""Table: task → person that has its card."""
+LOOKED = "looked"
+"""Table: request → its open tasks when nothing was left to tell."""
+NOTICES = "notices"
+"""Table: what no look at tasks would find, as `QueuedEvent`."""
+Load: TypeAlias = Callable[[str], Awaitable[RemoteRequest | None]]
+
+log = logging.getLogger(__name__)
+
+
+class QueuedEvent(FrozenModel):
+    event: OutboxEvent
+    key: str = ""
+    """Of the command that is told of. It may not have happened: the request's record says. Empty: it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableUpdate:
+    """What the tables say once an event was told."""
+
+    event: OutboxEvent | None
+    """None: nobody needs to hear of it."""
+    table: str
+    row: str
+    value: str | None = None
+    """None: the row goes."""
+
+
+@dataclass
+class ChangePoller:
+    """`process_keys`: keys of what to look for. `clock`: seconds, from anywhere."""
+
+    api: EngineApi
+    store: KeyValueStore
+    directory: Directory
+    process_keys: Sequence[str]
+    clock: Callable[[], float]
+    poll_interval_s: float = EVERY_S
+    _next_poll: float = float("-inf")
+    _pending_updates: dict[str, TableUpdate] = field(default_factory=dict)
+
+    def schedule_poll(self) -> None:
+        """Something has just happened."""
+        self._next_poll = float("-inf")
+
+    async def list_outbox(self, limit: int, load: Load) -> list[OutboxEvent]:
+        """What is to be told; it is told again until it is `mark_sent`."""
+        if not self._pending_updates and self.clock() >= self._next_poll:
+            self._next_poll = self.clock() + self.poll_interval_s
+            async for change in self._collect_updates(load):
+                if change.event is None:
+                    await self._apply_update(change)
+                else:
+                    self._pending_updates[change.event.id] = change
+        return [c.event for c in list(self._pending_updates.values())[:limit] if c.event]
+
+    async def mark_sent(self, ids: Sequence[str]) -> None:
+        for name in ids:
+            if (change := self._pending_updates.pop(name, None)) is not None:
+                await self._apply_update(change)
+
+    async def enqueue_notices(
+        self, request: str, key: str, notices: Sequence[RequestNotice], *, when_recorded: bool = False
+    ) -> None:
+        """What no look at tasks would find. The same `key` twice is told once. `when_recorded`: as soon as the request
+        has the record of the command with this key, and never if it does not come."""
+        if notices and when_recorded:
+            await self.store.put(f"tried:{key}", "1", TRIED_MS)
+        for n, notice in enumerate(notices):
+            event = OutboxEvent(
+                id=f"remote:{request}:{key}:{n}", kind=notice.kind, data=await self._add_actor_name(notice.data)
+            )
+            queued = QueuedEvent(event=event, key=key if when_recorded else "")
+            await self.store.set_row(NOTICES, event.id, queued.model_dump_json())
+            for person in {notice.data["person"]} if notice.kind == "told" else ():
+                await self.store.set_row(f"told:{person}", request, "")
+
+    async def _apply_update(self, change: TableUpdate) -> None:
+        if change.value is None:
+            await self.store.delete_row(change.table, change.row)
+        else:
+            await self.store.set_row(change.table, change.row, change.value)
+
+    async def _collect_updates(self, load: Load) -> AsyncIterator[TableUpdate]:
+        tasks = await self._fingerprint_open_tasks()
+        for row, text in (await self.store.get_table(NOTICES)).items():
+            for change in await _skip_if_unreadable(row, self._list_notice_updates(row, text, load)):
+                yield change
+        looked, announced = await self.store.get_table(LOOKED), await self.store.get_table(ANNOUNCED)
+        for request, instance in (await self.store.get_table(RUNNING)).items():
+            now = tasks.get(instance, "")
+            if now and now == looked.get(request):
+                continue
+            told = {task: person for task, person in announced.items() if task.startswith(f"{request}-")}
+            for change in await _skip_if_unreadable(request, self._list_request_updates(request, now, told, load)):
+                yield change
+
+    async def _list_notice_updates(self, row: str, text: str, load: Load) -> list[TableUpdate]:
+        queued = QueuedEvent.model_validate_json(text)
+        if not queued.key:
+            return [TableUpdate(queued.event, NOTICES, row)]
+        tried = await self.store.get(f"tried:{queued.key}")
+        found = await load(queued.event.data["request"])
+        if found and any(record.key == queued.key for record in found.command_log):
+            return [TableUpdate(queued.event, NOTICES, row)]
+        return [] if tried else [TableUpdate(None, NOTICES, row)]
+
+    async def _list_request_updates(
+        self, request: str, now: str, announced: Mapping[str, str], load: Load
+    ) -> list[TableUpdate]:
+        """Of one request, whose open tasks are `now`. One that is not there yet is waited for."""
+        tried = await self.store.get(f"tried:{request}")
+        if (found := await load(request)) is None:
+            return [] if tried else [TableUpdate(None, RUNNING, request)]
+        changes = [c async for c in self._compare_with_announced(found, announced)]
+        if found.request.is_running and not changes:
+            return [TableUpdate(None, LOOKED, request, now), TableUpdate(None, RUNNING, request, found.instance.id)]
+        return changes
+
+    async def _fingerprint_open_tasks(self) -> dict[str, str]:
+        """Instance → its open tasks, as one text that changes when they do."""
+        found: dict[str, list[str]] = {}
+        for process in self.process_keys:
+            for item in await self.api.list_open_tasks(process=process):
+                found.setdefault(item.instance, []).append(f"{item.id}={item.assignee}")
+        return {instance: " ".join(sorted(items)) for instance, items in found.items()}
+
+    async def _compare_with_announced(
+        self, found: RemoteRequest, announced: Mapping[str, str]
+    ) -> AsyncIterator[TableUpdate]:
+        """What people have not been told about a request."""
+        request = found.request
+        for task in request.tasks:
+            if not task.is_open and task.id in announced:
+                data = {
+                    "task": task.id,
+                    "person": announced[task.id],
+                    "by": task.by,
+                    "why": _get_close_reason(request, task),
+                }
+                yield TableUpdate(await self._build_event("task_closed", request, task.id, data), ANNOUNCED, task.id)
+        for task in request.open_tasks:
+            if announced.get(task.id) != task.assignee:
+                data = {"task": task.id, "person": task.assignee, "kind": task.kind.value}
+                event = await self._build_event("assigned", request, f"{task.id}:{task.assignee}", data)
+                yield TableUpdate(event, ANNOUNCED, task.id, task.assignee)
+        if not request.is_running:
+            yield TableUpdate(await self._build_end_event(found), RUNNING, request.id)
+            yield TableUpdate(None, LOOKED, request.id)
+
+    async def _build_end_event(self, found: RemoteRequest) -> OutboxEvent | None:
+        """The author is told unless it was their own doing."""
+        request = found.request
+        by, opinion = find_ending_actor(found)
+        if by == request.initiator:
+            return None
+        data = {"person": request.initiator, "status": request.status.value, "by": by, "opinion": opinion}
+        return await self._build_event("ended", request, request.id, {**data, "rule": request.rule})
+
+    async def _build_event(self, kind: str, request: Request, about: str, data: Mapping[str, str]) -> OutboxEvent:
+        full = await self._add_actor_name({"request": request.id, **data})
+        return OutboxEvent(id=f"remote:{kind}:{about}", kind=kind, data=full)
+
+    async def _add_actor_name(self, data: Mapping[str, str]) -> dict[str, str]:
+        """With the name of who did it; empty for the system."""
+        by = data.get("by", "")
+        name = await get_person_name(self.directory, by) if by and not by.startswith(SYSTEM) else ""
+        return {**data, "by_name": name}
+
+
+async def _skip_if_unreadable(name: str, work: Awaitable[list[TableUpdate]]) -> list[TableUpdate]:
+    """What is new of one request; nothing of one that cannot be read, for the others are told all the same."""
+    try:
+        return await work
+    except (ValueError, EngineRefusedError, ToolError) as wrong:
+        log.warning("nothing can be announced of %s: %r", name, wrong)
+        return []
+
+
+def find_ending_actor(found: RemoteRequest) -> tuple[str, str]:
+    """Who ended a request and what they said; empty for whom we do not know of."""
+    request = found.request
+    if found.instance.is_deleted:
+        withdrawn = [r.command for r in found.action_records if isinstance(r.command, WithdrawCommand)]
+        return (withdrawn[-1].actor, withdrawn[-1].reason) if withdrawn else ("", "")
+    if not found.engine_tasks:
+        return request.initiator, ""
+    last = max(found.engine_tasks, key=lambda i: i.ended or i.since)
+    if (record := found.decision_records.get(last.id)) is None:
+        return "", ""
+    decide = get_decide_command(record)
+    if request.rule and decide.actor != request.initiator:
+        return RULE, decide.opinion
+    return decide.actor, decide.opinion
+
+
+def _get_close_reason(request: Request, task: Task) -> str:
+    if task.outcome in tuple(Decision):
+        return "decided"
+    return request.status.value if request.status is Status.WITHDRAWN else task.outcome

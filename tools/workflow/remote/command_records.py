@@ -1,0 +1,93 @@
+"""What is kept with an instance so that a `Request` can be rebuilt from the engine alone: one record a command.
+
+A record is one process variable, written in the same step as what it records wherever the engine allows it:
+`countersign_start`, `countersign_task_<task>` (how a task was decided) and `countersign_act_<hash>` (everything else).
+So a decision and who made it can never come apart, and a repeated command finds its own key in the record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from tools.workflow.engine.commands import Command, DecideCommand, StartCommand
+from tools.workflow.engine.state import CompactModel
+
+PREFIX = "countersign_"
+START = f"{PREFIX}start"
+PIECE = 1_900
+"""Characters in one variable: Camunda keeps text in VARCHAR(4000), on Oracle in NVARCHAR2(2000)."""
+
+
+class CommandRecord(CompactModel):
+    key: str
+    """The command's idempotency key."""
+    at: datetime
+    command: Command
+    round: int = 1
+
+
+def build_record_variables(record: CommandRecord, item: str = "") -> dict[str, str]:
+    """The variables that hold a record; `item` is the engine's id of the task that was decided."""
+    name = START if isinstance(record.command, StartCommand) else f"{PREFIX}act_{_hash_key(record.key)}"
+    return _build_piece_variables(f"{PREFIX}task_{item}" if item else name, record.model_dump_json())
+
+
+def find_decision_record(variables: Mapping[str, object], item: str) -> CommandRecord | None:
+    """How a task was decided, if it was decided through us."""
+    record = _parse_record(variables, f"{PREFIX}task_{item}")
+    return record if record and isinstance(record.command, DecideCommand) else None
+
+
+def find_start_record(variables: Mapping[str, object]) -> CommandRecord | None:
+    """None for an instance that was not started by us."""
+    found = _parse_record(variables, START)
+    return found if found and isinstance(found.command, StartCommand) else None
+
+
+def list_action_records(variables: Mapping[str, object]) -> tuple[CommandRecord, ...]:
+    """Everything that is no decision of a task, oldest first."""
+    names = [n for n in variables if n.startswith(f"{PREFIX}act_") and "." not in n]
+    return tuple(sorted(filter(None, (_parse_record(variables, n) for n in names)), key=lambda r: r.at))
+
+
+def get_decide_command(record: CommandRecord) -> DecideCommand:
+    """Raises TypeError for the record of anything but a decision."""
+    if not isinstance(record.command, DecideCommand):
+        raise TypeError(record.command.kind)
+    return record.command
+
+
+def _parse_record(variables: Mapping[str, object], name: str) -> CommandRecord | None:
+    """None when it is not there, or cannot be read: what others wrote is no record."""
+    text = "".join(_read_pieces(variables, name))
+    try:
+        return CommandRecord.model_validate_json(text) if text else None
+    except ValidationError:
+        return None
+
+
+def _build_piece_variables(name: str, text: str) -> dict[str, str]:
+    """In pieces; the first says how many there are, so that longer ones of before do no harm."""
+    pieces = [text[i : i + PIECE] for i in range(0, len(text), PIECE)]
+    return {
+        _format_piece_name(name, i): f"{len(pieces)}|{piece}" if i == 0 else piece for i, piece in enumerate(pieces)
+    }
+
+
+def _read_pieces(variables: Mapping[str, object], name: str) -> Iterator[str]:
+    count, _, first = str(variables.get(name) or "").partition("|")
+    if count.isascii() and count.isdigit():
+        yield first
+        yield from (str(variables.get(_format_piece_name(name, i), "")) for i in range(1, min(int(count), 100)))
+
+
+def _format_piece_name(name: str, number: int) -> str:
+    return f"{name}.{number}" if number else name
+
+
+def _hash_key(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:16]

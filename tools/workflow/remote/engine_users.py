@@ -1,0 +1,81 @@
+"""Who a person is in the engine, and back.
+
+Camunda 7 and Operaton accept user ids of letters and digits only, so ids of chat platforms (`ou_…`) need a table.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from tools.people.names import get_person_name
+from tools.ports import Directory
+from tools.spec import Person, ToolError
+
+
+class InvalidUsersError(ValueError):
+    """The file of users cannot be used; the message says why."""
+
+
+def read_users(path: Path | None) -> dict[str, str]:
+    """The table `[users]`: e-mail address or person id → engine user. Raises `InvalidUsersError`."""
+    if path is None:
+        return {}
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8")).get("users", {})
+        table = TypeAdapter(dict[str, str]).validate_python(found, strict=True)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as wrong:
+        raise InvalidUsersError(
+            f"{path.name}: a table [users] of e-mail or id = engine user is needed ({wrong})"
+        ) from None
+    if len(set(table.values())) < len(table):
+        raise InvalidUsersError(f"{path.name}: an engine user stands for two people")
+    return table
+
+
+class EngineUsers:
+    """`allowed`: what the engine accepts as a user id."""
+
+    def __init__(self, table: Mapping[str, str], directory: Directory, allowed: re.Pattern[str]) -> None:
+        self._directory, self._allowed = directory, allowed
+        self._user_by_name = {_fold_name(k): v for k, v in table.items()}
+        self._name_by_user = {v: _fold_name(k) for k, v in table.items()}
+
+    async def get_engine_user(self, person: str) -> str:
+        """Raises `ToolError` `no_engine_user`."""
+        user = await self.find_engine_user(person)
+        if not user:
+            name = await get_person_name(self._directory, person)
+            raise ToolError("no_engine_user", f"{name} has no user in the workflow engine", name=name)
+        return user
+
+    async def find_engine_user(self, person: str) -> str:
+        """By the table, else the id itself; empty for an id that the engine does not accept, and for one that means
+        somebody else there."""
+        found = await self._directory.find_person(person)
+        user = (
+            self._user_by_name.get(_fold_name(person))
+            or self._user_by_name.get(_fold_name(found.email) if found else "")
+            or person
+        )
+        return user if self._allowed.fullmatch(user) and await self.resolve_person_id(user) == person else ""
+
+    async def resolve_person_id(self, user: str) -> str:
+        """The person id; a user nobody stands for is given back as it is, and is nobody who could decide."""
+        name = self._name_by_user.get(user)
+        if name is None:
+            return user
+        people = await self._directory.list_people()
+        return next((p.id for p in people if name in _list_identifiers(p)), user)
+
+
+def _list_identifiers(person: Person) -> tuple[str, ...]:
+    return (_fold_name(person.id), *([_fold_name(person.email)] if person.email else []))
+
+
+def _fold_name(name: str) -> str:
+    return name.strip().casefold()

@@ -1,0 +1,92 @@
+"""What a process wants done by itself: service tasks of the engine, which wait until we have seen to them.
+
+`pass_by_rule` only needs to be passed; `cc` and `mail` tell people; what a timer of the engine leads to (`remind`,
+`escalate`) reminds whoever has the request, and takes nothing away from them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from tools.spec import ToolError
+from tools.workflow.bpmn.graph import ServiceTopic, TimerAction
+from tools.workflow.engine.commands import CcCommand, RequestNotice
+from tools.workflow.engine.state import RULE
+from tools.workflow.remote.api import EngineApi, ExternalTask
+from tools.workflow.remote.change_poller import ChangePoller
+from tools.workflow.remote.command_records import CommandRecord, build_record_variables
+from tools.workflow.remote.rebuild import RemoteRequest
+from tools.workflow.remote.request_reader import RequestReader
+from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError
+
+log = logging.getLogger(__name__)
+
+
+class ExternalTaskWorker:
+    def __init__(self, api: EngineApi, reader: RequestReader, announcer: ChangePoller, topics: Sequence[str]) -> None:
+        self._api, self._reader, self._announcer, self._topics = api, reader, announcer, topics
+
+    async def run_external_tasks(self) -> int:
+        """Does what waits for us; how many. What fails is logged, tried again once its lock is over, and told once; it
+        stops nothing else, least of all a person's command that has taken effect."""
+        return sum([await self._try_task(job) for job in await self._lock_tasks()])
+
+    async def _lock_tasks(self) -> list[ExternalTask]:
+        try:
+            return await self._api.lock_external_tasks(self._topics) if self._topics else []
+        except (EngineRefusedError, EngineNoAnswerError, ToolError) as away:
+            log.warning("the engine gave no service tasks: %r", away)
+            return []
+
+    async def _try_task(self, job: ExternalTask) -> bool:
+        try:
+            await self._run_task(job)
+        except Exception:  # whatever is wrong with one of them
+            log.exception("service task %s (%s) of instance %s was not done", job.id, job.topic, job.instance)
+            return False
+        return True
+
+    async def _run_task(self, job: ExternalTask) -> None:
+        if (
+            job.topic != ServiceTopic.RULE
+            and (found := await self._reader.find_request_of_instance(job.instance)) is not None
+        ):
+            await self._announcer.enqueue_notices(
+                found.request.id, _build_task_key(job), await self._build_notices(job, found)
+            )
+        await self._api.complete_external_task(job)
+
+    async def _build_notices(self, job: ExternalTask, found: RemoteRequest) -> list[RequestNotice]:
+        request = found.request
+        match job.topic:
+            case ServiceTopic.CC:
+                return [
+                    _build_notice("told", found, person=p, by=RULE) for p in await self._record_cc_people(job, found)
+                ]
+            case ServiceTopic.MAIL:
+                return [_build_notice("mail", found, node=job.node, person=request.initiator)]
+            case TimerAction.REMIND | TimerAction.ESCALATE:
+                return [_build_notice("reminded", found, task=t.id, person=t.assignee) for t in request.open_tasks]
+        return []
+
+    async def _record_cc_people(self, job: ExternalTask, found: RemoteRequest) -> tuple[str, ...]:
+        """Whom the process names and who did not know; the same people when it is done again."""
+        request = found.request
+        for earlier in found.action_records:
+            if earlier.key == _build_task_key(job) and isinstance(earlier.command, CcCommand):
+                return earlier.command.people
+        people = [p for p in request.filled.resolve_people(job.node) if p not in (*request.cc, request.initiator)]
+        command = CcCommand(request=request.id, actor=RULE, people=tuple(dict.fromkeys(people)))
+        record = CommandRecord(key=_build_task_key(job), at=request.changed, command=command, round=request.round)
+        if people:
+            await self._api.set_variables(found.instance.id, build_record_variables(record))
+        return command.people
+
+
+def _build_task_key(job: ExternalTask) -> str:
+    return f"job:{job.id}"
+
+
+def _build_notice(notice: str, found: RemoteRequest, /, **data: str) -> RequestNotice:
+    return RequestNotice(kind=notice, data={"request": found.request.id, **data})

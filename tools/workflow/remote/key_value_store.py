@@ -1,0 +1,150 @@
+"""The little that a remote engine cannot keep for us: answers to commands, request numbers, what was announced.
+
+==============================  ========================================================================
+`cs:{wf}:remote:<key>`          text, most of it with an end
+`cs:{wf}:remote:table:<name>`   hash
+==============================  ========================================================================
+
+The requests themselves are only in the engine.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+from redis.asyncio import Redis
+
+from tools.spec import ToolError
+
+ANSWER_MS = 30 * 24 * 3_600_000
+"""How long a command may be repeated."""
+ALONE_MS = 120_000
+"""After that somebody who holds a lock is taken for dead. If it is only slow, the engine still lets a task be
+completed once."""
+WAIT_S, WAITS = 0.05, 400
+
+
+class KeyValueStore(Protocol):
+    """Errors of the client pass through; every call but `increment_counter` may be repeated."""
+
+    async def get(self, key: str) -> str | None: ...
+
+    async def put(self, key: str, value: str, ms: int = 0) -> None:
+        """Until `ms` have passed; 0: for good."""
+
+    async def put_if_absent(self, key: str, value: str, ms: int) -> bool:
+        """Put it unless something is there; False then."""
+
+    async def delete_if_equal(self, key: str, value: str) -> None:
+        """Take it away if it is still this value."""
+
+    async def increment_counter(self, name: str) -> int:
+        """1, 2, 3 …"""
+
+    async def get_table(self, name: str) -> dict[str, str]: ...
+
+    async def set_row(self, name: str, row: str, value: str) -> None: ...
+
+    async def delete_row(self, name: str, row: str) -> None: ...
+
+
+DROP = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
+
+
+class RedisKeyValueStore:
+    """`redis` must decode responses."""
+
+    def __init__(self, redis: Redis, prefix: str = "cs") -> None:
+        self._redis, self._prefix = redis, f"{prefix}:{{wf}}:remote"
+        self._delete_script = redis.register_script(DROP)
+
+    def _build_key(self, *parts: str) -> str:
+        return ":".join((self._prefix, *parts))
+
+    async def get(self, key: str) -> str | None:
+        return cast("str | None", await self._redis.get(self._build_key(key)))
+
+    async def put(self, key: str, value: str, ms: int = 0) -> None:
+        await self._redis.set(self._build_key(key), value, px=ms or None)
+
+    async def put_if_absent(self, key: str, value: str, ms: int) -> bool:
+        return bool(await self._redis.set(self._build_key(key), value, px=ms, nx=True))
+
+    async def delete_if_equal(self, key: str, value: str) -> None:
+        await self._delete_script(keys=[self._build_key(key)], args=[value])
+
+    async def increment_counter(self, name: str) -> int:
+        return int(await self._redis.incr(self._build_key("next", name)))
+
+    async def get_table(self, name: str) -> dict[str, str]:
+        return dict(await self._await_reply(self._redis.hgetall(self._build_key("table", name))))
+
+    async def set_row(self, name: str, row: str, value: str) -> None:
+        await self._await_reply(self._redis.hset(self._build_key("table", name), row, value))
+
+    async def delete_row(self, name: str, row: str) -> None:
+        await self._await_reply(self._redis.hdel(self._build_key("table", name), row))
+
+    async def _await_reply(self, reply: Any) -> Any:
+        """redis-py types one reply for its blocking and its asyncio client; this is the asyncio one."""
+        return await cast("Awaitable[Any]", reply)
+
+
+@dataclass
+class MemoryKeyValueStore:
+    """The same in memory. `now`: seconds, from anywhere."""
+
+    now: Callable[[], float] = lambda: 0.0
+    values: dict[str, tuple[str, float]] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    tables: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    async def get(self, key: str) -> str | None:
+        value, until = self.values.get(key, ("", 0.0))
+        return value if self.now() < until else None
+
+    async def put(self, key: str, value: str, ms: int = 0) -> None:
+        self.values[key] = (value, self.now() + ms / 1000 if ms else float("inf"))
+
+    async def put_if_absent(self, key: str, value: str, ms: int) -> bool:
+        if await self.get(key) is not None:
+            return False
+        await self.put(key, value, ms)
+        return True
+
+    async def delete_if_equal(self, key: str, value: str) -> None:
+        if await self.get(key) == value:
+            del self.values[key]
+
+    async def increment_counter(self, name: str) -> int:
+        self.counters[name] = self.counters.get(name, 0) + 1
+        return self.counters[name]
+
+    async def get_table(self, name: str) -> dict[str, str]:
+        return dict(self.tables.get(name, {}))
+
+    async def set_row(self, name: str, row: str, value: str) -> None:
+        self.tables.setdefault(name, {})[row] = value
+
+    async def delete_row(self, name: str, row: str) -> None:
+        self.tables.get(name, {}).pop(row, None)
+
+
+@asynccontextmanager
+async def hold_lock(marks: KeyValueStore, name: str, sleep: Callable[[float], Awaitable[None]]) -> AsyncIterator[None]:
+    """Nobody else of ours does the same meanwhile. Raises `ToolError` `busy`."""
+    token = secrets.token_hex(8)
+    for _ in range(WAITS):
+        if await marks.put_if_absent(f"alone:{name}", token, ALONE_MS):
+            break
+        await sleep(WAIT_S)
+    else:
+        raise ToolError("busy", "too many people are changing this at once; try once more")
+    try:
+        yield
+    finally:
+        await marks.delete_if_equal(f"alone:{name}", token)

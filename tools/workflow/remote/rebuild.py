@@ -1,0 +1,409 @@
+"""What both adapters share: our request as variables of an instance, and an instance as our request again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from tools.spec import ToolError
+from tools.workflow.bpmn.graph import (
+    DECISION,
+    INITIATOR,
+    FlowNode,
+    NodeKind,
+    ProcessDefinition,
+    VotingMode,
+    format_decision_variable,
+    list_reachable_nodes,
+)
+from tools.workflow.engine.commands import (
+    CcCommand,
+    Command,
+    CommentCommand,
+    DecideCommand,
+    RequestEvent,
+    StartCommand,
+    TransferCommand,
+    UrgeCommand,
+    WithdrawCommand,
+)
+from tools.workflow.engine.state import (
+    SPEAKING,
+    Ballot,
+    Decision,
+    FilledForm,
+    Opinion,
+    Request,
+    Seat,
+    Status,
+    Task,
+    TaskKind,
+    Visit,
+)
+from tools.workflow.process.definition import Process
+from tools.workflow.remote.api import ActivityInstance, EngineTask, ProcessInstance, Value
+from tools.workflow.remote.command_records import (
+    CommandRecord,
+    find_decision_record,
+    find_start_record,
+    get_decide_command,
+)
+from tools.workflow.remote.command_records import list_action_records as acts_of
+
+TASK = re.compile(r"(?P<request>[A-Z]{1,3}-\d{1,12})-(?P<item>[A-Za-z0-9][A-Za-z0-9-]{0,63})(?:\.\d{1,4})?")
+"""`L-0012-<the engine's id>`, and `.1`, `.2` … after it has been transferred: a task never changes hands, it is closed
+and another one opens."""
+MULTI = b"multiInstanceLoopCharacteristics"
+SEVERAL = {"zh": "让几个人在一步里一起审批", "en": "letting several people decide one step"}
+EXACT = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRequest:
+    """A request as the engine has it."""
+
+    process: Process
+    instance: ProcessInstance
+    variables: Mapping[str, object]
+    engine_tasks: tuple[EngineTask, ...]
+    decision_records: Mapping[str, CommandRecord]
+    """Item → how it was decided."""
+    action_records: tuple[CommandRecord, ...]
+    request: Request
+
+    def find_engine_task(self, task_id: str) -> EngineTask | None:
+        match = TASK.fullmatch(task_id)
+        return next((i for i in self.engine_tasks if match and i.id == match["item"]), None)
+
+    @property
+    def command_log(self) -> tuple[CommandRecord, ...]:
+        """What was done to it since it was started, oldest first."""
+        return tuple(sorted((*self.decision_records.values(), *self.action_records), key=lambda r: r.at))
+
+
+def is_command_executed(found: RemoteRequest, command: Command, key: str) -> bool:
+    """Whether the command with this key was carried out."""
+    record = next((r for r in found.command_log if r.key == key), None)
+    task = found.request.find_task(command.task) if isinstance(command, DecideCommand | TransferCommand) else None
+    return record is not None and record.command.kind == command.kind and not (task and task.is_open)
+
+
+def build_request_events(found: RemoteRequest) -> tuple[RequestEvent, ...]:
+    """Without steps and hashes, which would prove nothing here. It begins with the form as it is by now."""
+    request = found.request
+    start = StartCommand(
+        request=request.id,
+        process=request.process,
+        definition=request.definition,
+        form=request.form,
+        initiator=request.initiator,
+        filled=request.filled,
+    )
+    commands: list[tuple[datetime, Command]] = [
+        (request.started, start),
+        *((r.at, r.command) for r in found.command_log),
+    ]
+    states = [*(_get_resulting_status(c) for _, c in commands[:-1]), request.status]
+    return tuple(
+        RequestEvent(n=n, at=at, command=command, via="button", status=status)
+        for n, ((at, command), status) in enumerate(zip(commands, states, strict=True))
+    )
+
+
+def _get_resulting_status(command: Command) -> Status:
+    """What a command made of the request, as far as the command tells."""
+    back = isinstance(command, DecideCommand) and command.decision in (Decision.REJECT, Decision.RETURN)
+    return Status.REVISE if back else Status.WAITING
+
+
+def list_user_nodes(definition: ProcessDefinition) -> tuple[FlowNode, ...]:
+    return tuple(n for n in definition.nodes.values() if n.kind is NodeKind.USER)
+
+
+def has_multi_decider_step(process: Process) -> bool:
+    """True if several people decide one step: lists do not survive these APIs (Flowable makes quoted names of a JSON
+    list, Camunda needs a plug-in), so such a process runs in the embedded engine only."""
+    alone = all(
+        len(n.who) == 1 and ":" not in n.who[0] and n.mode is VotingMode.ALL
+        for n in list_user_nodes(process.definition)
+    )
+    return not alone or MULTI in process.bpmn
+
+
+def build_variables(process: Process, filled: FilledForm, users: Mapping[str, str], initiator: str) -> dict[str, Value]:
+    """Every variable that an expression of the process may use: engines fail on one that is missing.
+
+    Fields are text. What conditions compare (`days`, amounts, thresholds) is a double under its own name, since JUEL
+    compares text letter by letter; a double keeps the order of decimals of up to 15 digits, and longer ones are
+    refused. The exact text of everything is in the record, and that is what people are shown. `users`: person →
+    engine user, for all who may get a task. Raises `ToolError` `build_not_remote_error`."""
+    variables: dict[str, Value] = dict(filled.values)
+    variables |= {name: _to_double(number) for name, number in filled.numbers.items()}
+    for node in list_user_nodes(process.definition):
+        for name in node.who:
+            holders = filled.resolve_people(name)
+            if len(holders) > 1:
+                raise build_not_remote_error(SEVERAL)
+            variables[name] = users[holders[0]] if holders else None
+    return {**variables, INITIATOR: users[initiator], **build_initial_decisions(process.definition)}
+
+
+def list_possible_assignees(process: Process, filled: FilledForm) -> frozenset[str]:
+    """Person ids of all who may get a task."""
+    return frozenset(
+        p for node in list_user_nodes(process.definition) for name in node.who for p in filled.resolve_people(name)
+    )
+
+
+def build_initial_decisions(definition: ProcessDefinition) -> dict[str, Value]:
+    """`decision`, and `decision_<task>` of all: as if nobody had decided."""
+    return {DECISION: "", **{format_decision_variable(node.id): "" for node in list_user_nodes(definition)}}
+
+
+def build_decision_variables(node: str, decision: Decision) -> dict[str, Value]:
+    return {DECISION: decision.value, format_decision_variable(node): decision.value}
+
+
+def build_decision_corrections(found: RemoteRequest) -> dict[str, Value]:
+    """Decisions that the engine still has otherwise than they count. They are written with the next one: so a return,
+    which forgets some, takes no write that would stand when it is refused. What is right already is left alone, for
+    others may be deciding beside this."""
+    counts = build_initial_decisions(found.process.definition)
+    counts |= {format_decision_variable(node): decision for node, decision in found.request.decisions.items()}
+    return {name: value for name, value in counts.items() if (found.variables.get(name) or "") != value}
+
+
+def get_return_target(definition: ProcessDefinition, command: DecideCommand) -> str:
+    """The node that a return leads to: the author's, unless another one is named."""
+    return command.to or next(n.id for n in definition.nodes.values() if n.is_revision and n.id in definition.alone)
+
+
+def build_not_remote_error(what: Mapping[str, str]) -> ToolError:
+    text = f"the workflow engine this company uses does not support {what['en']}; nothing was changed"
+    return ToolError("not_remote", text, what=dict(what))
+
+
+def rebuild_request(
+    process: Process,
+    instance: ProcessInstance,
+    variables: Mapping[str, object],
+    items: Sequence[EngineTask],
+    people_by_user: Mapping[str, str],
+    activities: Sequence[ActivityInstance],
+) -> RemoteRequest:
+    """`people`: engine user → person. `passed` is needed of ended instances only."""
+    start = _get_start_command(variables)
+    records = _collect_decision_records(process.definition, variables, items)
+    acts = _filter_executed_records(acts_of(variables), instance, items, people_by_user)
+    resubmitted = sorted((r for r in records.values() if get_decide_command(r).filled), key=lambda r: r.at)
+    filled = (get_decide_command(resubmitted[-1]).filled if resubmitted else None) or start.filled
+    again = {name for name, r in records.items() if get_decide_command(r).decision is Decision.RESUBMIT}
+    rounds = [i.ended for i in items if i.id in again and i.ended]
+    tasks = tuple(_build_tasks(process.definition, start.request, items, records, acts, people_by_user, rounds))
+    request = Request(
+        id=start.request,
+        process=start.process,
+        definition=start.definition,
+        form=start.form,
+        initiator=start.initiator,
+        status=_compute_status(process.definition, instance, tasks, activities),
+        filled=filled,
+        started=instance.started,
+        changed=max([instance.ended or instance.started, *(t.closed or t.since for t in tasks)]),
+        round=1 + len(rounds),
+        seats=len(items),
+        visits=tuple(_build_visit(t) for t in tasks if t.is_open),
+        decisions=_compute_decisions(process.definition, items, records),
+        rule=_find_final_rule(process.definition, items, activities),
+        tasks=tasks,
+        opinions=tuple(_build_opinions(tasks, records, acts)),
+        cc=tuple(dict.fromkeys(p for r in acts if isinstance(r.command, CcCommand) for p in r.command.people)),
+        events=1 + len(records) + len(acts),
+    )
+    return RemoteRequest(process, instance, variables, tuple(items), records, acts, request)
+
+
+def _get_start_command(variables: Mapping[str, object]) -> StartCommand:
+    record = find_start_record(variables)
+    if record is None or not isinstance(record.command, StartCommand):
+        raise ValueError("not started by us")
+    return record.command
+
+
+def _collect_decision_records(
+    definition: ProcessDefinition, variables: Mapping[str, object], items: Sequence[EngineTask]
+) -> dict[str, CommandRecord]:
+    """Item → how it was decided. The record of a return is written before it is made: it was if its target was asked
+    after it."""
+    found = {i.id: (i, r) for i in items if i.ended and (r := find_decision_record(variables, i.id))}
+    return {
+        name: r
+        for name, (item, r) in found.items()
+        if _is_decision_effective(definition, item, get_decide_command(r), items)
+    }
+
+
+def _is_decision_effective(
+    definition: ProcessDefinition, item: EngineTask, decide: DecideCommand, items: Sequence[EngineTask]
+) -> bool:
+    if decide.decision is not Decision.RETURN:
+        return True
+    to = get_return_target(definition, decide)
+    return any(i.node == to and i.since >= item.since for i in items)
+
+
+def _compute_decisions(
+    definition: ProcessDefinition, items: Sequence[EngineTask], records: Mapping[str, CommandRecord]
+) -> dict[str, str]:
+    """`Request.decisions`, as the machine keeps them: who is asked again has not decided, a return forgets its target
+    and what comes after it, a resubmission everything."""
+    counts: dict[str, str] = {}
+    for item in sorted(items, key=lambda i: (i.ended is None, i.ended or i.since)):
+        counts.pop(item.node, None)
+        decide = get_decide_command(records[item.id]) if item.id in records else None
+        match decide:
+            case DecideCommand(decision=Decision.RETURN):
+                forgotten = set(list_reachable_nodes(definition, get_return_target(definition, decide)))
+                counts = {node: decision for node, decision in counts.items() if node not in forgotten}
+            case DecideCommand(decision=Decision.RESUBMIT):
+                counts = {item.node: decide.decision.value}
+            case DecideCommand():
+                counts[item.node] = decide.decision.value
+    return counts
+
+
+def _build_tasks(
+    definition: ProcessDefinition,
+    request: str,
+    items: Sequence[EngineTask],
+    records: Mapping[str, CommandRecord],
+    acts: Sequence[CommandRecord],
+    people: Mapping[str, str],
+    rounds: Sequence[datetime],
+) -> Iterable[Task]:
+    for seat, item in enumerate(items, 1):
+        node = definition.nodes.get(item.node)
+        task = Task(
+            id=f"{request}-{item.id}",
+            node=item.node,
+            kind=TaskKind.REVISE if node and node.is_revision else TaskKind.APPROVE,
+            seat=seat,
+            assignee=people.get(item.assignee, item.assignee),
+            since=item.since,
+            round=1 + sum(at <= item.since for at in rounds),
+        )
+        yield from _split_at_transfers(
+            task, [r for r in acts if _is_about_task(r, request, item.id)], item, records.get(item.id)
+        )
+
+
+def _filter_executed_records(
+    acts: Sequence[CommandRecord], instance: ProcessInstance, items: Sequence[EngineTask], people: Mapping[str, str]
+) -> tuple[CommandRecord, ...]:
+    """Without the records of what was begun but never happened: the engine writes a record and does the thing in two
+    steps. A transfer happened if whoever got the task has it, or gave it on."""
+    holders = {i.id: people.get(i.assignee, i.assignee) for i in items}
+    real: list[CommandRecord] = []
+    for record in reversed(acts):
+        command = record.command
+        if isinstance(command, WithdrawCommand) and not instance.is_deleted:
+            continue
+        if isinstance(command, TransferCommand) and (match := TASK.fullmatch(command.task)):
+            if command.person != holders.get(match["item"]):
+                continue
+            holders[match["item"]] = command.actor
+        real.append(record)
+    return tuple(reversed(real))
+
+
+def _split_at_transfers(
+    task: Task, acts: Sequence[CommandRecord], item: EngineTask, record: CommandRecord | None
+) -> Iterable[Task]:
+    """Those who had it, and who has it."""
+    since = task.since
+    transfers = [r for r in acts if isinstance(r.command, TransferCommand)]
+    for n, moved in enumerate(transfers):
+        actor = moved.command.actor
+        closed = {"outcome": "transferred", "closed": moved.at, "by": actor}
+        yield task.model_copy(update={"id": _format_task_id(task.id, n), "assignee": actor, "since": since, **closed})
+        since = moved.at
+    ended = {"outcome": _get_outcome(record), "closed": item.ended, "by": _get_decider(record)} if item.ended else {}
+    name = _format_task_id(task.id, len(transfers))
+    urged = tuple(r.at for r in acts if isinstance(r.command, UrgeCommand) and r.command.task == name)
+    yield task.model_copy(update={"id": name, "since": since, "urged": urged, **ended})
+
+
+def _format_task_id(name: str, transfers: int) -> str:
+    return f"{name}.{transfers}" if transfers else name
+
+
+def _is_about_task(record: CommandRecord, request: str, item: str) -> bool:
+    command = record.command
+    match = TASK.fullmatch(command.task) if isinstance(command, TransferCommand | UrgeCommand) else None
+    return match is not None and (match["request"], match["item"]) == (request, item)
+
+
+def _get_outcome(record: CommandRecord | None) -> str:
+    """`settled` for what was closed by anything but a decision through us."""
+    return get_decide_command(record).decision.value if record else "settled"
+
+
+def _get_decider(record: CommandRecord | None) -> str:
+    return get_decide_command(record).actor if record else ""
+
+
+def _build_visit(task: Task) -> Visit:
+    return Visit(node=task.node, kind=task.kind, ballot=Ballot(seats=(Seat(n=task.seat, person=task.assignee),)))
+
+
+def _compute_status(
+    definition: ProcessDefinition, instance: ProcessInstance, tasks: Sequence[Task], passed: Sequence[ActivityInstance]
+) -> Status:
+    """An instance that was removed is withdrawn, whoever did it; one that ended where we know of no end was never
+    approved."""
+    if instance.ended is None:
+        revises = any(t.is_open and t.kind is TaskKind.REVISE for t in tasks)
+        return Status.REVISE if revises else Status.WAITING
+    ends = [n.end for p in passed if (n := definition.nodes.get(p.id)) and n.end]
+    return Status.WITHDRAWN if instance.is_deleted or not ends else Status(ends[-1])
+
+
+def _find_final_rule(
+    definition: ProcessDefinition, items: Sequence[EngineTask], passed: Sequence[ActivityInstance]
+) -> str:
+    """The rule that acted after the last task, if one did."""
+    last = max((i.since for i in items), default=None)
+    acted = [p for p in passed if (n := definition.nodes.get(p.id)) and n.is_rule and (last is None or p.at >= last)]
+    return acted[-1].id if acted else ""
+
+
+def _build_opinions(
+    tasks: Sequence[Task], records: Mapping[str, CommandRecord], acts: Sequence[CommandRecord]
+) -> Iterable[Opinion]:
+    said = [
+        (r, get_decide_command(r).task, get_decide_command(r).decision.value, get_decide_command(r).opinion)
+        for r in records.values()
+    ]
+    for r in acts:
+        match r.command:
+            case TransferCommand(task=task, opinion=text):
+                said.append((r, task, "transfer", text))
+            case CommentCommand(text=text):
+                said.append((r, "", "comment", text))
+    nodes = {t.id: t.node for t in tasks}
+    for record, task, decision, text in sorted(said, key=lambda one: one[0].at):
+        if text or decision in SPEAKING:
+            yield Opinion.model_validate(
+                {"task": task, "node": nodes.get(task, ""), "by": record.command.actor, "at": record.at}
+                | {"decision": decision, "text": text, "round": record.round}
+            )
+
+
+def _to_double(number: Decimal) -> float:
+    value = float(number)
+    if Decimal(repr(value)) != number:
+        raise build_not_remote_error(EXACT)
+    return value

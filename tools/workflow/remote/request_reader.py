@@ -1,0 +1,160 @@
+"""Requests as the engine has them, found by number, task or person. Nothing is remembered: every reading is fresh."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+
+from tools.spec import ToolError
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.commands import StartCommand
+from tools.workflow.engine.port import AssignedTask
+from tools.workflow.engine.state import SPEAKING, Request
+from tools.workflow.remote.api import EngineApi, EngineTask, ProcessInstance
+from tools.workflow.remote.command_records import find_start_record
+from tools.workflow.remote.engine_users import EngineUsers
+from tools.workflow.remote.process_versions import RemoteVersions
+from tools.workflow.remote.rebuild import TASK, RemoteRequest, rebuild_request
+from tools.workflow.remote.rest_client import ODD, build_engine_down_error, build_unreadable_error
+
+AT_ONCE = 8
+"""Requests that are read at the same time."""
+LISTED_S = 60.0
+"""Seconds that reading all requests of a list may take."""
+log = logging.getLogger(__name__)
+
+
+class RequestReader:
+    def __init__(self, api: EngineApi, users: EngineUsers, versions: RemoteVersions) -> None:
+        self._api, self._users, self._versions = api, users, versions
+
+    async def load_request(self, request_id: str) -> RemoteRequest:
+        """Raises `ToolError` `no_request`. A number that several instances have means the oldest of ours."""
+        wanted = request_id.strip().upper()
+        for instance in await self._api.list_instances(wanted) if wanted else []:
+            if (found := await self._rebuild_or_reject(instance)) and found.request.id == wanted:
+                return found
+        raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
+
+    async def load_request_of_task(self, task_id: str) -> RemoteRequest:
+        """Raises `ToolError` `build_no_task_error`."""
+        try:
+            found = await self.load_request(split_task_id(task_id))
+        except ToolError as error:
+            raise (build_no_task_error(task_id) if error.code == "no_request" else error) from None
+        if found.request.find_task(task_id.strip()) is None:
+            raise build_no_task_error(task_id)
+        return found
+
+    async def find_request_of_instance(self, instance: str) -> RemoteRequest | None:
+        """None for what is not ours, or gone."""
+        fresh = await self._api.find_instance(instance)
+        return await self._rebuild_or_reject(fresh) if fresh else None
+
+    async def reload_request(self, instance: ProcessInstance) -> RemoteRequest:
+        """The same request as it is by now."""
+        found = await self.find_request_of_instance(instance.id)
+        if found is None:
+            raise ToolError(
+                "no_request", f"{instance.business_key} is gone from the engine", request=instance.business_key
+            )
+        return found
+
+    async def find_started_instance(self, request: str, key: str) -> ProcessInstance | None:
+        """The instance that the start with this key made, if it did."""
+        for instance in await self._api.list_instances(request):
+            record = find_start_record(await self._api.load_variables(instance.id))
+            if record is not None and record.key == key:
+                return instance
+        return None
+
+    async def list_todo_tasks(self, person: str) -> list[AssignedTask]:
+        user = await self._users.find_engine_user(person)
+        items = await self._api.list_open_tasks(user=user) if user else []
+        return [a for a in await self._load_assigned_tasks(items) if a.task.is_open and a.task.assignee == person]
+
+    async def list_decided_tasks(self, person: str) -> list[AssignedTask]:
+        user = await self._users.find_engine_user(person)
+        items = await self._api.list_closed_tasks(user) if user else []
+        return [a for a in await self._load_assigned_tasks(items) if a.task.by == person and a.task.outcome in SPEAKING]
+
+    async def list_own_requests(self, person: str) -> list[Request]:
+        user = await self._users.find_engine_user(person)
+        instances = await self._api.list_instances_started_by(user) if user else []
+        found = await self.load_all_readable({i.id: partial(self._rebuild_if_ours, i) for i in instances})
+        return [f.request for f in found if f.request.initiator == person]
+
+    async def _rebuild_or_reject(self, instance: ProcessInstance) -> RemoteRequest | None:
+        """As `_rebuild_if_ours`. Raises `ToolError` `engine_unreadable` for one whose record makes no sense."""
+        try:
+            return await self._rebuild_if_ours(instance)
+        except InvalidDefinitionError:
+            raise
+        except ODD as odd:
+            raise build_unreadable_error() from odd
+
+    async def _rebuild_if_ours(self, instance: ProcessInstance) -> RemoteRequest | None:
+        """None for an instance that was not started by us."""
+        variables = await self._api.load_variables(instance.id)
+        record = find_start_record(variables)
+        if record is None or not isinstance(record.command, StartCommand):
+            return None
+        process = await self._versions.load_process(record.command.definition, record.command.form)
+        items = await self._api.list_tasks(instance.id)
+        passed = await self._api.list_activities(instance.id) if instance.ended else []
+        people = {user: await self._users.resolve_person_id(user) for user in {i.assignee for i in items if i.assignee}}
+        return rebuild_request(process, instance, variables, items, people, passed)
+
+    async def load_all_readable(
+        self, readings: Mapping[str, Callable[[], Awaitable[RemoteRequest | None]]]
+    ) -> list[RemoteRequest]:
+        """Those that are ours, oldest first. `readings`: by request or instance. One that cannot be read is logged and
+        left out: it must not hide the others. Raises `ToolError`, and ends all readings with the first that does:
+        also `engine_down`, when together they take longer than `LISTED_S`."""
+        few = asyncio.Semaphore(AT_ONCE)
+
+        async def load_or_skip(
+            name: str, reading: Callable[[], Awaitable[RemoteRequest | None]]
+        ) -> RemoteRequest | None:
+            async with few:
+                try:
+                    return await reading()
+                except ToolError as wrong:
+                    if wrong.code != "engine_unreadable":
+                        raise
+                    log.warning("%s cannot be read, and is not listed: %r", name, wrong)
+                    return None
+                except ODD as wrong:  # DefinitionRefused, or what pydantic says
+                    log.warning("%s cannot be read, and is not listed: %r", name, wrong)
+                    return None
+
+        tasks = [asyncio.create_task(load_or_skip(*item)) for item in readings.items()]
+        try:
+            async with asyncio.timeout(LISTED_S):
+                found = [f for f in await asyncio.gather(*tasks) if f]
+        except TimeoutError:
+            raise build_engine_down_error() from None
+        finally:
+            for task in tasks:
+                task.cancel()
+        return sorted(found, key=lambda f: (f.request.started, f.request.id))
+
+    async def _load_assigned_tasks(self, items: Iterable[EngineTask]) -> list[AssignedTask]:
+        found = await self.load_all_readable(
+            {name: partial(self.find_request_of_instance, name) for name in {i.instance for i in items}}
+        )
+        return [AssignedTask(task, f.request) for f in found for task in f.request.tasks]
+
+
+def split_task_id(task_id: str) -> str:
+    """`L-0012-28` → `L-0012`. Raises `ToolError` `build_no_task_error`."""
+    match = TASK.fullmatch(task_id.strip())
+    if match is None:
+        raise build_no_task_error(task_id)
+    return match["request"]
+
+
+def build_no_task_error(task_id: str) -> ToolError:
+    return ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])

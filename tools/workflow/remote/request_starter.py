@@ -1,0 +1,126 @@
+"""Starting a request exactly once in an engine that starts another one every time it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+
+from tools.spec import EffectUnknownError, ToolError
+from tools.workflow.engine.commands import StartCommand
+from tools.workflow.engine.reducer import apply_command
+from tools.workflow.engine.state import FilledForm
+from tools.workflow.process.definition import Process
+from tools.workflow.remote.api import EngineApi, ProcessInstance, Value
+from tools.workflow.remote.command_records import CommandRecord, build_record_variables
+from tools.workflow.remote.engine_users import EngineUsers
+from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
+from tools.workflow.remote.process_versions import RemoteVersions
+from tools.workflow.remote.rebuild import build_variables, list_possible_assignees
+from tools.workflow.remote.request_reader import RequestReader
+from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
+
+TRIED_MS = 300_000
+"""For how long a write that nobody answered may still come true in the engine. The mark `tried:<request>` stands as
+long for its start, `tried:<key>` for any other command."""
+LOOKS_S = (0.0, 0.2, 1.0, 2.0)
+"""When to look whether a write that was not answered was done."""
+RUNNING = "running"
+"""Table: request → instance, of those whose author has not been told the end."""
+
+
+class RequestStarter:
+    def __init__(
+        self,
+        api: EngineApi,
+        marks: KeyValueStore,
+        users: EngineUsers,
+        versions: RemoteVersions,
+        reader: RequestReader,
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._api, self._store, self._users, self._versions = api, marks, users, versions
+        self._reader, self._sleep = reader, sleep
+
+    async def find_earlier_start(self, key: str) -> ProcessInstance | None:
+        """What an earlier try with this key made. Raises `EffectUnknownError` while that may still come true."""
+        if (number := await self._store.get(f"number:{key}")) is None:
+            return None
+        tried = await self._store.get(f"tried:{number}")
+        found = await self._find_and_mark_running(number, key)
+        if found is None and tried:
+            raise _build_unknown_error()
+        return found
+
+    async def start_request(
+        self, process: Process, filled: FilledForm, initiator: str, key: str, now: datetime
+    ) -> ProcessInstance:
+        """Nobody else may do the same meanwhile. Raises `ToolError`, and `EffectUnknownError`."""
+        definition = await self._versions.require_deployed_definition(process)
+        command = StartCommand(
+            request=await self._claim_request_number(process, key),
+            process=process.key,
+            definition=process.definition.version,
+            form=process.form_version,
+            initiator=initiator,
+            filled=filled,
+        )
+        apply_command(process.definition, None, command, now)
+        variables = await self.resolve_variables(process, filled, initiator)
+        variables |= build_record_variables(CommandRecord(key=key, at=now, command=command))
+        return await self._start_instance(definition, command.request, variables, key)
+
+    async def resolve_variables(self, process: Process, filled: FilledForm, initiator: str) -> dict[str, Value]:
+        people = list_possible_assignees(process, filled) | {initiator}
+        users = {person: await self._users.get_engine_user(person) for person in people}
+        return build_variables(process, filled, users, initiator)
+
+    async def _start_instance(
+        self, definition: str, request: str, variables: Mapping[str, Value], key: str
+    ) -> ProcessInstance:
+        tried = f"tried:{request}"
+        await self._store.put(tried, "1", TRIED_MS)
+        await self._store.set_row(RUNNING, request, "")
+        try:
+            await self._api.start_instance(definition, request, variables)
+        except ToolError:  # it was never taken
+            await self._store.delete_if_equal(tried, "1")
+            raise
+        except EngineRefusedError as refused:
+            if (found := await self._find_and_mark_running(request, key)) is not None:
+                return found
+            await self._store.delete_if_equal(tried, "1")
+            raise build_engine_failed_error(refused) from None
+        except EngineNoAnswerError:
+            pass
+        return await self._wait_for_instance(request, key)
+
+    async def _wait_for_instance(self, request: str, key: str) -> ProcessInstance:
+        try:
+            for pause in LOOKS_S:
+                await self._sleep(pause)
+                if (found := await self._find_and_mark_running(request, key)) is not None:
+                    return found
+        except ToolError as away:
+            raise EffectUnknownError(away.text) from None
+        raise _build_unknown_error()
+
+    async def _find_and_mark_running(self, request: str, key: str) -> ProcessInstance | None:
+        found = await self._reader.find_started_instance(request, key)
+        if found is not None:
+            await self._store.set_row(RUNNING, request, found.id)
+        return found
+
+    async def _claim_request_number(self, process: Process, key: str) -> str:
+        """The next one, or the one that belongs to this key. Numbers that the engine knows already are passed over:
+        our store may have been emptied."""
+        if (number := await self._store.get(f"number:{key}")) is not None:
+            return number
+        while True:
+            number = f"{process.form.number}-{await self._store.increment_counter(process.form.number):04d}"
+            if not await self._api.list_instances(number):
+                await self._store.put(f"number:{key}", number, ANSWER_MS)
+                return number
+
+
+def _build_unknown_error() -> EffectUnknownError:
+    return EffectUnknownError("the workflow engine did not say whether the request was started")

@@ -1,0 +1,188 @@
+"""Days by the company's calendar: how many are worked, which one is so many working days away, and weekdays."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tools.error_advice import select_advice
+from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
+from tools.tool import Tool, ToolContext
+from tools.workflow.engine.state import format_decimal
+from tools.workflow.process.calendar import DAY, MAX_SPAN, HolidayBreak, WorkCalendar
+
+FIRST, LAST = 2000, 2100
+"""Years in which days are counted."""
+WEEKDAYS = {
+    "zh": tuple(f"星期{day}" for day in "一二三四五六日"),
+    "en": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+}
+Half = Literal["am", "pm"]
+
+
+class WorkingDaysArgs(FrozenModel):
+    start: str = Field(max_length=40, description="YYYY-MM-DD or `today`.")
+    end: str = Field("", max_length=40, description="Included; empty: the first day alone.")
+    start_half: Half = Field("am", description="pm: from noon.")
+    end_half: Half = Field("pm", description="am: until noon.")
+
+
+class AddWorkingDaysArgs(FrozenModel):
+    day: str = Field("today", max_length=40, description="YYYY-MM-DD or `today`; not counted itself.")
+    count: int = Field(ge=-MAX_SPAN, le=MAX_SPAN, description="Below 0: before that day.")
+
+
+class NextHolidaysArgs(FrozenModel):
+    start: str = Field("today", max_length=40, description="YYYY-MM-DD or `today`.")
+    count: int = Field(3, ge=1, le=10, description="How many.")
+
+
+async def run_next_holidays(use: ToolContext, args: NextHolidaysArgs) -> ToolOutcome:
+    start, calendar = _parse_calendar_day(use, args.start, "start"), use.services.calendar
+    _require_supported_year(start + timedelta(days=MAX_SPAN))
+    found = list(calendar.list_holiday_breaks(start, args.count))
+    language = use.caller.person.language
+    data = {"today": str(use.now.date()), "holidays": [_describe_stretch(calendar, one, language) for one in found]}
+    if not found:
+        return ToolOutcome(data=data, note=TextRef(key="result.no_holidays", params={"days": MAX_SPAN}))
+    first = found[0]
+    params: dict[str, Any] = {"first": str(first.first), "last": str(first.last), "name": _get_stretch_name(first)}
+    return ToolOutcome(data=data, note=TextRef(key="result.holiday", params=params))
+
+
+def _describe_stretch(calendar: WorkCalendar, stretch: HolidayBreak, language: str) -> dict[str, Any]:
+    back = add_working_days(calendar, stretch.last, 1)[0]
+    return {
+        "name": _get_stretch_name(stretch)[language],
+        "first": _format_weekday(stretch.first, language),
+        "last": _format_weekday(stretch.last, language),
+        "days": (stretch.last - stretch.first).days + 1,
+        "back_at_work": _format_weekday(back, language),
+        **({"worked_instead": [str(day) for day in stretch.makeup_days]} if stretch.makeup_days else {}),
+        **({"estimated": True} if stretch.is_estimated else {}),
+    }
+
+
+def _format_weekday(day: date, language: str) -> str:
+    return f"{day} {WEEKDAYS[language][day.weekday()]}"
+
+
+def _get_stretch_name(stretch: HolidayBreak) -> dict[str, str]:
+    """The company's own days off have no name."""
+    named = {
+        "zh": "、".join(one["zh"] for one in stretch.holiday_names),
+        "en": ", ".join(one["en"] for one in stretch.holiday_names),
+    }
+    return named if stretch.holiday_names else {"zh": "公司假日", "en": "company holiday"}
+
+
+async def run_working_days(use: ToolContext, args: WorkingDaysArgs) -> ToolOutcome:
+    first = _parse_calendar_day(use, args.start, "start")
+    last = _parse_calendar_day(use, args.end, "end") if args.end.strip() else first
+    _require_valid_span(first, last)
+    calendar = use.services.calendar
+    length = calendar.measure_working_time(first, args.start_half, last, args.end_half)
+    days = format_decimal(length.working_days)
+    data = {
+        "working_days": days, "estimated": length.is_estimated,
+        "start": _describe_day(calendar, first), "end": _describe_day(calendar, last),
+    }  # fmt: skip
+    key = "result.working_days_estimated" if length.is_estimated else "result.working_days"
+    return ToolOutcome(data=data, note=TextRef(key=key, params={"first": str(first), "last": str(last), "days": days}))
+
+
+async def run_add_working_days(use: ToolContext, args: AddWorkingDaysArgs) -> ToolOutcome:
+    start, calendar = _parse_calendar_day(use, args.day, "day"), use.services.calendar
+    found, estimated = add_working_days(calendar, start, args.count)
+    _require_supported_year(found)
+    weekday = {language: names[found.weekday()] for language, names in WEEKDAYS.items()}
+    params: dict[str, Any] = {"day": str(found), "weekday": weekday}
+    key = "result.day_estimated" if estimated else "result.day"
+    return ToolOutcome(
+        data={**_describe_day(calendar, found), "estimated": estimated}, note=TextRef(key=key, params=params)
+    )
+
+
+def add_working_days(calendar: WorkCalendar, start: date, count: int) -> tuple[date, bool]:
+    """The day that is `count` working days after `start` (before it, below 0), and whether any day on the way is an
+    estimate. 0: the day itself, or the next one that is worked."""
+    day, step, left = (start - DAY, DAY, 1) if count == 0 else (start, DAY if count > 0 else -DAY, abs(count))
+    estimated = False
+    while left:
+        day += step
+        worked, guessed = calendar.get_day_status(day)
+        left, estimated = left - worked, estimated or guessed
+    return day, estimated
+
+
+def _describe_day(calendar: WorkCalendar, day: date) -> dict[str, Any]:
+    return {"day": str(day), "weekday": WEEKDAYS["en"][day.weekday()], "worked": calendar.get_day_status(day)[0]}
+
+
+def _parse_calendar_day(use: ToolContext, text: str, field: str) -> date:
+    if text.strip().lower() == "today":
+        return use.now.date()
+    try:
+        day = date.fromisoformat(text.strip())
+    except ValueError:
+        raise ToolError("no_such_day", f"{field} should be a day like 2026-11-23", field=field, day=text[:40]) from None
+    _require_supported_year(day)
+    return day
+
+
+def _require_supported_year(day: date) -> None:
+    if not FIRST <= day.year <= LAST:
+        message = f"the calendar is for the years {FIRST} to {LAST}"
+        raise ToolError("no_calendar", message, first=FIRST, last=LAST)
+
+
+def _require_valid_span(first: date, last: date) -> None:
+    if last < first:
+        message = f"the last day ({last}) is before the first ({first})"
+        raise ToolError("end_before_start", message, field="end", start=str(first), end=str(last))
+    if last - first > timedelta(days=MAX_SPAN):
+        raise ToolError("span_too_long", f"at most {MAX_SPAN} days", field="end", days=MAX_SPAN)
+
+
+WORKING_DAYS = Tool(
+    name="working_days",
+    purpose="Count working days by the company's calendar, and tell weekdays. Say so if `estimated`.",
+    use_when="They ask how many there are, which weekday a day is, or whether it is worked.",
+    avoid_when="They ask for leave, which counts by itself.",
+    args=WorkingDaysArgs,
+    returns='{"working_days": text, halves possible, "estimated": true while holidays of that year are not published, '
+    '"start", "end": {"day", "weekday", "worked"}}. Say so if it is estimated.',
+    errors=select_advice("no_such_day", "no_calendar", "end_before_start", "span_too_long"),
+    example={"start": "2026-10-01", "end": "2026-10-31"},
+    run=run_working_days,
+    privacy=Privacy.PUBLIC,
+)
+ADD_WORKING_DAYS = Tool(
+    name="add_working_days",
+    purpose="Find the day that is so many working days after or before another one. Say so if `estimated`.",
+    use_when="A deadline or notice is given in working days.",
+    avoid_when="Both days are known: working_days. A leave: give it `days`.",
+    is_rare=True,
+    args=AddWorkingDaysArgs,
+    returns='{"day", "weekday", "worked", "estimated": true while holidays of that year are not published}',
+    errors=select_advice("no_such_day", "no_calendar"),
+    example={"day": "2026-12-07", "count": -5},
+    run=run_add_working_days,
+    privacy=Privacy.PUBLIC,
+)
+NEXT_HOLIDAYS = Tool(
+    name="next_holidays",
+    purpose="The next public holidays and company days off, with their weekends.",
+    use_when="They ask for a holiday beyond the calendar.",
+    avoid_when="The calendar has it.",
+    is_rare=True,
+    args=NextHolidaysArgs,
+    returns='{"today", "holidays": [{"name", "first", "last", "days", "back_at_work", "worked_instead"?: weekend days '
+    'that are worked, "estimated"?: true while that year is not published}]}',
+    errors=select_advice("no_such_day", "no_calendar"),
+    example={"start": "today", "count": 1},
+    run=run_next_holidays,
+    privacy=Privacy.PUBLIC,
+)
