@@ -62,7 +62,7 @@ class Ran:
                 return schema
 
         server = name.partition("__")[0]
-        gated: dict[str, Any] = {} if gate is Gate.NONE else {"prepare": prepare, "stored": Given}
+        gated: dict[str, Any] = {} if gate is Gate.NONE else {"prepare": prepare, "stored_args": Given}
         return Tool(
             name, f"Tool of the server {server}, which is not part of this program. It says: “{said}”", "u", "a",
             Given, "r", {}, {}, run, gate=gate, server=server, **gated,

@@ -81,7 +81,7 @@ async def test_a_platform_that_is_away_gets_it_later(redis: Redis, monkeypatch: 
             raise away.pop()
         await share(*args, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(lab.wall, "share", later)
+    monkeypatch.setattr(lab.wall, "upload_picture", later)
     monkeypatch.setattr("bot.app.dispatch.WorkDispatcher.away_ms", 0, raising=False)
     await lab.presses(lab.wall.cards("DU2")[0], "show", person="U2")
     await lab.work()

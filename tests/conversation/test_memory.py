@@ -99,7 +99,7 @@ async def test_the_next_message_has_the_call_and_its_result_in_the_style_that_go
     else:
         assert result["role"] == "user" and result["content"].startswith("Observation")
         decision = style.parse_reply(ModelReply(call["content"]), lab.turns.loop.tools, most=4)
-        assert type(decision).__name__ == "Act", "what it reads there it may write"
+        assert type(decision).__name__ == "ToolCalls", "what it reads there it may write"
 
 
 async def test_a_change_of_style_does_not_matter(redis: Redis) -> None:

@@ -209,7 +209,7 @@ async def working(
 async def opened(job: Job) -> AsyncIterator[Ours]:
     endings = Endings()
     async with AsyncExitStack() as stack:
-        stack.enter_context(patch.object(resources, "_slack", lambda *_: nowhere(Nowhere(endings))))
+        stack.enter_context(patch.object(resources, "_open_slack", lambda *_: nowhere(Nowhere(endings))))
         bot = await stack.enter_async_context(working(job))
         ours = Ours(job, bot, endings)
         if job.earlier > LONG:

@@ -57,7 +57,7 @@ class Cards(Nowhere):
 async def opened(job: Job) -> AsyncIterator[Ours]:
     endings = Endings()
     async with AsyncExitStack() as stack:
-        stack.enter_context(patch.object(resources, "_slack", lambda *_: nowhere(Cards(endings))))
+        stack.enter_context(patch.object(resources, "_open_slack", lambda *_: nowhere(Cards(endings))))
         bot = await stack.enter_async_context(working(job, TOOLS, Asking()))
         yield Ours(job, bot, endings)
 

@@ -46,7 +46,7 @@ class Slow:
 
     def __init__(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began, self.go_on, self._take = asyncio.Event(), asyncio.Event(), desk.inbox.accept_message
-        monkeypatch.setattr(desk.inbox, "message", self.accept_message)
+        monkeypatch.setattr(desk.inbox, "accept_message", self.accept_message)
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         self.began.set()

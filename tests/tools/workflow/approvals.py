@@ -246,7 +246,7 @@ class Approvals(Invariants):
     def time_passes(self, hours: int) -> None:
         self.now += hours * HOURS
 
-    @precondition(lambda self: self.held.running)
+    @precondition(lambda self: self.held.is_running)
     @rule()
     def everybody_agrees_from_here_on(self) -> None:
         for _ in range(200):

@@ -188,7 +188,7 @@ async def test_everybody_whose_facts_count_is_looked_up_again(monkeypatch: pytes
         if LI.id in people:  # what only a fresh look shows
             change(there, LI, manager=LIN.id)
 
-    monkeypatch.setattr(there.people, "refresh", refresh)
+    monkeypatch.setattr(there.people, "refresh_people", refresh)
     error = await refused(decide(there.engine, "L-0001-2", WANG.id, Decision.APPROVE))
     assert (error.code, error.params["names"]) == ("not_named", {"zh": "李文光", "en": "李文光"})
     assert {WANG.id, ZHANG.id, LI.id} <= set(looked_up) and len(looked_up) < len(PEOPLE) * 2
@@ -201,7 +201,7 @@ async def test_while_people_cannot_be_looked_up_nobody_decides(monkeypatch: pyte
     async def refresh(people: Any) -> None:
         raise ConnectionError("the platform is away")
 
-    monkeypatch.setattr(there.people, "refresh", refresh)
+    monkeypatch.setattr(there.people, "refresh_people", refresh)
     with pytest.raises(ConnectionError):
         await decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE)
     assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,)

@@ -27,7 +27,7 @@ def on(first: str, last: str, start_half: str = "am", end_half: str = "pm", kind
 
 
 def left(form: dict[str, str], *earlier: Request, **more: str) -> list[tuple[str, str, str]]:
-    return list(list_remaining_days(LEAVE.form, filled(LEAVE, form, more={"earlier": earlier}, **more)))
+    return list(list_remaining_days(LEAVE.form, filled(LEAVE, form, more={"earlier_requests": earlier}, **more)))
 
 
 def test_the_balance_is_what_is_left_after_this_request() -> None:
@@ -60,7 +60,7 @@ def test_running_and_approved_requests_count_and_no_others(status: Status) -> No
 
 def test_too_little_is_refused_with_what_is_left() -> None:
     week = request(LEAVE, on("2026-12-07", "2026-12-11"))
-    error = refused(LEAVE, on("2026-11-30", "2026-12-04", end_half="am"), more={"earlier": [week]}, annual_days="9")
+    error = refused(LEAVE, on("2026-11-30", "2026-12-04", end_half="am"), more={"earlier_requests": [week]}, annual_days="9")
     assert (error.code, error.field, error.ask) == ("no_balance", "end_date", True)
     assert {k: error.params[k] for k in ("left", "asked", "year")} == {"left": "4", "asked": "4.5", "year": "2026"}
     assert error.params["label"] == {"zh": "年假", "en": "Annual leave"}
@@ -71,7 +71,7 @@ def test_a_request_over_new_year_takes_from_both_years() -> None:
     assert left(across) == [("2026", "8", "10"), ("2027", "8", "10")]
     autumn = [request(LEAVE, on("2026-12-07", "2026-12-15"), id="L-0001")]
     assert left(across, *autumn) == [("2026", "1", "10"), ("2027", "8", "10")]
-    error = refused(LEAVE, across, more={"earlier": [request(LEAVE, on("2026-12-07", "2026-12-17"))]})
+    error = refused(LEAVE, across, more={"earlier_requests": [request(LEAVE, on("2026-12-07", "2026-12-17"))]})
     assert (error.params["year"], error.params["left"], error.params["asked"]) == ("2026", "1", "2")
     assert left(on("2027-03-01", "2027-03-08"), request(LEAVE, across)) == [("2027", "2", "10")]
 
@@ -95,27 +95,27 @@ def test_last_years_leave_is_not_this_years() -> None:
 def test_the_same_half_day_is_never_asked_for_twice(form: dict[str, str], clashes: bool) -> None:
     other = request(LEAVE, on("2026-11-23", "2026-11-24", end_half="am", kind="sick"), id="L-0007")
     if not clashes:
-        assert filled(LEAVE, form, more={"earlier": [other]})
+        assert filled(LEAVE, form, more={"earlier_requests": [other]})
         return
-    error = refused(LEAVE, form, more={"earlier": [other]})
+    error = refused(LEAVE, form, more={"earlier_requests": [other]})
     assert (error.code, error.field, error.params["request"]) == ("overlap", "start_date", "L-0007")
     assert (error.params["start"], error.params["end"]) == ("2026-11-23", "2026-11-24")
 
 
 @pytest.mark.parametrize("status", [Status.REJECTED, Status.WITHDRAWN])
 def test_what_ended_without_approval_leaves_its_days_free(status: Status) -> None:
-    assert filled(LEAVE, SICK, more={"earlier": [request(LEAVE, LONG, status=status)]})
+    assert filled(LEAVE, SICK, more={"earlier_requests": [request(LEAVE, LONG, status=status)]})
 
 
 def test_without_itself_a_request_can_be_sent_again() -> None:
     """The caller leaves it out of `earlier`; this is what would happen otherwise."""
-    assert refused(LEAVE, SICK, more={"earlier": [request(LEAVE, SICK)]}).code == "overlap"
-    assert filled(LEAVE, SICK, more={"earlier": []})
+    assert refused(LEAVE, SICK, more={"earlier_requests": [request(LEAVE, SICK)]}).code == "overlap"
+    assert filled(LEAVE, SICK, more={"earlier_requests": []})
 
 
 def test_a_process_without_days_has_neither() -> None:
     taxi = {"amount": "1", "category": "transport", "reason": "x", "approver": "U2"}
-    assert filled(EXPENSE, taxi, more={"earlier": [request(EXPENSE, taxi)]})
+    assert filled(EXPENSE, taxi, more={"earlier_requests": [request(EXPENSE, taxi)]})
 
 
 HALF = st.sampled_from(["am", "pm"])
@@ -138,7 +138,7 @@ def test_whatever_is_asked_for_no_half_day_is_taken_twice_and_no_year_overdrawn(
     taken: list[Request] = []
     for n, (first, more, *both) in enumerate(spans):
         try:
-            found = filled(LEAVE, on(str(first), str(first + timedelta(days=more)), *both), more={"earlier": taken})
+            found = filled(LEAVE, on(str(first), str(first + timedelta(days=more)), *both), more={"earlier_requests": taken})
         except ToolError as error:
             assert error.code in ("overlap", "no_balance", "zero_days", "zero_days_estimated", "end_before_start")
             continue

@@ -141,7 +141,7 @@ def first_way(node: FlowNode, values: Any) -> tuple[SequenceFlow, ...]:
 
 
 def waits_for_nobody(move: Any, node: FlowNode, flow: str, decision: str) -> None:
-    move.leave(node, decision)
+    move.leave_node(node, decision)
 
 
 def first_vote(ballot: Ballot) -> str:
@@ -149,9 +149,9 @@ def first_vote(ballot: Ballot) -> str:
 
 
 WRONG: dict[str, tuple[object, str, object]] = {
-    "it takes the first way": (transitions, "choose", first_way),
-    "the first vote decides": (transitions, "verdict", first_vote),
-    "a join waits for nobody": (transitions.Transition, "_arrive", waits_for_nobody),
+    "it takes the first way": (transitions, "choose_flows", first_way),
+    "the first vote decides": (transitions, "compute_verdict", first_vote),
+    "a join waits for nobody": (transitions.Transition, "_join_parallel", waits_for_nobody),
 }
 
 

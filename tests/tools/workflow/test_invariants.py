@@ -45,7 +45,7 @@ def silently(definition: Any, request: Request, command: Any, now: Any) -> Task:
 
 
 def at_any_time(move: Any, command: Any) -> None:
-    move.tell("reminded", task=command.task, person=authority.require_task(move.request, command.task).assignee)
+    move.add_notice("reminded", task=command.task, person=authority.require_task(move.request, command.task).assignee)
 
 
 def never_fired(move: Any, task: Task, **fields: Any) -> Task:
@@ -60,13 +60,13 @@ def told_twice(move: Any, notice: str, /, **data: str) -> None:
 def remembered(move: Any, node: Any) -> None:
     before = move.request.decisions
     ASK(move, node)
-    move.change(decisions=before)
+    move.update_request(decisions=before)
 
 
 def rewriting(move: Any, task: Task, command: Any, decision: str, text: str) -> None:
     SPEAK(move, task, command, decision, text)
     filled_ = move.request.filled
-    move.change(filled=filled_.model_copy(update={"values": {**filled_.values, "reason": text}}))
+    move.update_request(filled=filled_.model_copy(update={"values": {**filled_.values, "reason": text}}))
 
 
 def nameless(move: Any, task: Task, command: Any, decision: str, text: str) -> None:
@@ -74,7 +74,7 @@ def nameless(move: Any, task: Task, command: Any, decision: str, text: str) -> N
 
 
 def drifting(move: Any) -> TransitionResult:
-    move.change(form=f"{move.request.form}, nearly")
+    move.update_request(form=f"{move.request.form}, nearly")
     return DONE(move)
 
 
@@ -97,29 +97,29 @@ KEEP, TELL, ASK = (
 )
 SPEAK, DONE = transitions.Transition.add_opinion, transitions.Transition.complete_command
 BROKEN: Mapping[str, tuple[object, str, object, str]] = {
-    "anybody stands in": (authority, "_stands_in", lambda *_: True, "I2|I6"),
-    "deputies for ever": (authority, "_stands_in", lambda task, command, now: bool(command.standing), "I2|I6"),
-    "deputies without a name": (transitions.Transition, "speak", nameless, "I6"),
-    "every task is everybody's": (authority, "check_task", open_to_all, "I2|I3|I5|I6|S9"),
-    "anybody can be asked": (authority, "refuse_people", anything, "I3|I5|S4|S9|S17"),
-    "who decided is forgotten": (authority, "deciders", lambda *_: frozenset(), "I5"),
-    "everybody is the author": (authority, "refuse_stranger", anything, "I3|I8"),
-    "everybody speaks": (authority, "refuse_onlooker", anything, "I8"),
-    "the version drifts": (transitions.Transition, "done", drifting, "S2"),
-    "what was decided stays": (transitions.Transition, "_ask", remembered, "S3|I5"),
-    "opinions change the form": (transitions.Transition, "speak", rewriting, "S5"),
-    "silence rejects": (authority, "check_decision", silently, "S4|S6"),
-    "the first vote decides": (transitions, "verdict", first_vote, "S7"),
-    "the first way is taken": (transitions, "choose", first_way, "S4|S8|S9"),
-    "no way out": (reducer, "_withdraw", anything, "S9"),
-    "nothing is ever closed": (transitions.Transition, "close", anything, "S1|S7|S9|S10"),
-    "ends leave tasks": (transitions.Transition, "close_all", anything, "S4|S7|S9|S10"),
-    "seals are numbers": (RequestEvent, "sealed", by_number, "S11"),
-    "timers go off again": (transitions.Transition, "task", never_fired, "S14"),
-    "timers go off at any time": (reducer, "_fire", at_any_time, "S14"),
+    "anybody stands in": (authority, "_is_standing_in", lambda *_: True, "I2|I6"),
+    "deputies for ever": (authority, "_is_standing_in", lambda task, command, now: bool(command.standing), "I2|I6"),
+    "deputies without a name": (transitions.Transition, "add_opinion", nameless, "I6"),
+    "every task is everybody's": (authority, "authorize_task", open_to_all, "I2|I3|I5|I6|S9"),
+    "anybody can be asked": (authority, "reject_ineligible_people", anything, "I3|I5|S4|S9|S17"),
+    "who decided is forgotten": (authority, "list_other_approvers", lambda *_: frozenset(), "I5"),
+    "everybody is the author": (authority, "require_author", anything, "I3|I8"),
+    "everybody speaks": (authority, "require_participant", anything, "I8"),
+    "the version drifts": (transitions.Transition, "complete_command", drifting, "S2"),
+    "what was decided stays": (transitions.Transition, "_open_user_task", remembered, "S3|I5"),
+    "opinions change the form": (transitions.Transition, "add_opinion", rewriting, "S5"),
+    "silence rejects": (authority, "authorize_decision", silently, "S4|S6"),
+    "the first vote decides": (transitions, "compute_verdict", first_vote, "S7"),
+    "the first way is taken": (transitions, "choose_flows", first_way, "S4|S8|S9"),
+    "no way out": (reducer, "_apply_withdrawal", anything, "S9"),
+    "nothing is ever closed": (transitions.Transition, "close_task", anything, "S1|S7|S9|S10"),
+    "ends leave tasks": (transitions.Transition, "close_all_tasks", anything, "S4|S7|S9|S10"),
+    "seals are numbers": (RequestEvent, "add_hash", by_number, "S11"),
+    "timers go off again": (transitions.Transition, "update_task", never_fired, "S14"),
+    "timers go off at any time": (reducer, "_apply_timer", at_any_time, "S14"),
     "urging is free": (authority, "URGE_EVERY", timedelta(0), "S15"),
     "urging has no end": (authority, "URGES", 100, "S15"),
-    "everything is told twice": (transitions.Transition, "tell", told_twice, "S18"),
+    "everything is told twice": (transitions.Transition, "add_notice", told_twice, "S18"),
 }
 
 

@@ -52,7 +52,7 @@ def claim(form: dict[str, str], status: Status = Status.APPROVED, days: int = 0,
 
 
 def asked(*earlier: Request, form: dict[str, str] = MEAL, process: Process = EXPENSE) -> FilledForm:
-    return filled(process, form, more={"earlier": earlier})
+    return filled(process, form, more={"earlier_requests": earlier})
 
 
 def sums(found: FilledForm) -> tuple[str, str, bool]:
@@ -64,7 +64,7 @@ def test_one_claim_is_never_splitting_and_two_that_reach_the_threshold_are() -> 
     assert sums(asked(form={**MEAL, "amount": "5000"})) == ("5000.00", "1", False), "goes to finance anyway"
     assert sums(asked(claim({**MEAL, "amount": "399.99"}))) == ("999.99", "2", False)
     assert sums(asked(claim({**MEAL, "amount": "400"}))) == ("1000.00", "2", True), "from the threshold on"
-    assert sums(filled(EXPENSE, MEAL, more={"earlier": [claim(MEAL)]}, threshold="5000"))[2] is False
+    assert sums(filled(EXPENSE, MEAL, more={"earlier_requests": [claim(MEAL)]}, threshold="5000"))[2] is False
 
 
 def test_only_the_same_category_and_currency_are_put_together() -> None:
