@@ -314,7 +314,7 @@ async def test_a_run_that_goes_on_elsewhere_has_the_same_tools() -> None:
         again.selector.get_tool_prompt(NativeFormat(), there.offered).extra_body
         == here.selector.get_tool_prompt(NativeFormat(), trace.offered).extra_body
     )
-    assert first.asked
+    assert first.requests
 
 
 async def test_what_a_run_may_bring_in_has_an_end() -> None:

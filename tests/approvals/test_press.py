@@ -508,7 +508,7 @@ async def test_done_again_it_is_the_same_effect_with_the_same_key(redis: Redis, 
     class Late:
         """Carries out what it does not answer."""
 
-        async def start(
+        async def start_request(
             self, process: str, form: dict[str, str], author: str, key: str, *rest: Any, **more: Any
         ) -> CommandResult:
             keys.append(key)

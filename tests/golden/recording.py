@@ -249,4 +249,4 @@ def _watch_model(recorder: Recorder, patched: pytest.MonkeyPatch) -> None:
             recorder.asked.append(body)
         return body
 
-    patched.setattr(web.Request, "read_json", watch)
+    patched.setattr(web.Request, "json", watch)

@@ -189,12 +189,12 @@ async def test_a_poisoned_item_is_given_up_buried_and_the_lane_goes_on(
 
 async def test_when_giving_up_fails_too_the_item_is_buried_without(lanes: Lanes, keys: Keys) -> None:
     class Hopeless(Recorder):
-        async def handle(self, lease: Lease) -> Sequence[Write]:
+        async def handle_item(self, lease: Lease) -> Sequence[Write]:
             if lease.item.body == "poison":
                 raise ValueError("no")
             return await super().handle_item(lease)
 
-        async def give_up(self, item: LaneItem, error: str) -> Sequence[Write]:
+        async def give_up_item(self, item: LaneItem, error: str) -> Sequence[Write]:
             await super().give_up_item(item, error)
             raise ValueError("nor this")
 
@@ -212,7 +212,7 @@ async def test_when_giving_up_fails_too_the_item_is_buried_without(lanes: Lanes,
 
 async def test_writes_that_are_a_mistake_are_a_failure_like_any_other(lanes: Lanes, keys: Keys) -> None:
     class Mistaken(Recorder):
-        async def handle(self, lease: Lease) -> Sequence[Write]:
+        async def handle_item(self, lease: Lease) -> Sequence[Write]:
             return [RPush("not ours", ["x"])] if lease.item.body == "bad" else await super().handle_item(lease)
 
     await lanes.enqueue("D1", "E1", "bad")
@@ -480,27 +480,27 @@ async def test_a_worker_stops_although_redis_is_gone(tmp_path: Path, keys: Keys)
 
 PROCESS = """
 import asyncio, signal, sys
-from bot.redis.connect import connect
-from bot.storage.dead_letters import DeadLetters
+from bot.redis.connect import connect_redis
+from bot.storage.dead_letters import DeadLetterStore
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
-from bot.queue.writes import Push
+from bot.queue.writes import RPush
 from bot.queue.worker import Worker
 
 class Handler:
     def __init__(self, keys): self.keys = keys
-    async def handle(self, lease):
-        key = self.keys.key(self.keys.partition(lease.lane), "log", lease.lane)
+    async def handle_item(self, lease):
+        key = self.keys.build_key(self.keys.get_partition(lease.lane), "log", lease.lane)
         await asyncio.sleep(0.01)
-        await lease.checkpoint("1", Push(key + ":begun", [lease.item.body]))
+        await lease.checkpoint("1", RPush(key + ":begun", [lease.item.body]))
         await asyncio.sleep(0.01)
-        return [Push(key, [lease.item.body])]
-    async def give_up(self, item, error): return []
+        return [RPush(key, [lease.item.body])]
+    async def give_up_item(self, item, error): return []
 
 async def main(url):
     keys = Keys(partitions=2)
-    lanes = Lanes(await connect(url), keys, lease_ms=400, max_tries=1000)
-    bury = DeadLetters(lanes.redis, keys).bury
+    lanes = Lanes(await connect_redis(url), keys, lease_ms=400, max_tries=1000)
+    bury = DeadLetterStore(lanes.redis, keys).build_bury_writes
     worker = Worker(lanes, Handler(keys), bury=bury, concurrency=8, sweep_s=0.1, grace_s=5, burst=3)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     print("ready", flush=True)

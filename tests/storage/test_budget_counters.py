@@ -178,7 +178,7 @@ class Careless:
         self.model = self.lab.model
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        reply: ModelReply = await self.model.reply(messages, extra, timeout_s=timeout_s)
+        reply: ModelReply = await self.model.request_reply(messages, extra, timeout_s=timeout_s)
         spending = UsageStore(self.lab.redis, self.lab.keys, self.lab.now)
         await spending.record_usage("U1", [self.lab.turns.loop.prices.compute_usage(reply)])
         return reply

@@ -162,7 +162,7 @@ async def test_s13_a_migration_repeated_has_one_effect(store: Store) -> None:
 
 
 async def test_s14_a_timer_that_is_found_twice_goes_off_once(store: Store) -> None:
-    engine = office(Crowd(store, "due", 2)).engine
+    engine = office(Crowd(store, "list_due_timers", 2)).engine
     await engine.start_request("leave", SICK, "U1", "start", NOW)
     await asyncio.gather(*(engine.run_due_jobs(NOW + timedelta(days=4)) for _ in range(2)))
     told = [e.kind for e in await engine.list_outbox(100)]
@@ -228,6 +228,7 @@ class Crowd:
     """A store at which the first `size` to ask `what` all get their answer before any of them goes on."""
 
     def __init__(self, store: Store, what: str, size: int) -> None:
+        assert hasattr(store, what), what
         self._store, self._what, self._left, self._barrier = store, what, size, asyncio.Barrier(size)
 
     def __getattr__(self, name: str) -> Any:
@@ -246,7 +247,7 @@ class Crowd:
 
 
 async def test_the_same_key_at_the_same_time_has_one_effect(store: Store) -> None:
-    engine = office(Crowd(store, "opening", 20)).engine
+    engine = office(Crowd(store, "load_start_context", 20)).engine
     answers = await asyncio.gather(*(engine.start_request("leave", SICK, "U1", "same", NOW) for _ in range(20)))
     assert len({a.request for a in answers}) == 1
     assert len(await engine.list_own_requests("U1")) == 1
@@ -254,7 +255,7 @@ async def test_the_same_key_at_the_same_time_has_one_effect(store: Store) -> Non
 
 async def test_a_repeated_decision_that_overtakes_itself_has_one_effect(store: Store) -> None:
     await office(store).engine.start_request("leave", LONG, "U1", "start", NOW)
-    engine = office(Crowd(store, "recall", 5)).engine
+    engine = office(Crowd(store, "load_command_context", 5)).engine
     work = (decide(engine, "L-0001-1", "U2", Decision.APPROVE, "", None, "same") for _ in range(5))
     answers = await asyncio.gather(*work)
     assert all(a == answers[0] for a in answers)
@@ -268,7 +269,7 @@ async def test_a_command_without_a_key_is_a_mistake_of_the_program(engine: Embed
 
 async def test_fifty_decisions_at_once_have_one_winner(store: Store) -> None:
     await office(store).engine.start_request("leave", SICK, "U1", "start", NOW)
-    engine = office(Crowd(store, "recall", 50)).engine
+    engine = office(Crowd(store, "load_command_context", 50)).engine
 
     async def press(n: int) -> str:
         decision = Decision.APPROVE if n % 2 else Decision.REJECT
@@ -286,7 +287,7 @@ async def test_fifty_decisions_at_once_have_one_winner(store: Store) -> None:
 
 
 async def test_numbers_have_no_gaps_and_no_doubles(store: Store) -> None:
-    engine = office(Crowd(store, "opening", 25)).engine
+    engine = office(Crowd(store, "load_start_context", 25)).engine
     started = await asyncio.gather(*(engine.start_request("expense", TAXI, "U1", f"k{n}", NOW) for n in range(25)))
     assert sorted(s.request for s in started) == [f"E-{n:04d}" for n in range(1, 26)]
     assert await refusal(engine.start_request("expense", {**TAXI, "reason": ""}, "U1", "bad", NOW)) == "missing_field"
@@ -309,7 +310,7 @@ async def test_two_leaves_handed_in_again_at_once_do_not_overlap(store: Store) -
     for n, form in enumerate((SICK, {**LONG, "start_date": "2026-12-07", "end_date": "2026-12-11"}), 1):
         await before.start_request("leave", form, "U1", f"start {n}", NOW)
         await decide(before, f"L-000{n}-1", "U2", Decision.REJECT, "不行", None, f"no {n}")
-    engine = office(Crowd(store, "own", 2)).engine
+    engine = office(Crowd(store, "load_own_requests", 2)).engine
     again = (decide(engine, f"L-000{n}-2", "U1", Decision.RESUBMIT, "", WEEK, f"again {n}") for n in (1, 2))
     assert await either(*again) == ["overlap", "waiting"]
 
@@ -318,7 +319,7 @@ async def test_a_leave_that_starts_while_another_changes_does_not_overlap(store:
     before = office(store).engine
     await before.start_request("leave", SICK, "U1", "start", NOW)
     await decide(before, "L-0001-1", "U2", Decision.REJECT, "不行", None, "no")
-    engine = office(Crowd(store, "load_all", 2)).engine
+    engine = office(Crowd(store, "load_requests", 2)).engine
     again = decide(engine, "L-0001-2", "U1", Decision.RESUBMIT, "", WEEK, "again")
     assert await either(again, engine.start_request("leave", WEEK, "U1", "second", NOW)) == ["overlap", "waiting"]
 
@@ -330,7 +331,7 @@ async def test_a_balance_is_not_spent_twice_at_once(store: Store) -> None:
         await before.start_request("leave", form, "U1", f"{n}", NOW)
         await decide(before, f"L-000{n}-1", "U2", Decision.REJECT, "不行", None, f"no {n}")
     engine = EmbeddedEngine(
-        Crowd(store, "own", 2), load_shipped_processes(), People(), numbers={"annual_days": Decimal(5)}
+        Crowd(store, "load_own_requests", 2), load_shipped_processes(), People(), numbers={"annual_days": Decimal(5)}
     )
     more = {"leave_type": "annual"}
     again = (decide(engine, f"L-000{n}-2", "U1", Decision.RESUBMIT, "", more, f"again {n}") for n in (1, 2))
@@ -338,7 +339,7 @@ async def test_a_balance_is_not_spent_twice_at_once(store: Store) -> None:
 
 
 async def test_two_deputies_at_once_are_one(store: Store) -> None:
-    engine, end = office(Crowd(store, "away", 2)).engine, NOW + timedelta(days=2)
+    engine, end = office(Crowd(store, "list_delegations_from", 2)).engine, NOW + timedelta(days=2)
     away = [Delegation(id=f"d{n}", person="U2", deputy=p, start=NOW, end=end) for n, p in enumerate(("U3", "U5"))]
     assert await either(*(engine.add_delegation(one, NOW) for one in away)) == ["None", "overlapping"]
     assert len(await engine.list_deputies("U2", NOW)) == 1

@@ -142,7 +142,7 @@ async def test_by_a_word_in_the_process_the_sum_sends_it_to_the_next_level() -> 
 
 async def two_at_once(process: Process) -> tuple[int, int]:
     """(claims that were sent to finance, claims) of two that were handed in at the same moment."""
-    store = Crowd(MemoryStore(), "opening", 2)
+    store = Crowd(MemoryStore(), "load_start_context", 2)
     there = office(store, processes=[process])
     await asyncio.gather(*(there.engine.start_request("expense", MEAL, ZHANG.id, f"k{n}", NOW) for n in range(2)))
     mine = await there.engine.list_own_requests(ZHANG.id)
@@ -160,7 +160,7 @@ async def two_resubmitted_at_once() -> int:
     for n in (1, 2):
         await there.start(another_meal(), "expense")
         await decide(there.engine, f"E-000{n}-1", "U2", Decision.REJECT, "发票呢")
-    together = office(Crowd(store, "load_all", 2)).engine
+    together = office(Crowd(store, "load_requests", 2)).engine
     again = [DecideCommand(task=f"E-000{n}-2", actor=ZHANG.id, decision=Decision.RESUBMIT) for n in (1, 2)]
     await asyncio.gather(*(together.execute_command(one, one.task, NOW) for one in again))
     return sum("recent" in r.filled.exceeded for r in await there.engine.list_own_requests(ZHANG.id))
