@@ -400,7 +400,7 @@ async def test_more_messages_than_a_conversation_holds(recorded: Opening) -> Non
         await go_on.wait()
         return DONE
 
-    async with recorded("full", model=ScriptedModel([think] * 9), tuned={"cap": 1}) as (desk, recorder):
+    async with recorded("full", model=ScriptedModel([think] * 9), tuned={"max_lane_items": 1}) as (desk, recorder):
         await desk.says(ZHANG, "第一句")
         await asked.wait()
         await desk.says(ZHANG, "第二句")

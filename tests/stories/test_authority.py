@@ -18,9 +18,9 @@ from tools.workflow.engine.state import Status
 TWO_DAYS = "明天起请2天年假，去看父母，审批人"
 LARGE = "报销 1500 元差旅费，去上海开会，审批人李四"
 CHOICE = '[[policy]]\nprocess = "leave"\nlevel = "approver"\nwho = ["manager"]\nothers = "flagged"\n'
-AT_ONCE = {"fresh_s": 0.0}
+AT_ONCE = {"person_max_age_s": 0.0}
 """Whatever is decided is looked up anew: thirty seconds are too long for a story."""
-REMEMBERED = {"fresh_s": 3600.0}
+REMEMBERED = {"person_max_age_s": 3600.0}
 """The safety off."""
 
 

@@ -27,7 +27,7 @@ class Repeats:
 
 @pytest.fixture
 async def small(empty: Office) -> AsyncIterator[Office]:
-    async with empty.opened(model=Repeats(empty), tuned={"cap": CAP}):
+    async with empty.opened(model=Repeats(empty), tuned={"max_lane_items": CAP}):
         yield empty
 
 
