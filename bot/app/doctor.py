@@ -319,7 +319,8 @@ async def _probe_endpoint(wish: Wish, what: str, endpoint: ModelEndpoint) -> Asy
             yield _build_tool_calls_finding(what, endpoint.name, calls, model.profile)
         else:
             able = await probe_model(model)
-            can = f"tool calls: {_format_yes_or_no(able.tools)}, JSON mode: {_format_yes_or_no(able.json)}; style: {choose_format_name(wish, able)}"
+            tools, json = _format_yes_or_no(able.tools), _format_yes_or_no(able.json)
+            can = f"tool calls: {tools}, JSON mode: {json}; style: {choose_format_name(wish, able)}"
             yield DoctorFinding("ok", what, f"{endpoint.name} answers; {can}; {_describe_model_profile(model.profile)}")
         if (day := await model.catalog.find_shutdown_date(endpoint.name)) is not None:
             yield _build_shutdown_finding(what, endpoint.name, (day - datetime.now(UTC).date()).days, day)

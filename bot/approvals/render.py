@@ -67,7 +67,8 @@ def describe_card_event(approval: Approval, reader: Person, names: Names) -> str
     if approval.state is ApprovalState.OPEN:
         facts = [one for one in _list_visible_fields(approval, reader, "status") if one.label != "request"]
         facts.sort(key=lambda one: one.label != "opinion")  # what was said before comes first: the end may be cut
-        said = f"“{'; '.join(f'{name}: {shorten_text(value, VALUE_MAX)}' for name, value in describe_card_fields(facts, reader.language))}”"
+        fields = describe_card_fields(facts, reader.language)
+        said = f"“{'; '.join(f'{name}: {shorten_text(value, VALUE_MAX)}' for name, value in fields)}”"
     return f"{render_notification(approval, reader, names)} {said}".strip()
 
 

@@ -300,7 +300,8 @@ def _build_totals_table(done: EvaluationReport) -> Table:
 def _format_every_time(done: EvaluationReport) -> str:
     if done.figures.every_time is None:
         return ""
-    return f"{translate('evaluation.every_time', console.get_terminal_language(), k=done.repeat)}: {format_share(done.figures.every_time)}"
+    label = translate("evaluation.every_time", console.get_terminal_language(), k=done.repeat)
+    return f"{label}: {format_share(done.figures.every_time)}"
 
 
 def _write_report_files(done: EvaluationReport, json_file: Path | None, html_file: Path | None) -> None:

@@ -56,7 +56,8 @@ def _format_text_reply(one: ScenarioReply) -> tuple[str, tuple[RawToolCall, ...]
     if one.say:
         return f"Final Answer: {one.say}", ()
     asked = [
-        f"Thought: {call.reason}\nAction: {call.tool}\nAction Input: {_cut_broken_text(_dump_json(call.args), one.broken)}"
+        f"Thought: {call.reason}\nAction: {call.tool}\n"
+        f"Action Input: {_cut_broken_text(_dump_json(call.args), one.broken)}"
         for call in _list_calls(one)
     ]
     invented = [f"Observation: {one.invents}"] if one.invents else []

@@ -257,7 +257,8 @@ class ScenarioRun:
                 for e in model.exchanges
             ),
             pressed=tuple(
-                f"{compared.replace_person_ids(one.person)}: {one.choice}{'' if one.entitled else ' (without the authority)'}"
+                f"{compared.replace_person_ids(one.person)}: {one.choice}"
+                f"{'' if one.entitled else ' (without the authority)'}"
                 for one in self.people.presses
             ),
         )

@@ -100,7 +100,8 @@ def build_replay_rows(report: EvaluationReport, language: str) -> Rows:
                 one.scenario if not one.seed else f"{one.scenario} {one.seed}",
                 translate("evaluation.passed" if one.passed else "evaluation.not_passed", language),
                 f"{then.calls} → {now.calls}",
-                f"{format_rounded_number(then.tokens_in) if then.tokens_in else '–'} → {format_rounded_number(now.tokens_in)}",
+                f"{format_rounded_number(then.tokens_in) if then.tokens_in else '–'} → "
+                f"{format_rounded_number(now.tokens_in)}",
                 format_change(then.tokens_in, now.tokens_in),
                 f"−{beside.wanting}" if beside.wanting else str(beside.left),
             )

@@ -69,8 +69,17 @@ async def test_after_the_last_try_it_is_down(trouble: Raw) -> None:
             assert len(serving.asked) == retries + 1
 
 
-@pytest.mark.parametrize(("status", "error"), [(400, ModelRejectedError), (413, ModelRejectedError), (422, ModelRejectedError),
-                                               (401, ModelUnavailableError), (403, ModelUnavailableError), (404, ModelUnavailableError)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, ModelRejectedError),
+        (413, ModelRejectedError),
+        (422, ModelRejectedError),
+        (401, ModelUnavailableError),
+        (403, ModelUnavailableError),
+        (404, ModelUnavailableError),
+    ],
+)
 async def test_what_stays_as_it_is_is_not_asked_again(status: int, error: type[Exception]) -> None:
     async with asked([Raw(BUSY, status), said("there")], retries=3) as (serving, model, _):
         with pytest.raises(error):

@@ -48,7 +48,8 @@ def ack(bench: Bench) -> list[Reading]:
         raise NotMeasured("no event was acknowledged")
     late = lost + sum(one > SLACK_WAITS_MS for one in acks)
     p50 = compute_percentile(acks, 0.5)
-    note = f"p50 {format_rounded_number(p50)} ms, p99 of the worst round {format_rounded_number(max(p99))} ms, at {format_rounded_number(median(rates))} events/s"
+    middle, worst, rate = (format_rounded_number(one) for one in (p50, max(p99), median(rates)))
+    note = f"p50 {middle} ms, p99 of the worst round {worst} ms, at {rate} events/s"
     return [
         reading("ack", median(p99), note, p50=p50, p99_by_round=p99, acks_ms=sorted(acks)),
         reading("ack-late", 100 * late / (len(acks) + lost), f"{late} of {len(acks) + lost}", lost=lost),

@@ -56,7 +56,8 @@ def _best_peer(bench: Bench, costs: dict[str, list[float]]) -> list[Reading]:
         return []
     best = min(plain, key=lambda one: median(costs[one.program]))
     found = ratios(costs[best.program], costs["ours"])
-    note = f"{best.title}: {format_rounded_number(median(costs[best.program]))} ÷ {format_rounded_number(median(costs['ours']))} ms"
+    theirs, ours = (format_rounded_number(median(costs[one])) for one in (best.program, "ours"))
+    note = f"{best.title}: {theirs} ÷ {ours} ms"
     return [reading("peers", median(found), note, ratios=found, best=best.title)]
 
 
@@ -72,7 +73,8 @@ def earlier(bench: Bench) -> list[Reading]:
                 costs.setdefault(f"{program} {count}", []).append(result.cpu_ms)
     floor = ratios(costs["floor 60"], costs["floor 0"])
     found = ratios(costs["ours 60"], costs["ours 0"])
-    note = f"{format_rounded_number(median(costs['ours 60']))} ÷ {format_rounded_number(median(costs['ours 0']))} ms; floor {format_rounded_number(median(floor))} ×"
+    late, early = (format_rounded_number(median(costs[one])) for one in ("ours 60", "ours 0"))
+    note = f"{late} ÷ {early} ms; floor {format_rounded_number(median(floor))} ×"
     return [reading("earlier", median(found), note, ratios=found, floor=floor, rounds=costs)]
 
 

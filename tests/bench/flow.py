@@ -74,7 +74,8 @@ def _middle(results: list[dict[str, Any]], what: Sequence[str], unit: str) -> fl
 
 def _smaller(ours: dict[str, Any], theirs: dict[str, Any]) -> Reading:
     waiting = f"{format_rounded_number(ours['untold'] / 1024)} KB more while nobody has been told"
-    note = f"{format_rounded_number(theirs['bytes'] / 1024)} ÷ {format_rounded_number(ours['bytes'] / 1024)} KB, lists, record and answers included"
+    kilobytes = " ÷ ".join(format_rounded_number(one["bytes"] / 1024) for one in (theirs, ours))
+    note = f"{kilobytes} KB, lists, record and answers included"
     return reading("flow-bytes", theirs["bytes"] / ours["bytes"], f"{note}; {waiting}", kinds=ours["kinds"])
 
 

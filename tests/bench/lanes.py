@@ -33,7 +33,8 @@ def lanes(bench: Bench) -> list[Reading]:
         put_s, rate = _drained(bench, count)
         rates.append(rate)
         filled.append(count / put_s)
-    note = f"{format_rounded_number(min(rates))}–{format_rounded_number(max(rates))}; put: {format_rounded_number(median(filled))} messages/s by one process"
+    spread = "–".join(format_rounded_number(one) for one in (min(rates), max(rates)))
+    note = f"{spread}; put: {format_rounded_number(median(filled))} messages/s by one process"
     if bench.options.quick:
         note += f" (quick: {count:,} messages)"
     return [reading("lanes", median(rates), note, rounds=rates, put=filled)]

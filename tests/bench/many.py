@@ -68,7 +68,8 @@ def _told(one: dict[str, float]) -> str:
 
 def _waited(name: str, results: list[Result], crowd: Crowd, beside: dict[str, dict[str, float]]) -> Reading:
     found = [one.wall_s / crowd.ideal_s for one in results]
-    note = f"{format_rounded_number(median([one.wall_s for one in results]))} s for {format_rounded_number(crowd.ideal_s)} s"
+    taken = median([one.wall_s for one in results])
+    note = f"{format_rounded_number(taken)} s for {format_rounded_number(crowd.ideal_s)} s"
     if beside:
         note += "; " + ", ".join(f"{title} {_told(one)}" for title, one in beside.items())
     if (crowd.runs, crowd.after_ms) not in ((200, 300), (1000, 300), (1000, 3000)):

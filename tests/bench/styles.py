@@ -54,7 +54,8 @@ def _style(style: ReplyFormat, reply: ModelReply, count: int, rounds: int) -> Re
         for _ in range(count):
             _step(style, reply, [manual, *EARLIER], extra)
         costs.append((time.process_time() - began) * 1000 / count)
-    note = f"{format_rounded_number(min(costs))}–{format_rounded_number(max(costs))}; {len(TOOLS)} tools, {len(manual):,} characters of manual"
+    spread = "–".join(format_rounded_number(one) for one in (min(costs), max(costs)))
+    note = f"{spread}; {len(TOOLS)} tools, {len(manual):,} characters of manual"
     return reading(f"style-{style.name}", median(costs), note, rounds=costs)
 
 

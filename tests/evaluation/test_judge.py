@@ -64,7 +64,7 @@ def test_one_press_is_good_for_one_effect() -> None:
     assert "had led to an effect already" in judge.find_objection(MAIL, [SEND, SEND]), (
         "the same card pressed twice is one"
     )
-    assert judge.find_objection(MAIL, [SEND, replace(SEND, button_value="A1.2")]) == "", "a new version of it is another"
+    assert judge.find_objection(MAIL, [SEND, replace(SEND, button_value="A1.2")]) == "", "a new version is another"
 
 
 def test_what_is_filled_in_counts_as_shown() -> None:
@@ -104,7 +104,8 @@ def card(**changes: object) -> Approval:
 def test_a_card_that_counts_as_decided_was_pressed() -> None:
     assert list_unpressed_approvals([card()], [SEND]) == []
     assert list_unpressed_approvals([card(state=ApprovalState.OPEN, effect="")], []) == []
-    for wrong in ([], [replace(SEND, person="U2")], [replace(SEND, button_value="A9.1")], [replace(SEND, entitled=False)]):
+    wrongs = [replace(SEND, person="U2")], [replace(SEND, button_value="A9.1")], [replace(SEND, entitled=False)]
+    for wrong in ([], *wrongs):
         assert len(list_unpressed_approvals([card()], wrong)) == 1
 
 

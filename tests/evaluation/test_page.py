@@ -31,9 +31,14 @@ EVIL = '<script>document.title="owned"</script><img src=x onerror="document.titl
 def told(evil: str = EVIL, repeat: int = 1) -> EvaluationReport:
     """A report in which everything that somebody else has written is evil."""
     transcript = Transcript(
-        said=(TranscriptLine(who=evil, where=evil, text=evil, buttons=(evil,)), TranscriptLine(who="bot", where="DM", text="好的")),
-        calls=(evil,), model=(TranscriptModelCall(asked=evil, said=evil, ms=12),), pressed=(evil,),
-    )  # fmt: skip
+        said=(
+            TranscriptLine(who=evil, where=evil, text=evil, buttons=(evil,)),
+            TranscriptLine(who="bot", where="DM", text="好的"),
+        ),
+        calls=(evil,),
+        model=(TranscriptModelCall(asked=evil, said=evil, ms=12),),
+        pressed=(evil,),
+    )
     failed = trial(
         evil, False, title=evil, reasons=(evil,), unauthorised=(evil,), effects=(evil,), transcript=transcript,
         counts=RunCounts(runs=1, steps=3, risky=2), latencies_ms=(120,),
@@ -64,10 +69,12 @@ def test_it_says_what_was_found_in_words() -> None:
 def test_what_tasks_scenarios_and_slips_took_stands_in_tables_and_is_no_markup(language: str) -> None:
     effort = ModelEffort(calls=3, tokens_in=12_345)
     one = trial(
-        EVIL, counts=RunCounts(replies=7, steps=5, tokens_in=54_321),
+        EVIL,
+        counts=RunCounts(replies=7, steps=5, tokens_in=54_321),
         slips=(ModelSlip(kind="prose", instead=EVIL, mended=True),),
-        tasks=(TaskEffort(task="mail", wanted=effort, pressed=ModelEffort()),), replay=ReplayComparison(then=effort, now=effort),
-    )  # fmt: skip
+        tasks=(TaskEffort(task="mail", wanted=effort, pressed=ModelEffort()),),
+        replay=ReplayComparison(then=effort, now=effort),
+    )
     made = build_report([one], at="", model="m", style="s", repeat=1, planned=1, seconds=0, tokens_estimated=True)
     html = render_report_page(made, language)
     assert "12,345" in html and "54,321" in html and "<script" not in html and "<img" not in html

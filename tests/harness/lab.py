@@ -283,17 +283,35 @@ class Lab:
         self.telling = MessageDelivery(self.wall, self.rooms, self.staff)
         memory = ConversationMemory(self.history, self.runs, self.today)
         self.turns = TurnHandler(
-            delivery=self.telling, replies=RunReplies(self.telling, self.staff), memory=memory,
-            directory=self.staff, tool_services=self.desk,
+            delivery=self.telling,
+            replies=RunReplies(self.telling, self.staff),
+            memory=memory,
+            directory=self.staff,
+            tool_services=self.desk,
             loop=AgentLoop(
-                self.model, tools, now=self.now, formats=styles, prices=prices or PriceTable(), server_tools=more, max_offered_tools=most
+                self.model,
+                tools,
+                now=self.now,
+                formats=styles,
+                prices=prices or PriceTable(),
+                server_tools=more,
+                max_offered_tools=most,
             ),
-            commands=CommandHandler(self.desk, self.history, dict, self.runs, self.today), progress=ProgressReporter(self.telling, display),
-            keys=self.keys, runs=self.runs, history=self.history, journal=self.journal,
-            spending=self.spending, budget=budget or DailyBudget(),
-            duplicates=DuplicateGuard(self.approvals, self.runs), today=self.today, now=self.now, company_rules=house, down_ms=0,
+            commands=CommandHandler(self.desk, self.history, dict, self.runs, self.today),
+            progress=ProgressReporter(self.telling, display),
+            keys=self.keys,
+            runs=self.runs,
+            history=self.history,
+            journal=self.journal,
+            spending=self.spending,
+            budget=budget or DailyBudget(),
+            duplicates=DuplicateGuard(self.approvals, self.runs),
+            today=self.today,
+            now=self.now,
+            company_rules=house,
+            down_ms=0,
             on_run_ended=self.over.append,
-        )  # fmt: skip
+        )
         self.opinions = ScriptedModel(list(advice or ()))
         advising = SuggestionHandler(
             Suggester(self.opinions), self.ends, self.staff, self.spending, prices or PriceTable()

@@ -310,8 +310,12 @@ def _build_folding_function(run: Callable[[Amount, Amount], Amount]) -> _Calcula
 
 
 FUNCTIONS = {
-    "add": _build_folding_function(_add_amounts), "sub": _build_folding_function(_subtract_amounts), "mul": _build_folding_function(_multiply_amounts), "div": _build_folding_function(_divide_amounts),
-    "min": _CalculatorFunction(_find_smallest, 1, LONGEST, "values"), "max": _CalculatorFunction(_find_largest, 1, LONGEST, "values"),
+    "add": _build_folding_function(_add_amounts),
+    "sub": _build_folding_function(_subtract_amounts),
+    "mul": _build_folding_function(_multiply_amounts),
+    "div": _build_folding_function(_divide_amounts),
+    "min": _CalculatorFunction(_find_smallest, 1, LONGEST, "values"),
+    "max": _CalculatorFunction(_find_largest, 1, LONGEST, "values"),
     "round": _CalculatorFunction(_round_amount, 1, 2, "a value and, if wanted, how many decimals to keep"),
     "percent": _CalculatorFunction(_compute_percent, 2, 2, "a share and a whole: percent(15, 200) is 30"),
 }  # fmt: skip

@@ -194,7 +194,8 @@ def build_placeholder_tool(server: str, name: str, effect: Effect, away: ToolErr
 
     return Tool(
         name, f"Tool of the server {server}, which is away.", "", "", RootModel[dict[str, Any]], "", {}, {},
-        build_call_runner(name, effect), gate=Gate.CONFIRM, prepare=raise_server_away, stored_args=SealedCall, is_idempotent=False, server=server,
+        build_call_runner(name, effect), gate=Gate.CONFIRM, prepare=raise_server_away, stored_args=SealedCall,
+        is_idempotent=False, server=server,
     )  # fmt: skip
 
 

@@ -59,7 +59,8 @@ BALANCE = re.compile(
 COUNT = re.compile(
     rf"(?:有|共|总共|剩|找到|查到|下面是|这)\s{{0,2}}{_build_small_number_pattern()}\s{{0,2}}(?:个|项|条|件|份|笔|张|封|位|名)"
     r"[^0-9,。;!?\n]{0,10}?(?:待办|任务|申请|报销|请假|单|卡片|同事|邮件|记录)|"
-    rf"\b(?:have|has|are|is|found|see|with|all|total of)\s{{1,2}}{_build_small_number_pattern('n2')}\s(?:[a-z-]{{1,14}}\s){{0,3}}"
+    rf"\b(?:have|has|are|is|found|see|with|all|total of)\s{{1,2}}{_build_small_number_pattern('n2')}\s"
+    r"(?:[a-z-]{1,14}\s){0,3}"
     r"(?:tasks?|requests?|claims?|cards?|approvals?|people|colleagues|entries|items|expenses)\b",
     re.I,
 )

@@ -146,8 +146,12 @@ def describe_mail(scene: Scene, data: Mapping[str, Any]) -> str:
 
 
 def describe_tasks(scene: Scene, rows: Iterable[Mapping[str, Any]]) -> str:
-    return format_bullets(translate_phrase(scene, "task_line", request=r.get("request", ""), name=r.get("requester", ""),
-                      summary=r.get("summary", "")) for r in rows)  # fmt: skip
+    return format_bullets(
+        translate_phrase(
+            scene, "task_line", request=r.get("request", ""), name=r.get("requester", ""), summary=r.get("summary", "")
+        )
+        for r in rows
+    )
 
 
 def describe_todo_list(scene: Scene, data: Mapping[str, Any]) -> str:
@@ -166,8 +170,16 @@ def describe_own_requests(scene: Scene, data: Mapping[str, Any]) -> str:
     rows = data.get("requests", [])
     if not rows:
         return translate_phrase(scene, "no_requests")
-    told = format_bullets(translate_phrase(scene, "request_line", request=r.get("request", ""), summary=r.get("summary", ""),
-                      status=describe_status(scene, r)) for r in rows)  # fmt: skip
+    told = format_bullets(
+        translate_phrase(
+            scene,
+            "request_line",
+            request=r.get("request", ""),
+            summary=r.get("summary", ""),
+            status=describe_status(scene, r),
+        )
+        for r in rows
+    )
     return translate_phrase(scene, "requests", count=len(rows)) + told + describe_more_rows(scene, data, rows)
 
 
@@ -213,15 +225,33 @@ def describe_working_days(scene: Scene, data: Mapping[str, Any]) -> str:
 
 def describe_balances(scene: Scene, data: Mapping[str, Any]) -> str:
     rows, year = data.get("balances", []), data.get("year", "")
-    told = format_bullets(translate_phrase(scene, "balance", kind=r.get("kind", ""), left=r.get("left", ""), whole=r.get("days_a_year", ""),
-                      waiting=r.get("waiting", "")) for r in rows)  # fmt: skip
+    told = format_bullets(
+        translate_phrase(
+            scene,
+            "balance",
+            kind=r.get("kind", ""),
+            left=r.get("left", ""),
+            whole=r.get("days_a_year", ""),
+            waiting=r.get("waiting", ""),
+        )
+        for r in rows
+    )
     return translate_phrase(scene, "balances", year=year) + told if rows else translate_phrase(scene, "no_balances")
 
 
 def describe_holidays(scene: Scene, data: Mapping[str, Any]) -> str:
     rows = data.get("holidays", [])
-    told = format_bullets(translate_phrase(scene, "holiday", name=r.get("name", ""), first=r.get("first", ""), last=r.get("last", ""),
-                      back=r.get("back_at_work", "")) for r in rows)  # fmt: skip
+    told = format_bullets(
+        translate_phrase(
+            scene,
+            "holiday",
+            name=r.get("name", ""),
+            first=r.get("first", ""),
+            last=r.get("last", ""),
+            back=r.get("back_at_work", ""),
+        )
+        for r in rows
+    )
     estimated = translate_phrase(scene, "estimated") if any(r.get("estimated") for r in rows) else ""
     return translate_phrase(scene, "holidays") + told + estimated if rows else translate_phrase(scene, "no_holidays")
 

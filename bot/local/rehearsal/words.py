@@ -294,7 +294,9 @@ INTENTS = {
         r"\bstand(?:s|ing)? in\b|\bdeputy\b|\bdelegate\b|\bout of (?:the )?office\b",
         r"\bi(?:'m| am| will be|'ll be) away\b",
     ),
-    "transfer": compile_alternatives("转交|转给|转审|转办", r"^\s*(?:please\s+)?(?:transfer|hand|pass|reassign)\b.{0,40}\bto\b"),
+    "transfer": compile_alternatives(
+        "转交|转给|转审|转办", r"^\s*(?:please\s+)?(?:transfer|hand|pass|reassign)\b.{0,40}\bto\b"
+    ),
     "add_sign": compile_alternatives(
         "加签", r"\badd[- ]sign\b|\bco-?sign\b",
         r"\b(?:ask|add|have)(?:\s++(?!(?:ask|add|have)\b)\S++){1,12}?\s++(?:before|after|beside|alongside) me\b",
@@ -331,7 +333,9 @@ INTENTS = {
     "people": compile_alternatives(
         "有哪些(?:人|同事)|通讯录", r"\bwho (?:is|works) here\b|\blist (?:of )?people\b|list_people"
     ),
-    "dinner": compile_alternatives("晚饭|午饭|吃什么|天气", r"\b(?:dinner|lunch|weather)\b|\bwhat (?:to|should i) eat\b"),
+    "dinner": compile_alternatives(
+        "晚饭|午饭|吃什么|天气", r"\b(?:dinner|lunch|weather)\b|\bwhat (?:to|should i) eat\b"
+    ),
     "help": compile_alternatives(
         r"^\s*(?:你好|您好|嗨|哈喽|早上好|下午好|晚上好|在吗)", "帮助|你能做什么|会做什么|你是谁",
         r"^\s*(?:hi|hello|hey|good (?:morning|afternoon|evening))\b",

@@ -25,64 +25,65 @@ from bot.agent.models.model_profile import (
     parse_profile_record,
 )
 from bot.agent.models.responses import ResponsesTransport
-from bot.core.errors import ModelFailureCause, ModelRejectedError, ModelUnavailableError
+from bot.core.errors import ModelFailureCause as Cause
+from bot.core.errors import ModelRejectedError, ModelUnavailableError
 
 
 def openai(message: str, kind: str = "invalid_request_error", param: Any = None, code: Any = None) -> Any:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-CAUSES: list[tuple[str, int, Any, ModelFailureCause]] = [
+CAUSES: list[tuple[str, int, Any, Cause]] = [
     ("OpenRouter: what the provider said", 400, {"error": {"message": "Provider returned error", "code": 400,
-        "metadata": {"raw": '{"message":"This model\'s maximum context length is 8192 tokens."}'}}}, ModelFailureCause.CONTEXT),
-    ("OpenRouter: no credit", 402, openai("Insufficient credits"), ModelFailureCause.QUOTA),
-    ("OpenAI: quota", 429, openai("quota", "insufficient_quota", None, "insufficient_quota"), ModelFailureCause.QUOTA),
-    ("OpenAI: limit of a project", 429, openai("limit", "x", None, "project_spend_limit_exceeded"), ModelFailureCause.QUOTA),
-    ("Kimi: quota", 429, openai("balance", "exceeded_current_quota_error"), ModelFailureCause.QUOTA),
-    ("GLM: quota", 429, {"error": {"code": "1113", "message": "余额不足"}}, ModelFailureCause.QUOTA),
-    ("GLM: quota as a number", 429, {"error": {"code": 1308, "message": "x"}}, ModelFailureCause.QUOTA),
-    ("OpenAI: rate", 429, openai("try again in 9.66s", "tokens", None, "rate_limit_exceeded"), ModelFailureCause.BUSY),
+        "metadata": {"raw": '{"message":"This model\'s maximum context length is 8192 tokens."}'}}}, Cause.CONTEXT),
+    ("OpenRouter: no credit", 402, openai("Insufficient credits"), Cause.QUOTA),
+    ("OpenAI: quota", 429, openai("quota", "insufficient_quota", None, "insufficient_quota"), Cause.QUOTA),
+    ("OpenAI: limit of a project", 429, openai("limit", "x", None, "project_spend_limit_exceeded"), Cause.QUOTA),
+    ("Kimi: quota", 429, openai("balance", "exceeded_current_quota_error"), Cause.QUOTA),
+    ("GLM: quota", 429, {"error": {"code": "1113", "message": "余额不足"}}, Cause.QUOTA),
+    ("GLM: quota as a number", 429, {"error": {"code": 1308, "message": "x"}}, Cause.QUOTA),
+    ("OpenAI: rate", 429, openai("try again in 9.66s", "tokens", None, "rate_limit_exceeded"), Cause.BUSY),
     ("OpenAI: one request too large", 429, openai("Request too large for m: Limit 30000, Requested 40000", "tokens",
-                                                   None, "rate_limit_exceeded"), ModelFailureCause.CONTEXT),
-    ("OpenAI: key", 401, openai("Incorrect API key", code="invalid_api_key"), ModelFailureCause.KEY),
-    ("OpenAI: region", 403, openai("x", "request_forbidden", None, "unsupported_country_region_territory"), ModelFailureCause.KEY),
+                                                   None, "rate_limit_exceeded"), Cause.CONTEXT),
+    ("OpenAI: key", 401, openai("Incorrect API key", code="invalid_api_key"), Cause.KEY),
+    ("OpenAI: region", 403, openai("x", "request_forbidden", None, "unsupported_country_region_territory"), Cause.KEY),
     ("Gemini: key, in a list", 400, [{"error": {"code": 400, "message": "API key not valid.",
-                                                "status": "INVALID_ARGUMENT"}}], ModelFailureCause.KEY),
+                                                "status": "INVALID_ARGUMENT"}}], Cause.KEY),
     ("OpenAI: unknown model, chat", 404, openai("The model `x` does not exist or you do not have access to it.",
-                                                code="model_not_found"), ModelFailureCause.UNKNOWN_MODEL),
+                                                code="model_not_found"), Cause.UNKNOWN_MODEL),
     ("OpenAI: unknown model, Responses", 400, openai("The requested model 'x' does not exist.", param="model",
-                                                     code="model_not_found"), ModelFailureCause.UNKNOWN_MODEL),
+                                                     code="model_not_found"), Cause.UNKNOWN_MODEL),
     ("vLLM: unknown model", 404, {"object": "error", "message": "The model `x` does not exist.", "code": 404},
-     ModelFailureCause.UNKNOWN_MODEL),
+     Cause.UNKNOWN_MODEL),
     ("Ollama: unknown model", 404, openai('model "x" not found, try pulling it first', "api_error"),
-     ModelFailureCause.UNKNOWN_MODEL),
-    ("a proxy: nothing there", 404, b"<html>404</html>", ModelFailureCause.ADDRESS),
-    ("FastAPI: nothing there", 404, {"detail": "Not Found"}, ModelFailureCause.ADDRESS),
+     Cause.UNKNOWN_MODEL),
+    ("a proxy: nothing there", 404, b"<html>404</html>", Cause.ADDRESS),
+    ("FastAPI: nothing there", 404, {"detail": "Not Found"}, Cause.ADDRESS),
     ("OpenAI: too long, chat", 400, openai("This model's maximum context length is 8192 tokens.",
-                                           code="context_length_exceeded"), ModelFailureCause.CONTEXT),
+                                           code="context_length_exceeded"), Cause.CONTEXT),
     ("OpenAI: too long, Responses", 400, openai("Your input exceeds the context window of this model.", param="input",
-                                                code="context_length_exceeded"), ModelFailureCause.CONTEXT),
+                                                code="context_length_exceeded"), Cause.CONTEXT),
     ("llama.cpp: too long", 400, openai("the request exceeds the available context size", "exceed_context_size_error"),
-     ModelFailureCause.CONTEXT),
+     Cause.CONTEXT),
     ("llama.cpp: too long, as a failure", 500, openai("the request exceeds the available context size", "server_error"),
-     ModelFailureCause.CONTEXT),
-    ("anybody: a failure", 500, b"oops", ModelFailureCause.BUSY),
-    ("OpenRouter: no endpoint with tools", 404, openai("No endpoints found that support tool use"), ModelFailureCause.ADDRESS),
+     Cause.CONTEXT),
+    ("anybody: a failure", 500, b"oops", Cause.BUSY),
+    ("OpenRouter: no endpoint with tools", 404, openai("No endpoints found that support tool use"), Cause.ADDRESS),
     ("OpenAI: bad schema", 400, openai("Invalid schema", param="tools[1].parameters",
-                                       code="invalid_function_parameters"), ModelFailureCause.REQUEST),
-    ("a string", 400, {"error": "no"}, ModelFailureCause.REQUEST),
+                                       code="invalid_function_parameters"), Cause.REQUEST),
+    ("a string", 400, {"error": "no"}, Cause.REQUEST),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("status", "body", "cause"), [one[1:] for one in CAUSES], ids=[one[0] for one in CAUSES])
-def test_errors_are_told_apart(status: int, body: Any, cause: ModelFailureCause) -> None:
+def test_errors_are_told_apart(status: int, body: Any, cause: Cause) -> None:
     found = parse_error_response(status, body if isinstance(body, bytes) else json.dumps(body).encode())
     assert classify_error(found) is cause and build_model_error(found).cause is cause
-    gone = cause in (ModelFailureCause.CONTEXT, ModelFailureCause.REQUEST)
+    gone = cause in (Cause.CONTEXT, Cause.REQUEST)
     assert isinstance(build_model_error(found), ModelRejectedError if gone else ModelUnavailableError), (
         "a refusal is an answer: no other is asked"
     )
-    assert can_retry_request(found, {}) == (cause is ModelFailureCause.BUSY)
+    assert can_retry_request(found, {}) == (cause is Cause.BUSY)
 
 
 def test_filters_of_each_shape_keep_back() -> None:

@@ -271,15 +271,23 @@ def test_home_shows_cards_whole_or_counts_them(cards: list[Card], title: str) ->
 def test_dialogs_are_such_as_slack_takes(title: str, label: str, value: str) -> None:
     options = tuple((f"v{number}", label) for number in range(3))
     dialog = Dialog(
-        title=title, submit=title, cancel=title, approval="A03abc", version=1, choice="edit",
-        place=Place(team="T0", channel="D1"), labels=(label,) * 5, options=((), (), (), options, ()),
+        title=title,
+        submit=title,
+        cancel=title,
+        approval="A03abc",
+        version=1,
+        choice="edit",
+        place=Place(team="T0", channel="D1"),
+        labels=(label,) * 5,
+        options=((), (), (), options, ()),
         fields=(
-            DialogField(name="text", label="x", value=value), DialogField(name="long", label="x", kind="long", value=value),
+            DialogField(name="text", label="x", value=value),
+            DialogField(name="long", label="x", kind="long", value=value),
             DialogField(name="date", label="x", kind="date", value=value),
             DialogField(name="pick", label="x", kind="choice", value="v1"),
             DialogField(name="who", label="x", kind="person", value=value),
         ),
-    )  # fmt: skip
+    )
     shown = render_modal(dialog)
     validate({"view": shown})
     labels = [shown["title"], shown["submit"], *(block["label"] for block in shown["blocks"])]

@@ -60,7 +60,8 @@ def test_running_and_approved_requests_count_and_no_others(status: Status) -> No
 
 def test_too_little_is_refused_with_what_is_left() -> None:
     week = request(LEAVE, on("2026-12-07", "2026-12-11"))
-    error = refused(LEAVE, on("2026-11-30", "2026-12-04", end_half="am"), more={"earlier_requests": [week]}, annual_days="9")
+    form, more = on("2026-11-30", "2026-12-04", end_half="am"), {"earlier_requests": [week]}
+    error = refused(LEAVE, form, more=more, annual_days="9")
     assert (error.code, error.field, error.ask) == ("no_balance", "end_date", True)
     assert {k: error.params[k] for k in ("left", "asked", "year")} == {"left": "4", "asked": "4.5", "year": "2026"}
     assert error.params["label"] == {"zh": "年假", "en": "Annual leave"}
@@ -138,7 +139,8 @@ def test_whatever_is_asked_for_no_half_day_is_taken_twice_and_no_year_overdrawn(
     taken: list[Request] = []
     for n, (first, more, *both) in enumerate(spans):
         try:
-            found = filled(LEAVE, on(str(first), str(first + timedelta(days=more)), *both), more={"earlier_requests": taken})
+            form = on(str(first), str(first + timedelta(days=more)), *both)
+            found = filled(LEAVE, form, more={"earlier_requests": taken})
         except ToolError as error:
             assert error.code in ("overlap", "no_balance", "zero_days", "zero_days_estimated", "end_before_start")
             continue

@@ -300,7 +300,10 @@ async def unasked(store: MemoryStore, key: str, request: str) -> Any:
 LISTED, SAVE, RECALL = RequestChange._build_task_updates, MemoryStore.save_change, MemoryStore.load_command_context
 BROKEN: dict[str, tuple[list[tuple[object, str, object]], str]] = {
     "a list is not kept": ([(RequestChange, "_build_task_updates", forgetful)], "S12"),
-    "keys are not looked at": ([(MemoryStore, "load_command_context", unasked), (MemoryStore, "save_change", never_answered)], "S13"),
+    "keys are not looked at": (
+        [(MemoryStore, "load_command_context", unasked), (MemoryStore, "save_change", never_answered)],
+        "S13",
+    ),
     "absences never end": ([(Delegation, "is_active_at", lambda one, now: True)], "I6"),
 }
 

@@ -144,7 +144,8 @@ def _find_condition_problems(row: ConditionalRow, variables: Mapping[str, Type])
 def _find_selector_problems(who: Iterable[PeopleSelector], form: Form) -> Iterator[str]:
     for selector in who:
         if selector.variable_name and selector.variable_name not in form.people_variables:
-            yield f"who: {selector.variable_name!r} is no person field and no level; known: {_join_names(form.people_variables)}"
+            known = _join_names(form.people_variables)
+            yield f"who: {selector.variable_name!r} is no person field and no level; known: {known}"
 
 
 def _find_placeholder_problems(all_words: Iterable[LocalizedText], form: Form) -> Iterator[str]:

@@ -63,7 +63,8 @@ def _reject_other_end(
     if length == format_decimal(days):
         return
     message = (
-        f"{DAYS} is {format_decimal(days)}, but {start} to {named[0]} has {length} working days; {format_decimal(days)} end on {end}. "
+        f"{DAYS} is {format_decimal(days)}, but {start} to {named[0]} has {length} working days; "
+        f"{format_decimal(days)} end on {end}. "
         "Give days without the last day, or the last day without days"
     )
     raise ToolError(
