@@ -58,7 +58,7 @@ class DailyBudget:
 
     It is looked at before every reply with what has been counted when the run began or went on, so one run goes over
     by less than one reply. Runs of one person at the same time, in different conversations, do not know of each
-    other: together they go over by at most what each of them may take (`Limits.tokens`).
+    other: together they go over by at most what each of them may take (`RunLimits.tokens`).
     """
 
     tokens: int | None = None

@@ -78,7 +78,7 @@ def render_company_rules(tone: str = "", policy: str = "") -> str:
 
 
 def build_system_message(manual: str = "", house: str = "") -> dict[str, Any]:
-    """The first message: rules, how to reply (`Style.render_instructions`), the company's part (`house`). The same for
+    """The first message: rules, how to reply (`ReplyFormat.render_instructions`), the company's part (`house`). The same for
     everybody."""
     return {"role": "system", "content": "\n".join([RULES, *filter(None, (manual, house))])}
 

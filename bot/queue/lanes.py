@@ -91,7 +91,7 @@ class CheckpointResult:
     """What a checkpoint answers."""
 
     refused: str = ""
-    """Why one of its writes refused (`Decide`); nothing behind that write was written."""
+    """Why one of its writes refused (`DecideApproval`); nothing behind that write was written."""
     wait_ms: int | None = None
     """When the reserved slot comes; None: none was asked for, or it would have been too long."""
 

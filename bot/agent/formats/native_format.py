@@ -33,7 +33,7 @@ WRITTEN = re.compile(r"<tool_call>|<function[=_]|<\|(?:tool|python_tag|plugin)|<
 
 @dataclass(frozen=True, slots=True)
 class NativeFormat:
-    """Implements `Style`: the endpoint is given the tools, and the model calls them."""
+    """Implements `ReplyFormat`: the endpoint is given the tools, and the model calls them."""
 
     name: str = "native"
 

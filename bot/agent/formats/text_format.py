@@ -82,7 +82,7 @@ The tools:
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """Implements `Style`: any model that can follow a form."""
+    """Implements `ReplyFormat`: any model that can follow a form."""
 
     name: str = "text"
 

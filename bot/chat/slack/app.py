@@ -43,7 +43,7 @@ _BOLT_READS = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET", "SLACK_BOT_TOKEN", "SLA
 
 @asynccontextmanager
 async def open_web_client(token: str, base_url: str = API_URL) -> AsyncIterator[AsyncWebClient]:
-    """A client with one connection pool. It repeats nothing by itself: `calls.call` knows what may be."""
+    """A client with one connection pool. It repeats nothing by itself: `web_api.call_slack` knows what may be."""
     async with ClientSession(timeout=ClientTimeout(total=TIMEOUT_S)) as session:
         yield _build_web_client(token, base_url, session)
 

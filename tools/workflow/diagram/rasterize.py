@@ -1,4 +1,4 @@
-"""The program `diagram.png_of` runs: SVG on standard input, PNG on standard output. Arguments: the font file, its
+"""The program `render.render_png` runs: SVG on standard input, PNG on standard output. Arguments: the font file, its
 family, pixels per unit. A process of its own, because the renderer keeps Python's lock while it works, and whatever it
 does to memory or by crashing ends with it."""
 

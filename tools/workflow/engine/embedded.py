@@ -71,7 +71,7 @@ class EnrichedCommand(NamedTuple):
 
     command: Command
     form_count: int | None = None
-    """As `Change.form_count`."""
+    """As `RequestChange.form_count`."""
 
 
 class EmbeddedEngine:

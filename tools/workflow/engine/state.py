@@ -91,7 +91,7 @@ class FilledForm(CompactModel):
     """Person field that decides → whom the rules named for it, where its author chose somebody else by a row that
     permits it. None: filled in by a version that did not ask the rules about person fields."""
     exceeded: tuple[str, ...] = ()
-    """Bounds (`forms.Bound`) that this request and the author's earlier ones reach together."""
+    """Bounds (`forms.RollingLimit`) that this request and the author's earlier ones reach together."""
 
     def resolve_people(self, name: str) -> tuple[str, ...]:
         """The people that a name of the process stands for."""
