@@ -78,8 +78,8 @@ def render_company_rules(tone: str = "", policy: str = "") -> str:
 
 
 def build_system_message(manual: str = "", house: str = "") -> dict[str, Any]:
-    """The first message: rules, how to reply (`ReplyFormat.render_instructions`), the company's part (`house`). The same for
-    everybody."""
+    """The first message: rules, how to reply (`ReplyFormat.render_instructions`), the company's part (`house`). The
+    same for everybody."""
     return {"role": "system", "content": "\n".join([RULES, *filter(None, (manual, house))])}
 
 

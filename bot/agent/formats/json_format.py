@@ -68,7 +68,8 @@ SEVERAL = (
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """Implements `ReplyFormat`: any model that can write an object. `mode`: the endpoint can be asked to see to that."""
+    """Implements `ReplyFormat`: any model that can write an object. `mode`: the endpoint can be asked to see to
+    that."""
 
     mode: bool = False
     name: str = "json"

@@ -1,9 +1,9 @@
 """The `Engine` over somebody else's: Flowable, Camunda 7 or Operaton. They keep the requests; we keep the rules.
 
 These engines check nothing of ours: whoever can reach their API may complete anybody's task. So every command is first
-carried out on paper: the request is read afresh and `reducer.apply_command` says whether it is allowed, exactly as for the
-embedded engine. Only then is the engine told, and afterwards what really happened is read. Among our own processes a
-lock makes this one step; the login must belong to this bot alone, for what others do to the engine directly is not
+carried out on paper: the request is read afresh and `reducer.apply_command` says whether it is allowed, exactly as for
+the embedded engine. Only then is the engine told, and afterwards what really happened is read. Among our own processes
+a lock makes this one step; the login must belong to this bot alone, for what others do to the engine directly is not
 checked by anybody.
 
 A write that was refused or not answered is never sent again blindly: the request is read, and our key in its records
