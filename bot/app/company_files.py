@@ -21,7 +21,7 @@ from tools.workflow.process.policy import PolicyRow, parse_policy
 
 
 def load_calendar(settings: Settings) -> WorkCalendar:
-    """Raises SettingsWrong naming the setting or the file and what is wrong with it."""
+    """Raises SettingsError naming the setting or the file and what is wrong with it."""
     calendar = WorkCalendar()
     for setting, overrides in (
         ("CALENDAR_COUNTRY", ""),
@@ -35,7 +35,7 @@ def load_calendar(settings: Settings) -> WorkCalendar:
 
 
 def load_policy(settings: Settings, forms: Iterable[Form]) -> tuple[PolicyRow, ...]:
-    """The rows of the policy file, checked against the forms they are about. Raises SettingsWrong."""
+    """The rows of the policy file, checked against the forms they are about. Raises SettingsError."""
     try:
         rows = parse_policy(_read_setting_file("POLICY_FILE", settings.policy_file))
         check_policy(rows, forms)
@@ -53,7 +53,7 @@ def build_form_numbers(settings: Settings) -> dict[str, Decimal]:
 
 
 def load_prices(settings: Settings) -> PriceTable:
-    """What tokens cost. Raises SettingsWrong for a file that cannot be used, and for a budget of money that a model
+    """What tokens cost. Raises SettingsError for a file that cannot be used, and for a budget of money that a model
     without a price would not keep."""
     try:
         prices = (
@@ -77,7 +77,7 @@ def build_daily_budget(settings: Settings) -> DailyBudget:
 
 
 def open_handbook(folder: Path | None) -> Handbook:
-    """Read once here, so that a file that cannot be used is known at the start. Raises SettingsWrong naming it."""
+    """Read once here, so that a file that cannot be used is known at the start. Raises SettingsError naming it."""
     handbook = Handbook(folder)
     try:
         handbook.load_snapshot()
@@ -87,7 +87,7 @@ def open_handbook(folder: Path | None) -> Handbook:
 
 
 def load_persona(settings: Settings) -> str:
-    """The tone that the company wishes. Raises SettingsWrong."""
+    """The tone that the company wishes. Raises SettingsError."""
     text = _read_setting_file("PERSONA_FILE", settings.persona_file).strip()
     if len(text) > PERSONA:
         raise SettingsError(f"PERSONA_FILE: {len(text)} characters, at most {PERSONA}")
@@ -95,7 +95,7 @@ def load_persona(settings: Settings) -> str:
 
 
 def load_mcp_servers(settings: Settings) -> tuple[McpServer, ...]:
-    """The MCP servers that the settings name; their file may refer to the environment. Raises SettingsWrong."""
+    """The MCP servers that the settings name; their file may refer to the environment. Raises SettingsError."""
     try:
         servers = read_servers(_read_setting_file("MCP_FILE", settings.mcp_file), load_environment())
     except ValueError as wrong:
@@ -131,7 +131,7 @@ def _is_plain_value(value: str) -> bool:
 
 
 def _read_setting_file(setting: str, path: Path | None) -> str:
-    """Nothing without a file. Raises SettingsWrong."""
+    """Nothing without a file. Raises SettingsError."""
     try:
         return path.read_text(encoding="utf-8") if path else ""
     except OSError as error:

@@ -307,8 +307,8 @@ async def _check_one_model(wish: Wish, what: str, endpoint: ModelEndpoint) -> As
 
 
 async def _probe_endpoint(wish: Wish, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
-    """What it can do, how it wants to be asked, and for how long there will be such a model. Raises ModelDown and
-    ModelRefused."""
+    """What it can do, how it wants to be asked, and for how long there will be such a model. Raises
+    ModelUnavailableError and ModelRejectedError."""
     from bot.agent.models.openai_model import open_model  # takes as long to import as all the rest
 
     async with open_model(

@@ -124,7 +124,7 @@ def _needs_data_folder(settings: Settings, services: Sequence[str]) -> bool:
 
 
 def _claim_data_folder(settings: Settings, services: Sequence[str]) -> AbstractAsyncContextManager[int]:
-    """The data folder, as this process's own or shared. Raises LocalFailed when another one has it."""
+    """The data folder, as this process's own or shared. Raises LocalStartError when another one has it."""
     page = f"http://{LOOPBACK}:{settings.local_port}/" if "workspace" in services else ""
     folder = settings.data_dir.absolute()
     return claim_folder(
@@ -140,7 +140,7 @@ def has_redis(settings: Settings) -> bool:
 @asynccontextmanager
 async def open_existing_redis(settings: Settings) -> AsyncIterator[str]:
     """The URL of the Redis that a bot keeps its work in, for whoever only looks: nothing is made where there is none.
-    Raises NoBot, and LocalFailed if what is there cannot be opened."""
+    Raises NoInstallationError, and LocalStartError if what is there cannot be opened."""
     if not has_redis(settings):
         folder = settings.data_dir.absolute()
         raise NoInstallationError(translate("local_store.no_bot", detect_terminal_language(), folder=folder))
@@ -167,7 +167,7 @@ def _build_embedded_redis(settings: Settings) -> EmbeddedRedis:
 
 
 def _require_writable_folder(folder: Path) -> None:
-    """Everything local is kept there. Raises SettingsWrong."""
+    """Everything local is kept there. Raises SettingsError."""
     try:
         make_private_folder(folder)
         (folder / ".writable").touch()

@@ -52,7 +52,7 @@ class EnvironmentName:
 
 
 def read_env_file(file: Path) -> tuple[EnvironmentName, ...]:
-    """Every name in it. Empty where there is none. Raises SettingsWrong for a file that cannot be read."""
+    """Every name in it. Empty where there is none. Raises SettingsError for a file that cannot be read."""
     text = _read_optional_text(file)
     found: list[EnvironmentName] = []
     for binding in parse_stream(io.StringIO(text)):

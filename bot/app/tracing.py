@@ -25,7 +25,7 @@ async def open_sender_from_settings(
     settings: Settings, approvals: ApprovalStore, *, model: str = "", url: str = ""
 ) -> AsyncIterator[SpanSender]:
     """At work as long as the context is open. `model`, `url`: of the endpoint, if they are those of every run that is
-    sent. Raises SettingsWrong if OpenTelemetry is not installed."""
+    sent. Raises SettingsError if OpenTelemetry is not installed."""
     try:
         from bot.tracing.sending import build_exporter, open_span_sender
         from bot.tracing.spans import SpanBuilder, TracedEndpoint

@@ -93,7 +93,7 @@ class CardDelivery:
     async def _post_copies(
         self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool
     ) -> dict[str, MessageRef]:
-        """Who cannot be reached at all keeps it from nobody else. Raises ChatFailed if nobody can."""
+        """Who cannot be reached at all keeps it from nobody else. Raises ChatError if nobody can."""
         names, fresh, failed = await self.list_names_on_card(approval), dict[str, MessageRef](), list[ChatError]()
         for reader in await self._find_known_people(readers):
             key = f"{approval.id}:{approval.version}:{reader.id}:{asked}"[:200]

@@ -101,7 +101,8 @@ class ApprovalLifecycle:
         )
 
     async def refresh_card(self, lease: Lease) -> Sequence[Write]:
-        """The copies catch up with the record as it is by now. Raises ChatDown while the platform is away."""
+        """The copies catch up with the record as it is by now. Raises ChatUnavailableError while the platform is
+        away."""
         approval = self.approvals.read_from_lease(lease)
         if approval is None:
             return []

@@ -102,7 +102,7 @@ def _read_file_stamp(path: Path | None) -> Stamp:
 
 def read_directory_file(path: Path | None) -> Mapping[str, DirectoryEntry]:
     """e-mail → facts, from a file of `[[person]]` tables or, by its ending `.csv`, a table with a header row; nothing
-    without a file. Raises SettingsWrong, with the line, when the file is missing or odd."""
+    without a file. Raises SettingsError, with the line, when the file is missing or odd."""
     if path is None:
         return {}
     try:

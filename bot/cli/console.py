@@ -58,7 +58,8 @@ def run_until_complete(work: Coroutine[Any, Any, None]) -> None:
 @asynccontextmanager
 async def open_bot_store() -> AsyncIterator[tuple[Redis, Keys]]:
     """What the bot keeps, whether it runs or not; where none has ever run, nothing is made. What is secret in the
-    settings and in the file of MCP servers is redacted from now on. Raises NoBot, SettingsWrong and StoreDown."""
+    settings and in the file of MCP servers is redacted from now on. Raises NoInstallationError, SettingsError and
+    StoreUnavailableError."""
     settings = load_settings()
     try:
         load_mcp_servers(settings)

@@ -1,16 +1,16 @@
 """The error tree.
 
 CountersignError
-├── SettingsWrong        a setting is missing or odd; the message says how to mend it
-├── NoBot                no bot has ever kept anything where this command looks
-├── StoreUnfit           the Redis in use would lose data; the message says the way out
-├── StoreDown            Redis cannot be reached now
+├── SettingsError        a setting is missing or odd; the message says how to mend it
+├── NoInstallationError                no bot has ever kept anything where this command looks
+├── UnsafeStoreError           the Redis in use would lose data; the message says the way out
+├── StoreUnavailableError            Redis cannot be reached now
 ├── LeaseLost            another process has taken the lane over; stop, write nothing
-├── ModelDown            the model cannot be reached now; the message stays queued
-├── ModelRefused         the model will not take this conversation
-├── ChatFailed           the chat platform refused a call
-│   └── ChatDown         the chat platform cannot be reached now
-└── LocalFailed          a local stand-in could not start
+├── ModelUnavailableError            the model cannot be reached now; the message stays queued
+├── ModelRejectedError         the model will not take this conversation
+├── ChatError           the chat platform refused a call
+│   └── ChatUnavailableError         the chat platform cannot be reached now
+└── LocalStartError          a local stand-in could not start
 """
 
 from __future__ import annotations

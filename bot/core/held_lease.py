@@ -8,7 +8,7 @@ from typing import Protocol
 
 class HeldLease(Protocol):
     async def assert_held(self) -> None:
-        """The lane is still ours. Raises LeaseLost, StoreDown."""
+        """The lane is still ours. Raises LeaseLost, StoreUnavailableError."""
 
 
 _HELD: ContextVar[HeldLease | None] = ContextVar("held_lease", default=None)
@@ -20,8 +20,8 @@ def bind_lease(lease: HeldLease) -> None:
 
 
 async def assert_lease_held() -> None:
-    """The lane that this task works for is still ours. Raises LeaseLost, StoreDown. Outside of any lane it is always
-    so."""
+    """The lane that this task works for is still ours. Raises LeaseLost, StoreUnavailableError. Outside of any lane it
+    is always so."""
     lease = _HELD.get()
     if lease is not None:
         await lease.assert_held()

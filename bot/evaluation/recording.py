@@ -256,7 +256,7 @@ class Recording:
 
 
 def read_recording(file: Path, language: str) -> Recording:
-    """Raises RecordingWrong."""
+    """Raises RecordingError."""
     found: dict[tuple[str, int], list[RecordedExchange]] = {}
     for one in _read_exchanges(file, language):
         found.setdefault((one.scenario, one.seed), []).append(one)

@@ -243,7 +243,7 @@ def _load_world() -> World:
 
 
 def read_scenario(path: Path) -> Scenario:
-    """One file. Raises ScenarioWrong."""
+    """One file. Raises ScenarioError."""
     try:
         return parse_scenario(path.stem, path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -251,7 +251,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def parse_scenario(name: str, text: str) -> Scenario:
-    """A scenario from its text. Raises ScenarioWrong, which names the place and says what is wrong there."""
+    """A scenario from its text. Raises ScenarioError, which names the place and says what is wrong there."""
     try:
         return Scenario.model_validate({"name": name, **tomllib.loads(text)})
     except tomllib.TOMLDecodeError as error:
@@ -268,7 +268,7 @@ def _format_validation_error(place: Sequence[int | str], message: str) -> str:
 
 
 def read_scenarios(folder: Path | None = None) -> tuple[Scenario, ...]:
-    """Those of a folder, or the shipped ones, by name. Raises ScenarioWrong, also when there is none."""
+    """Those of a folder, or the shipped ones, by name. Raises ScenarioError, also when there is none."""
     if folder is not None and not folder.is_dir():
         raise ScenarioError(f"{folder} is not a folder")
     with resources.as_file(resources.files("bot.evaluation")) as package:

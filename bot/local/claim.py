@@ -49,8 +49,8 @@ class FolderHolder:
 @asynccontextmanager
 async def claim_folder(folder: Path, *, alone: bool, address: str = "", language: str = "en") -> AsyncIterator[int]:
     """The folder is this process's as long as the context is open: `alone`, or together with others that are not.
-    Yields the descriptor of the lock, for children that use the folder too. Raises LocalFailed, naming the address of
-    whoever runs there already."""
+    Yields the descriptor of the lock, for children that use the folder too. Raises LocalStartError, naming the address
+    of whoever runs there already."""
     lock = _open_lock_file(folder / LOCK)
     try:
         end = time.monotonic() + LEAVING_S

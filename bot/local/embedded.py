@@ -79,7 +79,7 @@ class EmbeddedRedis:
 
     @property
     def has_data(self) -> bool:
-        """Whether a server has ever written here. Raises LocalFailed if this user may not look."""
+        """Whether a server has ever written here. Raises LocalStartError if this user may not look."""
         kept = self.folder / "appendonlydir", self.folder / "appendonly.aof"  # the latter: up to Redis 6
         try:
             return (kept[0].is_dir() and any(kept[0].iterdir())) or kept[1].is_file()
@@ -88,8 +88,8 @@ class EmbeddedRedis:
 
     async def ensure_running(self) -> str:
         """Have a server running and say that this process uses it; its URL. Called again after a crash of
-        the server, starts it again. Raises LocalFailed. Cancelled at its first call, it leaves no server behind: the
-        thread that starts one cannot be stopped, so it is waited for."""
+        the server, starts it again. Raises LocalStartError. Cancelled at its first call, it leaves no server behind:
+        the thread that starts one cannot be stopped, so it is waited for."""
         joined, starting = self._users is not None, asyncio.ensure_future(asyncio.to_thread(self._ensure_server))
         try:
             await asyncio.shield(starting)
@@ -252,7 +252,7 @@ VERSION = re.compile(r"(redis|valkey) server v=([\d.]+)", re.IGNORECASE)
 
 
 def read_server_version(binary: str) -> ServerVersion:
-    """What a server program says it is. Raises LocalFailed when it says nothing of the kind."""
+    """What a server program says it is. Raises LocalStartError when it says nothing of the kind."""
     try:
         said = subprocess.check_output([binary, "--version"], text=True, timeout=10)  # noqa: S603
     except (OSError, subprocess.SubprocessError) as error:

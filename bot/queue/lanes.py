@@ -97,7 +97,7 @@ class CheckpointResult:
 
 
 class Lease:
-    """One lane held by this process, with the item at its head. Calls raise LeaseLost or StoreDown."""
+    """One lane held by this process, with the item at its head. Calls raise LeaseLost or StoreUnavailableError."""
 
     def __init__(self, lanes: Lanes, row: Sequence[Any], asked_ms: float) -> None:
         self._lanes = lanes
@@ -175,7 +175,7 @@ class Lease:
 
     async def assert_held(self) -> None:
         """The lane is still ours. While the heartbeat comes through, our clock says so; who was held up asks Redis.
-        Raises LeaseLost, StoreDown."""
+        Raises LeaseLost, StoreUnavailableError."""
         if get_elapsed_ms() - self.extended_ms > self._lanes.lease_ms / 2 and await self._lanes.extend([self]):
             raise LeaseLost(f"{self.lane} at {self.item.id}")
 
@@ -189,7 +189,7 @@ class Lease:
 
 
 class Lanes:
-    """The queue. Every call may raise StoreDown."""
+    """The queue. Every call may raise StoreUnavailableError."""
 
     def __init__(
         self,

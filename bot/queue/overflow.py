@@ -21,7 +21,7 @@ class LaneOverflows:
 
     async def start_overflow(self, lane: str, id: str) -> bool:
         """True for the message that the overflow of a lane begins with, also when that is delivered again; False for
-        every other one until it is over. Raises StoreDown."""
+        every other one until it is over. Raises StoreUnavailableError."""
         key = self._build_overflow_key(lane)
         with translate_redis_errors():
             return bool(await self.redis.set(key, id, nx=True, px=MOST_MS)) or await self.redis.get(key) == id

@@ -14,7 +14,7 @@ from bot.redis.connect import translate_redis_errors
 
 @dataclass(frozen=True, slots=True)
 class RateLimiter:
-    """Rates by key. Every call may raise StoreDown."""
+    """Rates by key. Every call may raise StoreUnavailableError."""
 
     redis: Redis
     keys: Keys

@@ -324,7 +324,7 @@ async def apply_writes(redis: Redis, keys: Keys, partition: int, writes: Sequenc
     """Write outside a lease, all at once; a call repeated by the client's own retry writes once.
     Answers `ok`, or why a write refused.
 
-    Raises StoreDown, and ValueError for a key of another partition.
+    Raises StoreUnavailableError, and ValueError for a key of another partition.
     """
     own, others = split_by_partition(writes, partition, keys)
     for home, theirs in others.items():

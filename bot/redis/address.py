@@ -55,7 +55,7 @@ class RedisAddress:
 
 
 def parse_redis_url(url: str) -> RedisAddress:
-    """The address that a URL means. Raises SettingsWrong, which says what it should look like."""
+    """The address that a URL means. Raises SettingsError, which says what it should look like."""
     found = _ADDRESS.fullmatch(url)
     if found is None:
         raise _build_url_error(

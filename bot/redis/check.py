@@ -78,7 +78,7 @@ class RedisServer:
 
 
 async def list_servers(redis: Redis, keys: Keys) -> list[RedisServer]:
-    """Every server that writes go to. Raises StoreDown."""
+    """Every server that writes go to. Raises StoreUnavailableError."""
     if not isinstance(redis, RedisCluster):
         return [RedisServer("", {}, list(range(keys.partitions)))]
     with translate_redis_errors():
@@ -93,7 +93,7 @@ async def check_redis(
     redis: Redis, keys: Keys, *, allow_non_durable: bool = False, clock: Callable[[], float] = time.time
 ) -> list[RedisFinding]:
     """Everything that is wrong or unknown, the worst first. Strict unless `allow_non_durable`: then only what
-    breaks at once, and eviction of everything, is refused. Raises StoreDown."""
+    breaks at once, and eviction of everything, is refused. Raises StoreUnavailableError."""
     grave = RedisSeverity.WARN if allow_non_durable else RedisSeverity.REFUSE
     found: dict[str, list[RedisFinding]] = {}
     for server in await list_servers(redis, keys):
@@ -126,7 +126,8 @@ def _merge_findings(found: Mapping[str, Sequence[RedisFinding]]) -> list[RedisFi
 async def require_fit_redis(
     redis: Redis, keys: Keys, language: str, *, allow_non_durable: bool = False
 ) -> list[RedisFinding]:
-    """The warnings. Raises StoreUnfit, saying every reason and its cure, if the Redis is not fit; StoreDown."""
+    """The warnings. Raises UnsafeStoreError, saying every reason and its cure, if the Redis is not fit;
+    StoreUnavailableError."""
     findings = await check_redis(redis, keys, allow_non_durable=allow_non_durable)
     refused = [one.format_sentence(language) for one in findings if one.severity is RedisSeverity.REFUSE]
     if refused:

@@ -40,7 +40,7 @@ _REFUSAL = re.compile(
 
 @contextmanager
 def translate_redis_errors() -> Iterator[None]:
-    """Turns "Redis cannot be reached, or takes no writes now" into StoreDown."""
+    """Turns "Redis cannot be reached, or takes no writes now" into StoreUnavailableError."""
     try:
         yield
     except _DOWN as error:
@@ -55,7 +55,8 @@ async def connect_redis(url: str, *, connections: int = 64, retries: int = 10) -
     """A client for any address that `address.parse_redis_url` knows, with text replies, that has answered once.
 
     Commands are repeated up to `retries` times (about 4 s), which is why every mutating script is safe to repeat. At
-    most `connections` are in use at once, more callers wait. Raises StoreDown, and SettingsWrong for an odd address.
+    most `connections` are in use at once, more callers wait. Raises StoreUnavailableError, and SettingsError for an odd
+    address.
     """
     client = _build_client(parse_redis_url(url), connections, retries)
     try:
@@ -97,7 +98,7 @@ def _drop_host_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _check_connection(client: Redis) -> None:
-    """Ask once. Raises SettingsWrong when what answers is not of the kind that the address says."""
+    """Ask once. Raises SettingsError when what answers is not of the kind that the address says."""
     if isinstance(client, MasterClient):
         await require_known_service(client)
     try:

@@ -59,7 +59,7 @@ def build_master_client(
 
 
 async def require_known_service(client: MasterClient) -> None:
-    """Raises SettingsWrong when the Sentinels that answer have never heard of the service, or are none."""
+    """Raises SettingsError when the Sentinels that answer have never heard of the service, or are none."""
     for one in client.watchers.sentinels:
         try:
             services: Any = await one.sentinel_masters()

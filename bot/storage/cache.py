@@ -12,7 +12,7 @@ from bot.redis.connect import translate_redis_errors
 
 @dataclass(frozen=True, slots=True)
 class TextCache:
-    """Text by name. Every call may raise StoreDown."""
+    """Text by name. Every call may raise StoreUnavailableError."""
 
     redis: Redis
     keys: Keys

@@ -88,18 +88,19 @@ class DeadLetterStore:
         ), noted
 
     async def list_dead_letters(self) -> list[DeadLetter]:
-        """Everything that was given up and not put back, oldest first. Raises StoreDown."""
+        """Everything that was given up and not put back, oldest first. Raises StoreUnavailableError."""
         return [letter for letter in await self._load_all_letters() if not letter.retried_as]
 
     async def find_dead_letter(self, id: str) -> DeadLetter | None:
-        """The newest letter of an item's id: one that waits, before one that was put back. Raises StoreDown."""
+        """The newest letter of an item's id: one that waits, before one that was put back. Raises
+        StoreUnavailableError."""
         found = [letter for letter in await self._load_all_letters() if letter.item.id == id]
         return max(found, key=lambda letter: (not letter.retried_as, parse_stream_id(letter.at)), default=None)
 
     async def retry_dead_letter(self, letter: DeadLetter, by: str) -> DeadLetter | None:
         """Put it back at the end of its lane, once; None when somebody else has just done so. A message opens a run
         of its own and a press is judged anew: nothing that was decided or begun before is repeated by this. A run
-        that had been stopped for it goes on. Raises StoreDown."""
+        that had been stopped for it goes on. Raises StoreUnavailableError."""
         lane, mark = letter.item.lane, self._build_mark_key(letter)
         done = json.dumps([by, letter.retry_id, secrets.token_hex(8)], ensure_ascii=False)
         with translate_redis_errors():

@@ -236,7 +236,7 @@ class HistoryStore:
         return ReplaceHistory(self._build_history_key(conversation), part.before, after, self.max_tokens)
 
     async def load_history(self, conversation: str) -> ConversationHistory:
-        """Raises StoreDown."""
+        """Raises StoreUnavailableError."""
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=False) as both:
                 self.queue_reads(both, conversation)

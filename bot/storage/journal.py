@@ -95,7 +95,7 @@ class Journal:
         self, lane_or_id: str, kind: str, *, run: str = "", person: str = "", channel: str = "", text: str = "",
         **more: Any,
     ) -> None:  # fmt: skip
-        """Write one record now, outside a commit. Raises StoreDown."""
+        """Write one record now, outside a commit. Raises StoreUnavailableError."""
         entry = self.build_record_write(lane_or_id, kind, run=run, person=person, channel=channel, text=text, **more)
         await apply_writes(self.redis, self.keys, self.keys.get_partition(lane_or_id), [entry])
 
@@ -107,7 +107,7 @@ class Journal:
 
         `since`: epoch ms, or an age like `90s`, `15m`, `1h`, `7d`; None: everything, or with `follow` from now
         on. While it follows, a store that is away is waited for, and `waits` is called once each time. Raises
-        StoreDown, and ValueError for an odd age.
+        StoreUnavailableError, and ValueError for an odd age.
         """
         wanted = JournalFilter(frozenset(kinds), run, channel, person)
         seen = dict.fromkeys(range(self.keys.partitions), (await self._compute_start_ms(since, follow) - 1, 2**63))
@@ -120,7 +120,8 @@ class Journal:
                     yield record
 
     async def has_record(self, wanted: JournalFilter) -> bool:
-        """Whether there is any such record, however old. The newest are looked at first. Raises StoreDown."""
+        """Whether there is any such record, however old. The newest are looked at first. Raises
+        StoreUnavailableError."""
         for partition in range(self.keys.partitions):
             before = "+"
             while page := await self._load_page_backwards(partition, before):

@@ -68,7 +68,7 @@ class RunStore:
         self, conversation: str, history: HistoryStore, run: str = "", today: DailyUsageQuery | None = None
     ) -> ConversationState:
         """What is remembered, what waits, the run that is gone on with, and what somebody has used today, if any: in
-        one round trip. Raises StoreDown."""
+        one round trip. Raises StoreUnavailableError."""
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=False) as all_of_it:
                 history.queue_reads(all_of_it, conversation)

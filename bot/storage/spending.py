@@ -114,7 +114,7 @@ class UsageStore:
         return (HIncrBy(key, amounts, ttl_ms=KEPT_DAYS * 24 * 3_600_000),)
 
     async def record_usage(self, person: str, spent: Sequence[Usage]) -> None:
-        """Counts replies that belong to no lane. Raises StoreDown."""
+        """Counts replies that belong to no lane. Raises StoreUnavailableError."""
         await apply_writes(
             self.redis, self.keys, self.keys.get_partition(person), self.build_usage_writes(person, person, spent)
         )
@@ -123,7 +123,7 @@ class UsageStore:
         return DailyUsageQuery(self, person, self.get_company_day(), currency)
 
     async def load_daily_usage(self, today: DailyUsageQuery) -> DailyUsage:
-        """Raises StoreDown."""
+        """Raises StoreUnavailableError."""
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=False) as all_of_them:
                 today.queue_reads(all_of_them)
@@ -139,7 +139,7 @@ class UsageStore:
         return midnight.astimezone(UTC)
 
     async def list_usage_rows(self, days: int) -> list[UsageRow]:
-        """What was used today and on the days before, so many in all. Raises StoreDown."""
+        """What was used today and on the days before, so many in all. Raises StoreUnavailableError."""
         wanted = [self.get_company_day() - timedelta(days=n) for n in range(min(days, KEPT_DAYS))]
         places = [(day, key) for day in wanted for key in self.list_day_keys(day)]
         with translate_redis_errors():

@@ -142,7 +142,7 @@ class ExportedRun(FrozenModel):
 
 
 async def export_run(run: Run, approvals: ApprovalStore, gates: Mapping[str, Gate], *, content: bool) -> ExportedRun:
-    """A run with how its cards were answered. Raises StoreDown."""
+    """A run with how its cards were answered. Raises StoreUnavailableError."""
     cards = {call.approval: await approvals.load_approval(call.approval) for call in run.trace.calls if call.approval}
     return _build_exported_run(run, _build_exported_steps(run.trace, cards, gates, content=content), content=content)
 

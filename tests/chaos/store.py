@@ -84,7 +84,7 @@ async def _embedded(folder: Path) -> AsyncIterator[Store]:
 
 
 async def _process(url: str) -> int:
-    """The id of a server's process. Raises StoreDown."""
+    """The id of a server's process. Raises StoreUnavailableError."""
     client = await connect_redis(url, connections=2, retries=2)
     try:
         with translate_redis_errors():

@@ -187,8 +187,8 @@ class OpenAIModel:
             ) from error
 
     async def _request_with_retries(self, messages: Sequence[str], extra: str, left: _ReplyDeadline) -> ModelReply:
-        """Try after try, for as long as another one may do and its wait fits into the time left. Raises ModelDown and
-        ModelRefused."""
+        """Try after try, for as long as another one may do and its wait fits into the time left. Raises
+        ModelUnavailableError and ModelRejectedError."""
         for tried in range(self.retries + 1):
             answer = await self._try_request(messages, extra, left)
             if isinstance(answer, ModelReply):

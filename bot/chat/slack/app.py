@@ -65,7 +65,8 @@ def is_loopback_url(url: str) -> bool:
 
 
 async def identify_bot(client: AsyncWebClient) -> BotIdentity:
-    """Who the bot is. Raises SettingsWrong for a token Slack refuses, ChatDown when Slack is not reached."""
+    """Who the bot is. Raises SettingsError for a token Slack refuses, ChatUnavailableError when Slack is not
+    reached."""
     try:
         answer = await call_slack(client.auth_test, {})
     except ChatUnavailableError:
@@ -179,7 +180,7 @@ async def open_socket_mode(
     """Connected over Socket Mode as long as the context is open; it reconnects by itself. At the end what was received
     is acknowledged first; from then on Slack sends to other connections. (Slack has no way to be told beforehand: what
     crosses the end on the wire is not acknowledged, and Slack sends events again.)
-    Raises SettingsWrong for a token Slack refuses, ChatDown when Slack is not reached at the start."""
+    Raises SettingsError for a token Slack refuses, ChatUnavailableError when Slack is not reached at the start."""
     handler = TrackingSocketModeHandler(app, app_token, door)
     try:
         handler.client.wss_uri = await _request_socket_url(handler)

@@ -68,7 +68,7 @@ class SlackReaderClassifier:
         return CachedReaders(surroundings, self._clock() + KEPT_S)
 
     async def _has_only_insiders(self, channel: str) -> bool:
-        """True when everybody in it is surely of the company. Raises ChatFailed."""
+        """True when everybody in it is surely of the company. Raises ChatError."""
         answer = await call_slack(self._client.conversations_info, {"channel": channel})
         about = answer.get("channel") or {}
         if not about or any(about.get(sign) for sign in SHARED):

@@ -72,23 +72,23 @@ class SlackDirectory:
         self._reading = asyncio.Lock()
 
     async def find_person(self, person: str) -> Person | None:
-        """Anybody human, also guests and the deactivated (`active` is false). Raises ChatFailed."""
+        """Anybody human, also guests and the deactivated (`active` is false). Raises ChatError."""
         await self._load_everybody()
         return self._people.get(person) or await self._find_new_person(person)
 
     async def list_people(self) -> tuple[Person, ...]:
-        """Members of the workspace who can be asked to do something. Raises ChatFailed."""
+        """Members of the workspace who can be asked to do something. Raises ChatError."""
         await self._load_everybody()
         return tuple(one for one in self._people.values() if one.active)
 
     async def find_caller(self, person: str) -> Caller | None:
-        """The one place where a `Caller` is made. Raises ChatFailed."""
+        """The one place where a `Caller` is made. Raises ChatError."""
         found = await self.find_person(person)
         return Caller(found) if found and found.active else None
 
     async def refresh_people(self, people: Iterable[str]) -> None:
         """What is said of these persons is at most `fresh_s` seconds old from here on, and the file is read as it is
-        now. Raises ChatFailed."""
+        now. Raises ChatError."""
         await self._reload_file(at_once=True)
         await self._load_everybody()
         wanted = dict.fromkeys(person for person in people if _ID.fullmatch(person))
@@ -138,7 +138,7 @@ class SlackDirectory:
 
     async def is_inside(self, person: str) -> bool:
         """True for full members and for bots of the workspace; False for guests and whoever is not known. Raises
-        ChatFailed."""
+        ChatError."""
         found = await self.find_person(person)
         return found.active if found else person in self._bots
 

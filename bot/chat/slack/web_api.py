@@ -35,8 +35,8 @@ async def call_slack(
 ) -> dict[str, Any]:
     """Slack's answer. 429 is waited out (Slack says how long), and told to `on_rate_limit` in ms; a dropped
     connection or a server error is tried again only if the call is `repeatable`. `before_each_try` comes right before
-    each try, and what it raises ends the call. Raises ChatFailed with Slack's error name; ChatDown when Slack is not
-    reached or takes no more."""
+    each try, and what it raises ends the call. Raises ChatError with Slack's error name; ChatUnavailableError when
+    Slack is not reached or takes no more."""
     for left in range(tries - 1, -1, -1):
         if before_each_try:
             await before_each_try()
@@ -59,7 +59,7 @@ async def upload_content(
     client: AsyncWebClient, url: str, content: bytes, *, tries: int = 3, pause_s: float = 0.3
 ) -> None:
     """Upload to an address that Slack has given out. The token does not go there: the address is the secret.
-    Raises ChatFailed(`upload_refused`); ChatDown when it is not reached."""
+    Raises ChatError(`upload_refused`); ChatUnavailableError when it is not reached."""
     for left in range(tries - 1, -1, -1):
         status = await _post_content(client, url, content)
         if status == 200:

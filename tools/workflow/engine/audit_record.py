@@ -173,7 +173,7 @@ def format_closing_line(heads: Iterable[RecordHead]) -> str:
 
 def parse_heads(text: Iterable[str]) -> HeadExport:
     """From lines of `request n hash`, each export with its closing line; several may stand one after the other. Raises
-    ValueError with the number of a line that is none of these, and ExportAltered."""
+    ValueError with the number of a line that is none of these, and ExportAlteredError."""
     found: list[RecordHead] = []
     since_closed: list[RecordHead] = []
     is_closed = False

@@ -126,7 +126,7 @@ class RequestReader:
                         raise
                     log.warning("%s cannot be read, and is not listed: %r", name, wrong)
                     return None
-                except ODD as wrong:  # DefinitionRefused, or what pydantic says
+                except ODD as wrong:  # InvalidDefinitionError, or what pydantic says
                     log.warning("%s cannot be read, and is not listed: %r", name, wrong)
                     return None
 
