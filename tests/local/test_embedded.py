@@ -21,11 +21,11 @@ from bot.redis.connect import connect_redis
 USER = """
 import asyncio, sys
 from pathlib import Path
-from bot.local.embedded import Embedded
+from bot.local.embedded import EmbeddedRedis
 
 async def main():
-    embedded = Embedded(Path(sys.argv[1]))
-    await embedded.ensure()
+    embedded = EmbeddedRedis(Path(sys.argv[1]))
+    await embedded.ensure_running()
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     await embedded.close()
