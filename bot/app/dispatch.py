@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from bot.approvals.authorization import ANEW
 from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
 from bot.approvals.suggestions import SuggestionHandler
@@ -71,6 +72,7 @@ class WorkDispatcher:
     turn_handler: TurnHandler
     retry_handler: RetryHandler
     press_handler: PressHandler
+    card_opener: CardOpener
     lifecycle: ApprovalLifecycle
     diagram_poster: DiagramPoster
     outbox: OutboxRelay
@@ -157,7 +159,7 @@ class WorkDispatcher:
         """What happens to a card besides being pressed."""
         match work:
             case OpenCard() as ask:
-                return await self.press_handler.card_opener.open_card(lease, ask)
+                return await self.card_opener.open_card(lease, ask)
             case RemindDeciders(version=version):
                 return await self.lifecycle.remind_deciders(lease, version)
             case ExpireCard(version=version):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.approvals.press import PressHandler
+from bot.approvals.dialogs import CardDialogs
 from bot.chat.messages import ChatDirectory, Click, Dialog, HomeView, Message, Place, Post
 from bot.conversation import commands
 from bot.conversation.home import HomeBuilder
@@ -31,7 +31,7 @@ class LaneIngress:
 
     worker: Worker
     lanes: Lanes
-    press_handler: PressHandler
+    dialogs: CardDialogs
     home_builder: HomeBuilder
     history: HistoryStore
     runs: RunStore
@@ -88,10 +88,10 @@ class LaneIngress:
         return bool(recalled.history or recalled.waiting)
 
     async def build_dialog(self, click: Click) -> Dialog | None:
-        return await self.press_handler.build_dialog(click)
+        return await self.dialogs.build_dialog(click)
 
     async def check_dialog(self, click: Click) -> dict[str, str]:
-        return await self.press_handler.check_dialog(click)
+        return await self.dialogs.check_dialog(click)
 
     async def build_home(self, person: str) -> HomeView | None:
         return await self.home_builder.build_home(person)

@@ -92,6 +92,12 @@ class ApprovalLifecycle:
             case NotifyWaiter(waiter, silent):
                 return [notify_waiter(approval, waiter, silent=silent)]
 
+    def write_shown_effects(
+        self, item: LaneItem, shown: DeliveredCard, effects: Iterable[ApprovalEffect]
+    ) -> Sequence[Write]:
+        """The same of a card that people have in front of them, with the copies that could not be reached."""
+        return [*self.write_effects(shown.approval, effects), *self.build_refresh_request(item, shown)]
+
     def build_refresh_request(self, item: LaneItem, shown: DeliveredCard) -> Sequence[Write]:
         """Copies that could not be reached catch up by an item of their own, which waits for the platform."""
         return (

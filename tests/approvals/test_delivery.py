@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from bot.app.dispatch import AWAY_MAX_MS
 from bot.approvals.lifecycle import ApprovalLifecycle
-from bot.approvals.press import SETTLED_MS
+from bot.approvals.refusals import SETTLED_MS
 from bot.chat.messages import Card, MessageRef, Post
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.records import ApprovalState, EffectState, OpenCard, RefreshCard

@@ -197,10 +197,9 @@ async def told(redis: Redis, script: Sequence[Scripted], edges: Edges, *, carele
     lab = Lab(redis, script, prices=PRICES)
     lab.edges = lab.wall.edge = lab.lanes.edge = edges
     if careless:
-        loop = replace(lab.turns.loop, model=Careless(lab))
-        lab.dispatch = replace(
-            lab.dispatch, turn_handler=replace(lab.turns, loop=loop, spending=Uncounting(redis, lab.keys, lab.now))
-        )
+        uncounting = replace(lab.turns.run_recorder, spending=Uncounting(redis, lab.keys, lab.now))
+        lab.turns = replace(lab.turns, run_recorder=uncounting)
+        lab.use_loop(replace(lab.turns.loop, model=Careless(lab)))
     await lab.says("给李四发邮件")
     await lab.says("你好", person="U2", id="Ev2", place=ELSEWHERE)
     await lab.work()
