@@ -99,11 +99,11 @@ async def build_app(
         open_resources(settings, outside, tuning, model) as base,
         open_engine_from_settings(settings, base.stores.redis, base.platform.directory) as engine,
     ):
-        desk, door, timing = _build_tool_services(base, engine), IngressGate(), base.timing
-        clock = Clock(read_now=timing.now, read_today=timing.today)
+        desk, door = _build_tool_services(base, engine), IngressGate()
+        clock = base.timing.clock
         tools = ChainMap({tool.name: tool for tool in TOOLS}, cast(MutableMapping[str, Tool], base.mcp_tools))
         approvals = _build_approvals(base, desk, tools, clock)
-        memory = ConversationMemory(base.stores.history, base.stores.runs, clock.today)
+        memory = ConversationMemory(base.stores.history, base.stores.runs, clock)
         turn_handler = _build_turn_handler(
             base,
             desk,
@@ -113,7 +113,7 @@ async def build_app(
             door=door,
             clock=clock,
         )
-        outbox = OutboxRelay(desk, base.platform.directory, base.stores.lanes, base.stores.keys, clock.today)
+        outbox = OutboxRelay(desk, base.platform.directory, base.stores.lanes, base.stores.keys, clock)
         dispatcher = _build_dispatcher(
             base,
             desk,
@@ -136,7 +136,7 @@ def _build_tool_services(base: Resources, engine: Engine) -> ToolServices:
         base.platform.directory,
         engine,
         SmtpMailer(base.services.smtp_url, settings.mail_from),
-        CardCanceller(stores.lanes, stores.approvals, base.timing.now),
+        CardCanceller(stores.lanes, stores.approvals, base.timing.clock),
         render_value,
         load_calendar(settings),
         open_handbook(base.services.handbook_dir),
@@ -158,7 +158,7 @@ def _build_approvals(base: Resources, desk: ToolServices, tools: Mapping[str, To
     card_delivery = CardDelivery(
         platform.channel, platform.directory, lambda task: desk.engine.list_task_deputies(task, clock.today())
     )
-    lifecycle = ApprovalLifecycle(card_delivery, stores.approvals, stores.journal, clock.now)
+    lifecycle = ApprovalLifecycle(card_delivery, stores.approvals, stores.journal, clock)
     lifetime = timedelta(hours=base.settings.approval_ttl_hours)
     card_editor = CardEditor(
         card_delivery=card_delivery,
@@ -220,7 +220,7 @@ def _build_agent_loop(base: Resources, desk: ToolServices, styles: Sequence[Repl
             tokens=settings.run_tokens,
             reply_s=settings.reply_seconds,
         ),
-        now=tuning.now,
+        clock=tuning.clock,
         formats=styles,
         reraised=(CountersignError, RedisError),
         prices=base.prices,
@@ -255,7 +255,7 @@ def _build_turn_handler(
     settings, tuning, stores, platform = base.settings, base.timing, base.stores, base.platform
     budget, run_recorder = build_daily_budget(settings), _build_run_recorder(base, memory, clock)
     replies = RunReplies(platform.delivery, platform.directory)
-    commands = CommandHandler(desk, stores.history, settings.list_masked_values, stores.runs, clock.today)
+    commands = CommandHandler(desk, stores.history, settings.list_masked_values, stores.runs, clock)
     return TurnHandler(
         directory=platform.directory,
         tool_services=desk,
@@ -311,7 +311,7 @@ def _build_dispatcher(
         press_handler=approvals.press_handler,
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
-        diagram_poster=DiagramPoster(telling, directory, desk, tools, stores.journal, tuning.today),
+        diagram_poster=DiagramPoster(telling, directory, desk, tools, stores.journal, tuning.clock),
         outbox=outbox,
         compactor=HistoryCompactor(
             Summarizer(model, directory.list_people),
@@ -327,7 +327,7 @@ def _build_dispatcher(
         delivery=telling,
         directory=directory,
         journal=stores.journal,
-        now=tuning.now,
+        clock=tuning.clock,
         away_ms=int(tuning.outage_retry_s * 1000),
         suggestion_handler=advising if base.settings.advice == "on" else None,
     )
@@ -335,7 +335,7 @@ def _build_dispatcher(
 
 def _build_worker(base: Resources, dispatch: WorkDispatcher, outbox: OutboxRelay) -> Worker:
     tuning = base.timing
-    timers = TimerJob(outbox.tool_services, tuning.today, tuning.timer_pause_s)
+    timers = TimerJob(outbox.tool_services, tuning.clock, tuning.timer_pause_s)
     return Worker(
         base.stores.lanes,
         dispatch,
@@ -351,7 +351,7 @@ def _build_worker(base: Resources, dispatch: WorkDispatcher, outbox: OutboxRelay
 
 def _build_ingress(base: Resources, worker: Worker, desk: ToolServices, dialogs: CardDialogs) -> LaneIngress:
     stores, platform = base.stores, base.platform
-    homes = HomeBuilder(desk, platform.directory, base.timing.today)
+    homes = HomeBuilder(desk, platform.directory, base.timing.clock)
     return LaneIngress(
         worker, stores.lanes, dialogs, homes, stores.history, stores.runs, platform.delivery, platform.directory
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from pydantic import ValidationError
 
@@ -22,6 +21,7 @@ from bot.conversation.reply import MessageDelivery
 from bot.conversation.retry import RetryHandler
 from bot.conversation.turn import TurnHandler
 from bot.core import logs
+from bot.core.clock import Clock
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.i18n import render_value, translate
 from bot.core.records import (
@@ -81,8 +81,7 @@ class WorkDispatcher:
     delivery: MessageDelivery
     directory: ChatDirectory
     journal: Journal
-    now: Callable[[], datetime]
-    """Aware UTC."""
+    clock: Clock
     away_ms: int = 5_000
     """How long an item waits before a platform that is away is tried again."""
     suggestion_handler: SuggestionHandler | None = None
@@ -115,7 +114,7 @@ class WorkDispatcher:
         )
 
     def _compute_age_ms(self, item: LaneItem) -> float:
-        return self.now().timestamp() * 1000 - item.put_ms
+        return self.clock.now_ms() - item.put_ms
 
     async def _dispatch_item(self, lease: Lease) -> Sequence[Write]:
         match WORK.validate_json(lease.item.body):

@@ -273,29 +273,29 @@ class Lab:
         self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
         self.lanes.edge = self.edges
         self.ahead, self.days = timedelta(), timedelta()
+        self.clock = Clock(read_now=self.now, read_today=self.today)
         self.runs, self.approvals = RunStore(redis, self.keys), ApprovalStore(redis, self.keys)
         self.history, self.journal = HistoryStore(redis, self.keys, history_tokens), Journal(redis, self.keys)
         self.store = MemoryStore()
         self.engine = EmbeddedEngine(self.store, load_shipped_processes(), self.staff)
-        cards = CardCanceller(self.lanes, self.approvals, self.now)
+        cards = CardCanceller(self.lanes, self.approvals, self.clock)
         self.desk = ToolServices(
             self.staff, self.engine, self.mailer, cards, render_text=render_value, handbook=Handbook(handbook)
         )
         self.model = ScriptedModel(list(script))
-        self.spending = UsageStore(redis, self.keys, self.now, ZoneInfo("Asia/Shanghai"))
-        self.clock = Clock(read_now=self.now, read_today=self.today)
+        self.spending = UsageStore(redis, self.keys, self.clock, ZoneInfo("Asia/Shanghai"))
         self._build_approvals(known, advice=advice is not None)
         self.rooms = Walls()
         self.telling = MessageDelivery(self.wall, self.rooms, self.staff)
-        memory = ConversationMemory(self.history, self.runs, self.today)
-        self.commands = CommandHandler(self.desk, self.history, dict, self.runs, self.today)
+        memory = ConversationMemory(self.history, self.runs, self.clock)
+        self.commands = CommandHandler(self.desk, self.history, dict, self.runs, self.clock)
         recorder = RunRecorder(
             runs=self.runs, history=self.history, memory=memory, journal=self.journal, spending=self.spending,
             clock=self.clock, on_run_ended=self.over.append,
         )  # fmt: skip
         replies = RunReplies(self.telling, self.staff)
         loop = AgentLoop(
-            self.model, tools, now=self.now, formats=styles, prices=prices or PriceTable(), server_tools=more,
+            self.model, tools, clock=self.clock, formats=styles, prices=prices or PriceTable(), server_tools=more,
             max_offered_tools=most,
         )  # fmt: skip
         self.turns = TurnHandler(
@@ -318,10 +318,8 @@ class Lab:
         advising = SuggestionHandler(
             Suggester(self.opinions), self.ends, self.staff, self.spending, prices or PriceTable()
         )
-        self.pictures = DiagramPoster(
-            self.telling, self.staff, self.desk, known, self.journal, self.today, painted
-        )
-        self.outbox = OutboxRelay(self.desk, self.staff, self.lanes, self.keys, self.today)
+        self.pictures = DiagramPoster(self.telling, self.staff, self.desk, known, self.journal, self.clock, painted)
+        self.outbox = OutboxRelay(self.desk, self.staff, self.lanes, self.keys, self.clock)
         self.notes = ScriptedModel(list(notes))
         self.folding = HistoryCompactor(
             Summarizer(self.notes, self.staff.list_people), self.runs, self.history, self.staff, self.journal,
@@ -332,13 +330,13 @@ class Lab:
             turn_handler=self.turns, retry_handler=anew, press_handler=self.gates, card_opener=self.card_opener,
             lifecycle=self.ends, diagram_poster=self.pictures, outbox=self.outbox, compactor=self.folding,
             memory=memory, delivery=self.telling, directory=self.staff, journal=self.journal,
-            now=lambda: datetime.now(UTC), suggestion_handler=advising if advice is not None else None,
+            clock=Clock(), suggestion_handler=advising if advice is not None else None,
         )  # fmt: skip
 
     def _build_approvals(self, known: Mapping[str, Tool], *, advice: bool) -> None:
         """What deals with cards. `known`: every tool by name."""
         delivery = CardDelivery(self.wall, self.staff, lambda task: self.engine.list_task_deputies(task, self.today()))
-        self.ends = ApprovalLifecycle(delivery, self.approvals, self.journal, self.now)
+        self.ends = ApprovalLifecycle(delivery, self.approvals, self.journal, self.clock)
         self.card_opener = CardOpener(self.ends, advice=advice)
         everybody: dict[str, Any] = {"card_delivery": delivery, "lifecycle": self.ends, "clock": self.clock}
         tooling: dict[str, Any] = {"tool_services": self.desk, "tools": known}
