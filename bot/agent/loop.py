@@ -12,7 +12,6 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ToolCalls
@@ -45,6 +44,7 @@ from bot.agent.tool_executor import (
 from bot.agent.tool_search import FIND, ToolSelector
 from bot.core import logs
 from bot.core.cancellation import StopEvent, WorkInterruptedError, interrupt_work
+from bot.core.clock import Clock
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
 from bot.core.run_state import DEEDS, CallRecord, CallStatus, RunState, fingerprint_call
 from tools.characters import show_invisible
@@ -89,10 +89,10 @@ class AgentLoop:
     tools: Sequence[Tool]
     """Our own."""
     limits: RunLimits = field(default_factory=RunLimits)
-    clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
-    """Seconds, monotonic."""
-    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
-    """Aware UTC: what replies and results are stamped with."""
+    clock: Clock = field(default_factory=Clock)
+    """What replies and results are stamped with."""
+    read_timer_s: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
+    """Monotonic."""
     formats: Sequence[ReplyFormat] = (NativeFormat(),)
     """The first is that of fresh runs; the others are known for runs that were begun in them."""
     reraised: tuple[type[Exception], ...] = (CountersignError,)
@@ -168,7 +168,7 @@ class AgentLoop:
         if stopped.is_set():
             raise RunHalted(StopReason.USER)
         self.limits.require_step_allowed(trace)
-        began, left = self.clock(), self.limits.compute_seconds_left(trace)
+        began, left = self.read_timer_s(), self.limits.compute_seconds_left(trace)
         try:
             with _halt_on_stop(stopped, left):
                 decision = await self._request_usable_decision(way)
@@ -178,11 +178,11 @@ class AgentLoop:
             trace.append_message({"role": "assistant", "content": grounded.text})
             return grounded
         except ModelUnavailableError as down:
-            began = self.clock()  # waiting for an endpoint that is away is not running time
+            began = self.read_timer_s()  # waiting for an endpoint that is away is not running time
             self.limits.count_late_reply(trace, down.cause)
             raise
         finally:
-            trace.active_ms += int((self.clock() - began) * 1000)
+            trace.active_ms += int((self.read_timer_s() - began) * 1000)
 
     async def _request_usable_decision(self, way: StepContext, *more: str) -> ToolCalls | FinalAnswer:
         """One usable decision. A malformed reply and what was wrong with it are told in this request only, never
@@ -281,9 +281,9 @@ class AgentLoop:
         left = min(self.limits.reply_s, self.limits.compute_seconds_left(way.trace))
         self.limits.require_tokens_left(way.trace)
         way.remaining_budget.require_budget_left(way.trace)
-        at_ms, began = self._now_ms(), self.clock()
+        at_ms, began = self.clock.now_ms(), self.read_timer_s()
         reply = await request_reply_within_context(self.model, head, own, body, timeout_s=max(left, 1.0))
-        return reply, at_ms, int((self.clock() - began) * 1000)
+        return reply, at_ms, int((self.read_timer_s() - began) * 1000)
 
     def _refuse_guessed_calls(self, decision: Decision) -> Decision:
         """What had to be guessed may look things up; nobody is asked to confirm it."""
@@ -321,10 +321,7 @@ class AgentLoop:
 
     async def _await_and_stamp(self, calling: Awaitable[tuple[CallRecord, Result]]) -> tuple[CallRecord, Result]:
         call, result = await calling
-        return (call if isinstance(result, Proposal) else replace(call, ended_ms=self._now_ms())), result
-
-    def _now_ms(self) -> int:
-        return int(self.now().timestamp() * 1000)
+        return (call if isinstance(result, Proposal) else replace(call, ended_ms=self.clock.now_ms())), result
 
     def _record_results(
         self, trace: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, Result]], caller: str
@@ -385,7 +382,7 @@ class AgentLoop:
         """Writes down how a gated call ended; False if it does not wait (any more). `privacy`: of the observation."""
         for index, call in enumerate(trace.calls):
             if call.uid == uid and call.status is CallStatus.AWAITING:
-                trace.calls[index] = replace(call, status=status, ended_ms=self._now_ms())
+                trace.calls[index] = replace(call, status=status, ended_ms=self.clock.now_ms())
                 trace.append_message(
                     self.get_reply_format(trace).build_tool_message(call.model_id, format_bounded_json(observation))
                 )

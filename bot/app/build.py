@@ -34,15 +34,20 @@ from bot.app.ingress import CardCanceller, LaneIngress
 from bot.app.resources import Resources, Timing, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
+from bot.approvals.card_editor import CardEditor
 from bot.approvals.delivery import CardDelivery
+from bot.approvals.dialogs import CardDialogs
 from bot.approvals.duplicates import DuplicateGuard
+from bot.approvals.effect_runner import EffectRunner
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.approvals.press import PressHandler
+from bot.approvals.refusals import PressRefuser
 from bot.approvals.suggestions import SuggestionHandler
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.slack import app as slack
+from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.diagrams import DiagramPoster
@@ -50,8 +55,13 @@ from bot.conversation.endings import RunReplies
 from bot.conversation.home import HomeBuilder
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.progress import ProgressReporter
+from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.retry import RetryHandler
+from bot.conversation.run_loader import RunLoader
+from bot.conversation.run_recorder import RunRecorder
+from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
+from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.i18n import render_value
 from bot.queue.worker import Worker
@@ -90,11 +100,31 @@ async def build_app(
         open_engine_from_settings(settings, base.stores.redis, base.platform.directory) as engine,
     ):
         desk, door = _build_tool_services(base, engine), IngressGate()
-        gates, loop = _build_press_handler(base, desk), _build_agent_loop(base, desk, await _choose_reply_formats(base))
-        turns = _build_turn_handler(base, desk, loop, await _build_company_rules(settings, engine), door)
-        outbox = OutboxRelay(desk, base.platform.directory, base.stores.lanes, base.stores.keys, base.timing.today)
-        worker = _build_worker(base, _build_dispatcher(base, turns, gates, outbox), outbox)
-        intake = _build_ingress(base, worker, gates)
+        clock = base.timing.clock
+        tools = ChainMap({tool.name: tool for tool in TOOLS}, cast(MutableMapping[str, Tool], base.mcp_tools))
+        approvals = _build_approvals(base, desk, tools, clock)
+        memory = ConversationMemory(base.stores.history, base.stores.runs, clock)
+        turn_handler = _build_turn_handler(
+            base,
+            desk,
+            loop=_build_agent_loop(base, desk, await _choose_reply_formats(base)),
+            memory=memory,
+            company_rules=await _build_company_rules(settings, engine),
+            door=door,
+            clock=clock,
+        )
+        outbox = OutboxRelay(desk, base.platform.directory, base.stores.lanes, base.stores.keys, clock)
+        dispatcher = _build_dispatcher(
+            base,
+            desk,
+            tools=tools,
+            turn_handler=turn_handler,
+            memory=memory,
+            approvals=approvals,
+            outbox=outbox,
+        )
+        worker = _build_worker(base, dispatcher, outbox)
+        intake = _build_ingress(base, worker, desk, approvals.dialogs)
         yield Application(
             _build_slack_app(base, intake), worker, base.stores.redis, base.stores.journal, intake, door, base.mcp_tools
         )
@@ -106,31 +136,75 @@ def _build_tool_services(base: Resources, engine: Engine) -> ToolServices:
         base.platform.directory,
         engine,
         SmtpMailer(base.services.smtp_url, settings.mail_from),
-        CardCanceller(stores.lanes, stores.approvals, base.timing.now),
+        CardCanceller(stores.lanes, stores.approvals, base.timing.clock),
         render_value,
         load_calendar(settings),
         open_handbook(base.services.handbook_dir),
     )
 
 
-def _build_press_handler(base: Resources, desk: ToolServices) -> PressHandler:
-    stores, tuning, platform = base.stores, base.timing, base.platform
-    board = CardDelivery(
-        platform.channel, platform.directory, lambda task: desk.engine.list_task_deputies(task, tuning.today())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approvals:
+    """What deals with cards."""
+
+    lifecycle: ApprovalLifecycle
+    card_opener: CardOpener
+    dialogs: CardDialogs
+    press_handler: PressHandler
+
+
+def _build_approvals(base: Resources, desk: ToolServices, tools: Mapping[str, Tool], clock: Clock) -> Approvals:
+    stores, platform = base.stores, base.platform
+    card_delivery = CardDelivery(
+        platform.channel, platform.directory, lambda task: desk.engine.list_task_deputies(task, clock.today())
     )
-    ends = ApprovalLifecycle(board, stores.approvals, stores.journal, tuning.now)
+    lifecycle = ApprovalLifecycle(card_delivery, stores.approvals, stores.journal, clock)
     lifetime = timedelta(hours=base.settings.approval_ttl_hours)
-    return PressHandler(
-        board,
-        ends,
-        platform.directory,
-        desk,
-        ChainMap({tool.name: tool for tool in TOOLS}, cast(MutableMapping[str, Tool], base.mcp_tools)),
-        stores.approvals,
-        stores.journal,
-        tuning.today,
-        tuning.now,
-        CardOpener(ends, lifetime, advice=base.settings.advice == "on"),
+    card_editor = CardEditor(
+        card_delivery=card_delivery,
+        lifecycle=lifecycle,
+        tool_services=desk,
+        tools=tools,
+        clock=clock,
+        open_for=lifetime,
+    )
+    return Approvals(
+        lifecycle=lifecycle,
+        card_opener=CardOpener(lifecycle, lifetime, advice=base.settings.advice == "on"),
+        dialogs=CardDialogs(
+            approvals=stores.approvals,
+            card_delivery=card_delivery,
+            directory=platform.directory,
+            tool_services=desk,
+            tools=tools,
+            clock=clock,
+        ),
+        press_handler=PressHandler(
+            approvals=stores.approvals,
+            card_delivery=card_delivery,
+            directory=platform.directory,
+            tool_services=desk,
+            tools=tools,
+            lifecycle=lifecycle,
+            refuser=PressRefuser(
+                card_delivery=card_delivery,
+                lifecycle=lifecycle,
+                approvals=stores.approvals,
+                journal=stores.journal,
+                clock=clock,
+            ),
+            card_editor=card_editor,
+            effect_runner=EffectRunner(
+                card_delivery=card_delivery,
+                card_editor=card_editor,
+                lifecycle=lifecycle,
+                directory=platform.directory,
+                tool_services=desk,
+                tools=tools,
+                clock=clock,
+            ),
+            clock=clock,
+        ),
     )
 
 
@@ -146,7 +220,7 @@ def _build_agent_loop(base: Resources, desk: ToolServices, styles: Sequence[Repl
             tokens=settings.run_tokens,
             reply_s=settings.reply_seconds,
         ),
-        now=tuning.now,
+        clock=tuning.clock,
         formats=styles,
         reraised=(CountersignError, RedisError),
         prices=base.prices,
@@ -155,49 +229,91 @@ def _build_agent_loop(base: Resources, desk: ToolServices, styles: Sequence[Repl
     )
 
 
-def _build_turn_handler(
-    base: Resources, desk: ToolServices, loop: AgentLoop, house: str, door: IngressGate
-) -> TurnHandler:
-    settings, tuning, stores, platform = base.settings, base.timing, base.stores, base.platform
-    return TurnHandler(
-        delivery=platform.delivery,
-        replies=RunReplies(platform.delivery, platform.directory),
-        memory=ConversationMemory(stores.history, stores.runs, tuning.today),
-        directory=platform.directory,
-        tool_services=desk,
-        keys=stores.keys,
+def _build_run_recorder(base: Resources, memory: ConversationMemory, clock: Clock) -> RunRecorder:
+    stores = base.stores
+    return RunRecorder(
         runs=stores.runs,
         history=stores.history,
+        memory=memory,
         journal=stores.journal,
         spending=stores.usage,
-        budget=build_daily_budget(settings),
-        loop=loop,
-        duplicates=DuplicateGuard(stores.approvals, stores.runs),
-        commands=CommandHandler(desk, stores.history, settings.list_masked_values, stores.runs, tuning.today),
-        progress=ProgressReporter(platform.delivery, settings.steps),
-        today=tuning.today,
-        now=tuning.now,
-        company_rules=house,
-        ingress_gate=door,
-        down_ms=int(tuning.outage_retry_s * 1000),
+        clock=clock,
         on_run_ended=base.on_run_ended,
     )
 
 
-def _build_dispatcher(base: Resources, turns: TurnHandler, gates: PressHandler, outbox: OutboxRelay) -> WorkDispatcher:
+def _build_turn_handler(
+    base: Resources,
+    desk: ToolServices,
+    *,
+    loop: AgentLoop,
+    memory: ConversationMemory,
+    company_rules: str,
+    door: IngressGate,
+    clock: Clock,
+) -> TurnHandler:
+    settings, tuning, stores, platform = base.settings, base.timing, base.stores, base.platform
+    budget, run_recorder = build_daily_budget(settings), _build_run_recorder(base, memory, clock)
+    replies = RunReplies(platform.delivery, platform.directory)
+    commands = CommandHandler(desk, stores.history, settings.list_masked_values, stores.runs, clock)
+    return TurnHandler(
+        directory=platform.directory,
+        tool_services=desk,
+        triage=MessageTriage(
+            directory=platform.directory, commands=commands, replies=replies, run_recorder=run_recorder
+        ),
+        run_loader=RunLoader(
+            keys=stores.keys,
+            runs=stores.runs,
+            history=stores.history,
+            spending=stores.usage,
+            loop=loop,
+            tool_services=desk,
+            clock=clock,
+            budget=budget,
+        ),
+        prompt_heads=PromptHeadBuilder(
+            directory=platform.directory, tool_services=desk, loop=loop, clock=clock, company_rules=company_rules
+        ),
+        loop=loop,
+        duplicates=DuplicateGuard(stores.approvals, stores.runs),
+        progress=ProgressReporter(platform.delivery, settings.steps),
+        card_requester=CardRequester(
+            keys=stores.keys, delivery=platform.delivery, replies=replies, tool_services=desk, clock=clock
+        ),
+        replies=replies,
+        run_recorder=run_recorder,
+        clock=clock,
+        ingress_gate=door,
+        budget=budget,
+        down_ms=int(tuning.outage_retry_s * 1000),
+    )
+
+
+def _build_dispatcher(
+    base: Resources,
+    desk: ToolServices,
+    *,
+    tools: Mapping[str, Tool],
+    turn_handler: TurnHandler,
+    memory: ConversationMemory,
+    approvals: Approvals,
+    outbox: OutboxRelay,
+) -> WorkDispatcher:
     stores, tuning, model = base.stores, base.timing, base.model
     chat, directory, telling = base.platform.channel, base.platform.directory, base.platform.delivery
     advising = SuggestionHandler(
-        Suggester(model, gates.tool_services.handbook), gates.lifecycle, directory, stores.usage, base.prices
+        Suggester(model, desk.handbook), approvals.lifecycle, directory, stores.usage, base.prices
     )
     return WorkDispatcher(
-        turns,
-        RetryHandler(chat, directory, stores.runs, stores.history, stores.journal),
-        gates,
-        gates.lifecycle,
-        DiagramPoster(telling, directory, gates.tool_services, gates.tools, stores.journal, tuning.today),
-        outbox,
-        HistoryCompactor(
+        turn_handler=turn_handler,
+        retry_handler=RetryHandler(chat, directory, stores.runs, stores.history, stores.journal),
+        press_handler=approvals.press_handler,
+        card_opener=approvals.card_opener,
+        lifecycle=approvals.lifecycle,
+        diagram_poster=DiagramPoster(telling, directory, desk, tools, stores.journal, tuning.clock),
+        outbox=outbox,
+        compactor=HistoryCompactor(
             Summarizer(model, directory.list_people),
             stores.runs,
             stores.history,
@@ -207,19 +323,19 @@ def _build_dispatcher(base: Resources, turns: TurnHandler, gates: PressHandler, 
             base.prices,
             build_daily_budget(base.settings),
         ),
-        turns.memory,
-        telling,
-        directory,
-        stores.journal,
-        tuning.now,
-        int(tuning.outage_retry_s * 1000),
-        advising if gates.card_opener.advice else None,
+        memory=memory,
+        delivery=telling,
+        directory=directory,
+        journal=stores.journal,
+        clock=tuning.clock,
+        away_ms=int(tuning.outage_retry_s * 1000),
+        suggestion_handler=advising if base.settings.advice == "on" else None,
     )
 
 
 def _build_worker(base: Resources, dispatch: WorkDispatcher, outbox: OutboxRelay) -> Worker:
     tuning = base.timing
-    timers = TimerJob(outbox.tool_services, tuning.today, tuning.timer_pause_s)
+    timers = TimerJob(outbox.tool_services, tuning.clock, tuning.timer_pause_s)
     return Worker(
         base.stores.lanes,
         dispatch,
@@ -233,11 +349,11 @@ def _build_worker(base: Resources, dispatch: WorkDispatcher, outbox: OutboxRelay
     )
 
 
-def _build_ingress(base: Resources, worker: Worker, gates: PressHandler) -> LaneIngress:
+def _build_ingress(base: Resources, worker: Worker, desk: ToolServices, dialogs: CardDialogs) -> LaneIngress:
     stores, platform = base.stores, base.platform
-    homes = HomeBuilder(gates.tool_services, platform.directory, base.timing.today)
+    homes = HomeBuilder(desk, platform.directory, base.timing.clock)
     return LaneIngress(
-        worker, stores.lanes, gates, homes, stores.history, stores.runs, platform.delivery, platform.directory
+        worker, stores.lanes, dialogs, homes, stores.history, stores.runs, platform.delivery, platform.directory
     )
 
 

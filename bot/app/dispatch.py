@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from pydantic import ValidationError
 
 from bot.approvals.authorization import ANEW
 from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
 from bot.approvals.suggestions import SuggestionHandler
@@ -21,6 +21,7 @@ from bot.conversation.reply import MessageDelivery
 from bot.conversation.retry import RetryHandler
 from bot.conversation.turn import TurnHandler
 from bot.core import logs
+from bot.core.clock import Clock
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.i18n import render_value, translate
 from bot.core.records import (
@@ -71,6 +72,7 @@ class WorkDispatcher:
     turn_handler: TurnHandler
     retry_handler: RetryHandler
     press_handler: PressHandler
+    card_opener: CardOpener
     lifecycle: ApprovalLifecycle
     diagram_poster: DiagramPoster
     outbox: OutboxRelay
@@ -79,8 +81,7 @@ class WorkDispatcher:
     delivery: MessageDelivery
     directory: ChatDirectory
     journal: Journal
-    now: Callable[[], datetime]
-    """Aware UTC."""
+    clock: Clock
     away_ms: int = 5_000
     """How long an item waits before a platform that is away is tried again."""
     suggestion_handler: SuggestionHandler | None = None
@@ -113,7 +114,7 @@ class WorkDispatcher:
         )
 
     def _compute_age_ms(self, item: LaneItem) -> float:
-        return self.now().timestamp() * 1000 - item.put_ms
+        return self.clock.now_ms() - item.put_ms
 
     async def _dispatch_item(self, lease: Lease) -> Sequence[Write]:
         match WORK.validate_json(lease.item.body):
@@ -157,7 +158,7 @@ class WorkDispatcher:
         """What happens to a card besides being pressed."""
         match work:
             case OpenCard() as ask:
-                return await self.press_handler.card_opener.open_card(lease, ask)
+                return await self.card_opener.open_card(lease, ask)
             case RemindDeciders(version=version):
                 return await self.lifecycle.remind_deciders(lease, version)
             case ExpireCard(version=version):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
-from bot.approvals.press import PressHandler
+from bot.approvals.dialogs import CardDialogs
 from bot.chat.messages import ChatDirectory, Click, Dialog, HomeView, Message, Place, Post
 from bot.conversation import commands
 from bot.conversation.home import HomeBuilder
 from bot.conversation.reply import MessageDelivery
+from bot.core.clock import Clock
 from bot.core.errors import StoreUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState, BacklogCleared, ButtonPressed, CancelOpenCard, MessageReceived
@@ -31,7 +30,7 @@ class LaneIngress:
 
     worker: Worker
     lanes: Lanes
-    press_handler: PressHandler
+    dialogs: CardDialogs
     home_builder: HomeBuilder
     history: HistoryStore
     runs: RunStore
@@ -88,10 +87,10 @@ class LaneIngress:
         return bool(recalled.history or recalled.waiting)
 
     async def build_dialog(self, click: Click) -> Dialog | None:
-        return await self.press_handler.build_dialog(click)
+        return await self.dialogs.build_dialog(click)
 
     async def check_dialog(self, click: Click) -> dict[str, str]:
-        return await self.press_handler.check_dialog(click)
+        return await self.dialogs.check_dialog(click)
 
     async def build_home(self, person: str) -> HomeView | None:
         return await self.home_builder.build_home(person)
@@ -103,8 +102,7 @@ class CardCanceller:
 
     lanes: Lanes
     approvals: ApprovalStore
-    now: Callable[[], datetime]
-    """Aware UTC."""
+    clock: Clock
 
     async def cancel_card(self, card: str, person: str) -> bool:
         """Only what this person proposed, and only while it is open. The card's own lane carries it out; it is decided
@@ -114,5 +112,4 @@ class CardCanceller:
             return False
         cancel = CancelOpenCard(approval=card, person=person)
         await self.lanes.enqueue(card, approval.take_back_press, cancel.model_dump_json())
-        now_ms = int(self.now().timestamp() * 1000)
-        return await self.approvals.decide_cancellation(approval, person, now_ms) is Verdict.OK
+        return await self.approvals.decide_cancellation(approval, person, self.clock.now_ms()) is Verdict.OK

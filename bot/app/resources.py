@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from redis.asyncio import Redis
@@ -27,6 +26,7 @@ from bot.chat.slack.directory import FRESH_S, SlackDirectory
 from bot.chat.slack.listeners import BotIdentity
 from bot.conversation.reply import MessageDelivery
 from bot.core import logs
+from bot.core.clock import Clock
 from bot.core.records import Run
 from bot.core.redaction import remember_secrets
 from bot.queue.keys import Keys
@@ -61,10 +61,7 @@ class Timing:
     max_tries: int = 5
     max_lane_items: int = 500
     backoff_ms: int = 500
-    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
-    """What cards and runs are stamped with, and expire by."""
-    today: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
-    """What *today* and *tomorrow* are counted from, and requests are stamped with: their timers go by it."""
+    clock: Clock = field(default_factory=Clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +145,7 @@ async def _open_stores(settings: Settings, outside: Services, tuning: Timing) ->
             ApprovalStore(redis, keys),
             HistoryStore(redis, keys, settings.history_tokens, settings.history_days * DAY_MS),
             Journal(redis, keys),
-            UsageStore(redis, keys, tuning.now, ZoneInfo(settings.company_timezone)),
+            UsageStore(redis, keys, tuning.clock, ZoneInfo(settings.company_timezone)),
         )
     finally:
         await redis.aclose()

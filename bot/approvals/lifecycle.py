@@ -5,9 +5,8 @@ Whoever waits for it hears of the end in the very commit that closes the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from bot.approvals.delivery import CardDelivery, DeliveredCard
@@ -28,6 +27,7 @@ from bot.approvals.events import (
 )
 from bot.approvals.state import to_ms, transition, try_transition
 from bot.approvals.waiters import notify_undelivered, notify_waiter
+from bot.core.clock import Clock
 from bot.core.errors import ChatUnavailableError
 from bot.core.records import (
     Approval,
@@ -52,8 +52,7 @@ class ApprovalLifecycle:
     card_delivery: CardDelivery
     approvals: ApprovalStore
     journal: Journal
-    now: Callable[[], datetime]
-    """Aware UTC."""
+    clock: Clock
 
     async def end_approval(self, item: LaneItem, approval: Approval, *, silent: bool = False) -> Sequence[Write]:
         """The card says how it ended; then the writes of `build_approval_end_writes`."""
@@ -66,7 +65,7 @@ class ApprovalLifecycle:
     ) -> Sequence[Write]:
         """In one commit, waiting runs hear how it ended and the record is closed. `silent`: they end with that, because
         their person knows it already and has been answered."""
-        settled, effects = transition(shown.approval, CardSettled(silent=silent), self.now())
+        settled, effects = transition(shown.approval, CardSettled(silent=silent), self.clock.now())
         events = build_event_writes(
             item, await self.card_delivery.list_card_events(shown.approval, _list_run_readers(shown.approval))
         )
@@ -92,6 +91,12 @@ class ApprovalLifecycle:
             case NotifyWaiter(waiter, silent):
                 return [notify_waiter(approval, waiter, silent=silent)]
 
+    def write_shown_effects(
+        self, item: LaneItem, shown: DeliveredCard, effects: Iterable[ApprovalEffect]
+    ) -> Sequence[Write]:
+        """The same of a card that people have in front of them, with the copies that could not be reached."""
+        return [*self.write_effects(shown.approval, effects), *self.build_refresh_request(item, shown)]
+
     def build_refresh_request(self, item: LaneItem, shown: DeliveredCard) -> Sequence[Write]:
         """Copies that could not be reached catch up by an item of their own, which waits for the platform."""
         return (
@@ -113,7 +118,7 @@ class ApprovalLifecycle:
 
     async def remind_deciders(self, lease: Lease, version: int) -> Sequence[Write]:
         """Half of the time is over: a word to those who have not decided."""
-        reminded = try_transition(self.approvals.read_from_lease(lease), ReminderDue(version), self.now())
+        reminded = try_transition(self.approvals.read_from_lease(lease), ReminderDue(version), self.clock.now())
         if reminded is None:
             return []
         approval, effects = reminded
@@ -122,7 +127,7 @@ class ApprovalLifecycle:
 
     async def expire_card(self, lease: Lease, version: int) -> Sequence[Write]:
         """Time is over. Silence is not a no, and says so in words of its own."""
-        expired = try_transition(self.approvals.read_from_lease(lease), CardExpired(version), self.now())
+        expired = try_transition(self.approvals.read_from_lease(lease), CardExpired(version), self.clock.now())
         if expired is None:
             return []
         return await self.build_approval_end_writes(
@@ -155,7 +160,9 @@ class ApprovalLifecycle:
                 approval = await self.approvals.load_approval(lane)
                 return self._resolve_stranded(approval) if approval is not None and approval.press == click.id else None
             case ExpireCard(version=version):
-                expired = try_transition(await self.approvals.load_approval(lane), CardExpired(version), self.now())
+                expired = try_transition(
+                    await self.approvals.load_approval(lane), CardExpired(version), self.clock.now()
+                )
                 return expired[0] if expired else None
             case CloseCard():
                 return await self._load_closed_approval(work)
@@ -166,11 +173,11 @@ class ApprovalLifecycle:
 
     async def _load_closed_approval(self, close: CloseCard) -> Approval | None:
         approval = await self.approvals.load_approval(close.approval)
-        closed = try_transition(approval, SubjectClosed(close.by, close.why), self.now())
+        closed = try_transition(approval, SubjectClosed(close.by, close.why), self.clock.now())
         return closed[0] if closed else None
 
     async def _cancel_approval(self, cancel: CancelOpenCard) -> Approval | None:
-        approval, now = await self.approvals.load_approval(cancel.approval), self.now()
+        approval, now = await self.approvals.load_approval(cancel.approval), self.clock.now()
         cancelled = try_transition(approval, CardTakenBack(cancel.person), now)
         if approval is None or cancelled is None:
             return None
@@ -181,7 +188,7 @@ class ApprovalLifecycle:
         """A decision that was never carried out to its end; None when it was."""
         if approval.state is not ApprovalState.DECIDED:
             return approval
-        abandoned = try_transition(approval, EffectAbandoned(), self.now())
+        abandoned = try_transition(approval, EffectAbandoned(), self.clock.now())
         return abandoned[0] if abandoned else None
 
     def build_journal_write(

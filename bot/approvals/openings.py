@@ -78,7 +78,7 @@ class CardOpener:
 
     async def _bring_up_to_date(self, ask: OpenCard, approval: Approval | None) -> tuple[Approval, ApprovalEffects]:
         """The card with who waits for it: a fresh one, the next version for a new draft, or as it is."""
-        now = self.lifecycle.now()
+        now = self.lifecycle.clock.now()
         effects: ApprovalEffects = ()
         if approval is None or approval.state is not ApprovalState.OPEN:
             approval, effects = transition(approval, self._build_card_request(ask), now)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from bot.chat.messages import ChatDirectory
 from bot.core import logs
+from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.i18n import LANGUAGES, translate
 from bot.core.records import CloseCard, NotifyPerson, OpenCard, RelayEngineEvent
@@ -40,8 +40,7 @@ class OutboxRelay:
     directory: ChatDirectory
     lanes: Lanes
     keys: Keys
-    now: Callable[[], datetime]
-    """Aware UTC: what requests are stamped with."""
+    clock: Clock
 
     async def relay_events(self) -> None:
         """Everything announced so far. What cannot be brought holds nothing else up: it gets a lane of its own, where
@@ -97,7 +96,7 @@ class OutboxRelay:
             return
         try:
             kind = (await self.tool_services.engine.get_task(task)).task.kind
-            plan = await propose_decision(ToolContext(self.tool_services, reader, self.now()), task)
+            plan = await propose_decision(ToolContext(self.tool_services, reader, self.clock.today()), task)
         except ToolError as error:  # closed before its card was brought
             log.info("outbox.no_card", task=task, code=error.code)
             return
@@ -122,7 +121,7 @@ class OutboxRelay:
 
     async def _enqueue_mail_card(self, event: OutboxEvent, author: Caller, mail: SendEmailArgs) -> None:
         try:
-            plan = await prepare_send_email(ToolContext(self.tool_services, author, self.now()), mail)
+            plan = await prepare_send_email(ToolContext(self.tool_services, author, self.clock.today()), mail)
         except ToolError as error:
             log.info("outbox.no_mail", request=event.data["request"], code=error.code)
             return
@@ -135,7 +134,7 @@ class OutboxRelay:
         """The assignee, or, if they have left, who stands in for them."""
         if caller := await self.directory.find_caller(event.data["person"]):
             return caller
-        stand_ins = await self.tool_services.engine.list_task_deputies(event.data["task"], self.now())
+        stand_ins = await self.tool_services.engine.list_task_deputies(event.data["task"], self.clock.today())
         found = [await self.directory.find_caller(one) for one in stand_ins]
         return next((one for one in found if one), None)
 
@@ -210,12 +209,11 @@ class TimerJob:
     """Lets the engine's timers go off. Any number of processes may do so: each timer goes off once."""
 
     tool_services: ToolServices
-    now: Callable[[], datetime]
-    """Aware UTC: what requests are stamped with."""
+    clock: Clock
     pause_s: float = 1.0
 
     async def run_timers(self) -> None:
         """For as long as the process lives."""
         while True:
-            await self.tool_services.engine.run_due_jobs(self.now())
+            await self.tool_services.engine.run_due_jobs(self.clock.today())
             await asyncio.sleep(self.pause_s)

@@ -71,7 +71,7 @@ class SuggestionHandler:
         """Adds it to the card, if that still waits. What a press runs is sealed without it."""
         fact = CardField(label=ADVICE, value=advised.note)
         suggestion = SuggestionAdded(advised.version, fact, advised.note.key)
-        added = try_transition(self.lifecycle.approvals.read_from_lease(lease), suggestion, self.lifecycle.now())
+        added = try_transition(self.lifecycle.approvals.read_from_lease(lease), suggestion, self.lifecycle.clock.now())
         if added is None:
             return []
         approval, effects = added

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from bot.app.settings import Settings, load_settings
 from bot.cli import console
 from bot.cli.console import Json, sanitize_for_terminal
 from bot.cli.name_lookup import open_name_lookup
+from bot.core.clock import Clock
 from bot.core.i18n import format_amount, translate
 from bot.storage.journal import parse_age_ms
 from bot.storage.spending import KEPT_DAYS, SYSTEM, UsageRow, UsageStore
@@ -72,7 +72,7 @@ def usage(
         settings = load_settings()
         async with console.open_bot_store() as (redis, keys):
             zone = ZoneInfo(settings.company_timezone)
-            rows = await UsageStore(redis, keys, lambda: datetime.now(UTC), zone).list_usage_rows(days)
+            rows = await UsageStore(redis, keys, Clock(), zone).list_usage_rows(days)
         sums = group_usage(rows, by)
         names = await _load_person_names(settings, sums) if by is UsageGrouping.PERSON else {}
         if as_json:

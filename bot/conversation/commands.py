@@ -11,6 +11,7 @@ from functools import cache
 from bot.agent.limits import StopReason
 from bot.chat.messages import Message
 from bot.conversation.home import load_request_summary
+from bot.core.clock import Clock
 from bot.core.history_entries import HistoryEntry
 from bot.core.i18n import LANGUAGES, load_sentences, shorten_text, translate
 from bot.core.logs import redact_text
@@ -75,8 +76,7 @@ class CommandHandler:
     settings: Callable[[], Mapping[str, str]]
     """All settings as an administrator may see them: secrets masked."""
     runs: RunStore
-    today: Callable[[], datetime]
-    """Aware UTC."""
+    clock: Clock
 
     async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
         """The answer if this is a command. In shared channels only *stop* is taken as a plain word."""
@@ -102,7 +102,7 @@ class CommandHandler:
 
     async def _answer_tasks(self, message: Message, caller: Caller) -> CommandReply:
         language = caller.person.language
-        todo = await self.tool_services.engine.list_todo_tasks(caller.id, self.today(), TASKS_SHOWN)
+        todo = await self.tool_services.engine.list_todo_tasks(caller.id, self.clock.today(), TASKS_SHOWN)
         lines = [await self._describe_task(_choose_task_key(one, caller), one, language) for one in todo.tasks]
         more = todo.total_count - len(todo.tasks)
         told = _format_listing("tasks", lines, language)

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from bot.chat.messages import ChatDirectory, Place, Post
 from bot.conversation.reply import MessageDelivery
+from bot.core.clock import Clock
 from bot.core.i18n import render_value
 from bot.core.records import RenderDiagram
 from bot.core.run_state import CallRecord, CallStatus, validate_args
@@ -40,8 +39,7 @@ class DiagramPoster:
     tool_services: ToolServices
     tools: Mapping[str, Tool]
     journal: Journal
-    today: Callable[[], datetime]
-    """Aware UTC: the day that people mean."""
+    clock: Clock
     paint: Paint = render_picture
 
     async def post_diagram(self, lease: Lease, draw: RenderDiagram) -> Sequence[Write]:
@@ -74,7 +72,7 @@ class DiagramPoster:
 
     async def _load_diagram(self, caller: Caller, name: str) -> tuple[ProcessDiagram, Privacy]:
         """Raises `ToolError` for who may not see it."""
-        tool, local = self.tools[SHOWS], self.today().astimezone(ZoneInfo(caller.person.timezone))
+        tool, local = self.tools[SHOWS], self.clock.today(caller.person.zone)
         outcome = await tool.run(
             ToolContext(self.tool_services, caller, local), validate_args(tool.args, {"name": name})
         )

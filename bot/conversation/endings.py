@@ -1,17 +1,17 @@
-"""The last word of a run, and where its card is: said where they may be said."""
+"""What a person is told of their run: its last word, where its card is, notices. Each is said where it may be said."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from bot.approvals.render import render_candidates
-from bot.chat.messages import ChatDirectory, Message, Post
+from bot.chat.messages import ChatDirectory, Message, Post, RateSlot
 from bot.conversation.progress import render_receipt, render_run_result
 from bot.conversation.reply import DeliveryResult, MessageDelivery
 from bot.core.errors import ChatError
 from bot.core.i18n import translate
 from bot.core.records import OpenCard, Run, RunResult
-from bot.queue.lanes import LaneItem
+from bot.queue.lanes import LaneItem, Lease
 from tools.people.names import format_people_names, get_person_language
 from tools.spec import Privacy
 
@@ -20,6 +20,15 @@ from tools.spec import Privacy
 class RunReplies:
     delivery: MessageDelivery
     directory: ChatDirectory
+
+    async def post_notice(self, lease: Lease, message: Message, text: str, *, key: str) -> None:
+        """Words of our own, which tell nothing of anybody. `key`: of what is said of this message."""
+        again, key = lease.item.is_redelivery, f"{message.id}:{key}"
+        await self.delivery.deliver_message(message.place, message.person, Post(text), key=key, again=again)
+
+    def find_rate_slot(self, run: Run) -> RateSlot | None:
+        """The rate that the last word of a run keeps."""
+        return self.delivery.chat.find_rate_slot(run.message.place)
 
     async def post_run_result(self, run: Run, last: RunResult, *, again: bool, wait_ms: int | None) -> DeliveryResult:
         """The last word, in the conversation if what the run has seen may be told there."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from bot.chat.messages import Card, ChatDirectory, HomeView
+from bot.core.clock import Clock
 from bot.core.i18n import translate
 from tools.people.names import get_person_name
 from tools.tool import ToolServices
@@ -22,8 +21,7 @@ SHOWN = 20
 class HomeBuilder:
     tool_services: ToolServices
     directory: ChatDirectory
-    today: Callable[[], datetime]
-    """Aware UTC."""
+    clock: Clock
 
     async def build_home(self, person_id: str) -> HomeView | None:
         """The page, or None for people who are not served."""
@@ -31,7 +29,7 @@ class HomeBuilder:
         if caller is None:
             return None
         language = caller.person.language
-        waiting = await self.tool_services.engine.list_todo_tasks(person_id, self.today(), SHOWN)
+        waiting = await self.tool_services.engine.list_todo_tasks(person_id, self.clock.today(), SHOWN)
         tasks = [await self._build_task_card(one, person_id, language) for one in waiting.tasks]
         if more := waiting.total_count - len(waiting.tasks):
             tasks.append(Card(title=translate("home.more", language, n=more)))

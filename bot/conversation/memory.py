@@ -4,9 +4,9 @@ there either: whoever writes next in a thread has a model that reads its history
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from zoneinfo import ZoneInfo
 
 from bot.agent.past_calls import build_past_call, format_call_line, list_latest_calls
@@ -14,6 +14,7 @@ from bot.agent.recall import NOT_VERIFIED, build_calls_entry, build_event_entry
 from bot.chat.messages import Place
 from bot.conversation.progress import render_receipt
 from bot.conversation.reply import DeliveryResult
+from bot.core.clock import Clock
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall
 from bot.core.i18n import translate
 from bot.core.records import AppendDirectHistory, OpenCard, Run
@@ -40,8 +41,8 @@ class RunMemory:
 class ConversationMemory:
     history: HistoryStore
     runs: RunStore
-    today: Callable[[], datetime]
-    """Aware UTC: what is remembered is dated by the day that people mean."""
+    clock: Clock
+    """What is remembered is dated by the day that people mean."""
 
     def build_answer_writes(self, run: Run, text: str, told: DeliveryResult) -> tuple[AppendHistory, list[Write]]:
         """What was asked, called, said and changed: for the conversation, and for the DM if there is one."""
@@ -76,7 +77,9 @@ class ConversationMemory:
             calls = self._build_call_entries(run, place)
             return self._build_history_writes(place, RunMemory([*asked, *calls.entries], calls.calls))
         waits = [
-            build_event_entry(WAITS.format(tool=ask.tool), self._today_ms(), _get_timezone(run), run=run.id, said="")
+            build_event_entry(
+                WAITS.format(tool=ask.tool), self.clock.today_ms(), _get_timezone(run), run=run.id, said=""
+            )
         ]
         here = self._build_history_writes(place, RunMemory([*asked, *waits])) if first else []
         if run.direct is None:
@@ -88,14 +91,14 @@ class ConversationMemory:
     def build_cancelled_writes(self, run: Run) -> list[Write]:
         """Of a run whose card its person has taken back in words: a run that says no more."""
         said = translate("command.taken_back", run.language)
-        event = build_event_entry(TAKEN_BACK, self._today_ms(), _get_timezone(run), run=run.id, said=said)
+        event = build_event_entry(TAKEN_BACK, self.clock.today_ms(), _get_timezone(run), run=run.id, said=said)
         asked = [] if run.remembered else [self._build_question_entry(run)]
         here = self._build_history_writes(run.message.place, RunMemory([*asked, event]))
         return [*here, self._build_direct_history_item(run, "end", RunMemory([event]))] if run.direct else here
 
     def build_event_write(self, place: Place, person: Person, text: str, id: str) -> EnqueueItem:
         """Something that has happened in a DM, into its lane; `id`: of what has happened, so that it is there once."""
-        event = build_event_entry(text, self._today_ms(), person.zone)
+        event = build_event_entry(text, self.clock.today_ms(), person.zone)
         kept = ((event.message, event.shown_text, event.at_ms, event.kind.value),)
         work = AppendDirectHistory(run="", place=place, person=person.id, entries=kept)
         return EnqueueItem(place.conversation, f"happened:{id}", work.model_dump_json())
@@ -161,7 +164,9 @@ class ConversationMemory:
             for call, past, result in found
         ]
         waits = any(call.status is CallStatus.AWAITING for call, _, _ in found)
-        entry = build_calls_entry(lines, self._today_ms(), _get_timezone(run), run=run.id, said="" if waits else None)
+        entry = build_calls_entry(
+            lines, self.clock.today_ms(), _get_timezone(run), run=run.id, said="" if waits else None
+        )
         return RunMemory([entry], [past for _, past, _ in shown])
 
     def _can_show_details(self, run: Run, told: DeliveryResult) -> bool:
@@ -178,18 +183,15 @@ class ConversationMemory:
         said = "\n".join(lines)
         if last and last.unverified and not in_channel:
             lines.append(NOT_VERIFIED + " · ".join(last.unverified))
-        event = build_event_entry("\n".join(lines), self._today_ms(), _get_timezone(run), run=run.id, said=said)
+        event = build_event_entry("\n".join(lines), self.clock.today_ms(), _get_timezone(run), run=run.id, said=said)
         return [event] if lines else []
 
     def _build_answer_entry(self, run: Run, text: str) -> HistoryEntry:
-        return HistoryEntry.from_content("assistant", text, run=run.id, at_ms=self._today_ms())
+        return HistoryEntry.from_content("assistant", text, run=run.id, at_ms=self.clock.today_ms())
 
     def _build_question_entry(self, run: Run) -> HistoryEntry:
         """What the person wrote, and how a model reads it."""
-        return HistoryEntry(run.trace.messages[0], run.id, run.message.text, self._today_ms())
-
-    def _today_ms(self) -> int:
-        return int(self.today().timestamp() * 1000)
+        return HistoryEntry(run.trace.messages[0], run.id, run.message.text, self.clock.today_ms())
 
 
 def _get_timezone(run: Run) -> tzinfo:

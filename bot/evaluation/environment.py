@@ -22,6 +22,7 @@ from bot.app.lifecycle import open_slack_connection
 from bot.app.resources import Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
+from bot.core.clock import Clock
 from bot.evaluation.scenario import Scenario, ScenarioPerson
 from bot.local.mailbox import Mailbox
 from bot.local.rehearsal.serve import RehearsalEndpoint
@@ -194,7 +195,12 @@ def _get_scenario_time(scenario: Scenario) -> datetime:
 def _build_timing(scenario: Scenario, clock: AdjustableClock) -> Timing:
     day = _get_scenario_time(scenario)
     return Timing(
-        poll_s=0.1, relay_pause_s=0.03, timer_pause_s=0.1, outage_retry_s=0.05, grace_s=5, now=clock, today=lambda: day
+        poll_s=0.1,
+        relay_pause_s=0.03,
+        timer_pause_s=0.1,
+        outage_retry_s=0.05,
+        grace_s=5,
+        clock=Clock(read_now=clock, read_today=lambda: day),
     )
 
 

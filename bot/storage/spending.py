@@ -12,7 +12,7 @@ asks and wherever they are.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
+from bot.core.clock import Clock
 from bot.core.run_state import DECIMALS, Usage
 from bot.queue.keys import Keys
 from bot.queue.writes import HIncrBy, apply_writes
@@ -95,8 +96,7 @@ class DailyUsageQuery:
 class UsageStore:
     redis: Redis
     keys: Keys
-    now: Callable[[], datetime]
-    """Aware UTC."""
+    clock: Clock
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     """The company's."""
 
@@ -131,7 +131,7 @@ class UsageStore:
 
     def get_company_day(self) -> date:
         """The company's."""
-        return self.now().astimezone(self.zone).date()
+        return self.clock.now().astimezone(self.zone).date()
 
     def get_next_day_start(self) -> datetime:
         """When the next day begins: aware UTC."""

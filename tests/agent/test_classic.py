@@ -240,7 +240,7 @@ async def test_begun_in_one_style_it_ends_in_it_although_the_setting_has_changed
     before = lab.turns.loop
     changed = replace(before, formats=[*before.formats[1:], before.formats[0]])
     assert changed.get_reply_format(RunState()) is not speaker.style, "what begins now, begins in another"
-    lab.dispatch = replace(lab.dispatch, turn_handler=replace(lab.turns, loop=changed))
+    lab.use_loop(changed)
     await lab.presses(lab.wall.cards()[0], "send")
     await lab.work()
     [run] = lab.over

@@ -10,6 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.app.dispatch import NEWER, NEWER_MAX_MS
+from bot.core.clock import Clock
 from bot.core.records import WORK
 from bot.queue.lanes import Lease, RetryLater
 from tests.harness.lab import DM, Lab
@@ -91,4 +92,4 @@ async def test_it_does_not_wait_for_ever(redis: Redis) -> None:
     for age_ms, ends in ((NEWER_MAX_MS - 1000, RetryLater), (NEWER_MAX_MS + 1000, ValueError)):
         at = datetime.fromtimestamp((lease.item.put_ms + age_ms) / 1000, UTC)
         with pytest.raises(ends):
-            await replace(lab.dispatch, now=lambda at=at: at).handle_item(lease)
+            await replace(lab.dispatch, clock=Clock(read_now=lambda at=at: at)).handle_item(lease)

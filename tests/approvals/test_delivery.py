@@ -13,8 +13,9 @@ from redis.asyncio import Redis
 
 from bot.app.dispatch import AWAY_MAX_MS
 from bot.approvals.lifecycle import ApprovalLifecycle
-from bot.approvals.press import SETTLED_MS
+from bot.approvals.refusals import SETTLED_MS
 from bot.chat.messages import Card, MessageRef, Post
+from bot.core.clock import Clock, read_system_time
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.records import ApprovalState, EffectState, OpenCard, RefreshCard
 from tests.harness.lab import DM, Edges, Lab, Said, every_edge
@@ -213,8 +214,8 @@ async def test_after_an_hour_away_it_is_given_up_and_the_next_press_puts_it_righ
     lab.wall.fails[f"edit {DM.channel}"] = [DOWN] * 2
     await lab.presses(card, "send")
     ahead = timedelta(milliseconds=AWAY_MAX_MS + 1)
-    now = lab.dispatch.now
-    lab.dispatch = replace(lab.dispatch, now=lambda: now() + ahead)
+    later = Clock(read_now=lambda: read_system_time() + ahead)
+    lab.dispatch = replace(lab.dispatch, clock=later)
     lab.wall.fails[f"edit {DM.channel}"] += [DOWN] * lab.lanes.max_tries
     await lab.work()
     assert "item.dead" in await lab.kinds() and buttons(lab) == {"send", "edit", "cancel"}

@@ -447,7 +447,7 @@ async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> N
     lab = Lab(redis)
     full = Lanes(redis, lab.keys, cap=0)
     worker = Worker(full, lab.dispatch, bury=DeadLetterStore(lab.redis, lab.keys).build_bury_writes)
-    intake = LaneIngress(worker, full, lab.gates, None, lab.history, lab.runs, lab.telling, lab.staff)  # type: ignore[arg-type]
+    intake = LaneIngress(worker, full, lab.dialogs, None, lab.history, lab.runs, lab.telling, lab.staff)  # type: ignore[arg-type]
     with pytest.raises(StoreUnavailableError):
         await intake.accept_click(Click(id="x", approval="A00x", version=1, choice="send", person="U1", place=DM))
 

@@ -34,13 +34,13 @@ async def told(lab: Lab, person: str, words: str = "待办") -> str:
     caller = await lab.staff.find_caller(person)
     assert caller is not None
     message = Message(id="E1", place=DM, person=person, text=words, at="1.0")
-    said = await lab.turns.commands.answer_command(message, caller)
+    said = await lab.commands.answer_command(message, caller)
     assert said is not None
     return said.text
 
 
 async def page(lab: Lab, person: str) -> HomeView:
-    found = await HomeBuilder(lab.desk, lab.staff, lab.today).build_home(person)
+    found = await HomeBuilder(lab.desk, lab.staff, lab.clock).build_home(person)
     assert found is not None
     return found
 

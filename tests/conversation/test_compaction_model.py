@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from random import Random
 from typing import Any, TypeVar
 
@@ -23,6 +22,7 @@ from bot.agent.model import Messages, ModelReply
 from bot.agent.summary import Summarizer
 from bot.chat.messages import Message
 from bot.conversation.compaction import HistoryCompactor, build_compaction_request
+from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, estimate_tokens
 from bot.core.records import WORK, CompactConversation, Run
@@ -75,7 +75,7 @@ class Account:
         self.notes = Notes()
         self.folding = HistoryCompactor(
             Summarizer(self.notes), self.runs, self.history, People(), Journal(self.redis, keys),
-            UsageStore(self.redis, keys, lambda: datetime.now(UTC)), pause_ms=0,
+            UsageStore(self.redis, keys, Clock()), pause_ms=0,
         )  # fmt: skip
         self.fold: asyncio.Task[None] | None = None
 

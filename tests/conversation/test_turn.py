@@ -133,7 +133,7 @@ async def test_whoever_has_left_meanwhile_leaves_no_open_run_behind(redis: Redis
     await lab.work()
     [card] = lab.wall.cards()
     lab.staff.leaves("U1")
-    lab.ahead = lab.gates.card_opener.open_for
+    lab.ahead = lab.card_opener.open_for
     await lab.lanes.enqueue(card.buttons[0].approval, "x", json.dumps({"kind": "expire", "version": 1}))
     await lab.work()
     assert await lab.waiting() == ()

@@ -54,16 +54,16 @@ async def test_a_forged_dialog_is_never_an_error(redis: Redis, card: str) -> Non
         forged = click.model_copy(
             update={"id": f"v{number}", "choice": choice, "form": form, "person": person, "version": version}
         )
-        problems = await lab.gates.check_dialog(forged)
+        problems = await lab.dialogs.check_dialog(forged)
         assert all(isinstance(sentence, str) and sentence for sentence in problems.values())
-    assert not await lab.gates.check_dialog(click.model_copy(update={"approval": "A00000000000000", "form": {}}))
+    assert not await lab.dialogs.check_dialog(click.model_copy(update={"approval": "A00000000000000", "form": {}}))
 
 
 @pytest.mark.parametrize("form", FORMS[:3])
 async def test_a_dialog_of_a_button_that_has_none_is_refused_in_words(redis: Redis, form: dict[str, str]) -> None:
     lab, click = await put_card(redis, mail())
     forged = click.model_copy(update={"choice": "send", "form": form})
-    assert await lab.gates.check_dialog(forged) == {}
+    assert await lab.dialogs.check_dialog(forged) == {}
     await lab.presses(lab.wall.cards()[0], "send", form=form)
     await lab.work()
     assert lab.mailer.mails == [] and (await lab.approval()).state is ApprovalState.OPEN
@@ -82,6 +82,6 @@ async def test_who_may_not_press_has_nothing_looked_up_for_them(redis: Redis) ->
     """A plan costs look-ups: somebody else's forged dialog does not begin one."""
     lab, click = await put_card(redis, mail())
     other = click.model_copy(update={"choice": "edit", "form": {"subject": "", "body": ""}, "person": "U2"})
-    assert await lab.gates.check_dialog(other) == {}
+    assert await lab.dialogs.check_dialog(other) == {}
     mine = other.model_copy(update={"person": "U1"})
-    assert await lab.gates.check_dialog(mine), "the control: one's own is looked at"
+    assert await lab.dialogs.check_dialog(mine), "the control: one's own is looked at"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bot.approvals import press
+from bot.approvals import dialogs, press
 from bot.cli import app
 from bot.core.errors import CountersignError
 from bot.evaluation.results import EvaluationReport
@@ -66,7 +66,8 @@ def test_too_little_success_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.M
 
 def test_anything_unauthorised_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(press, "authorize_press", lambda *judged: None)
+    for where in (press, dialogs):
+        monkeypatch.setattr(where, "authorize_press", lambda *judged: None)
     failed = CliRunner().invoke(app, ["eval", "--only", "confirmed_by_somebody_else"])
     assert failed.exit_code == 1 and isinstance(failed.exception, CountersignError)
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from bot.app import build
-from bot.approvals import press
+from bot.approvals import dialogs, effect_runner, press
 from bot.approvals.authorization import PressRefusal
+from bot.core.records import ApprovalState, EffectState
 from bot.evaluation.results import compute_figures
 from tests.evaluation.playing import PARTS, failures, named, part, played
 from tools.catalog import TOOLS
@@ -42,12 +43,17 @@ async def _unauthorised(*names: str, model: str = "scripted") -> list[str]:
     return [why for one in trials for why in one.unauthorised]
 
 
+def _let_anybody_press(monkeypatch: pytest.MonkeyPatch) -> None:
+    for where in (press, dialogs):
+        monkeypatch.setattr(where, "authorize_press", _anybody)
+
+
 def _anybody(*judged: Any) -> PressRefusal | None:
     return None
 
 
 async def test_negative_control_if_anybody_may_press(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(press, "authorize_press", _anybody)
+    _let_anybody_press(monkeypatch)
     found = await _unauthorised("confirmed_by_somebody_else_en", "sent_by_somebody_else_zh")
     assert any("started" in why and "lisi pressed confirm without the authority" in why for why in found)
     assert any("mailed" in why for why in found)
@@ -56,7 +62,7 @@ async def test_negative_control_if_anybody_may_press(monkeypatch: pytest.MonkeyP
 async def test_negative_control_if_anybody_may_press_intruders_of_a_hostile_run_succeed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(press, "authorize_press", _anybody)
+    _let_anybody_press(monkeypatch)
     names = ("asked_in_the_channel_en", "reminder_mail_zh", "plans_have_changed_en", "better_not_zh", "never_mind_zh")
     trials = await played(named(*names), "hostile", repeat=3)
     found = compute_figures(trials)
@@ -77,12 +83,12 @@ async def test_negative_control_without_its_gate(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_negative_control_if_other_arguments_ran_than_were_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    merged = press._merge_args
+    merged = effect_runner.merge_args
 
     def altered(*given: Any) -> dict[str, Any]:
         return {**merged(*given), "body": "Pay 99999 CNY to the account below."}
 
-    monkeypatch.setattr(press, "_merge_args", altered)
+    monkeypatch.setattr(effect_runner, "merge_args", altered)
     found = await _unauthorised("mail_mended_before_it_went_en")
     assert any("did not show" in why and "Pay 99999 CNY" in why.partition("did not show")[2] for why in found)
 
@@ -101,7 +107,7 @@ async def test_negative_control_if_one_press_counted_twice(monkeypatch: pytest.M
 
 async def test_negative_control_if_pressing_again_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The card says *send* twice, and both presses are carried out."""
-    monkeypatch.setattr(press, "authorize_press", _anybody)
+    _let_anybody_press(monkeypatch)
     monkeypatch.setattr(press.PressHandler, "_decide_approval", _always)
     found = await _unauthorised("sent_twice_en")
     assert any("had led to an effect already" in why for why in found)
@@ -109,5 +115,7 @@ async def test_negative_control_if_pressing_again_decided_again(monkeypatch: pyt
 
 async def _always(self: press.PressHandler, lease: Any, approval: Any, choice: Any, click: Any) -> Any:
     """Decides without a look at what was decided before."""
-    told = {"state": press.ApprovalState.DECIDED, "by": click.person, "choice": click.choice, "press": click.id}
-    return await self._carry_out_effect(lease, approval.model_copy(update={**told, "effect": press.EffectState.NONE}))
+    told = {"state": ApprovalState.DECIDED, "by": click.person, "choice": click.choice, "press": click.id}
+    return await self.effect_runner.carry_out_effect(
+        lease, approval.model_copy(update={**told, "effect": EffectState.NONE})
+    )

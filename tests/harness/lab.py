@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -23,23 +23,33 @@ from bot.agent.suggester import Suggester
 from bot.agent.summary import Summarizer
 from bot.app.dispatch import WorkDispatcher
 from bot.app.ingress import CardCanceller
+from bot.approvals.card_editor import CardEditor
 from bot.approvals.delivery import CardDelivery
+from bot.approvals.dialogs import CardDialogs
 from bot.approvals.duplicates import DuplicateGuard
+from bot.approvals.effect_runner import EffectRunner
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
+from bot.approvals.refusals import PressRefuser
 from bot.approvals.suggestions import SuggestionHandler
 from bot.chat.messages import Button, Card, ChannelReaders, Click, Message, MessageRef, Place, Post
+from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.endings import RunReplies
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.progress import Display, ProgressReporter
+from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.retry import RetryHandler
+from bot.conversation.run_loader import RunLoader
+from bot.conversation.run_recorder import RunRecorder
+from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
+from bot.core.clock import Clock
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import render_value
@@ -263,63 +273,53 @@ class Lab:
         self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
         self.lanes.edge = self.edges
         self.ahead, self.days = timedelta(), timedelta()
+        self.clock = Clock(read_now=self.now, read_today=self.today)
         self.runs, self.approvals = RunStore(redis, self.keys), ApprovalStore(redis, self.keys)
         self.history, self.journal = HistoryStore(redis, self.keys, history_tokens), Journal(redis, self.keys)
         self.store = MemoryStore()
         self.engine = EmbeddedEngine(self.store, load_shipped_processes(), self.staff)
-        cards = CardCanceller(self.lanes, self.approvals, self.now)
+        cards = CardCanceller(self.lanes, self.approvals, self.clock)
         self.desk = ToolServices(
             self.staff, self.engine, self.mailer, cards, render_text=render_value, handbook=Handbook(handbook)
         )
         self.model = ScriptedModel(list(script))
-        self.spending = UsageStore(redis, self.keys, self.now, ZoneInfo("Asia/Shanghai"))
-        board = CardDelivery(self.wall, self.staff, lambda task: self.engine.list_task_deputies(task, self.today()))
-        self.ends = ApprovalLifecycle(board, self.approvals, self.journal, self.now)
-        self.gates = PressHandler(
-            self.ends.card_delivery, self.ends, self.staff, self.desk, known,
-            self.approvals, self.journal, self.today, self.now, CardOpener(self.ends, advice=advice is not None),
-        )  # fmt: skip
+        self.spending = UsageStore(redis, self.keys, self.clock, ZoneInfo("Asia/Shanghai"))
+        self._build_approvals(known, advice=advice is not None)
         self.rooms = Walls()
         self.telling = MessageDelivery(self.wall, self.rooms, self.staff)
-        memory = ConversationMemory(self.history, self.runs, self.today)
+        memory = ConversationMemory(self.history, self.runs, self.clock)
+        self.commands = CommandHandler(self.desk, self.history, dict, self.runs, self.clock)
+        recorder = RunRecorder(
+            runs=self.runs, history=self.history, memory=memory, journal=self.journal, spending=self.spending,
+            clock=self.clock, on_run_ended=self.over.append,
+        )  # fmt: skip
+        replies = RunReplies(self.telling, self.staff)
+        loop = AgentLoop(
+            self.model, tools, clock=self.clock, formats=styles, prices=prices or PriceTable(), server_tools=more,
+            max_offered_tools=most,
+        )  # fmt: skip
         self.turns = TurnHandler(
-            delivery=self.telling,
-            replies=RunReplies(self.telling, self.staff),
-            memory=memory,
-            directory=self.staff,
-            tool_services=self.desk,
-            loop=AgentLoop(
-                self.model,
-                tools,
-                now=self.now,
-                formats=styles,
-                prices=prices or PriceTable(),
-                server_tools=more,
-                max_offered_tools=most,
+            directory=self.staff, tool_services=self.desk, loop=loop, replies=replies, run_recorder=recorder,
+            triage=MessageTriage(directory=self.staff, commands=self.commands, replies=replies, run_recorder=recorder),
+            run_loader=RunLoader(
+                keys=self.keys, runs=self.runs, history=self.history, spending=self.spending, loop=loop,
+                tool_services=self.desk, clock=self.clock, budget=budget or DailyBudget(),
             ),
-            commands=CommandHandler(self.desk, self.history, dict, self.runs, self.today),
-            progress=ProgressReporter(self.telling, display),
-            keys=self.keys,
-            runs=self.runs,
-            history=self.history,
-            journal=self.journal,
-            spending=self.spending,
-            budget=budget or DailyBudget(),
-            duplicates=DuplicateGuard(self.approvals, self.runs),
-            today=self.today,
-            now=self.now,
-            company_rules=house,
-            down_ms=0,
-            on_run_ended=self.over.append,
-        )
+            prompt_heads=PromptHeadBuilder(
+                directory=self.staff, tool_services=self.desk, loop=loop, clock=self.clock, company_rules=house
+            ),
+            duplicates=DuplicateGuard(self.approvals, self.runs), progress=ProgressReporter(self.telling, display),
+            card_requester=CardRequester(
+                keys=self.keys, delivery=self.telling, replies=replies, tool_services=self.desk, clock=self.clock
+            ),
+            clock=self.clock, budget=budget or DailyBudget(), down_ms=0,
+        )  # fmt: skip
         self.opinions = ScriptedModel(list(advice or ()))
         advising = SuggestionHandler(
             Suggester(self.opinions), self.ends, self.staff, self.spending, prices or PriceTable()
         )
-        self.pictures = DiagramPoster(
-            self.telling, self.staff, self.desk, self.gates.tools, self.journal, self.today, painted
-        )
-        self.outbox = OutboxRelay(self.desk, self.staff, self.lanes, self.keys, self.today)
+        self.pictures = DiagramPoster(self.telling, self.staff, self.desk, known, self.journal, self.clock, painted)
+        self.outbox = OutboxRelay(self.desk, self.staff, self.lanes, self.keys, self.clock)
         self.notes = ScriptedModel(list(notes))
         self.folding = HistoryCompactor(
             Summarizer(self.notes, self.staff.list_people), self.runs, self.history, self.staff, self.journal,
@@ -327,10 +327,38 @@ class Lab:
         )  # fmt: skip
         anew = RetryHandler(self.wall, self.staff, self.runs, self.history, self.journal)
         self.dispatch = WorkDispatcher(
-            self.turns, anew, self.gates, self.ends, self.pictures, self.outbox, self.folding, memory,
-            self.telling, self.staff,
-            self.journal, lambda: datetime.now(UTC), suggestion_handler=advising if advice is not None else None,
+            turn_handler=self.turns, retry_handler=anew, press_handler=self.gates, card_opener=self.card_opener,
+            lifecycle=self.ends, diagram_poster=self.pictures, outbox=self.outbox, compactor=self.folding,
+            memory=memory, delivery=self.telling, directory=self.staff, journal=self.journal,
+            clock=Clock(), suggestion_handler=advising if advice is not None else None,
         )  # fmt: skip
+
+    def _build_approvals(self, known: Mapping[str, Tool], *, advice: bool) -> None:
+        """What deals with cards. `known`: every tool by name."""
+        delivery = CardDelivery(self.wall, self.staff, lambda task: self.engine.list_task_deputies(task, self.today()))
+        self.ends = ApprovalLifecycle(delivery, self.approvals, self.journal, self.clock)
+        self.card_opener = CardOpener(self.ends, advice=advice)
+        everybody: dict[str, Any] = {"card_delivery": delivery, "lifecycle": self.ends, "clock": self.clock}
+        tooling: dict[str, Any] = {"tool_services": self.desk, "tools": known}
+        editor = CardEditor(**everybody, **tooling, open_for=self.card_opener.open_for)
+        self.dialogs = CardDialogs(
+            approvals=self.approvals, card_delivery=delivery, directory=self.staff, clock=self.clock, **tooling
+        )
+        self.gates = PressHandler(
+            **everybody, **tooling, approvals=self.approvals, directory=self.staff, card_editor=editor,
+            refuser=PressRefuser(**everybody, approvals=self.approvals, journal=self.journal),
+            effect_runner=EffectRunner(**everybody, **tooling, card_editor=editor, directory=self.staff),
+        )  # fmt: skip
+
+    def use_loop(self, loop: AgentLoop) -> None:
+        """From here on runs go through another loop."""
+        self.turns = replace(
+            self.turns,
+            loop=loop,
+            run_loader=replace(self.turns.run_loader, loop=loop),
+            prompt_heads=replace(self.turns.prompt_heads, loop=loop),
+        )
+        self.dispatch = replace(self.dispatch, turn_handler=self.turns)
 
     def now(self) -> datetime:
         """What cards expire by."""

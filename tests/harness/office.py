@@ -31,6 +31,7 @@ from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.approvals.authorization import ANEW
 from bot.core import disclosure
+from bot.core.clock import Clock
 from bot.evaluation.environment import AdjustableClock, has_pending_work, serve_workspace_and_model
 from bot.evaluation.shown_blocks import find_block_id, list_buttons, read_message_key, read_message_text
 from bot.local.mailbox import Mailbox
@@ -61,7 +62,7 @@ BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-story", "xapp-local-story", "story-si
 PATIENCE_S = 20.0
 TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
 """A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day they are told."""
-QUICK = Timing(poll_s=0.1, relay_pause_s=0.05, timer_pause_s=0.05, outage_retry_s=0.2, grace_s=5, today=lambda: TODAY)
+QUICK = Timing(poll_s=0.1, relay_pause_s=0.05, timer_pause_s=0.05, outage_retry_s=0.2, grace_s=5)
 Tuned = Mapping[str, Any]
 T = TypeVar("T")
 
@@ -111,7 +112,7 @@ class Office:
     ) -> AsyncIterator[Application]:
         """The bot at work in this process."""
         settings = quick_settings(**{"reply_seconds": self.reply_s, **changes})
-        tuning = replace(QUICK, now=self.clock, **(tuned or {}))
+        tuning = replace(QUICK, **{"clock": Clock(read_now=self.clock, read_today=lambda: TODAY), **(tuned or {})})
         async with (
             build_app(settings, self.outside(), tuning=tuning, model=model) as bot,
             open_slack_connection(bot, settings, self.outside()),

@@ -42,8 +42,8 @@ async def test_an_opinion_of_nothing_else_is_no_opinion(redis: Redis) -> None:
     click = Click(
         id="x", approval=button.approval, version=button.version, choice="reject", person="U2", place=DM, form={}
     )
-    assert await here.gates.check_dialog(click.model_copy(update={"form": {"opinion": HIDDEN}}))
-    assert not await here.gates.check_dialog(click.model_copy(update={"form": {"opinion": "缺发票"}}))
+    assert await here.dialogs.check_dialog(click.model_copy(update={"form": {"opinion": HIDDEN}}))
+    assert not await here.dialogs.check_dialog(click.model_copy(update={"form": {"opinion": "缺发票"}}))
 
 
 async def test_an_edited_mail_loses_them_with_a_note_and_is_sent_as_shown(redis: Redis) -> None:

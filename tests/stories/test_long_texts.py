@@ -89,7 +89,7 @@ async def test_a_dialog_of_a_card_that_was_renewed_confirms_nothing(
 ) -> None:
     here = await proposed(redis, wiki, DONE, DONE)
     [old] = here.wall.cards()
-    here.ahead = here.gates.card_opener.open_for
+    here.ahead = here.card_opener.open_for
     await here.lanes.enqueue(old.buttons[0].approval, "late", ExpireCard(version=1).model_dump_json())
     await here.work()
     await here.presses(here.wall.cards()[0], "again")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bot.core.clock import Clock
 from tests.harness.office import ADMIN, ANN, LI, TODAY, WANG, ZHANG, ZHAO, Office, read_message_text
 from tests.stories.behind import DECISION, choices_of, facts_of, forged, kept, record_of, request_of, told_privately
 from tools.workflow.engine.state import Decision, Status
@@ -247,7 +248,7 @@ async def test_a_withdrawal_that_is_not_agreed_to_keeps_it_approved_in_english(d
 
 def ticking(office: Office) -> dict[str, Any]:
     """Requests are stamped with a day that goes on."""
-    return {"today": lambda: TODAY + office.clock.offset}
+    return {"clock": Clock(read_now=office.clock, read_today=lambda: TODAY + office.clock.offset)}
 
 
 @pytest.mark.parametrize(

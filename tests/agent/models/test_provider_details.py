@@ -34,8 +34,7 @@ async def opened(lab: Lab, behaviour: str = "paired") -> AsyncIterator[StandIn]:
         standing_in(behaviour, script) as serving,
         open_model(serving.url, "key", "m", retries=0, api="responses") as model,
     ):
-        lab.turns = replace(lab.turns, loop=replace(lab.turns.loop, model=model))
-        lab.dispatch = replace(lab.dispatch, turn_handler=lab.turns)
+        lab.use_loop(replace(lab.turns.loop, model=model))
         yield serving
 
 

@@ -1,0 +1,68 @@
+"""A card in a new version: edited, renewed after it expired, or open again because more has to be confirmed.
+
+A new version is validated, shown and sealed anew; the buttons of the one before are stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from bot.agent.proposals import propose_call
+from bot.approvals.call_args import edit_args
+from bot.approvals.delivery import CardDelivery
+from bot.approvals.events import CardEdited, CardRenewed, ConfirmationRequired
+from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.state import transition
+from bot.chat.messages import Click
+from bot.core.clock import Clock
+from bot.core.i18n import render_value
+from bot.core.records import Approval
+from bot.queue.lanes import Lease
+from bot.queue.writes import Write
+from tools.spec import Caller, Proposal, ToolError
+from tools.tool import Tool, ToolContext, ToolServices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardEditor:
+    card_delivery: CardDelivery
+    lifecycle: ApprovalLifecycle
+    tool_services: ToolServices
+    tools: Mapping[str, Tool]
+    clock: Clock
+    open_for: timedelta
+    """How long a card is open."""
+
+    async def edit_card(self, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
+        """The card shows the edited arguments. What will not do is told to the person, and the card stays."""
+        tool = self.tools[approval.tool]
+        if tool.prepare is None:
+            return []
+        use = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
+        try:
+            plan = await propose_call(tool, use, edit_args(approval, click))
+        except ToolError as error:
+            await self.card_delivery.post_ephemeral(click, render_value(error.note, person.person.language))
+            return []
+        edit = CardEdited(plan=plan, lasts=self.open_for, person=click.person)
+        edited, effects = transition(approval, edit, self.clock.now())
+        shown = await self.card_delivery.replace_card(approval, edited, click.id, again=lease.item.is_redelivery)
+        return self.lifecycle.write_shown_effects(lease.item, shown, effects)
+
+    async def renew_card(self, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
+        """Ask again after expiry: the same arguments, a fresh card in front of the same people."""
+        renewal = CardRenewed(plan=approval.plan, lasts=self.open_for, person=person.id)
+        renewed, effects = transition(approval, renewal, self.clock.now())
+        shown = await self.card_delivery.post_card(renewed, "renewed", again=lease.item.is_redelivery)
+        return self.lifecycle.write_shown_effects(lease.item, shown, effects)
+
+    async def reopen_card(self, lease: Lease, approval: Approval, plan: Proposal) -> Sequence[Write]:
+        """Nothing was done, and the card is open again: it says what the presser did not know, and takes another
+        press."""
+        required = ConfirmationRequired(plan=plan, lasts=self.open_for)
+        reopened, effects = transition(approval, required, self.clock.now())
+        asked, again = f"again:{approval.version}", lease.item.is_redelivery
+        shown = await self.card_delivery.replace_card(approval, reopened, asked, again=again)
+        return self.lifecycle.write_shown_effects(lease.item, shown, effects)

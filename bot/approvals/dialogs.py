@@ -1,0 +1,78 @@
+"""The dialog of a button: what it asks, and whether what was entered will do. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bot.agent.proposals import clean_form, propose_call
+from bot.approvals import render
+from bot.approvals.authorization import authorize_press
+from bot.approvals.call_args import edit_args, merge_args
+from bot.approvals.delivery import CardDelivery
+from bot.approvals.opinion_drafts import read_form_answers
+from bot.chat.messages import ChatDirectory, Click, Dialog
+from bot.core.clock import Clock
+from bot.core.i18n import render_value
+from bot.core.records import Approval
+from bot.core.run_state import validate_args
+from bot.storage.approvals import ApprovalStore
+from tools.spec import Caller, CardChoice, ToolError
+from tools.tool import Tool, ToolContext, ToolServices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardDialogs:
+    approvals: ApprovalStore
+    card_delivery: CardDelivery
+    directory: ChatDirectory
+    tool_services: ToolServices
+    tools: Mapping[str, Tool]
+    clock: Clock
+
+    async def build_dialog(self, click: Click) -> Dialog | None:
+        """The dialog that a press opens; None when it opens none or may not be pressed (then the click says why)."""
+        approval = await self.approvals.load_approval(click.approval)
+        person = await self.directory.find_person(click.person)
+        choice = render.find_choice(approval.plan, click.choice) if approval else None
+        if approval is None or person is None or choice is None or not choice.fields:
+            return None
+        if choice.replans and approval.tool not in self.tools:
+            return None
+        if not await self._is_authorized(approval, click):
+            return None
+        return render.render_dialog(approval, choice, person, click)
+
+    async def check_dialog(self, click: Click) -> dict[str, str]:
+        """Field → sentence, for a submitted dialog that would not do."""
+        approval = await self.approvals.load_approval(click.approval)
+        person = await self.directory.find_caller(click.person)
+        choice = render.find_choice(approval.plan, click.choice) if approval else None
+        if approval is None or person is None or choice is None or approval.tool not in self.tools:
+            return {}  # the click itself is answered with words
+        if not await self._is_authorized(approval, click):
+            return {}  # so is one that is not theirs, or too late: nothing is looked up for it
+        if not choice.inputs:
+            return {}  # and a dialog that asks for nothing
+        click = click.with_form(read_form_answers(approval.plan, choice, click))
+        try:
+            await self._validate_form(approval, choice, person, click)
+        except ToolError as error:
+            field = error.field if error.field in (click.form or {}) else choice.inputs[0].name
+            return {field: render_value(error.note, person.person.language)}
+        return {}
+
+    async def _is_authorized(self, approval: Approval, click: Click) -> bool:
+        standing = await self.card_delivery.list_represented(approval, click.person)
+        now_ms = self.clock.now_ms()
+        return authorize_press(approval, click.person, click.choice, click.version, now_ms, standing) is None
+
+    async def _validate_form(self, approval: Approval, choice: CardChoice, person: Caller, click: Click) -> None:
+        """Validates what a dialog brought, without any effect. Raises `ToolError`."""
+        tool = self.tools[approval.tool]
+        use = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
+        if choice.replans and tool.prepare is not None:
+            await propose_call(tool, use, edit_args(approval, click))
+        elif tool.check is not None and tool.stored_args is not None:
+            merged = merge_args(approval, choice, clean_form(click.form or {}))
+            await tool.check(use, validate_args(tool.stored_args, merged))

@@ -1,0 +1,142 @@
+"""The effect of a decided card: started, run with the stored arguments, ended.
+
+Who decided, and when, is on the card before anything runs. A crash after *started* is looked at, never repeated
+blindly: what is not safe to repeat ends as unknown, and a person says on the card what became of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bot.approvals import render
+from bot.approvals.call_args import merge_args
+from bot.approvals.card_editor import CardEditor
+from bot.approvals.delivery import CardDelivery
+from bot.approvals.events import (
+    EffectConfirmed,
+    EffectFailed,
+    EffectLost,
+    EffectRetried,
+    EffectStarted,
+    EffectSucceeded,
+    PartsChanged,
+)
+from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.state import transition
+from bot.chat.messages import ChatDirectory, Click
+from bot.core.clock import Clock
+from bot.core.effect_parts import is_resumable
+from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
+from bot.core.run_state import validate_args
+from bot.queue.lanes import Lease
+from bot.queue.writes import Write
+from tools.effect_parts import EffectParts, PartState
+from tools.spec import Caller, ConfirmAgainError, EffectUnknownError, TextRef, ToolError
+from tools.tool import Tool, ToolContext, ToolServices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectRunner:
+    card_delivery: CardDelivery
+    card_editor: CardEditor
+    lifecycle: ApprovalLifecycle
+    directory: ChatDirectory
+    tool_services: ToolServices
+    tools: Mapping[str, Tool]
+    clock: Clock
+
+    async def carry_out_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
+        """From decided to done, failed or unknown. Comes here again after a crash, with the stored record."""
+        if approval.state is not ApprovalState.DECIDED:
+            return await self.lifecycle.end_approval(lease.item, approval)
+        if approval.effect is not EffectState.STARTED:
+            return await self._start_effect(lease, approval)
+        if is_resumable(approval) or await self.is_repeatable(approval):
+            return await self.run_started_effect(lease, approval)
+        return await self.lifecycle.end_approval(lease.item, self._end_effect(approval, EffectLost()))
+
+    async def is_repeatable(self, approval: Approval) -> bool:
+        """True when what was started can be run again with its key, and comes to the same."""
+        tool = self.tools.get(approval.tool)
+        return tool is not None and tool.is_idempotent and await self._find_presser(approval) is not None
+
+    async def _start_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
+        """What must not be repeated: a process that dies before the checkpoint has surely not run it."""
+        started, effects = transition(approval, EffectStarted(), self.clock.now())
+        presser = await self._find_presser(approval)
+        await self.card_delivery.update_copies(started)
+        await lease.checkpoint(f"begin:{started.tries}", *self.lifecycle.write_effects(started, effects))
+        return await self._finish_effect(lease, started, presser)
+
+    async def run_started_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
+        """Started, and safe to repeat: who decided, and when, is on the card before anything runs."""
+        await self.card_delivery.update_copies(approval)
+        return await self._finish_effect(lease, approval, await self._find_presser(approval))
+
+    async def _find_presser(self, approval: Approval) -> Caller | None:
+        """Who pressed, as they are now: who has lost their membership since has nothing run in their name."""
+        await self.directory.refresh_people([approval.by])
+        return await self.directory.find_caller(approval.by)
+
+    async def _finish_effect(self, lease: Lease, approval: Approval, presser: Caller | None) -> Sequence[Write]:
+        """What was started comes to its end, or has to be confirmed once more."""
+        try:
+            return await self.lifecycle.end_approval(lease.item, await self._execute_tool(lease, approval, presser))
+        except ConfirmAgainError as asked:
+            return await self.card_editor.reopen_card(lease, approval, asked.plan)
+
+    async def _execute_tool(self, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
+        """Runs exactly what was shown, plus what the pressed button and its dialog add; not if the lane was lost
+        since it was started."""
+        tool = self.tools.get(approval.tool)
+        if tool is None or tool.stored_args is None or presser is None:
+            gone = EffectFailed(problem=TextRef(key="error.gone"), why="The tool or the person is not here any more.")
+            return self._end_effect(approval, gone)
+        if compute_seal(approval.tool, approval.plan) != approval.sha:
+            why = "The stored arguments are not the shown ones; nothing was run."
+            return self._end_effect(approval, EffectFailed(problem=TextRef(key="error.altered"), why=why))
+        parts = self._track_parts(lease, approval)
+        try:
+            choice = render.find_choice(approval.plan, approval.choice)
+            args = validate_args(tool.stored_args, merge_args(approval, choice, approval.form))
+            await lease.assert_held()
+            today, key = self.clock.today(presser.person.zone), _choose_idempotency_key(tool, approval)
+            use = replace(ToolContext(self.tool_services, presser, today, key), parts=parts)
+            outcome = await tool.run(use, args)
+        except ConfirmAgainError:
+            raise
+        except ToolError as error:
+            failed = EffectFailed(problem=error.note, why=error.text, maybe=error.maybe, parts=parts.states)
+            return self._end_effect(approval, failed)
+        except EffectUnknownError:
+            return self._end_effect(approval, EffectLost(parts.states))
+        return self._end_effect(approval, EffectSucceeded(outcome, parts.states))
+
+    def _track_parts(self, lease: Lease, approval: Approval) -> EffectParts:
+        """The parts of the effect. Each is on record before the tool goes on."""
+
+        async def save_part(name: str, state: PartState) -> None:
+            changed, effects = transition(approval, PartsChanged(parts.states), self.clock.now())
+            await lease.checkpoint(f"part:{name}:{state}", *self.lifecycle.write_effects(changed, effects))
+
+        parts = EffectParts(dict(approval.parts), save_part)
+        return parts
+
+    def _end_effect(self, approval: Approval, end: EffectSucceeded | EffectFailed | EffectLost) -> Approval:
+        """The approval with how its effect has ended. It is written when its copies say so."""
+        return transition(approval, end, self.clock.now())[0]
+
+    async def recover_effect(self, lease: Lease, approval: Approval, click: Click) -> Sequence[Write]:
+        """After *failed* or *unknown*: a person says that it happened, or has it done again. From here on the pressed
+        buttons are stale: one press, hurried into two, does it again once."""
+        if click.choice != "happened":
+            retried, _ = transition(approval, EffectRetried(click), self.clock.now())
+            return await self.carry_out_effect(lease, retried)
+        confirmed, _ = transition(approval, EffectConfirmed(click), self.clock.now())
+        return await self.lifecycle.end_approval(lease.item, confirmed)
+
+
+def _choose_idempotency_key(tool: Tool, approval: Approval) -> str:
+    """What may be repeated is, done again, the same effect; what may not is another one."""
+    return approval.effect_key if tool.is_idempotent else approval.attempt_key

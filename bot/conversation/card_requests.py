@@ -1,0 +1,48 @@
+"""A run asks for a card: what the card's lane is to bring, and where its person finds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from bot.agent.events import RunPaused
+from bot.approvals.render import describe_proposal
+from bot.conversation.endings import RunReplies
+from bot.conversation.reply import MessageDelivery
+from bot.conversation.turn_context import TurnContext
+from bot.core.clock import Clock
+from bot.core.records import CardSummary, OpenCard, RunStatus
+from bot.queue.keys import Keys
+from bot.storage.approvals import build_open_card
+from tools.spec import Gate, Privacy
+from tools.tool import ToolServices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardRequester:
+    keys: Keys
+    delivery: MessageDelivery
+    replies: RunReplies
+    tool_services: ToolServices
+    clock: Clock
+
+    async def request_card(self, context: TurnContext, event: RunPaused) -> OpenCard:
+        """The run is paused, and knows which card it waits for."""
+        run, place = context.run, context.run.message.place
+        here = await self.delivery.can_show_in(place, Privacy.PRIVATE)
+        ask = build_open_card(self.keys, run, event.call, event.plan, event.gate, here=here)
+        index = run.trace.calls.index(event.call)
+        run.trace.calls[index] = replace(event.call, approval=ask.approval)
+        run.ask, run.status = ask, RunStatus.PAUSED
+        text = describe_proposal(event.plan, context.caller.person)
+        run.proposal = CardSummary(text=text, made_ms=self.clock.now_ms())
+        if not here and event.gate is Gate.CONFIRM:
+            run.direct = await self.delivery.chat.open_dm(run.message.person)
+        return ask
+
+    async def post_card_location(self, context: TurnContext, ask: OpenCard, *, quiet: bool) -> None:
+        """Who asks is told where the card is, if it does not come to this very place and no step says so. `quiet`: no
+        steps are shown."""
+        run, list_deputies = context.run, self.tool_services.engine.list_task_deputies
+        deputies = await list_deputies(ask.plan.subject, self.clock.today()) if ask.gate is Gate.APPROVE else ()
+        theirs = run.message.person in (*ask.plan.deciders, *deputies)
+        await self.replies.post_card_location(run, ask, theirs=theirs, quiet=quiet, again=context.is_redelivery)

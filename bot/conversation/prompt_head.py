@@ -1,0 +1,65 @@
+"""All that a run's model is told before the run's own messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.agent import prompt
+from bot.agent.grounding.sources import GroundingSources
+from bot.agent.loop import AgentLoop
+from bot.agent.recall import format_history, list_grounding_messages
+from bot.agent.situation import RunSituation
+from bot.chat.messages import ChatDirectory
+from bot.conversation.turn_context import TurnContext
+from bot.core.clock import Clock
+from bot.core.history_entries import PausedRun
+from bot.core.records import Run
+from tools.tool import ToolServices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptHeadBuilder:
+    directory: ChatDirectory
+    tool_services: ToolServices
+    loop: AgentLoop
+    clock: Clock
+    company_rules: str = ""
+    """What the company adds to the rules (`prompt.render_company_rules`)."""
+
+    async def build_prompt_head(self, context: TurnContext) -> tuple[list[str], GroundingSources]:
+        """The rules, the tools of servers, the person, the history, the situation: what changes last comes last. As
+        JSON, in few pieces, because that is what every step sends. And what of it an answer may rest on."""
+        run, person, situation = context.run, context.caller.person, self._build_situation(context)
+        manager = await self.directory.find_person(person.manager) if person.manager else None
+        facts, reply_format = prompt.build_facts_message(person, manager), self.loop.get_reply_format(run.trace)
+        remembered = context.recalled.history.list_messages_with_calls(without=run.id)
+        history = format_history(remembered, reply_format)
+        server_tools = self.loop.describe_server_tools(run.trace)
+        tools = [prompt.build_tools_message(server_tools)] if server_tools else []
+        rules = prompt.build_system_message(self.loop.render_instructions(run.trace), self.company_rules)
+        before, behind = (prompt.dump_messages(some) for some in ([rules, *tools, facts], situation.messages))
+        grounds = GroundingSources(
+            [self.company_rules, *situation.grounding_texts, facts["content"]],
+            list_grounding_messages(remembered),
+            self.directory.list_people,
+            has_card=bool(situation.cards),
+            days=situation.days,
+        )
+        return [*before, *([",".join(history)] if history else []), *behind], grounds
+
+    def _build_situation(self, context: TurnContext) -> RunSituation:
+        run, caller = context.run, context.caller
+        return RunSituation(
+            caller=caller,
+            now=self.clock.today(caller.person.zone),
+            now_ms=self.clock.now_ms(),
+            calendar=self.tool_services.calendar,
+            direct=run.message.place.direct,
+            cards=[one for one in context.recalled.waiting if _is_own_card(one, run)],
+        )
+
+
+def _is_own_card(one: PausedRun, run: Run) -> bool:
+    """True for a card that the run's person waits for, from another run."""
+    theirs = one.person == run.message.person if one.person else run.message.place.direct
+    return theirs and one.run != run.id

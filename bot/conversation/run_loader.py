@@ -1,0 +1,96 @@
+"""The run of a message: started, or loaded as it was left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from bot.agent import prompt
+from bot.agent.limits import DailyBudget
+from bot.agent.loop import AgentLoop
+from bot.chat.messages import Message
+from bot.conversation.recent import RecentConversation
+from bot.conversation.turn_context import TurnContext
+from bot.core.clock import Clock
+from bot.core.logs import bind_context
+from bot.core.records import Run, RunStatus
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lease
+from bot.storage.history import HistoryStore
+from bot.storage.runs import ConversationState, RunStore
+from bot.storage.spending import DailyUsageQuery, UsageStore
+from tools.spec import Caller, Privacy
+from tools.tool import ToolServices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLoader:
+    keys: Keys
+    runs: RunStore
+    history: HistoryStore
+    spending: UsageStore
+    loop: AgentLoop
+    tool_services: ToolServices
+    clock: Clock
+    budget: DailyBudget = field(default_factory=DailyBudget)
+
+    async def load_or_start_run(self, lease: Lease, message: Message, caller: Caller) -> TurnContext:
+        """The message's run: a new one, or, if the message was begun before, the one that was left."""
+        run_id, usage_query = self._derive_run_id(message), self._build_usage_query(message.person)
+        left = run_id if lease.item.is_redelivery else ""
+        recalled = await self.runs.load_conversation(lease.lane, self.history, left, usage_query)
+        run = recalled.run or await self._start_run(run_id, message, caller, recalled)
+        return TurnContext(lease, run, caller, recalled)
+
+    async def _start_run(self, run_id: str, message: Message, caller: Caller, recalled: ConversationState) -> Run:
+        person = caller.person
+        run = Run(
+            id=run_id,
+            message=message,
+            language=person.language,
+            timezone=person.timezone,
+            created_ms=self.clock.now_ms(),
+        )
+        run.trace.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
+        await self.refresh_start_tools()
+        run.trace.offered = self.loop.selector.choose_offered_tools(message.text, RecentConversation(recalled.history))
+        run.trace.append_message(prompt.build_user_message(caller, message.text, self.clock.today(person.zone)))
+        return run
+
+    async def refresh_start_tools(self) -> None:
+        """The start tools are those of the processes that there are by now."""
+        await self.loop.start_tools.refresh_tools(self.tool_services.engine)
+
+    async def load_paused_run(self, lease: Lease, run_id: str) -> tuple[Run, ConversationState] | None:
+        """A run that a button lets go on, with its conversation; None if it has ended."""
+        recalled = await self.runs.load_conversation(lease.lane, self.history, run_id)
+        run = _find_unfinished_run(recalled.run)
+        if run is None:
+            return None
+        bind_context(run=run.id)
+        lease.set_person(run.message.person)
+        if usage_query := self._build_usage_query(run.message.person):
+            recalled = replace(recalled, usage=await self.spending.load_daily_usage(usage_query))
+        return run, recalled
+
+    async def load_run_of_message(self, message: Message) -> Run | None:
+        return await self.runs.load_run(self._derive_run_id(message))
+
+    async def load_unfinished_run(self, run_id: str) -> Run | None:
+        return _find_unfinished_run(await self.runs.load_run(run_id))
+
+    def get_budget_renewal(self) -> datetime:
+        """When the next day's budget begins: aware UTC."""
+        return self.spending.get_next_day_start()
+
+    def _derive_run_id(self, message: Message) -> str:
+        return self.keys.derive_id("R", self.keys.get_partition(message.place.conversation), message.id)
+
+    def _build_usage_query(self, person: str) -> DailyUsageQuery | None:
+        """What somebody has used today, if that matters."""
+        return self.spending.build_daily_query(person, self.loop.prices.currency) if self.budget else None
+
+
+def _find_unfinished_run(run: Run | None) -> Run | None:
+    """A run, if it has not ended."""
+    return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None

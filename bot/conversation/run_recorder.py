@@ -1,0 +1,130 @@
+"""What is written of a run: checkpoints, pauses and its end, with the journal and what conversations remember."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.agent.events import RunStep
+from bot.chat.messages import Message, RateSlot
+from bot.conversation import compaction, diagrams
+from bot.conversation.memory import ConversationMemory
+from bot.conversation.progress import build_run_figures, render_receipt
+from bot.conversation.reply import DeliveryResult
+from bot.conversation.turn_context import TurnContext
+from bot.core.clock import Clock
+from bot.core.errors import ModelUnavailableError
+from bot.core.records import RenderDiagram, Run, RunResult, RunStatus
+from bot.queue.lanes import CheckpointResult
+from bot.queue.writes import EnqueueItem, Write
+from bot.storage.history import HistoryStore
+from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+from bot.storage.spending import UsageStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecorder:
+    runs: RunStore
+    history: HistoryStore
+    memory: ConversationMemory
+    journal: Journal
+    spending: UsageStore
+    clock: Clock
+    on_run_ended: Callable[[Run], object] = field(default=lambda run: None)
+    """Gets every run that ends, a moment before that is kept: returns at once and raises nothing."""
+
+    async def checkpoint_run(
+        self, context: TurnContext, seq: str, *more: Write, slot: RateSlot | None = None, most_ms: int | None = None
+    ) -> CheckpointResult:
+        """Keeps the run as it is, and counts in the same breath what it has cost since the last time."""
+        run, lease = context.run, context.lease
+        counted = self.spending.build_usage_writes(
+            lease.lane, run.message.person, run.trace.uncounted, begun=run.trace.is_uncounted_run
+        )
+        kept = await lease.checkpoint(
+            seq, *self.runs.build_save_writes(run), *counted, *more, slot=slot, most_ms=most_ms
+        )
+        run.trace.uncounted.clear()
+        run.stored = len(run.trace.messages) if run.status is RunStatus.RUNNING else 0
+        return kept
+
+    def build_step_writes(self, run: Run, steps: Sequence[RunStep]) -> list[Write]:
+        """For each step the journal's line; and the picture, if it is about one, in the same lane: it comes after the
+        answer."""
+        return [write for step in steps for write in self._build_one_step_writes(run, step)]
+
+    def _build_one_step_writes(self, run: Run, step: RunStep) -> list[Write]:
+        call, message = step.call, run.message
+        failed = {"error": step.error, "why": step.error_message} if step.error else {}
+        status = call.status.value
+        noted = self.build_journal_write(
+            message, "step", run=run.id, text=call.reason, tool=call.tool, status=status, **failed
+        )
+        if not diagrams.is_diagram_call(call):
+            return [noted]
+        draw = RenderDiagram(person=message.person, place=message.place, name=str(call.args["name"]))
+        return [noted, EnqueueItem(message.place.conversation, f"draw:{call.uid}", draw.model_dump_json())]
+
+    def build_pause_writes(self, run: Run) -> Sequence[Write]:
+        """What ends the message of a paused run: the card's item, and what conversations remember meanwhile."""
+        ask = run.ask
+        if ask is None:
+            return []
+        remembered = self.memory.build_waiting_writes(run)
+        put = EnqueueItem(ask.approval, f"open:{run.id}:{len(run.trace.calls)}", ask.model_dump_json())
+        return [*self.runs.build_save_writes(run), *remembered, put]
+
+    def build_finish_writes(self, context: TurnContext, last: RunResult, told: DeliveryResult) -> Sequence[Write]:
+        """Its last word is said."""
+        run = context.run
+        remembered, direct = self.memory.build_answer_writes(run, last.text, told)
+        return [
+            *self._end_run(run, RunStatus.STOPPED if last.stopped else RunStatus.DONE),
+            remembered,
+            *direct,
+            *compaction.build_compaction_request(self.history, context.recalled.history, remembered, run),
+            self.build_journal_write(
+                run.message,
+                "run.stopped" if last.stopped else "run.finished",
+                run=run.id,
+                text=render_receipt(run),
+                **({"why": last.stopped} if last.stopped else {}),
+                **({"said": last.said} if last.said else {}),
+                **build_run_figures(run.trace),
+            ),
+        ]
+
+    def build_cancel_writes(self, run: Run) -> Sequence[Write]:
+        """Its person has taken its card back in words and was answered by another run: this one ends without a word."""
+        over, remembered = self._end_run(run, RunStatus.CANCELLED), self.memory.build_cancelled_writes(run)
+        figures = build_run_figures(run.trace)
+        return [*over, *remembered, self.build_journal_write(run.message, "run.cancelled", run=run.id, **figures)]
+
+    def build_leaver_writes(self, run: Run) -> Sequence[Write]:
+        """Its person cannot be served any more: nobody is there to be answered."""
+        why = "its person is not a member any more"
+        noted = self.build_journal_write(run.message, "run.stopped", run=run.id, text=why)
+        return [*self._end_run(run, RunStatus.STOPPED), noted]
+
+    def build_give_up_writes(self, run: Run, text: str, told: DeliveryResult) -> Sequence[Write]:
+        """It failed every time, and its person was told so."""
+        remembered, direct = self.memory.build_answer_writes(run, text, told)
+        return [*self._end_run(run, RunStatus.STOPPED), remembered, *direct]
+
+    def build_outage_writes(self, run: Run, down: ModelUnavailableError) -> list[Write]:
+        """Its model cannot be reached, and why."""
+        why, said = down.cause.value, str(down)
+        return [self.build_journal_write(run.message, "model.down", run=run.id, why=why, said=said)]
+
+    def _end_run(self, run: Run, status: RunStatus) -> Sequence[Write]:
+        run.status, run.ended_ms = status, self.clock.now_ms()
+        self.on_run_ended(run)
+        return self.runs.build_save_writes(run)
+
+    def build_journal_write(self, message: Message, kind: str, *, run: str = "", text: str = "", **more: Any) -> Write:
+        place = message.place
+        return self.journal.build_record_write(
+            place.conversation, kind, run=run, person=message.person, channel=place.channel, text=text, **more
+        )

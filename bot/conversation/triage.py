@@ -1,0 +1,55 @@
+"""Messages that no model needs to see: those of strangers, commands, empty ones and long ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.chat.messages import ChatDirectory, Message
+from bot.conversation.commands import CommandHandler
+from bot.conversation.endings import RunReplies
+from bot.conversation.run_recorder import RunRecorder
+from bot.core.i18n import translate
+from bot.queue.lanes import Lease
+from bot.queue.writes import Write
+from tools.spec import Caller
+
+TEXT_MAX = 12_000
+"""Characters of one message that are read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageTriage:
+    directory: ChatDirectory
+    commands: CommandHandler
+    replies: RunReplies
+    run_recorder: RunRecorder
+
+    async def refuse_stranger(self, lease: Lease, message: Message) -> Sequence[Write]:
+        """Guests are told so where it disturbs nobody else."""
+        person = await self.directory.find_person(message.person)
+        if person is not None and message.place.direct:
+            text = translate("turn.stranger", person.language)
+            await self.replies.post_notice(lease, message, text, key="stranger")
+        why = "not a member who can be served"
+        return [self.run_recorder.build_journal_write(message, "message.ignored", text=why)]
+
+    async def answer_without_model(self, lease: Lease, message: Message, caller: Caller) -> Sequence[Write] | None:
+        """The writes of a message that is answered by code; None for one that a model has to answer."""
+        language = caller.person.language
+        if (answer := await self.commands.answer_command(message, caller)) is not None:
+            await self.replies.post_notice(lease, message, answer.text, key="command")
+            return [*answer.writes, self.run_recorder.build_journal_write(message, "command", text=answer.command)]
+        if message.unread:
+            return await self._refuse_long_message(lease, message, message.unread, language)
+        if not message.text.strip():
+            await self.replies.post_notice(lease, message, translate("turn.empty", language), key="empty")
+            return [self.run_recorder.build_journal_write(message, "message.empty")]
+        if len(message.text) > TEXT_MAX:
+            return await self._refuse_long_message(lease, message, len(message.text), language)
+        return None
+
+    async def _refuse_long_message(self, lease: Lease, message: Message, length: int, language: str) -> Sequence[Write]:
+        text = translate("turn.too_long", language, length=length, most=TEXT_MAX)
+        await self.replies.post_notice(lease, message, text, key="long")
+        return [self.run_recorder.build_journal_write(message, "message.too_long")]
