@@ -149,6 +149,6 @@ def test_a_loop_that_slices_is_found() -> None:
     def strip_one_by_one(text: str) -> None:
         while text:
             text = text[1:] if len(text) % 2 else text[:-1]
-            tuple(text)
+            text.upper()
 
     assert len(find_slow(strip_one_by_one, UNITS[:3])) == 3

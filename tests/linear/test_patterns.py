@@ -66,7 +66,7 @@ def measure_pace() -> float:
 
 
 def find_slowest(pattern: re.Pattern[str], uses: frozenset[str]) -> Slow:
-    """The text of all seeds that takes longest: at the full length, or at a small one that takes too long already."""
+    """The text of all seeds that takes longest at the full length; the first that takes too long, if there is one."""
     tried = list[tuple[float, str, str, str, str]]()
     for use in sorted(uses):
         for head, unit in make_seeds(pattern):
@@ -76,8 +76,12 @@ def find_slowest(pattern: re.Pattern[str], uses: frozenset[str]) -> Slow:
                     if took_s > LIMIT_S and (slow := again(pattern, use, head, unit, end, length)).is_too_slow:
                         return slow
                 tried.append((took_s, use, head, unit, end))
-    slowest = [try_at_length(pattern, *one[1:]) for one in sorted(tried, reverse=True)[:WORST]]
-    return max(slowest, key=lambda one: one.took_s * (LENGTH / one.length) ** 2)
+    slowest = list[Slow]()
+    for one in sorted(tried, reverse=True)[:WORST]:
+        slowest.append(try_at_length(pattern, *one[1:]))
+        if slowest[-1].is_too_slow:
+            return slowest[-1]
+    return max(slowest, key=lambda one: one.took_s)
 
 
 def try_at_length(pattern: re.Pattern[str], use: str, head: str, unit: str, end: str) -> Slow:
