@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -19,6 +22,16 @@ from bot.redis.connect import connect_redis
 from tests.harness.cluster import cluster, server_program
 
 pytest_plugins = ["tests.harness.stores"]
+
+MEMORY, ENOUGH = Path("/dev/shm"), 2 << 30
+"""A folder in memory, and how many bytes must be free there."""
+
+
+def pytest_configure() -> None:
+    """Temporary folders are in memory where there is room: stores write to disk before they confirm, and no test pulls
+    the plug of the machine."""
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.fixture(autouse=True)
