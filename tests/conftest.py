@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import os
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+import structlog
 from redis.asyncio import Redis
 
 from bot.core import logs
@@ -44,6 +46,22 @@ def logging_as_before() -> Iterator[None]:
     root.setLevel(level)
     for name, one in levels.items():
         logging.getLogger(name).setLevel(one)
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """Where a test sends the log to; logging is as before afterwards."""
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in logs.QUIET}
+    yield io.StringIO()
+    root.handlers[:], root.level = before, level
+    root.setLevel(level)
+    for name, one in levels.items():
+        logging.getLogger(name).setLevel(one)
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
+    logs.clear_context()
 
 
 @pytest.fixture(scope="session")

@@ -33,10 +33,7 @@ from bot.core.redaction import SHORTEST, forget_secrets, read_url_secrets, redac
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal
 from bot.tracing.lines import _redact_json
-from tests.core.test_logs import stream
 from tests.harness.secrets import HARMLESS, LEAKS, PERSONAL
-
-__all__ = ["stream"]
 
 OURS = "p@ss w0rd/é&+,7"
 """A password with everything in it that encodings change."""
