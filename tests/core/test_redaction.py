@@ -55,11 +55,17 @@ def test_a_shape_is_not_read(said: str, secret: str) -> None:
         assert redact_text(shown) == shown, "once is enough"
 
 
-@pytest.mark.parametrize(("said", "secret"), LEAKS.values(), ids=LEAKS)
-def test_json_stays_json(said: str, secret: str) -> None:
-    assert json.loads(redact_text(json.dumps({"a": said, "c": 1})))["c"] == 1
-    if said.startswith('{"'):
-        assert json.loads(redact_text(said))
+def test_json_stays_json() -> None:
+    broken = list[str]()
+    for name, (said, _) in LEAKS.items():
+        try:
+            whole = json.loads(redact_text(json.dumps({"a": said, "c": 1})))["c"] == 1
+            whole = whole and (not said.startswith('{"') or bool(json.loads(redact_text(said))))
+        except ValueError:
+            whole = False
+        if not whole:
+            broken.append(name)
+    assert broken == []
 
 
 def written(value: object) -> str:
