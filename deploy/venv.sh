@@ -6,6 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 ROOT=$PWD
 # The project is found as the current directory too; nothing else that happens to be set may come before it.
 unset PYTHONPATH PYTHONHOME
+# Every program that is started would compile the whole project again.
+unset PYTHONDONTWRITEBYTECODE
 
 find_python() {
     local name

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
+import os
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Thread
 
 import pytest
+import structlog
 from redis.asyncio import Redis
 
 from bot.core import logs
@@ -19,6 +24,16 @@ from bot.redis.connect import connect_redis
 from tests.harness.cluster import cluster, server_program
 
 pytest_plugins = ["tests.harness.stores"]
+
+MEMORY, ENOUGH = Path("/dev/shm"), 2 << 30
+"""A folder in memory, and how many bytes must be free there."""
+
+
+def pytest_configure() -> None:
+    """Temporary folders are in memory where there is room: stores write to disk before they confirm, and no test pulls
+    the plug of the machine."""
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +46,22 @@ def logging_as_before() -> Iterator[None]:
     root.setLevel(level)
     for name, one in levels.items():
         logging.getLogger(name).setLevel(one)
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """Where a test sends the log to; logging is as before afterwards."""
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in logs.QUIET}
+    yield io.StringIO()
+    root.handlers[:], root.level = before, level
+    root.setLevel(level)
+    for name, one in levels.items():
+        logging.getLogger(name).setLevel(one)
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
+    logs.clear_context()
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ with results that nobody has given them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -179,3 +180,40 @@ def living(speaker: Speaker, think: Thinking) -> Callable[[Messages], Awaitable[
         return speaker.answer(thought) if isinstance(thought, str) else speaker.call(*thought)
 
     return reply
+
+
+Seen = Sequence[Mapping[str, Any]]
+
+
+def looks_it_up(seen: Seen) -> Call | str:
+    """The limit for Shanghai; then what a receipt of that much has to be: search → open → read → finish, twice. The
+    first attempt to open something gives its heading instead of its name."""
+    match len(seen):
+        case 0:
+            return "search_handbook", {"query": "hotel limit Shanghai"}
+        case 1:
+            return "read_handbook", {"section": seen[0]["results"][0]["heading"]}
+        case 2:
+            assert seen[1]["error"] == "no_section"
+            return "read_handbook", {"section": seen[0]["results"][0]["section"]}
+        case 3:
+            return "search_handbook", {"query": f"invoice receipt {_limit(seen)} CNY"}
+        case 4:
+            return "read_handbook", {"section": seen[3]["results"][0]["section"]}
+    needs = "an official invoice" if _limit(seen) >= _invoice_from(seen) else "a receipt"
+    sources = " and ".join(f"{one['file']}, {one['heading']}" for one in (seen[2], seen[4]))
+    return f"At most {_limit(seen)} CNY a night, and that takes {needs} (source: {sources})."
+
+
+def _limit(seen: Seen) -> int:
+    return int(_found(r"Shanghai[^|]*\| (\d+) CNY", seen[2]))
+
+
+def _invoice_from(seen: Seen) -> int:
+    return int(_found(r"From (\d+) CNY an official invoice", seen[4]))
+
+
+def _found(pattern: str, observation: Mapping[str, Any]) -> str:
+    found = re.search(pattern, str(observation["text"]))
+    assert found is not None, observation
+    return found[1]

@@ -6,10 +6,7 @@ And the same with the process ended at every place where it can end: somebody el
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +14,22 @@ from redis.asyncio import Redis
 
 from bot.core.records import Run, RunStatus
 from bot.core.run_state import RunState
-from tests.agent.speakers import DIALECTS, INVENTED, Call, Speaker, Thinking, each, each_dialect, living
-from tests.harness.lab import Edges, Lab, every_edge
+from tests.agent.speakers import (
+    DIALECTS,
+    INVENTED,
+    Call,
+    Seen,
+    Speaker,
+    Thinking,
+    each,
+    each_dialect,
+    living,
+    looks_it_up,
+)
+from tests.harness.lab import HANDBOOK, Edges, Lab, every_edge
 from tests.stories.script import MAIL
 
-HANDBOOK = Path(__file__).parent.parent.parent / "bot" / "local" / "demo" / "handbook"
 STYLES = tuple(one.style for one in DIALECTS[:3])
-Seen = Sequence[Mapping[str, Any]]
 
 
 def lab_of(redis: Redis, speaker: Speaker, think: Thinking) -> Lab:
@@ -89,40 +95,6 @@ async def test_negative_control_a_total_that_no_call_has_given_goes_out_marked(r
 
 
 # A look-up of two hops
-
-
-def looks_it_up(seen: Seen) -> Call | str:
-    """The limit for Shanghai; then what a receipt of that much has to be: search → open → read → finish, twice. The
-    first attempt to open something gives its heading instead of its name."""
-    match len(seen):
-        case 0:
-            return "search_handbook", {"query": "hotel limit Shanghai"}
-        case 1:
-            return "read_handbook", {"section": seen[0]["results"][0]["heading"]}
-        case 2:
-            assert seen[1]["error"] == "no_section"
-            return "read_handbook", {"section": seen[0]["results"][0]["section"]}
-        case 3:
-            return "search_handbook", {"query": f"invoice receipt {_limit(seen)} CNY"}
-        case 4:
-            return "read_handbook", {"section": seen[3]["results"][0]["section"]}
-    needs = "an official invoice" if _limit(seen) >= _invoice_from(seen) else "a receipt"
-    sources = " and ".join(f"{one['file']}, {one['heading']}" for one in (seen[2], seen[4]))
-    return f"At most {_limit(seen)} CNY a night, and that takes {needs} (source: {sources})."
-
-
-def _limit(seen: Seen) -> int:
-    return int(_found(r"Shanghai[^|]*\| (\d+) CNY", seen[2]))
-
-
-def _invoice_from(seen: Seen) -> int:
-    return int(_found(r"From (\d+) CNY an official invoice", seen[4]))
-
-
-def _found(pattern: str, observation: Mapping[str, Any]) -> str:
-    found = re.search(pattern, str(observation["text"]))
-    assert found is not None, observation
-    return found[1]
 
 
 @each_dialect

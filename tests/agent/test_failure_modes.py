@@ -27,9 +27,9 @@ from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, StoreUnavailableError
 from bot.core.run_state import CallStatus, RunState
 from tests.agent.speakers import INVENTED, Speaker, each, each_dialect, seen, where_several
-from tests.agent.test_loop import ZHANG, Bench, Look, own
-from tests.agent.test_loop import play as played
 from tests.harness.lab import Lab
+from tests.harness.loop import ZHANG, Bench, Look, own
+from tests.harness.loop import play as played
 from tests.stories.script import MAIL
 from tools.catalog import TOOLS
 from tools.spec import Caller, Gate, Person, TextRef, ToolOutcome

@@ -4,119 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
 from bot.agent.decision import REPLY_MAX
 from bot.agent.events import Event, RunFinished, RunPaused, RunStopped, StepsFinished
-from bot.agent.formats.native_format import NativeFormat
-from bot.agent.grounding.sources import GroundingSources
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AGAIN, AgentLoop
-from bot.agent.model import ModelReply, RawToolCall, Scripted, ScriptedModel
-from bot.agent.reply_format import ReplyFormat
+from bot.agent.model import ModelReply, RawToolCall, ScriptedModel
 from bot.core.cancellation import StopEvent
-from bot.core.errors import ModelRejectedError, ModelUnavailableError, StoreUnavailableError
+from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.run_state import CallStatus, RunState
-from tools.spec import Caller, CardChoice, Gate, Person, Proposal, TextRef, ToolError, ToolOutcome
-from tools.tool import Tool, ToolContext, ToolServices
-
-ZHANG = Person(id="U1", name="张三", locale="zh-CN")
-
-
-class Look(BaseModel):
-    name: str = ""
-
-
-class Pay(BaseModel):
-    amount: int
-
-
-ADVICE = {"unknown_person": "Ask who is meant."}
-
-
-class Bench:
-    """Two reading tools (of one nothing is kept) and one gated, and a count of what really ran."""
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-        self.together = self.most = 0
-
-    async def look(self, use: ToolContext, args: Look) -> ToolOutcome:
-        self.together += 1
-        self.most = max(self.most, self.together)
-        await asyncio.sleep(0)
-        self.together -= 1
-        self.ran.append(f"look {args.name}")
-        if args.name == "nobody":
-            raise ToolError("unknown_person", "There is nobody of that name.")
-        if args.name == "broken":
-            raise ZeroDivisionError
-        if args.name == "lost":
-            raise StoreUnavailableError("away")
-        if args.name == "for ever":
-            await asyncio.Event().wait()
-        return ToolOutcome(data={"found": args.name}, note=TextRef(key="result.people", params={"n": 1}))
-
-    async def pay(self, use: ToolContext, args: Pay) -> ToolOutcome:
-        self.ran.append(f"pay {args.amount}")
-        return ToolOutcome(data={}, note=TextRef(key="x"))
-
-    async def plan(self, use: ToolContext, args: Pay) -> Proposal:
-        choices = (CardChoice(name="confirm"),)
-        return Proposal(args=args.model_dump(), title=TextRef(key="x"), facts=(), deciders=("U1",), choices=choices)
-
-    def tools(self) -> Sequence[Tool]:
-        card: dict[str, Any] = {"purpose": "p", "use_when": "u", "avoid_when": "a", "returns": "r", "errors": ADVICE}
-        return (
-            Tool(name="look", args=Look, run=self.look, example={}, **card),
-            Tool(name="now", args=Look, run=self.look, is_cacheable=False, example={}, **card),
-            Tool(
-                name="pay",
-                args=Pay,
-                stored_args=Pay,
-                run=self.pay,
-                prepare=self.plan,
-                gate=Gate.CONFIRM,
-                example={},
-                **card,
-            ),
-        )
-
-
-def call(tool: str, identity: str = "call_0", /, **args: object) -> RawToolCall:
-    return RawToolCall(identity, tool, json.dumps({"reason": "because", **args}))
-
-
-def acts(*calls: RawToolCall) -> ModelReply:
-    return ModelReply(calls=calls, finish="tool_calls")
-
-
-def own(trace: RunState) -> list[dict[str, Any]]:
-    """The run's own messages."""
-    return [json.loads(message) for message in trace.messages]
-
-
-async def play(
-    script: Sequence[Scripted],
-    *,
-    trace: RunState | None = None,
-    limits: RunLimits | None = None,
-    grounds: GroundingSources | None = None,
-    styles: Sequence[ReplyFormat] = (NativeFormat(),),
-) -> tuple[list[Event], Bench, RunState, ScriptedModel]:
-    bench, model = Bench(), ScriptedModel(list(script))
-    trace = trace or RunState(messages=[json.dumps({"role": "user", "content": "hello"})])
-    loop = AgentLoop(model, bench.tools(), limits or RunLimits(), formats=styles)
-    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    events = [event async for event in loop.run("R00", [], trace, use, StopEvent(), grounds)]
-    return events, bench, trace, model
+from tests.harness.loop import ZHANG, Bench, acts, call, own, play
+from tools.spec import Caller
+from tools.tool import ToolContext, ToolServices
 
 
 async def test_reads_then_answers() -> None:

@@ -18,10 +18,7 @@ from bot.agent.models.error_responses import parse_retry_after_s
 from bot.agent.models.openai_model import ASKED_MAX_S, OpenAIModel, open_model
 from bot.core import logs
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
-from tests.core.test_logs import stream
 from tests.stories.endpoint import Endpoint, Raw, endpoint, said
-
-__all__ = ["stream"]
 
 HELLO = ['{"role":"user","content":"hi"}']
 BUSY = {"error": {"message": "slow down"}}

@@ -24,7 +24,7 @@ from bot.agent.model import ModelReply, Scripted, ScriptedModel
 from bot.agent.tool_search import CORE, FIND, FOUND, FOUND_MOST, ToolIndex, ToolSelector, build_index_text
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import CallStatus, RunState
-from tests.agent.test_loop import ZHANG, Bench, acts, call, own
+from tests.harness.loop import ZHANG, Bench, acts, call, own
 from tools.catalog import TOOLS
 from tools.handbook.ranking import build_index
 from tools.spec import Caller, CardChoice, Gate, Proposal, TextRef, ToolOutcome

@@ -17,8 +17,8 @@ from bot.app.company_files import build_form_numbers, load_calendar, load_policy
 from bot.app.engine import open_engine_from_settings
 from bot.app.settings import Settings, load_settings
 from bot.core.errors import SettingsError
+from tests.harness.processes import FILES
 from tests.tools.office import People
-from tests.tools.workflow.test_administration import FILES
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.process.definition import compile_process, load_shipped_processes
 

@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 from bot.chat.messages import MessageRef, Post
 from bot.core.records import ApprovalState, EffectState
 from bot.storage.approvals import derive_task_card_id
-from tests.approvals.test_press import LEAVE, opened, started
 from tests.harness.lab import Killed, Lab
+from tests.harness.presses import LEAVE, opened, started
 from tests.stories.script import DONE, mail
 from tests.tools.company import LI, WANG, ZHANG
 from tools.workflow.engine.state import Status

@@ -24,7 +24,8 @@ from bot.queue.worker import Worker
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import derive_task_card_id
 from bot.storage.dead_letters import DeadLetterStore
-from tests.harness.lab import DM, Edges, Killed, Lab, every_edge
+from tests.harness.lab import DM, Edges, Killed, Lab
+from tests.harness.presses import LEAVE, edged, everywhere, opened, started
 from tests.stories.script import DONE, calls, mail, open_cards
 from tests.tools.office import SICK, TAXI, ZHANG, withdraw
 from tools.catalog import TOOLS
@@ -34,30 +35,13 @@ from tools.tasks.todo import propose_decision
 from tools.tool import ToolContext
 from tools.workflow.engine.port import CommandResult
 
-LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 ASK = calls(("decide_task", {"task_id": "L-0001-1"}))
 GONE = ChatError("channel_not_found")
-
-
-async def opened(lab: Lab, text: str = "请假") -> Lab:
-    """A message whose run waits for a card."""
-    await lab.says(text)
-    await lab.work()
-    return lab
 
 
 def whole(body: str) -> str:
     """What Li Si gets of a mail that Zhang San sends."""
     return f"本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n{body}"
-
-
-async def started(redis: Redis, *script: ModelReply) -> Lab:
-    """A request that Li Si has a card for."""
-    lab = await opened(Lab(redis, [LEAVE, DONE, *script]))
-    await lab.presses(lab.wall.cards()[0], "confirm")
-    await lab.work()
-    assert lab.wall.cards("DU2")
-    return lab
 
 
 async def expired(lab: Lab) -> str:
@@ -67,22 +51,6 @@ async def expired(lab: Lab) -> str:
     await lab.lanes.enqueue(card, "expire", ExpireCard(version=1).model_dump_json())
     await lab.work()
     return card
-
-
-def edged(lab: Lab, edges: Edges) -> None:
-    lab.wall.edge = lab.lanes.edge = edges
-
-
-async def everywhere(redis: Redis, prepare: Callable[[], Awaitable[Lab]], act: Callable[[Lab], Awaitable[None]]) -> int:
-    """Act once for each place at which the process can end; `act` itself asserts how it ended."""
-
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
-        lab = await prepare()
-        edged(lab, edges)
-        await act(lab)
-
-    return await every_edge(play)
 
 
 async def test_killed_anywhere_in_a_press_there_is_one_request_one_card_and_one_answer(redis: Redis) -> None:

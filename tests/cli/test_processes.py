@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from tests.harness.processes import FILES, TRIP
 from tests.harness.programs import ROOT, Ended, ran
 from tests.tools.company import LONG, NOW, SICK
 from tests.tools.office import Office, decide, office
 from tests.tools.workflow.history import LEAVE, YES, on, other
-from tests.tools.workflow.test_administration import FILES, TRIP
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.process.definition import Process
 

@@ -27,7 +27,6 @@ from bot.queue.writes import apply_writes
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.journal import Journal
 from bot.tracing import lines
-from tests.core.test_logs import stream
 from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, list_buttons, office
 from tests.harness.programs import ROOT, Ended, invoke
 from tests.harness.secrets import LEAKS
@@ -35,8 +34,6 @@ from tests.stories.endpoint import Endpoint, Raw, endpoint
 from tests.stories.script import calls, expense, mail
 from tests.tools.mcp.running import World
 from tests.tracing.receiver import Receiver, receiver
-
-__all__ = ["stream"]
 
 OWN = {
     "SLACK_SIGNING_SECRET": "signing 3/é&+,7",

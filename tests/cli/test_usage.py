@@ -14,9 +14,9 @@ from bot.core.clock import Clock
 from bot.core.run_state import Usage
 from bot.queue.keys import Keys
 from bot.storage.spending import SYSTEM, UsageStore
+from tests.harness.budget import took
 from tests.harness.office import BOT_TOKEN, LI, ZHANG, Office, office
 from tests.harness.programs import Ended, ran
-from tests.storage.test_budget_counters import took
 from tests.stories.script import DONE, calls
 
 TABLE = 'currency = "USD"\n[models.a]\ninput = 0.25\ncached = 0.025\noutput = 2\n'

@@ -7,8 +7,8 @@ from redis.asyncio import Redis
 from bot.agent.model import ModelReply
 from bot.core.records import ApprovalState, EffectState
 from bot.storage.approvals import derive_task_card_id
-from tests.approvals.test_press import everywhere
 from tests.harness.lab import Lab
+from tests.harness.presses import everywhere
 from tests.stories.script import DONE, calls, expense
 
 

@@ -16,9 +16,9 @@ from bot.core.i18n import LANGUAGES, load_sentences
 from bot.core.records import CallStatus, Run
 from bot.core.run_state import CallRecord, RunState, Usage
 from bot.queue.writes import apply_writes
-from tests.conversation.test_compaction import notes, talked
+from tests.harness.budget import ELSEWHERE, PRICES, took
 from tests.harness.lab import DM, Edges, Lab, every_edge
-from tests.storage.test_budget_counters import ELSEWHERE, PRICES, took
+from tests.harness.talks import notes, talked
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
 from tools.workflow.engine.state import Status

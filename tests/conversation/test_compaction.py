@@ -5,7 +5,6 @@ comes back."""
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -22,20 +21,8 @@ from bot.queue.writes import apply_writes
 from bot.storage.history import ConversationHistory
 from bot.storage.spending import SYSTEM
 from tests.harness.lab import DM, TODAY, Edges, Lab, every_edge
+from tests.harness.talks import TALK, notes, talked
 from tests.stories.script import DONE, mail
-
-TALK = "我想了解一下公司的请假规定和报销规定，请先不要办理任何事情。" * 3 + "多谢您的帮助。"
-"""More than a hundred tokens."""
-
-
-def notes(*lines: str, **more: object) -> ModelReply:
-    return ModelReply(json.dumps({"lines": lines}, ensure_ascii=False), tokens_in=900, tokens_out=70, **more)  # type: ignore[arg-type]
-
-
-async def talked(lab: Lab, times: int, *, start: int = 0, text: str = TALK) -> None:
-    for n in range(start, start + times):
-        await lab.says(f"{text} 第{n}条", id=f"Ev{n}")
-        await lab.work()
 
 
 async def known(lab: Lab) -> ConversationHistory:

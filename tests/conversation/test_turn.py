@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import Messages, ModelReply, Scripted
+from bot.agent.model import ModelReply, Scripted
 from bot.conversation.progress import Display
 from bot.core.errors import ModelUnavailableError
 from bot.core.records import RunStatus
+from tests.harness.answers import answers, by_results
 from tests.harness.lab import DM, TODAY, Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
@@ -27,19 +28,6 @@ async def fresh(redis: Redis, script: Sequence[Scripted], edges: Edges, display:
     edges.passed = 0
     lab.edges = lab.wall.edge = lab.lanes.edge = edges
     return lab
-
-
-def by_results(*replies: ModelReply) -> Scripted:
-    """A model that knows how far it has come, however often it is asked."""
-
-    async def reply(messages: Messages) -> ModelReply:
-        return replies[len([one for one in messages if one["role"] == "tool"])]
-
-    return reply
-
-
-def answers(lab: Lab) -> list[str]:
-    return [one.post.text for one in lab.wall.said if one.key.endswith(":final")]
 
 
 async def test_killed_anywhere_an_answer_comes_once_and_is_what_is_remembered(redis: Redis) -> None:

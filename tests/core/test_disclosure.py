@@ -11,7 +11,6 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ from bot.core.history_entries import EntryKind
 from bot.core.i18n import translate
 from bot.core.records import ButtonPressed, MessageReceived, ResumeRun
 from bot.core.run_state import RunState
-from tests.harness.lab import DM, TODAY, Edges, Lab, Said, Wall, every_edge
+from tests.harness.lab import DM, HANDBOOK, TODAY, Edges, Lab, Said, Wall, every_edge
 from tests.stories.script import calls, open_cards
 from tools.catalog import TOOLS
 from tools.spec import FrozenModel, Person, Privacy, TextRef, ToolOutcome
@@ -37,7 +36,6 @@ from tools.workflow.engine.state import Decision, Delegation
 
 from tests.tools.office import PEOPLE, decide  # isort: skip
 
-HANDBOOK = Path(__file__).parents[2] / "bot" / "local" / "demo" / "handbook"
 AUTHOR, APPROVER, COLLEAGUE, ADMIN, GUEST = "U1", "U2", "U5", "U8", "U6"
 READERS = (AUTHOR, APPROVER, COLLEAGUE, ADMIN, GUEST)
 PLACES = {

@@ -22,13 +22,38 @@ def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name}
 
 
-@pytest.mark.parametrize("key", sorted(load_sentences()))
-def test_said_in_both_languages(key: str) -> None:
-    words = load_sentences()[key]
-    assert set(words) == set(LANGUAGES), key
-    assert placeholders(words["zh"]) == placeholders(words["en"])
-    assert all(text.strip() for text in words.values()) or key.endswith("_words")
-    assert not CJK.search(words["en"]) or key.startswith(("page.", "rehearsal.")), "English without Chinese in it"
+def find_problems(key: str, words: dict[str, str]) -> list[str]:
+    """What is wrong with one sentence, each with its key."""
+    if set(words) != set(LANGUAGES):
+        return [f"{key}: said in {sorted(words)}"]
+    problems = []
+    if placeholders(words["zh"]) != placeholders(words["en"]):
+        problems.append(f"{key}: other things to fill in")
+    if not (all(text.strip() for text in words.values()) or key.endswith("_words")):
+        problems.append(f"{key}: empty")
+    if CJK.search(words["en"]) and not key.startswith(("page.", "rehearsal.")):
+        problems.append(f"{key}: Chinese in the English")
+    return problems
+
+
+def test_every_sentence_is_said_in_both_languages() -> None:
+    assert [problem for key, words in sorted(load_sentences().items()) for problem in find_problems(key, words)] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ({"zh": "好"}, "said in"),
+        ({"zh": "好", "en": "Good", "fr": "Bien"}, "said in"),
+        ({"zh": "{count} 个", "en": "{number} of them"}, "other things"),
+        ({"zh": "好", "en": " "}, "empty"),
+        ({"zh": "好", "en": "Good 好"}, "Chinese in"),
+    ],
+)
+def test_negative_control_a_faulty_sentence_is_a_problem(words: dict[str, str], problem: str) -> None:
+    found = find_problems("turn.made_up", words)
+    assert len(found) == 1
+    assert problem in found[0]
 
 
 def test_every_key_in_use_exists() -> None:

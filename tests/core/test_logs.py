@@ -4,10 +4,8 @@ import asyncio
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from bot.core import logs
 
@@ -29,21 +27,6 @@ SECRETS = [
     ("李四 <li.si+x@mail.example.co.uk>", "李四 <l***@mail.example.co.uk>"),
 ]
 HARMLESS = ["task-12345678 risk-1234567", "tokens: 12", "R03abc @李四 a@b", "Bearer", "10:30", "unix:///run/redis.sock"]
-
-
-@pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    levels = {name: logging.getLogger(name).level for name in logs.QUIET}
-    yield io.StringIO()
-    root.handlers[:], root.level = before, level
-    root.setLevel(level)
-    for name, one in levels.items():
-        logging.getLogger(name).setLevel(one)
-    logging.captureWarnings(False)
-    structlog.reset_defaults()
-    logs.clear_context()
 
 
 def written(stream: io.StringIO) -> list[dict[str, object]]:

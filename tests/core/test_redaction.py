@@ -33,10 +33,7 @@ from bot.core.redaction import SHORTEST, forget_secrets, read_url_secrets, redac
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal
 from bot.tracing.lines import _redact_json
-from tests.core.test_logs import stream
 from tests.harness.secrets import HARMLESS, LEAKS, PERSONAL
-
-__all__ = ["stream"]
 
 OURS = "p@ss w0rd/é&+,7"
 """A password with everything in it that encodings change."""
@@ -58,11 +55,17 @@ def test_a_shape_is_not_read(said: str, secret: str) -> None:
         assert redact_text(shown) == shown, "once is enough"
 
 
-@pytest.mark.parametrize(("said", "secret"), LEAKS.values(), ids=LEAKS)
-def test_json_stays_json(said: str, secret: str) -> None:
-    assert json.loads(redact_text(json.dumps({"a": said, "c": 1})))["c"] == 1
-    if said.startswith('{"'):
-        assert json.loads(redact_text(said))
+def test_json_stays_json() -> None:
+    broken = list[str]()
+    for name, (said, _) in LEAKS.items():
+        try:
+            whole = json.loads(redact_text(json.dumps({"a": said, "c": 1})))["c"] == 1
+            whole = whole and (not said.startswith('{"') or bool(json.loads(redact_text(said))))
+        except ValueError:
+            whole = False
+        if not whole:
+            broken.append(name)
+    assert broken == []
 
 
 def written(value: object) -> str:

@@ -14,11 +14,8 @@ from bot.approvals import dialogs, press
 from bot.cli import app
 from bot.core.errors import CountersignError
 from bot.evaluation.results import EvaluationReport
-from tests.core.test_logs import stream
 from tests.harness.programs import ended, printed, ran, started
 from tests.stories.endpoint import endpoint, said
-
-__all__ = ["stream"]
 
 pytestmark = pytest.mark.usefixtures("stream")  # the command sets how the whole process logs
 

@@ -22,8 +22,8 @@ from bot.evaluation.results import (
     TranscriptModelCall,
     build_report,
 )
-from tests.evaluation.test_results import trial
 from tests.harness.browser import ABSENT, Browser
+from tests.harness.trials import trial
 
 EVIL = '<script>document.title="owned"</script><img src=x onerror="document.title=\'owned\'">"\'&\u202e'
 

@@ -24,10 +24,7 @@ from bot.evaluation.recording import ExchangeRecorder, ReplayModel, read_recordi
 from bot.evaluation.results import EvaluationReport, Trial
 from bot.evaluation.scenario import EVERY_STYLE, Style
 from bot.evaluation.scripted_models import ModelExchange, RecordingModel, ScriptExhaustedError
-from tests.core.test_logs import stream
 from tests.evaluation.playing import failures, named, played
-
-__all__ = ["stream"]
 
 SOME = ("moved_before_it_was_confirmed_en", "leave_in_two_parts_zh", "agreed_with_a_kind_word_zh", "four_operations_zh")
 REQUEST = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": []}

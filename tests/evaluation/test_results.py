@@ -30,11 +30,7 @@ from bot.evaluation.tables import (
     format_change,
     format_share,
 )
-
-
-def trial(name: str = "a", passed: bool = True, **more: object) -> Trial:
-    fields = {"scenario": name, "title": "t", "category": "main", "language": "zh", "passed": passed}
-    return Trial.model_validate({**fields, **more})
+from tests.harness.trials import trial
 
 
 @pytest.mark.parametrize(

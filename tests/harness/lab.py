@@ -76,6 +76,7 @@ from tools.workflow.process.definition import load_shipped_processes
 
 TODAY = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
 DM = Place(team="T1", channel="DU1", thread="1.0", direct=True)
+HANDBOOK = Path(__file__).parents[2] / "bot" / "local" / "demo" / "handbook"
 ROUNDS = 200
 """More deliveries than any story needs."""
 

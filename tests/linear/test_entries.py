@@ -28,9 +28,9 @@ from bot.core.history_entries import PausedRun
 from bot.local.rehearsal.notes import WANTED, build_notes
 from bot.local.rehearsal.plan import plan_reply
 from bot.local.workspace import typed
+from tests.harness.rehearsal import system, user
+from tests.linear.pace import measure_pace
 from tests.linear.seeds import COMMON, write
-from tests.linear.test_patterns import measure_pace
-from tests.local.test_rehearsal import system, user
 from tools.catalog import TOOLS
 from tools.handbook import sections
 from tools.mail import completeness
@@ -149,6 +149,6 @@ def test_a_loop_that_slices_is_found() -> None:
     def strip_one_by_one(text: str) -> None:
         while text:
             text = text[1:] if len(text) % 2 else text[:-1]
-            tuple(text)
+            text.upper()
 
     assert len(find_slow(strip_one_by_one, UNITS[:3])) == 3

@@ -10,22 +10,19 @@ from __future__ import annotations
 import ast
 import math
 import re
-import time
-from collections import deque
 from dataclasses import dataclass
 
 import pytest
 
 from tests.linear.collect import Found, find_patterns, parse_modules
+from tests.linear.pace import LENGTH, measure, measure_pace
 from tests.linear.seeds import make_seeds, write
 
-LENGTH, LIMIT_S = 40_000, 0.020
+LIMIT_S = 0.020
 SMALL = (18, 24, 120, 400, 1_200)
 """Lengths that are tried first: what is slow already there is not tried further, what is slowest there is."""
 WORST = 4
 """Texts of a pattern that are tried at the full length."""
-PLAIN, PLAIN_S = re.compile(r"\b(?:alpha|beta|gamma)\b", re.IGNORECASE), 0.0015
-"""A pattern without any trick, and what it takes for 40,000 characters of `a.` on an idle machine."""
 ENDS = ("", "\x00")
 
 
@@ -49,24 +46,8 @@ class Slow:
         return f"{self.use} takes {self.took_s * 1000:.1f} ms for {self.length} characters of {text}"
 
 
-def measure(pattern: re.Pattern[str], use: str, text: str) -> float:
-    """Seconds of the processor."""
-    began = time.thread_time()
-    if use == "search":
-        deque(pattern.finditer(text), 0)
-    else:
-        pattern.fullmatch(text)
-    return time.thread_time() - began
-
-
-def measure_pace() -> float:
-    """How many times slower than it should be this machine is now; 1 at least."""
-    text = write("", "a.", "", LENGTH)
-    return max(1.0, min(measure(PLAIN, "search", text) for _ in range(3)) / PLAIN_S)
-
-
 def find_slowest(pattern: re.Pattern[str], uses: frozenset[str]) -> Slow:
-    """The text of all seeds that takes longest: at the full length, or at a small one that takes too long already."""
+    """The text of all seeds that takes longest at the full length; the first that takes too long, if there is one."""
     tried = list[tuple[float, str, str, str, str]]()
     for use in sorted(uses):
         for head, unit in make_seeds(pattern):
@@ -76,8 +57,12 @@ def find_slowest(pattern: re.Pattern[str], uses: frozenset[str]) -> Slow:
                     if took_s > LIMIT_S and (slow := again(pattern, use, head, unit, end, length)).is_too_slow:
                         return slow
                 tried.append((took_s, use, head, unit, end))
-    slowest = [try_at_length(pattern, *one[1:]) for one in sorted(tried, reverse=True)[:WORST]]
-    return max(slowest, key=lambda one: one.took_s * (LENGTH / one.length) ** 2)
+    slowest = list[Slow]()
+    for one in sorted(tried, reverse=True)[:WORST]:
+        slowest.append(try_at_length(pattern, *one[1:]))
+        if slowest[-1].is_too_slow:
+            return slowest[-1]
+    return max(slowest, key=lambda one: one.took_s)
 
 
 def try_at_length(pattern: re.Pattern[str], use: str, head: str, unit: str, end: str) -> Slow:

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from bot.agent.model import MeteredModel, ModelReply, Scripted
-from bot.agent.prices import PriceTable, parse_prices
-from bot.chat.messages import Place
+from bot.agent.prices import PriceTable
 from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
 from bot.core.records import Run
@@ -26,21 +25,12 @@ from bot.core.run_state import Usage
 from bot.queue.keys import Keys
 from bot.queue.writes import HIncrBy, apply_writes
 from bot.storage.spending import SYSTEM, UsageRow, UsageStore
+from tests.harness.budget import ELSEWHERE, PRICES, took
 from tests.harness.lab import DM, Edges, Killed, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
 
-PRICES = parse_prices(
-    'currency = "USD"\n[models]\na = {input = 0.25, cached = 0.025, output = 2}\nb = {input=1, output=3}'
-)
-ELSEWHERE = Place(team="T1", channel="C7", thread="7.0")
 LOOK = calls(("list_people", {"name": "李"}))
-
-
-def took(
-    reply: ModelReply, tokens_in: int = 100, cached: int = 0, tokens_out: int = 10, model: str = "a"
-) -> ModelReply:
-    return replace(reply, tokens_in=tokens_in, tokens_cached=cached, tokens_out=tokens_out, model=model)
 
 
 async def rows(lab: Lab) -> list[UsageRow]:

@@ -7,8 +7,8 @@ from redis.asyncio import Redis
 from bot.agent.model import ModelReply
 from bot.chat.messages import Click
 from bot.storage.approvals import derive_task_card_id
-from tests.approvals.test_press import started
 from tests.harness.lab import DM, Lab
+from tests.harness.presses import started
 from tests.stories.script import DONE, calls, mail
 from tools.characters import has_invisible
 

@@ -6,8 +6,8 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
-from tests.approvals.test_press import started
 from tests.harness.lab import Lab
+from tests.harness.presses import started
 from tests.stories.script import calls
 
 

@@ -165,7 +165,9 @@ def test_words_are_said() -> None:
     assert translate("effect.started", "en", **params) == "started leave request L-0012"
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda t: t.name)
-def test_no_schema_has_titles_which_only_say_the_names_again(tool: Tool) -> None:
-    properties = [*tool.schema.get("properties", {}).values(), *tool.schema.get("$defs", {}).values()]
-    assert "title" not in tool.schema and not any("title" in one for one in properties if isinstance(one, dict))
+def test_no_schema_has_titles_which_only_say_the_names_again() -> None:
+    titled = [tool.name for tool in TOOLS if "title" in tool.schema]
+    for tool in TOOLS:
+        for parts in (tool.schema.get("properties", {}), tool.schema.get("$defs", {})):
+            titled += [f"{tool.name}.{name}" for name, one in parts.items() if isinstance(one, dict) and "title" in one]
+    assert titled == []

@@ -16,9 +16,8 @@ from bot.app.tracing import GATES
 from bot.core.logs import redact_text
 from bot.core.records import Run
 from bot.tracing.lines import UNNAMED, ExportedRun, _redact_json, export_run, format_run_line
-from tests.agent.speakers import DIALECTS, Speaker, each_dialect, living
-from tests.agent.test_classic import HANDBOOK, looks_it_up
-from tests.harness.lab import Lab
+from tests.agent.speakers import DIALECTS, Speaker, each_dialect, living, looks_it_up
+from tests.harness.lab import HANDBOOK, Lab
 from tests.stories.script import DONE, MAIL, calls, mail
 
 

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from bot.agent.events import Event, RunFinished, RunPaused, RunStopped
+from bot.agent.events import RunFinished, RunPaused, RunStopped
 from bot.agent.fallback import FallbackModel
-from bot.agent.formats.native_format import NativeFormat
-from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply, Scripted, ScriptedModel
-from bot.agent.models.model_profile import Api, ModelProfile, ProfileState, parse_profile_record
+from bot.agent.models.model_profile import Api, ProfileState
 from bot.agent.models.openai_model import open_model
 from bot.agent.probe import choose_format_name, probe_model
-from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelFailureCause, ModelUnavailableError
-from bot.core.run_state import CallStatus, RunState
+from bot.core.run_state import CallStatus
 from tests.agent.models.standins import MARK, standing_in
-from tests.agent.test_loop import ZHANG, Bench, acts, call
-from tools.spec import Caller
-from tools.tool import ToolContext, ToolServices
+from tests.harness.loop import Bench, acts, call
+from tests.harness.models import LEARNED, Deaf, Notes, fresh, run
 
 STEPS: list[Scripted] = [
     acts(call("look", name="Li")),
@@ -34,52 +27,6 @@ STEPS: list[Scripted] = [
     ModelReply(text="done"),
 ]
 RAN = ["look Li", "look Wang", "look Zhao"]
-
-
-@dataclass
-class Notes:
-    """A memory that all processes share."""
-
-    known: dict[str, str] = field(default_factory=dict)
-
-    async def load_text(self, name: str) -> str | None:
-        return self.known.get(name)
-
-    async def save_text(self, name: str, text: str, ms: int) -> None:
-        assert 0 < ms <= 7 * 24 * 3_600_000
-        self.known[name] = text
-
-    @property
-    def lessons(self) -> ModelProfile:
-        [text] = self.known.values()
-        found = parse_profile_record(text)
-        assert found is not None
-        return found
-
-
-def fresh(text: str = "hello") -> RunState:
-    return RunState(messages=[json.dumps({"role": "user", "content": text})])
-
-
-async def run(model: Any, trace: RunState, head: Sequence[str] = ()) -> tuple[list[Event], Bench]:
-    bench = Bench()
-    loop = AgentLoop(model, bench.tools(), formats=(NativeFormat(), TextFormat()))
-    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    return [event async for event in loop.run("R00", head, trace, use, StopEvent())], bench
-
-
-LEARNED: dict[str, ModelProfile] = {
-    "only_responses": ModelProfile("responses"),
-    "paired": ModelProfile("responses"),
-    "no_include": ModelProfile("responses", unsupported=frozenset({"include"})),
-    "thinking": ModelProfile(returned=frozenset({"reasoning_content"})),
-    "signed": ModelProfile(returned=frozenset({"extra_content"})),
-    "other_key": ModelProfile("responses"),
-    "wrapped": ModelProfile(unsupported=frozenset({"temperature"})),
-    "stream_only": ModelProfile(streams=True),
-    "cut": ModelProfile("responses"),
-    "no_responses": ModelProfile(missing_apis=frozenset({"responses"}), effort="none"),
-}
 
 
 @pytest.mark.parametrize("behaviour", LEARNED)
@@ -131,20 +78,6 @@ async def test_negative_control_without_what_was_learned_each_refuses() -> None:
             model.profile_state = cast(ProfileState, Deaf())
             events, _ = await run(model, fresh())
         assert isinstance(events[-1], RunStopped) and events[-1].reason is StopReason.REFUSED, behaviour
-
-
-class Deaf:
-    """Lessons that nobody can add to."""
-
-    looked_s = 0.0
-
-    @property
-    def profile(self) -> ModelProfile:
-        return ModelProfile()
-
-    @profile.setter
-    def profile(self, new: ModelProfile) -> None:
-        pass
 
 
 async def test_output_items_go_back_word_for_word_and_in_their_order() -> None:

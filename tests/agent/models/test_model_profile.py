@@ -21,12 +21,9 @@ from bot.core.errors import ModelUnavailableError
 from bot.queue.keys import Keys
 from bot.storage.cache import TextCache
 from tests.agent.models.standins import StandIn, standing_in
-from tests.agent.models.test_behaviours import LEARNED, fresh, run
-from tests.agent.models.test_time import HELLO, slow, whole
-from tests.agent.test_loop import acts, call
-from tests.core.test_logs import stream
-
-__all__ = ["stream"]
+from tests.harness.loop import acts, call
+from tests.harness.models import LEARNED, fresh, run
+from tests.harness.slow_model import HELLO, slow, whole
 
 ECHO = acts(call("echo", word="hello"))
 

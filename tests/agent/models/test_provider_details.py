@@ -17,7 +17,7 @@ from bot.agent.models.openai_model import open_model
 from bot.core.records import Run, RunStatus
 from bot.queue.writes import RPush, Set
 from tests.agent.models.standins import StandIn, standing_in
-from tests.conversation.test_turn import answers, by_results
+from tests.harness.answers import answers, by_results
 from tests.harness.lab import Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
 

@@ -27,9 +27,9 @@ from bot.agent.models.openai_model import open_model
 from bot.agent.models.transport import SYSTEM
 from bot.core.errors import ModelUnavailableError
 from tests.agent.models.standins import TEMPLATES, standing_in
-from tests.agent.models.test_behaviours import Deaf, Notes, fresh, run
-from tests.agent.models.test_requests import written
-from tests.agent.test_loop import acts, call
+from tests.harness.loop import acts, call
+from tests.harness.models import Deaf, Notes, fresh, run
+from tests.harness.requests import written
 
 HEAD = [
     json.dumps({"role": "system", "content": "RULES"}),

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -17,59 +14,17 @@ from bot.agent.events import RunFinished, RunStopped
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.model import ModelReply, Scripted
 from bot.agent.models import http
-from bot.agent.models.openai_model import OpenAIModel, open_model
 from bot.core.errors import ModelFailureCause, ModelRejectedError, ModelUnavailableError
-from tests.agent.models.test_behaviours import fresh, run
-from tests.agent.test_loop import acts, call, play
+from tests.harness.loop import acts, call, play
+from tests.harness.models import fresh, run
+from tests.harness.slow_model import HELLO, slow, whole
 
-HELLO = ['{"role":"user","content":"hi"}']
 TOO_LONG = {
     "error": {"message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded"}
 }
 
 
-@dataclass
-class Slow:
-    """A server whose handler is the test's."""
-
-    handle: Callable[[dict[str, Any], web.Request], Any]
-    asked: list[dict[str, Any]] = field(default_factory=list)
-    listed: list[Any] = field(default_factory=list)
-    """The models that it says it has."""
-    url: str = ""
-
-    async def serve(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(json.loads(await request.read()))
-        answer: web.StreamResponse = await self.handle(self.asked[-1], request)
-        return answer
-
-    async def models(self, request: web.Request) -> web.Response:
-        return web.json_response({"data": self.listed})
-
-
-@asynccontextmanager
-async def slow(
-    handle: Callable[[dict[str, Any], web.Request], Any], listed: list[Any] | None = None, **how: Any
-) -> AsyncIterator[tuple[Slow, OpenAIModel]]:
-    serving, app = Slow(handle, listed=listed or []), web.Application()
-    app.add_routes([web.post("/v1/chat/completions", serving.serve), web.post("/v1/responses", serving.serve)])
-    app.add_routes([web.get("/v1/models", serving.models)])
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    serving.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    try:
-        async with open_model(serving.url, "key", "gpt-6-solo", **{"retries": 0, **how}) as model:
-            yield serving, model
-    finally:
-        await runner.cleanup()
-
-
 MODELS = [{"id": "gpt-6-sol", "shutdown_date": "2027-05-01"}, {"id": "gpt-6-luna"}, {"id": "whisper"}, {"id": None}, 7]
-
-
-def whole(text: str) -> web.Response:
-    return web.json_response({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})
 
 
 def piece(text: str, finish: str | None = None) -> bytes:

@@ -41,18 +41,16 @@ def test_placeholders_are_those_the_page_fills_in() -> None:
             assert set(re.findall(r"\{(\w+)\}", text)) <= filled, key
 
 
-@pytest.mark.parametrize("name", sorted(SCRIPTS))
-def test_data_never_becomes_markup(name: str) -> None:
+def test_data_never_becomes_markup() -> None:
     pattern = r"\.(inner|outer)HTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|srcdoc"
-    assert not re.search(pattern, SCRIPTS[name])
+    assert {name: found for name, text in SCRIPTS.items() if (found := re.findall(pattern, text))} == {}
 
 
-@pytest.mark.parametrize("name", sorted(SOURCES))
-def test_small_and_without_foreign_resources(name: str) -> None:
-    text = SOURCES[name]
-    assert text.count("\n") < 400
-    foreign = re.findall(r"""(?:src|href|url|from|import)\s*[=(]?\s*["'(]+\s*((?:https?:)?//[^"')]*)""", text)
-    assert not [address for address in foreign if "www.w3.org" not in address]
+def test_small_and_without_foreign_resources() -> None:
+    address = re.compile(r"""(?:src|href|url|from|import)\s*[=(]?\s*["'(]+\s*((?:https?:)?//[^"')]*)""")
+    foreign = [(name, found) for name, text in SOURCES.items() for found in address.findall(text)]
+    assert [one for one in foreign if "www.w3.org" not in one[1]] == []
+    assert [name for name, text in SOURCES.items() if text.count("\n") >= 400] == []
 
 
 def test_no_script_or_style_stands_in_the_document() -> None:
@@ -89,9 +87,8 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-@pytest.mark.parametrize(("text", "ground"), PAIRS)
-def test_text_can_be_read_on_its_ground(theme: dict[str, str], text: str, ground: str) -> None:
-    assert contrast(theme[text], theme[ground]) >= 4.5
+def test_text_can_be_read_on_its_ground(theme: dict[str, str]) -> None:
+    assert [pair for pair in PAIRS if contrast(theme[pair[0]], theme[pair[1]]) < 4.5] == []
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from tests.agent.test_loop import ZHANG
+from tests.harness.loop import ZHANG
 from tools.mcp import fleet
 from tools.mcp.config import McpServer
 from tools.mcp.fleet import McpToolset

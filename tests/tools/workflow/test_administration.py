@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from tests.harness.processes import FILES, TRIP
 from tests.tools.company import LONG, NOW, SICK
 from tests.tools.office import Office, decide, office, refused, withdraw
 from tests.tools.workflow.history import LEAVE, NO, YES, lived, on, other
@@ -27,15 +26,6 @@ from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.state import Decision, Status
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 
-FILES = Path(__file__).parent / "processes"
-TRIP = {
-    "destination": "上海",
-    "start_date": "2026-12-01",
-    "end_date": "2026-12-03",
-    "reason": "拜访客户",
-    "approver": "李四",
-    "administration": "李文光",
-}
 ROOT = "system:admin:root"
 HARSH = """
     <bpmn:exclusiveGateway id="harsh" default="harsh_no">

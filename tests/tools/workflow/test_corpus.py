@@ -93,11 +93,15 @@ def test_every_file_is_listed_and_there_are_many() -> None:
     assert len(EXPECTED) > 100
 
 
-@pytest.mark.parametrize("name", [n for n, about in EXPECTED.items() if about["sound"]])
-def test_a_malformed_file_is_the_sound_one_but_for_a_few_lines(name: str) -> None:
-    lines = (CORPUS / f"{name}.bpmn").read_text(encoding="utf-8").splitlines()
-    sound = (CORPUS / "sound" / f"{EXPECTED[name]['sound']}.bpmn").read_text(encoding="utf-8").splitlines()
-    assert SequenceMatcher(None, sound, lines, autojunk=False).ratio() > 0.6
+def test_a_malformed_file_is_the_sound_one_but_for_a_few_lines() -> None:
+    other = list[str]()
+    for name, about in EXPECTED.items():
+        if about["sound"]:
+            lines = (CORPUS / f"{name}.bpmn").read_text(encoding="utf-8").splitlines()
+            sound = (CORPUS / "sound" / f"{about['sound']}.bpmn").read_text(encoding="utf-8").splitlines()
+            if SequenceMatcher(None, sound, lines, autojunk=False).ratio() <= 0.6:
+                other.append(name)
+    assert other == []
 
 
 def ten_megabytes() -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from tests.harness.crowd import Crowd
 from tests.tools.company import CHOICE
 from tests.tools.office import (
     LI,
@@ -222,28 +223,6 @@ async def test_of_a_long_to_do_list_only_what_is_shown_is_read(redis: Redis) -> 
         "cmdstat_zrange": 1,
         "cmdstat_mget": 1,
     }
-
-
-class Crowd:
-    """A store at which the first `size` to ask `what` all get their answer before any of them goes on."""
-
-    def __init__(self, store: Store, what: str, size: int) -> None:
-        assert hasattr(store, what), what
-        self._store, self._what, self._left, self._barrier = store, what, size, asyncio.Barrier(size)
-
-    def __getattr__(self, name: str) -> Any:
-        asked = getattr(self._store, name)
-        return self._together(asked) if name == self._what else asked
-
-    def _together(self, asked: Any) -> Any:
-        async def ask(*args: Any) -> Any:
-            found = await asked(*args)
-            self._left -= 1
-            if self._left >= 0:
-                await self._barrier.wait()
-            return found
-
-        return ask
 
 
 async def test_the_same_key_at_the_same_time_has_one_effect(store: Store) -> None:

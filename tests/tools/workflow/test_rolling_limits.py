@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from bot.core.i18n import render_value
+from tests.harness.crowd import Crowd
 from tests.tools.company import NOW, TAXI, ZHANG, ZHAO, filled
 from tests.tools.office import Office, decide, office
-from tests.tools.workflow.test_engine import Crowd
 from tools.cards.fields import build_form_card_fields
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.audit_record import build_audit_lines

@@ -1,0 +1,30 @@
+"""Several callers at the same moment."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tools.workflow.engine.store import Store
+
+
+class Crowd:
+    """A store at which the first `size` to ask `what` all get their answer before any of them goes on."""
+
+    def __init__(self, store: Store, what: str, size: int) -> None:
+        assert hasattr(store, what), what
+        self._store, self._what, self._left, self._barrier = store, what, size, asyncio.Barrier(size)
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._store, name)
+        return self._together(asked) if name == self._what else asked
+
+    def _together(self, asked: Any) -> Any:
+        async def ask(*args: Any) -> Any:
+            found = await asked(*args)
+            self._left -= 1
+            if self._left >= 0:
+                await self._barrier.wait()
+            return found
+
+        return ask

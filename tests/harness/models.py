@@ -1,0 +1,80 @@
+"""Runs with a real model client: what it has learned of its endpoint, and who remembers it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from bot.agent.events import Event
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.formats.text_format import TextFormat
+from bot.agent.loop import AgentLoop
+from bot.agent.models.model_profile import ModelProfile, parse_profile_record
+from bot.core.cancellation import StopEvent
+from bot.core.run_state import RunState
+from tests.harness.loop import ZHANG, Bench
+from tools.spec import Caller
+from tools.tool import ToolContext, ToolServices
+
+
+@dataclass
+class Notes:
+    """A memory that all processes share."""
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    async def load_text(self, name: str) -> str | None:
+        return self.known.get(name)
+
+    async def save_text(self, name: str, text: str, ms: int) -> None:
+        assert 0 < ms <= 7 * 24 * 3_600_000
+        self.known[name] = text
+
+    @property
+    def lessons(self) -> ModelProfile:
+        [text] = self.known.values()
+        found = parse_profile_record(text)
+        assert found is not None
+        return found
+
+
+def fresh(text: str = "hello") -> RunState:
+    return RunState(messages=[json.dumps({"role": "user", "content": text})])
+
+
+async def run(model: Any, trace: RunState, head: Sequence[str] = ()) -> tuple[list[Event], Bench]:
+    bench = Bench()
+    loop = AgentLoop(model, bench.tools(), formats=(NativeFormat(), TextFormat()))
+    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+    return [event async for event in loop.run("R00", head, trace, use, StopEvent())], bench
+
+
+LEARNED: dict[str, ModelProfile] = {
+    "only_responses": ModelProfile("responses"),
+    "paired": ModelProfile("responses"),
+    "no_include": ModelProfile("responses", unsupported=frozenset({"include"})),
+    "thinking": ModelProfile(returned=frozenset({"reasoning_content"})),
+    "signed": ModelProfile(returned=frozenset({"extra_content"})),
+    "other_key": ModelProfile("responses"),
+    "wrapped": ModelProfile(unsupported=frozenset({"temperature"})),
+    "stream_only": ModelProfile(streams=True),
+    "cut": ModelProfile("responses"),
+    "no_responses": ModelProfile(missing_apis=frozenset({"responses"}), effort="none"),
+}
+
+
+class Deaf:
+    """Lessons that nobody can add to."""
+
+    looked_s = 0.0
+
+    @property
+    def profile(self) -> ModelProfile:
+        return ModelProfile()
+
+    @profile.setter
+    def profile(self, new: ModelProfile) -> None:
+        pass

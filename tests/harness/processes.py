@@ -1,0 +1,17 @@
+"""A company's own process files, and a form that one of them takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FILES = Path(__file__).parents[1] / "tools" / "workflow" / "processes"
+
+
+TRIP = {
+    "destination": "上海",
+    "start_date": "2026-12-01",
+    "end_date": "2026-12-03",
+    "reason": "拜访客户",
+    "approver": "李四",
+    "administration": "李文光",
+}

@@ -1,0 +1,56 @@
+"""An endpoint that takes its time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from bot.agent.models.openai_model import OpenAIModel, open_model
+
+HELLO = ['{"role":"user","content":"hi"}']
+
+
+@dataclass
+class Slow:
+    """A server whose handler is the test's."""
+
+    handle: Callable[[dict[str, Any], web.Request], Any]
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    listed: list[Any] = field(default_factory=list)
+    """The models that it says it has."""
+    url: str = ""
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(json.loads(await request.read()))
+        answer: web.StreamResponse = await self.handle(self.asked[-1], request)
+        return answer
+
+    async def models(self, request: web.Request) -> web.Response:
+        return web.json_response({"data": self.listed})
+
+
+@asynccontextmanager
+async def slow(
+    handle: Callable[[dict[str, Any], web.Request], Any], listed: list[Any] | None = None, **how: Any
+) -> AsyncIterator[tuple[Slow, OpenAIModel]]:
+    serving, app = Slow(handle, listed=listed or []), web.Application()
+    app.add_routes([web.post("/v1/chat/completions", serving.serve), web.post("/v1/responses", serving.serve)])
+    app.add_routes([web.get("/v1/models", serving.models)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    serving.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    try:
+        async with open_model(serving.url, "key", "gpt-6-solo", **{"retries": 0, **how}) as model:
+            yield serving, model
+    finally:
+        await runner.cleanup()
+
+
+def whole(text: str) -> web.Response:
+    return web.json_response({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})
