@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import os
 import re
 from pathlib import Path
@@ -18,6 +16,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from bot.app.settings import Settings
+from tests.harness.settings_help import read_help
 
 GUIDE = Path(__file__).parents[2] / "deploy" / "README.md"
 BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->"
@@ -29,18 +28,6 @@ KINDS: dict[Any, str] = {
     Path: "path",
     SecretStr: "secret",
 }
-
-
-def read_docstrings() -> dict[str, str]:
-    """Setting → the text right under it."""
-    body = ast.parse(inspect.getsource(Settings)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    found: dict[str, str] = {}
-    for one, following in zip(body.body, body.body[1:], strict=False):
-        said = following.value if isinstance(following, ast.Expr) else None
-        if isinstance(one, ast.AnnAssign) and isinstance(said, ast.Constant):
-            found[ast.unparse(one.target)] = inspect.cleandoc(str(said.value))
-    return found
 
 
 def describe_type(annotation: Any) -> str:
@@ -72,7 +59,7 @@ def capitalize_settings(text: str) -> str:
 
 
 def build_table() -> str:
-    said = read_docstrings()
+    said = read_help()
     rows = ["| setting | takes | default | meaning |", "|---|---|---|---|"]
     for name, field in Settings.model_fields.items():
         takes = describe_type(field.annotation) + describe_bounds(field)
@@ -93,7 +80,7 @@ def test_the_table_is_what_the_settings_say() -> None:
 
 
 def test_every_setting_says_what_it_is_for() -> None:
-    assert set(read_docstrings()) >= set(Settings.model_fields)
+    assert set(read_help()) >= set(Settings.model_fields)
 
 
 def test_the_table_has_what_an_administrator_has_to_know() -> None:
