@@ -33,7 +33,7 @@ SETTING = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 ELSEWHERE = frozenset(
     {"OLLAMA_CONTEXT_LENGTH", "GOLDEN", "README_PICTURE", "EVERY_BEHAVIOUR", "EVERY_SLIP", "CHAOS"}
 )  # names of others' programs and of our tests
-MADE = frozenset({"figures.json", "said.jsonl", "report.html", "my_tool.py", "my_tool"})
+MADE = frozenset({"tools/my_tool.py"})
 """Files that the papers tell somebody to make."""
 
 
@@ -104,7 +104,7 @@ def find_missing_name(folder: Path, quoted: str) -> Iterator[str]:
         yield from [] if known else [quoted]
     elif NAME.fullmatch(quoted) and ("_" in quoted or re.search(r"[a-z][A-Z]", quoted)):
         last = quoted.removesuffix("()").rpartition(".")[2]
-        yield from [] if last in list_words(*ROOMS, "pyproject") or last in MADE else [quoted]
+        yield from [] if last in list_words(*ROOMS, "pyproject") else [quoted]
 
 
 def is_there(folder: Path, path: str) -> bool:
