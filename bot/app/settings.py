@@ -48,6 +48,7 @@ class Settings(BaseSettings):
     slack_mode: Literal["socket", "http"] = "socket"
     """Socket Mode needs no public address; HTTP mode scales behind a load balancer."""
     slack_api_url: str = "https://slack.com/api/"
+    """For tests and proxies."""
     http_host: str = "127.0.0.1"
     """HTTP mode: the address to listen on."""
     http_port: int = Field(default=3000, ge=1, le=65535)
@@ -67,9 +68,10 @@ class Settings(BaseSettings):
     openai_api_key: SecretStr | None = None
     """Without key and base URL the local rehearsal model answers: rules, not a model."""
     openai_model: str = "gpt-6.1-terra"
+    """The model's name at its endpoint."""
     openai_api: Literal["auto", "chat", "responses"] = "auto"
-    """How the endpoint is asked: by chat completions or by Responses. `auto`: as it says itself when it refuses one;
-    OpenAI and Azure are asked by Responses first, all others by chat completions."""
+    """How the endpoint is asked: by chat completions or by Responses. `auto`: as it says itself when it refuses one,
+    kept for a week; OpenAI and Azure are asked by Responses first, all others by chat completions."""
     openai_reasoning: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
     """How much the model thinks before it answers: more is slower and dearer. `auto`: as its endpoint does by
     itself."""
@@ -78,7 +80,8 @@ class Settings(BaseSettings):
     One that did not come in time is asked for again after as long a pause, and is then streamed: whatever arrives of it
     gives it that time anew."""
     openai_retries: int = Field(default=1, ge=0, le=5)
-    """How often a call that may work later is asked again before the model is taken to be down."""
+    """How often a call that may work later (408, 409, 429, 5xx, no connection) is asked again before the model is taken
+    to be down: within its time, and as the endpoint's `Retry-After` says."""
     openai_fallback_model: str = ""
     """Asked while the first cannot be reached, is overloaded or is not known at its address; never for what the first
     refuses. It has to speak the same `react_style`: a run keeps its own."""
@@ -87,7 +90,7 @@ class Settings(BaseSettings):
     openai_fallback_api_key: SecretStr | None = None
     """Empty: at the address of the first its key; anywhere else none, because that key is nobody else's business."""
     prices_file: Path | None = None
-    """TOML: what a model's tokens cost, per million, in one currency (see `bot.agent.prices`). Without it tokens are
+    """TOML: what a model's tokens cost, per million, in one currency (example: `deploy/env.example`). Without it tokens are
     counted, and what they cost is not known."""
     budget_tokens_per_day: int | None = Field(default=None, ge=1)
     """What one person's messages may take of the model in a day, in and out (tokens). Empty: as much as they like."""
@@ -105,9 +108,10 @@ class Settings(BaseSettings):
     """Sender of every mail."""
 
     directory_file: Path | None = None
-    """TOML or CSV with what the chat platform does not know of people: manager, roles, department, title."""
+    """TOML or CSV with what the chat platform does not know of people, by e-mail address: manager, roles, department,
+    title. Read again when it changes."""
     policy_file: Path | None = None
-    """TOML with `[[policy]]` rows that go before those of the forms."""
+    """TOML with `[[policy]]` rows that go before those of the forms: who approves what, and where authors may choose."""
     finance_threshold: str = "1000"
     """Expenses of this amount or more, in CNY, also go to finance."""
     annual_leave_days: str = "10"
@@ -124,6 +128,7 @@ class Settings(BaseSettings):
     engine_user: str = ""
     """Of the engine, for this program alone: the engine itself does not check who may decide what."""
     engine_password: SecretStr | None = None
+    """Of `engine_user`."""
     engine_users_file: Path | None = None
     """TOML, `[users]`: e-mail address or person id = user of the engine. Others are known there by their own id."""
     engine_timeout_seconds: float = Field(default=10, gt=0)
@@ -134,12 +139,13 @@ class Settings(BaseSettings):
     to them only, and decides nothing."""
     handbook_dir: Path | None = None
     """Folder of Markdown files (`.md`, UTF-8; at most 200 of 256 KiB): the company's rules. The model searches and
-    reads them, and a suggestion weighs a request against them. The local workspace has one of its own."""
+    reads them, and a suggestion weighs a request against them. Changes are read at once; hidden files are skipped, and
+    links out of the folder refused. The local workspace has one of its own."""
     think_tool: Literal["off", "on"] = "off"
     """`on`: the model has a tool to write a thought down with, which has no effect; it stays in the run's record."""
     mcp_file: Path | None = None
     """TOML with `[servers.NAME]` tables: MCP servers whose tools the model may use, and who presses a button for
-    which (`tools/mcp/config.py`; example: `deploy/mcp.example.toml`)."""
+    which; `${NAME}` in it names a variable (example: `deploy/mcp.example.toml`)."""
     tools_most: int = Field(default=30, ge=16)
     """So many tools are offered for one message; if there are more, those that go best with it, and the model can look
     for further ones."""
@@ -156,7 +162,7 @@ class Settings(BaseSettings):
     history_days: int = Field(default=30, ge=1)
     """How long a silent conversation is remembered (days)."""
     max_steps: int = Field(default=16, ge=1, le=100)
-    """Replies of the model that call tools, for one message."""
+    """Replies of the model that call tools, for one message. Calls of tools may be twice as many, and 20 at least."""
     run_seconds: float = Field(default=180, gt=0)
     """Running time of one message; waiting for people does not count (s)."""
     run_tokens: int = Field(default=200_000, ge=1_000)
@@ -167,10 +173,12 @@ class Settings(BaseSettings):
     """Conversations handled at once by one process."""
 
     data_dir: Path = Path(".countersign")
-    """Where the embedded Redis and the local stand-ins keep their state."""
+    """Where the embedded Redis and the local stand-ins keep their state: one bot's alone if it has a local workspace or
+    mailbox."""
     local_port: int = Field(default=8484, ge=1, le=65534)
     """Where the local workspace page answers; the mail sink takes the next port."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """The least severe lines that are written."""
     log_format: Literal["auto", "json", "console"] = "auto"
     """`auto`: coloured on a terminal, JSON elsewhere."""
     redact_personal: Literal["off", "on"] = "off"
@@ -187,6 +195,7 @@ class Settings(BaseSettings):
     otel_exporter_otlp_headers: SecretStr | None = None
     """`name=value,name=value`, URL-encoded: what the collector wants to know its senders by."""
     otel_service_name: str = "countersign"
+    """The name under which spans are sent."""
     otel_instrumentation_genai_capture_message_content: Annotated[Capture, BeforeValidator(str.lower)] = "false"
     """`true`, `span_only` or `span_and_event`: what people and models write goes into the spans too, redacted as logs
     are."""

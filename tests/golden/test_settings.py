@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from inspect import cleandoc, formatannotation, getsource
-from itertools import pairwise
+from inspect import formatannotation
 
 from bot.app.settings import Settings
 from tests.golden.pinned import compare, compare_json
 from tests.harness.office import ROOT
-
-
-def read_help() -> dict[str, str]:
-    """The text under each setting, by its name."""
-    body = ast.parse(getsource(Settings)).body[0].body  # type: ignore[attr-defined]
-    return {
-        setting.target.id: cleandoc(text.value.value)
-        for setting, text in pairwise(body)
-        if isinstance(setting, ast.AnnAssign)
-        and isinstance(setting.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
+from tests.harness.settings_help import read_help
 
 
 def test_the_environment_variables() -> None:

@@ -1,0 +1,166 @@
+"""What the papers name is there: files, tests, settings, names of the code, headings, keys of Redis."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from bot.app.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+PAPERS = (
+    "README.md",
+    "bot/README.md",
+    "tools/README.md",
+    "deploy/README.md",
+    "tests/README.md",
+    ".github/CONTRIBUTING.md",
+    ".github/SECURITY.md",
+)
+FRONT_LINES = 150
+ROOMS = ("bot", "tools", "tests", "deploy", ".github", ".ci")
+ENDINGS = r"(?:py|toml|lua|md|bpmn|yaml|json|png|tsv|lock|sh|example|service)"
+PATH = re.compile(rf"(?:[\w.-]+/)*[\w.-]+\.{ENDINGS}|(?:{'|'.join(map(re.escape, ROOMS))})(?:/[\w.-]+)*/?")
+TEST = re.compile(r"([\w./-]+\.py)::(\w+)")
+NAME = re.compile(r"_?[A-Za-z]\w*(?:\.\w+)*(?:\(\))?")
+SETTING = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+ELSEWHERE = frozenset(
+    {"OLLAMA_CONTEXT_LENGTH", "GOLDEN", "README_PICTURE", "EVERY_BEHAVIOUR", "EVERY_SLIP", "CHAOS"}
+)  # names of others' programs and of our tests
+MADE = frozenset({"tools/my_tool.py"})
+"""Files that the papers tell somebody to make."""
+
+
+def read_paper(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def remove_code(text: str) -> str:
+    """Without what stands between fences: commands and examples."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+
+
+def list_quoted(text: str) -> list[str]:
+    return re.findall(r"`([^`\n]+)`", remove_code(text))
+
+
+@cache
+def list_tracked() -> tuple[str, ...]:
+    """Every file of the project, one that is about to be added included."""
+    listed = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
+    return tuple(subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines())
+
+
+@cache
+def list_words(*rooms: str) -> frozenset[str]:
+    """Every name in the code and data of these rooms; not in this file, which has wrong ones."""
+    endings = (".py", ".lua", ".toml", ".yaml", ".bpmn", ".example", ".js")
+    files = [ROOT / file for file in list_tracked() if file.endswith(endings) and file.startswith(rooms)]
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file != Path(__file__)]
+    return frozenset(word for text in texts for word in re.findall(r"\w+", text))
+
+
+def find_missing(paper: str, text: str) -> Iterator[str]:
+    """What a paper names and nobody has."""
+    folder = (ROOT / paper).parent
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not target.startswith(("http://", "https://")):
+            yield from find_missing_target(folder, target, text)
+    for quoted in list_quoted(text):
+        yield from find_missing_name(folder, quoted)
+
+
+def find_missing_target(folder: Path, target: str, text: str) -> Iterator[str]:
+    path, _, heading = target.partition("#")
+    file = folder / path if path else None
+    if file is None or file.exists():
+        there = list_anchors(file.read_text(encoding="utf-8") if file else text) if heading else [""]
+        yield from [] if heading in there else [target]
+    else:
+        yield target
+
+
+def list_anchors(text: str) -> list[str]:
+    headings = re.findall(r"^#+ (.+)$", remove_code(text), re.M)
+    return [re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings]
+
+
+def find_missing_name(folder: Path, quoted: str) -> Iterator[str]:
+    if test := TEST.fullmatch(quoted):
+        files = [one for one in (ROOT / test[1], folder / test[1]) if one.is_file()]
+        if not files or not re.search(rf"def {test[2]}\b", files[0].read_text(encoding="utf-8")):
+            yield quoted
+    elif PATH.fullmatch(quoted):
+        if not is_there(folder, quoted):
+            yield quoted
+    elif SETTING.fullmatch(quoted):
+        known = quoted.lower() in Settings.model_fields or quoted in ELSEWHERE or quoted in list_words("bot", "tools")
+        yield from [] if known else [quoted]
+    elif NAME.fullmatch(quoted) and ("_" in quoted or re.search(r"[a-z][A-Z]", quoted)):
+        last = quoted.removesuffix("()").rpartition(".")[2]
+        yield from [] if last in list_words(*ROOMS, "pyproject") else [quoted]
+
+
+def is_there(folder: Path, path: str) -> bool:
+    """From the root or from the paper's folder, or the end of a file's path."""
+    if path in MADE or (ROOT / path).exists() or (folder / path).exists():
+        return True
+    return any(file.endswith(f"/{path}") for file in list_tracked())
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_what_a_paper_names_is_there(paper: str) -> None:
+    assert not list(find_missing(paper, read_paper(paper)))
+
+
+def test_every_paper_is_looked_at() -> None:
+    written = {file for file in list_tracked() if file.endswith(".md") and not file.startswith("bot/local/demo/")}
+    assert written == set(PAPERS)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    (
+        "`bot/store/lanes.py`",
+        "[lanes](bot/nowhere.py)",
+        "`gone.py`",
+        "`tests/queue/test_lanes.py::test_of_nothing`",
+        "`OPENAI_MODLE`",
+        "`PressHandler.hold_the_door`",
+        "`told_everybody`",
+        "[there](#nowhere)",
+    ),
+)
+def test_control_what_is_not_there_is_found(wrong: str) -> None:
+    assert list(find_missing("README.md", f"# Here\n\nSee {wrong}.\n"))
+
+
+@pytest.mark.parametrize(
+    "right",
+    ("`lanes.py`", "`bot/queue/`", "[lanes](bot/queue/lanes.py)", "`OPENAI_MODEL`", "`PressHandler`", "[up](#here)"),
+)
+def test_control_what_is_there_is_not(right: str) -> None:
+    assert not list(find_missing("README.md", f"# Here\n\nSee {right}.\n"))
+
+
+def test_the_front_page_is_short() -> None:
+    assert len(read_paper("README.md").splitlines()) <= FRONT_LINES
+
+
+def test_every_key_that_a_story_leaves_is_listed() -> None:
+    recorded = sorted((ROOT / "tests" / "golden" / "recorded").glob("*/redis_*.json"))
+    keys = {entry["key"] for file in recorded for entry in json.loads(file.read_text(encoding="utf-8"))}
+    listed = {get_family(key) for key in re.findall(r"`(cs:[^`]+)`", read_paper("bot/README.md"))}
+    assert len(keys) > 50 and {get_family(key) for key in keys} <= listed
+
+
+def get_family(key: str) -> str:
+    """What the key of one thing has in common with those of others: `cs:{q}:run`."""
+    parts = key.replace("{qNN}", "{q}").split(":")
+    return ":".join(parts[: 3 if parts[1].startswith("{") else 2])

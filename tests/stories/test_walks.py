@@ -1,0 +1,109 @@
+"""The lists *one message through* and *one click through* of `bot/README.md`, held against what runs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from tests.harness.office import LI, ZHANG, Office
+
+ROOT = Path(__file__).parents[2]
+HOUSE = (ROOT / "bot" / "README.md").read_text(encoding="utf-8")
+MOST_FILES, MOST_CLIMBS = 25, 10
+NEAR = 8
+"""The house tells how many files run in all; so many more or fewer are no reason to tell it anew."""
+OUTSIDE = ("bot/local/", "bot/evaluation/", "tests/")
+
+
+def list_walk(heading: str) -> list[str]:
+    """The files of a list, in its order."""
+    section = HOUSE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"^\| \d+ \| \[`([^`]+)`\]", section, re.M)
+
+
+def list_claims(heading: str) -> tuple[int, ...]:
+    """Files in all, those of the bot, those of the tools."""
+    section = HOUSE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    found = re.search(r"(\d+) files run in all.*?: (\d+) of `bot` and (\d+) of\s+`tools`", section, re.S)
+    assert found, heading
+    return tuple(map(int, found.groups()))
+
+
+@contextmanager
+def recording(ran: set[str]) -> Iterator[None]:
+    """Notes every file of the project, the stand-ins apart, of which anything is called."""
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(f"{ROOT}/"):
+            ran.add(frame.f_code.co_filename.removeprefix(f"{ROOT}/"))
+
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+        ran -= {file for file in ran if file.startswith((*OUTSIDE, "."))}
+
+
+def hold_against(heading: str, ran: set[str]) -> None:
+    walk = list_walk(heading)
+    code = {file for file in walk if file.endswith(".py")}
+    assert len(walk) == len(set(walk)) <= MOST_FILES
+    assert code <= ran, f"in the list of {heading!r}, and not called: {sorted(code - ran)}"
+    bot = sum(file.startswith("bot/") for file in ran)
+    for claimed, found in zip(list_claims(heading), (len(ran), bot, len(ran) - bot), strict=True):
+        assert abs(claimed - found) <= NEAR, f"{heading}: {claimed} files are claimed, {found} have run"
+
+
+async def test_the_files_of_the_lists_are_those_that_run(desk: Office) -> None:
+    await desk.answer(ZHANG, "谁姓李？")  # what is loaded once is loaded
+    await desk.quiet()
+    message, click = set[str](), set[str]()
+    with recording(message):
+        await desk.says(ZHANG, "明天起请2天年假，去看父母，审批人李四")
+        card = await desk.card(desk.dm(ZHANG))
+        await desk.quiet()
+    await desk.press(ZHANG, card, "confirm")
+    card = await desk.card(desk.dm(LI), "L-0001")
+    await desk.until(lambda: desk.finals(desk.dm(ZHANG))[1:])
+    await desk.quiet()
+    with recording(click):
+        await desk.press(LI, card, "approve")
+        await desk.until(lambda: "已通过" in desk.said(desk.dm(ZHANG)))
+        await desk.quiet()
+    hold_against("One message through", message)
+    hold_against("One click through", click)
+
+
+def test_the_click_climbs_seldom() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = next(one["layers"] for one in contracts if one["type"] == "layers")
+    rooms = {room.strip(): -n for n, layer in enumerate(layers) for room in re.split(r"[|:]", layer)}
+
+    def find_floor(file: str) -> int:
+        module = file.removesuffix(".py").replace("/", ".")
+        fits = [room for room in rooms if module == room or module.startswith(f"{room}.")]
+        return rooms[max(fits, key=len)] if fits else -len(layers)
+
+    floors = [find_floor(file) for file in list_walk("One click through")]
+    climbs = sum(higher > lower for lower, higher in itertools.pairwise(floors))
+    said = re.search(r"climbs from a lower room\s+to a higher one (\w+) times", HOUSE)
+    assert climbs <= MOST_CLIMBS and said and said[1] == NUMBERS[climbs], climbs
+
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+async def test_control_a_file_that_does_not_run_is_noticed(desk: Office) -> None:
+    ran = set[str]()
+    with recording(ran):
+        await desk.answer(ZHANG, "谁姓李？")
+    assert "bot/approvals/press.py" not in ran and "bot/conversation/turn.py" in ran
