@@ -16,7 +16,7 @@ from hypothesis.stateful import invariant, precondition, rule, run_state_machine
 from redis.asyncio import Redis
 
 from bot.redis.connect import connect_redis
-from tests.tools.office import NOW, SICK, People
+from tests.tools.office import NOW, People
 from tests.tools.workflow.approvals import Approvals
 from tests.tools.workflow.company import IDS, Company
 from tools.spec import ToolError
@@ -210,6 +210,3 @@ async def test_an_absence_that_came_between_the_look_and_the_write_is_seen(redis
     assert refused.value.code == "overlapping"
     kept = [one.id for one in await engine.list_delegations("U1", NOW)]
     assert kept == (["meanwhile"] if is_ended else ["meanwhile", "first"])
-
-
-_ = SICK
