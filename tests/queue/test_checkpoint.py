@@ -53,10 +53,10 @@ async def test_what_a_checkpoint_refuses_is_told_and_neither_written_nor_taken_f
 async def test_a_checkpoint_extends_the_lease(lanes: Lanes) -> None:
     lease = await hold(lanes)
     schedule = build_key(lanes, "z")
-    due = await lanes.redis.zscore(schedule, LANE)
+    due = float(await lanes.redis.zscore(schedule, LANE) or 0)
     await lanes.redis.zadd(schedule, {LANE: due - lanes.lease_ms + 1})
     await lease.checkpoint("1")
-    assert await lanes.redis.zscore(schedule, LANE) >= due
+    assert float(await lanes.redis.zscore(schedule, LANE) or 0) >= due
 
 
 async def test_without_a_checkpoint_another_takes_the_lane_when_the_lease_is_over(lanes: Lanes) -> None:
