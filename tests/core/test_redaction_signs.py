@@ -72,7 +72,11 @@ def fresh() -> Iterator[None]:
     forget_secrets()
 
 
-@pytest.mark.parametrize("sign", redaction._SIGNS)
+def test_every_sign_has_a_text_of_its_own() -> None:
+    assert sorted(ALONE) == sorted(redaction._SIGNS)
+
+
+@pytest.mark.parametrize("sign", ALONE)
 def test_each_sign_alone_lets_a_secret_be_found(sign: str) -> None:
     said, secret = ALONE[sign]
     assert [one for one in redaction._SIGNS if one in said.casefold()] == [sign]
@@ -84,3 +88,35 @@ def test_negative_control_without_its_sign_it_is_read(sign: str, monkeypatch: py
     said, secret = ALONE[sign]
     monkeypatch.setattr(redaction, "_SIGNS", tuple(one for one in redaction._SIGNS if one != sign))
     assert secret in redact_text(said)
+
+
+# Names, and what stands under them
+
+NAMES = (
+    *("password", "passwd", "passphrase", "pwd", "secret", "token", "signature", "credential", "credentials"),
+    *("secret_key", "access-key", "api_key", "private-key", "signing_key", "account_key", "encryption_key"),
+    *("master_key", "subscription-key", "license_key", "authKey", "sessionId", "ticket"),
+    *("密码", "口令", "密钥", "令牌"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_stands_under_the_name_of_a_secret_is_not_read(name: str) -> None:
+    for said in (f"our_{name}=aB3dE5fG7h", f"their-{name}=aB3dE5fG7h&n=1"):
+        assert "aB3dE5fG7h" not in redact_text(said)
+
+
+@pytest.mark.parametrize("name", ["password", "passwd", "passphrase", "pwd", "secret", "密码", "口令"])
+def test_a_password_may_have_blanks_and_be_a_short_number(name: str) -> None:
+    assert "battery" not in redact_text(f"its {name}: correct horse battery staple")
+    assert "1234" not in redact_text(f"{name}=1234")
+    assert redact_text("its token=1234") == "its token=1234", "control: that is a number of tokens"
+
+
+def test_a_key_of_a_mail_service_is_not_read() -> None:
+    assert redact_text("sent with key-0123456789abcdef0123456789abcdef") == "sent with key-***"
+
+
+def test_a_token_in_an_address_is_not_read_where_addresses_are() -> None:
+    said = "https://0123456789abcdef0123@git.example.com/x.git, lisi@example.com"
+    assert redact_text(said, addresses=False) == "https://***@git.example.com/x.git, lisi@example.com"
