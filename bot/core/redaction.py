@@ -116,7 +116,7 @@ _ADDRESS = re.compile(r"(?<![\w.+%-])([\w.+%-])[\w.+%-]*+@([\w-]++(?:\.[\w-]++)+
 _SIGNS = (
     *("xox", "xapp", "sk-", "bearer", "basic", "://", "hooks.slack", "ticket=", "token", "secret", "signature"),
     *("password", "passwd", "passphrase", "pwd", "api", "key", "@", "eyj", "authorization", "cookie", "credential"),
-    *("-----begin", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glrt-", "gldt-", "glcbt-"),
+    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glrt-", "gldt-", "glcbt-"),
     *(
         "glptt-",
         "glsoat-",
@@ -129,7 +129,6 @@ _SIGNS = (
         "doo_v1",
         "whsec_",
         "shp",
-        "lin_api_",
         "figd_",
     ),
     *("ntn_", "akia", "asia", "akid"),
@@ -142,7 +141,6 @@ _SIGNS = (
         "anva",
         "session",
         "webhook",
-        "open-apis",
         "response=",
         "code=",
         "sig=",
@@ -153,7 +151,7 @@ _SIGNS = (
         "口令",
         "密钥",
     ),
-    *("令牌", "sk_", "rk_", "pk_", "dapi", "tskey-", "glsa_", "gsk_"),
+    *("令牌", "sk_", "rk_", "pk_", "glsa_"),
 )
 
 

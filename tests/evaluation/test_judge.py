@@ -85,6 +85,10 @@ def test_what_is_filled_in_counts_as_shown() -> None:
         ("2026-11-24", "2026-11-24 上午", True),
         ("2026-11-2", "2026-11-24", True),
         ("a@b.example", "a@bad.example", False),
+        ("a@b.example", "ab.example", False),
+        ("2026-11-24", "2026 1124", False),
+        ("10:30", "1030", False),
+        ("v1.2", "v12", False),
         ("去 上海\n开会", "```去上海开会```", True),
         ("<b>", "&lt;b&gt;", True),
     ],
@@ -104,6 +108,8 @@ def card(**changes: object) -> Approval:
 def test_a_card_that_counts_as_decided_was_pressed() -> None:
     assert list_unpressed_approvals([card()], [SEND]) == []
     assert list_unpressed_approvals([card(state=ApprovalState.OPEN, effect="")], []) == []
+    assert list_unpressed_approvals([card(state=ApprovalState.OPEN)], []) == [], "it is not decided"
+    assert list_unpressed_approvals([card(choice="cancel", effect="")], []) == [], "nothing came of it"
     wrongs = [replace(SEND, person="U2")], [replace(SEND, button_value="A9.1")], [replace(SEND, entitled=False)]
     for wrong in ([], *wrongs):
         assert len(list_unpressed_approvals([card()], wrong)) == 1

@@ -12,7 +12,7 @@ from email.message import EmailMessage
 import pytest
 
 from bot.core.i18n import render_value
-from tests.tools.office import LI, SICK, WANG, ZHANG, ZHAO, Office, office, refused, title
+from tests.tools.office import LI, PEOPLE, SICK, WANG, ZHANG, ZHAO, Office, office, refused, title
 from tools.effect_parts import EffectParts, PartState
 from tools.mail.send_email import RECIPIENTS, SendEmailArgs, build_message_id, run_send_email
 from tools.mail.smtp import SmtpMailer
@@ -64,6 +64,11 @@ async def test_to_the_assignee_of_a_task() -> None:
     assert (await there.plan(ZHANG, "send_email", task_id="L-0001-1", **rest)).args["to"] == LI.id
     assert (await refused(there.plan(WANG, "send_email", task_id="L-0001-1", **rest))).code == "no_task"
     assert (await refused(there.plan(ZHANG, "send_email", task_id="L-0001-9", **rest))).code == "no_task"
+    assert (await there.plan(LI, "send_email", task_id="L-0001-1", **rest)).args["to"] == LI.id, "who is asked knows"
+    for known in ([ZHANG, LI.model_copy(update={"active": False})], [ZHANG]):
+        there.people.known = known
+        assert (await refused(there.plan(ZHANG, "send_email", task_id="L-0001-1", **rest))).code == "no_task"
+    there.people.known = list(PEOPLE)
     await there.decide(LI, "L-0001-1", "approve")
     assert (await refused(there.plan(ZHANG, "send_email", task_id="L-0001-1", **rest))).code == "task_closed"
 
@@ -367,6 +372,23 @@ async def test_who_no_header_can_name_is_surely_not_written_to(odd: dict[str, st
         send = mailer(url).send_mail(LI.model_copy(update=odd), "s", "text", "<x@y>")
         assert (await refused(send)).code == "no_address"
     assert not received
+
+
+@pytest.mark.parametrize(
+    ("url", "start_tls"),
+    [
+        ("smtp://me:secret@mail.example.com", True),
+        ("smtp://mail.example.com", None),
+        ("smtp://me:secret@127.0.0.1", None),
+        ("smtp://me:secret@localhost", None),
+        ("smtps://me:secret@mail.example.com", False),
+    ],
+)
+def test_encryption_is_demanded_where_a_password_travels_and_else_taken_where_offered(
+    url: str, start_tls: bool | None
+) -> None:
+    """`None`: where it is offered. An `smtps` connection is encrypted from the beginning."""
+    assert SmtpMailer(url, "bot@example.com")._options["start_tls"] is start_tls
 
 
 async def test_a_password_is_never_sent_in_the_clear() -> None:

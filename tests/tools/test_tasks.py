@@ -190,6 +190,8 @@ async def test_a_changed_request_makes_the_card_stale(there: Office) -> None:
     card = await there.card("L-0001-1")
     other = card.model_copy(update={"args": {**card.args, "form_sha": "0" * 16}})
     assert (await refused(there.press(LI, "decide_task", other, "approve"))).code == "request_changed"
+    reject = StoredDecision.model_validate({**other.args, "decision": "reject", "opinion": "请缩短"})
+    assert (await refused(check_task_decision(there.use(LI), reject))).code == "request_changed", "nor does its dialog"
     await there.press(LI, "decide_task", card, "approve")
 
 

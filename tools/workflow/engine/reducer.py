@@ -146,7 +146,7 @@ def _apply_withdrawal(move: Transition, command: WithdrawCommand, now: datetime)
     """What is approved needs agreement; whoever was asked for it before has left."""
     authority.authorize_withdrawal(move.request, command, now)
     if move.request.status not in (Status.APPROVED, Status.REVOKING):
-        move.end_request(Status.WITHDRAWN, text=command.reason)
+        move.end_request(Status.WITHDRAWN)
         return
     if not command.agree or command.actor in command.agree:
         raise ToolError("no_level", "nobody can agree to the withdrawal", label={"zh": "撤回", "en": "the withdrawal"})

@@ -115,18 +115,18 @@ class Transition:
             self.add_notice("told", person=person, by=by)
         return bool(fresh)
 
-    def end_request(self, status: Status, text: str = "") -> None:
+    def end_request(self, status: Status) -> None:
         """End the request and every task of it. The author is told unless it was their own doing."""
         kept = self.request.status is Status.REVOKING and status is Status.APPROVED
         self.close_all_tasks(status.value)
         self.update_request(status=status)
         by = RULE if self.request.rule and status is Status.APPROVED and not kept else self._command.actor
         if self._command.actor != self.request.initiator:
-            self._add_end_notice("kept" if kept else status.value, by, text)
+            self._add_end_notice("kept" if kept else status.value, by)
 
-    def _add_end_notice(self, status: str, by: str, text: str) -> None:
+    def _add_end_notice(self, status: str, by: str) -> None:
         said = next((o for o in reversed(self.request.opinions) if o.by == by), None)
-        data = {"opinion": text or (said.text if said else ""), "behalf": said.on_behalf if said else ""}
+        data = {"opinion": said.text if said else "", "behalf": said.on_behalf if said else ""}
         self.add_notice("ended", person=self.request.initiator, status=status, by=by, rule=self.request.rule, **data)
 
     def forget_decisions(self, nodes: Set[str]) -> None:
