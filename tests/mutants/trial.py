@@ -21,6 +21,7 @@ from tests.mutants.mutant import Mutant
 TEST_LIMIT_S = 60
 """For one test; what takes longer counts as timed out."""
 _GRACE_S = 15.0
+_PLUGIN = Path(__file__).with_name("plugin")
 
 
 class Result(StrEnum):
@@ -126,12 +127,21 @@ class Bench:
             shutil.rmtree(folder, ignore_errors=True)
         temporary.mkdir()
         left_out = [part for one in sorted(self.unfit) for part in ("--deselect" if "::" in one else "--ignore", one)]
-        options = ["-x", "-q", f"--timeout={TEST_LIMIT_S}", "--hypothesis-seed=0", "-o", f"cache_dir={cache}"]
+        options = [
+            "-x",
+            "-q",
+            "-p",
+            "unshrunk",
+            f"--timeout={TEST_LIMIT_S}",
+            "--hypothesis-seed=0",
+            "-o",
+            f"cache_dir={cache}",
+        ]
         with told.open("wb") as output:
             child = self._child = subprocess.Popen(
                 [sys.executable, "-m", "pytest", *options, *left_out, *dict.fromkeys(tests)],
                 cwd=self.tree,
-                env={**os.environ, "PYTHONPATH": str(self.tree), "TMPDIR": str(temporary)},
+                env={**os.environ, "PYTHONPATH": f"{self.tree}{os.pathsep}{_PLUGIN}", "TMPDIR": str(temporary)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
