@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from tests.mutants.mutant import Mutant
-from tests.mutants.sources import EQUIVALENT, ROOT, draw_mutants, find_stale, format_keys, list_mutants, read_keys
-from tests.mutants.table import TESTS
+from tests.mutants.sources import EQUIVALENT, draw_mutants, find_stale, format_keys, list_mutants, read_keys
+from tests.mutants.table import ROOT, TESTS, list_tests
 from tests.mutants.trial import Bench, Interrupted, Result, TrialError, Verdict, copy_tree
 
 SURVIVORS, WRONG, INTERRUPTED = 1, 2, 130
@@ -99,7 +99,7 @@ def judge_mutants(mutants: Sequence[Mutant], jobs: int, limit_s: float) -> Gener
         try:
             while True:
                 mutant = waiting.get_nowait()
-                found.put(bench.judge(mutant, TESTS[mutant.key.path]))
+                found.put(bench.judge(mutant, list_tests(mutant.key.path)))
         except (queue.Empty, Interrupted):
             pass
         except Exception as error:

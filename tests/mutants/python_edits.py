@@ -135,7 +135,7 @@ class _EditFinder(ast.NodeVisitor):
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
         neutral = "True" if isinstance(node.op, ast.And) else "False"
         for operand in node.values:
-            if not (operand is node.values[-1] and isinstance(operand, ast.Constant)):
+            if not (operand is node.values[-1] and isinstance(operand, ast.Constant | ast.JoinedStr)):
                 self._replace(operand, neutral)
         self.generic_visit(node)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.mutants.lua_edits import list_lua_edits
 from tests.mutants.mutant import Key, Mutant, build_mutants
 from tests.mutants.python_edits import list_python_edits
+from tests.mutants.table import ROOT
 
-ROOT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -77,7 +77,7 @@ class Bench:
     def tree(self) -> Path:
         return self.folder / "tree"
 
-    def judge(self, mutant: Mutant, tests: tuple[str, ...]) -> Verdict:
+    def judge(self, mutant: Mutant, tests: Sequence[str]) -> Verdict:
         """Whether these tests notice the mutant. A test that fails without it as well notices nothing."""
         began = time.monotonic()
         while True:
@@ -101,7 +101,7 @@ class Bench:
         if self._child is not None:
             self._end_child(self._child)
 
-    def _run_mutated(self, mutant: Mutant, tests: tuple[str, ...]) -> _Run:
+    def _run_mutated(self, mutant: Mutant, tests: Sequence[str]) -> _Run:
         file = self.tree / mutant.key.path
         before = file.read_text(encoding="utf-8")
         file.write_text(mutant.apply_to(before), encoding="utf-8")
@@ -112,14 +112,14 @@ class Bench:
             file.write_text(before, encoding="utf-8")
             self._forget_compiled(file)
 
-    def _find_unfit(self, tests: tuple[str, ...]) -> set[str]:
+    def _find_unfit(self, tests: Sequence[str]) -> set[str]:
         """Those of these tests that fail without any mutant."""
         for test in tests:
             if test not in self._fit and self._run_tests((test,), self.limit_s).code == 0:
                 self._fit.add(test)
         return set(tests) - self._fit
 
-    def _run_tests(self, tests: tuple[str, ...], limit_s: float) -> _Run:
+    def _run_tests(self, tests: Sequence[str], limit_s: float) -> _Run:
         if self._ending.is_set():
             raise Interrupted
         temporary, cache, told = self.folder / "t", self.folder / "c", self.folder / "output"
@@ -139,7 +139,7 @@ class Bench:
         ]
         with told.open("wb") as output:
             child = self._child = subprocess.Popen(
-                [sys.executable, "-m", "pytest", *options, *left_out, *dict.fromkeys(tests)],
+                [sys.executable, "-m", "pytest", *options, *left_out, *tests],
                 cwd=self.tree,
                 env={**os.environ, "PYTHONPATH": f"{self.tree}{os.pathsep}{_PLUGIN}", "TMPDIR": str(temporary)},
                 stdin=subprocess.DEVNULL,

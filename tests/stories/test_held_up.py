@@ -26,11 +26,11 @@ from bot.queue.worker import Worker
 async def never(self):
     return None
 
-Worker._beat = never
+Worker._extend_leases = never
 """
 """Whoever wakes up is told by the heartbeat that its lane is lost, or speaks before: a race, which is lost here."""
 AWARE = ("-c", f"{SLOW_HEART}\nmain()")
-BLIND = ("-c", f"{SLOW_HEART}\nLease.sure = never\nmain()")
+BLIND = ("-c", f"{SLOW_HEART}\nLease.assert_held = never\nmain()")
 
 
 def refused(office: Office) -> list[Any]:
