@@ -247,10 +247,10 @@ async def test_a_bot_that_is_killed_leaves_no_server_behind(world: World) -> Non
     """Its standard input ends with us: nobody is there to end it otherwise."""
     program = (
         "import asyncio, sys\n"
-        "from tools.mcp.config import Server\n"
-        "from tools.mcp.fleet import opened\n"
+        "from tools.mcp.config import McpServer\n"
+        "from tools.mcp.fleet import open_toolset\n"
         "async def bot():\n"
-        "    async with opened([Server(name='wiki', command=sys.argv[1:])], lambda *_, **__: None):\n"
+        "    async with open_toolset([McpServer(name='wiki', command=sys.argv[1:])], lambda *_, **__: None):\n"
         "        print('ready', flush=True)\n"
         "        await asyncio.sleep(600)\n"
         "asyncio.run(bot())\n"
