@@ -90,8 +90,8 @@ class Settings(BaseSettings):
     openai_fallback_api_key: SecretStr | None = None
     """Empty: at the address of the first its key; anywhere else none, because that key is nobody else's business."""
     prices_file: Path | None = None
-    """TOML: what a model's tokens cost, per million, in one currency (example: `deploy/env.example`). Without it tokens are
-    counted, and what they cost is not known."""
+    """TOML: what a model's tokens cost, per million, in one currency (example: `deploy/env.example`). Without it tokens
+    are counted, and what they cost is not known."""
     budget_tokens_per_day: int | None = Field(default=None, ge=1)
     """What one person's messages may take of the model in a day, in and out (tokens). Empty: as much as they like."""
     budget_per_day: str = ""
@@ -111,7 +111,8 @@ class Settings(BaseSettings):
     """TOML or CSV with what the chat platform does not know of people, by e-mail address: manager, roles, department,
     title. Read again when it changes."""
     policy_file: Path | None = None
-    """TOML with `[[policy]]` rows that go before those of the forms: who approves what, and where authors may choose."""
+    """TOML with `[[policy]]` rows that go before those of the forms: who approves what, and where authors may
+    choose."""
     finance_threshold: str = "1000"
     """Expenses of this amount or more, in CNY, also go to finance."""
     annual_leave_days: str = "10"
