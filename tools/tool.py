@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -24,7 +24,7 @@ def render_key(note: TextRef, language: str, /) -> str:
     return note.key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolServices:
     """Everything outside that tools work with, passed in."""
 
@@ -46,6 +46,7 @@ class ToolContext:
     caller: Caller
     now: datetime
     """Aware, in the caller's time zone."""
+    _: KW_ONLY
     idempotency_key: str = ""
     """Idempotency key of the effect; the same key never has two effects in the engine."""
     parts: EffectParts = field(default_factory=EffectParts)

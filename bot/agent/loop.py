@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ToolCalls
@@ -88,6 +88,7 @@ class AgentLoop:
     model: Model
     tools: Sequence[Tool]
     """Our own."""
+    _: KW_ONLY
     limits: RunLimits = field(default_factory=RunLimits)
     clock: Clock = field(default_factory=Clock)
     """What replies and results are stamped with."""

@@ -33,7 +33,7 @@ WHERE = {True: "This is a direct message.", False: "This is a thread of a channe
 """By whether it is a DM."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSituation:
     """What a run is in when it begins or goes on."""
 

@@ -1,5 +1,6 @@
-"""The composition root: settings → outside services → stores → tools → loop → channel. Only this file constructs; what
-has to be opened first, and closed again, stands in `bot.app.resources`.
+"""The composition root: settings → outside services → stores → tools → loop → channel. Only this room
+constructs: here, in `bot.app.build_approvals` and `bot.app.build_conversation`; what has to be opened first, and closed
+again, in `bot.app.resources`.
 
 Read `build_app` to see what the bot is made of, `bot.app.lifecycle` to see how it lives.
 """
@@ -10,7 +11,6 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import cast
 
 from redis.asyncio import Redis
@@ -25,45 +25,30 @@ from bot.agent.loop import AgentLoop
 from bot.agent.model import MeteredModel, Model
 from bot.agent.probe import choose_formats
 from bot.agent.reply_format import ReplyFormat
-from bot.agent.suggester import Suggester
-from bot.agent.summary import Summarizer
-from bot.app.company_files import build_daily_budget, load_calendar, load_persona, load_policy, open_handbook
+from bot.app.build_approvals import Approvals, build_approvals, build_suggestion_handler
+from bot.app.build_conversation import build_compactor, build_turn_handler
+from bot.app.company_files import load_calendar, load_persona, load_policy, open_handbook
 from bot.app.dispatch import WorkDispatcher
 from bot.app.engine import open_engine_from_settings
+from bot.app.foundation import Foundation
 from bot.app.ingress import CardCanceller, LaneIngress
 from bot.app.resources import Resources, Timing, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
-from bot.approvals.card_editor import CardEditor
-from bot.approvals.delivery import CardDelivery
+from bot.app.work_kinds import WorkHandlers
 from bot.approvals.dialogs import CardDialogs
-from bot.approvals.duplicates import DuplicateGuard
-from bot.approvals.effect_runner import EffectRunner
-from bot.approvals.lifecycle import ApprovalLifecycle
-from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay, TimerJob
-from bot.approvals.press import PressHandler
-from bot.approvals.refusals import PressRefuser
-from bot.approvals.suggestions import SuggestionHandler
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.slack import app as slack
-from bot.conversation.card_requests import CardRequester
-from bot.conversation.commands import CommandHandler
-from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.diagrams import DiagramPoster
-from bot.conversation.endings import RunReplies
 from bot.conversation.home import HomeBuilder
 from bot.conversation.memory import ConversationMemory
-from bot.conversation.progress import ProgressReporter
-from bot.conversation.prompt_head import PromptHeadBuilder
+from bot.conversation.notices import NoticePoster
 from bot.conversation.retry import RetryHandler
-from bot.conversation.run_loader import RunLoader
-from bot.conversation.run_recorder import RunRecorder
-from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
-from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.i18n import render_value
+from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import Worker
 from bot.storage.cache import TextCache
 from bot.storage.dead_letters import DeadLetterStore
@@ -75,7 +60,7 @@ from tools.tool import Tool, ToolServices
 from tools.workflow.engine.port import Engine
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
     """Everything put together."""
 
@@ -99,129 +84,70 @@ async def build_app(
         open_resources(settings, outside, tuning, model) as base,
         open_engine_from_settings(settings, base.stores.redis, base.platform.directory) as engine,
     ):
-        desk, door = _build_tool_services(base, engine), IngressGate()
-        clock = base.timing.clock
-        tools = ChainMap({tool.name: tool for tool in TOOLS}, cast(MutableMapping[str, Tool], base.mcp_tools))
-        approvals = _build_approvals(base, desk, tools, clock)
-        memory = ConversationMemory(base.stores.history, base.stores.runs, clock)
-        turn_handler = _build_turn_handler(
-            base,
-            desk,
-            loop=_build_agent_loop(base, desk, await _choose_reply_formats(base)),
-            memory=memory,
-            company_rules=await _build_company_rules(settings, engine),
-            door=door,
-            clock=clock,
+        parts = Foundation(
+            resources=base,
+            tool_services=_build_tool_services(base, engine),
+            tools=ChainMap({tool.name: tool for tool in TOOLS}, cast(MutableMapping[str, Tool], base.mcp_tools)),
+            memory=ConversationMemory(history=base.stores.history, runs=base.stores.runs, clock=base.timing.clock),
+            ingress_gate=IngressGate(),
+            overflows=LaneOverflows(base.stores.redis, base.stores.keys),
         )
-        outbox = OutboxRelay(desk, base.platform.directory, base.stores.lanes, base.stores.keys, clock)
-        dispatcher = _build_dispatcher(
-            base,
-            desk,
-            tools=tools,
-            turn_handler=turn_handler,
-            memory=memory,
-            approvals=approvals,
-            outbox=outbox,
-        )
-        worker = _build_worker(base, dispatcher, outbox)
-        intake = _build_ingress(base, worker, desk, approvals.dialogs)
+        approvals, outbox = build_approvals(parts), _build_outbox(parts)
+        loop = _build_agent_loop(parts, await _choose_reply_formats(base))
+        turn_handler = build_turn_handler(parts, loop, await _build_company_rules(settings, engine))
+        handlers = _build_work_handlers(parts, approvals, turn_handler=turn_handler, outbox=outbox)
+        worker = _build_worker(parts, handlers)
+        ingress = _build_ingress(parts, worker, approvals.dialogs)
         yield Application(
-            _build_slack_app(base, intake), worker, base.stores.redis, base.stores.journal, intake, door, base.mcp_tools
+            bolt_app=_build_slack_app(base, ingress),
+            worker=worker,
+            redis=base.stores.redis,
+            journal=base.stores.journal,
+            ingress=ingress,
+            ingress_gate=parts.ingress_gate,
+            mcp_tools=base.mcp_tools,
         )
 
 
 def _build_tool_services(base: Resources, engine: Engine) -> ToolServices:
     settings, stores = base.settings, base.stores
     return ToolServices(
-        base.platform.directory,
-        engine,
-        SmtpMailer(base.services.smtp_url, settings.mail_from),
-        CardCanceller(stores.lanes, stores.approvals, base.timing.clock),
-        render_value,
-        load_calendar(settings),
-        open_handbook(base.services.handbook_dir),
+        directory=base.platform.directory,
+        engine=engine,
+        mailer=SmtpMailer(base.services.smtp_url, settings.mail_from),
+        cards=CardCanceller(lanes=stores.lanes, approvals=stores.approvals, clock=base.timing.clock),
+        render_text=render_value,
+        calendar=load_calendar(settings),
+        handbook=open_handbook(base.services.handbook_dir),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approvals:
-    """What deals with cards."""
-
-    lifecycle: ApprovalLifecycle
-    card_opener: CardOpener
-    dialogs: CardDialogs
-    press_handler: PressHandler
-
-
-def _build_approvals(base: Resources, desk: ToolServices, tools: Mapping[str, Tool], clock: Clock) -> Approvals:
-    stores, platform = base.stores, base.platform
-    card_delivery = CardDelivery(
-        platform.channel, platform.directory, lambda task: desk.engine.list_task_deputies(task, clock.today())
-    )
-    lifecycle = ApprovalLifecycle(card_delivery, stores.approvals, stores.journal, clock)
-    lifetime = timedelta(hours=base.settings.approval_ttl_hours)
-    card_editor = CardEditor(
-        card_delivery=card_delivery,
-        lifecycle=lifecycle,
-        tool_services=desk,
-        tools=tools,
-        clock=clock,
-        open_for=lifetime,
-    )
-    return Approvals(
-        lifecycle=lifecycle,
-        card_opener=CardOpener(lifecycle, lifetime, advice=base.settings.advice == "on"),
-        dialogs=CardDialogs(
-            approvals=stores.approvals,
-            card_delivery=card_delivery,
-            directory=platform.directory,
-            tool_services=desk,
-            tools=tools,
-            clock=clock,
-        ),
-        press_handler=PressHandler(
-            approvals=stores.approvals,
-            card_delivery=card_delivery,
-            directory=platform.directory,
-            tool_services=desk,
-            tools=tools,
-            lifecycle=lifecycle,
-            refuser=PressRefuser(
-                card_delivery=card_delivery,
-                lifecycle=lifecycle,
-                approvals=stores.approvals,
-                journal=stores.journal,
-                clock=clock,
-            ),
-            card_editor=card_editor,
-            effect_runner=EffectRunner(
-                card_delivery=card_delivery,
-                card_editor=card_editor,
-                lifecycle=lifecycle,
-                directory=platform.directory,
-                tool_services=desk,
-                tools=tools,
-                clock=clock,
-            ),
-            clock=clock,
-        ),
+def _build_outbox(parts: Foundation) -> OutboxRelay:
+    base = parts.resources
+    return OutboxRelay(
+        tool_services=parts.tool_services,
+        directory=base.platform.directory,
+        lanes=base.stores.lanes,
+        keys=base.stores.keys,
+        clock=base.timing.clock,
     )
 
 
-def _build_agent_loop(base: Resources, desk: ToolServices, styles: Sequence[ReplyFormat]) -> AgentLoop:
-    settings, tuning = base.settings, base.timing
+def _build_agent_loop(parts: Foundation, formats: Sequence[ReplyFormat]) -> AgentLoop:
+    base, settings = parts.resources, parts.resources.settings
+    has_handbook = parts.tool_services.handbook.folder is not None
     return AgentLoop(
         base.model,
-        select_offered_tools(TOOLS, handbook=desk.handbook.folder is not None, think=settings.think_tool == "on"),
-        LoopLimits(
+        select_offered_tools(TOOLS, handbook=has_handbook, think=settings.think_tool == "on"),
+        limits=LoopLimits(
             steps=settings.max_steps,
             calls=max(20, 2 * settings.max_steps),
             active_s=settings.run_seconds,
             tokens=settings.run_tokens,
             reply_s=settings.reply_seconds,
         ),
-        clock=tuning.clock,
-        formats=styles,
+        clock=base.timing.clock,
+        formats=formats,
         reraised=(CountersignError, RedisError),
         prices=base.prices,
         server_tools=base.mcp_tools,
@@ -229,138 +155,87 @@ def _build_agent_loop(base: Resources, desk: ToolServices, styles: Sequence[Repl
     )
 
 
-def _build_run_recorder(base: Resources, memory: ConversationMemory, clock: Clock) -> RunRecorder:
-    stores = base.stores
-    return RunRecorder(
-        runs=stores.runs,
-        history=stores.history,
-        memory=memory,
-        journal=stores.journal,
-        spending=stores.usage,
-        clock=clock,
-        on_run_ended=base.on_run_ended,
-    )
-
-
-def _build_turn_handler(
-    base: Resources,
-    desk: ToolServices,
-    *,
-    loop: AgentLoop,
-    memory: ConversationMemory,
-    company_rules: str,
-    door: IngressGate,
-    clock: Clock,
-) -> TurnHandler:
-    settings, tuning, stores, platform = base.settings, base.timing, base.stores, base.platform
-    budget, run_recorder = build_daily_budget(settings), _build_run_recorder(base, memory, clock)
-    replies = RunReplies(platform.delivery, platform.directory)
-    commands = CommandHandler(desk, stores.history, settings.list_masked_values, stores.runs, clock)
-    return TurnHandler(
-        directory=platform.directory,
-        tool_services=desk,
-        triage=MessageTriage(
-            directory=platform.directory, commands=commands, replies=replies, run_recorder=run_recorder
-        ),
-        run_loader=RunLoader(
-            keys=stores.keys,
+def _build_work_handlers(
+    parts: Foundation, approvals: Approvals, *, turn_handler: TurnHandler, outbox: OutboxRelay
+) -> WorkHandlers:
+    base, stores, platform = parts.resources, parts.resources.stores, parts.resources.platform
+    return WorkHandlers(
+        turn_handler=turn_handler,
+        retry_handler=RetryHandler(
+            chat=platform.channel,
+            directory=platform.directory,
             runs=stores.runs,
             history=stores.history,
-            spending=stores.usage,
-            loop=loop,
-            tool_services=desk,
-            clock=clock,
-            budget=budget,
+            journal=stores.journal,
         ),
-        prompt_heads=PromptHeadBuilder(
-            directory=platform.directory, tool_services=desk, loop=loop, clock=clock, company_rules=company_rules
-        ),
-        loop=loop,
-        duplicates=DuplicateGuard(stores.approvals, stores.runs),
-        progress=ProgressReporter(platform.delivery, settings.steps),
-        card_requester=CardRequester(
-            keys=stores.keys, delivery=platform.delivery, replies=replies, tool_services=desk, clock=clock
-        ),
-        replies=replies,
-        run_recorder=run_recorder,
-        clock=clock,
-        ingress_gate=door,
-        budget=budget,
-        down_ms=int(tuning.outage_retry_s * 1000),
-    )
-
-
-def _build_dispatcher(
-    base: Resources,
-    desk: ToolServices,
-    *,
-    tools: Mapping[str, Tool],
-    turn_handler: TurnHandler,
-    memory: ConversationMemory,
-    approvals: Approvals,
-    outbox: OutboxRelay,
-) -> WorkDispatcher:
-    stores, tuning, model = base.stores, base.timing, base.model
-    chat, directory, telling = base.platform.channel, base.platform.directory, base.platform.delivery
-    advising = SuggestionHandler(
-        Suggester(model, desk.handbook), approvals.lifecycle, directory, stores.usage, base.prices
-    )
-    return WorkDispatcher(
-        turn_handler=turn_handler,
-        retry_handler=RetryHandler(chat, directory, stores.runs, stores.history, stores.journal),
         press_handler=approvals.press_handler,
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
-        diagram_poster=DiagramPoster(telling, directory, desk, tools, stores.journal, tuning.clock),
-        outbox=outbox,
-        compactor=HistoryCompactor(
-            Summarizer(model, directory.list_people),
-            stores.runs,
-            stores.history,
-            directory,
-            stores.journal,
-            stores.usage,
-            base.prices,
-            build_daily_budget(base.settings),
+        diagram_poster=DiagramPoster(
+            delivery=platform.delivery,
+            directory=platform.directory,
+            tool_services=parts.tool_services,
+            tools=parts.tools,
+            journal=stores.journal,
+            clock=base.timing.clock,
         ),
-        memory=memory,
-        delivery=telling,
-        directory=directory,
+        outbox=outbox,
+        compactor=build_compactor(base),
+        memory=parts.memory,
+        notices=NoticePoster(
+            chat=platform.channel,
+            delivery=platform.delivery,
+            directory=platform.directory,
+            memory=parts.memory,
+            overflows=parts.overflows,
+            journal=stores.journal,
+        ),
+        suggestion_handler=build_suggestion_handler(parts, approvals) if base.settings.advice == "on" else None,
+    )
+
+
+def _build_worker(parts: Foundation, handlers: WorkHandlers) -> Worker:
+    base, stores, timing = parts.resources, parts.resources.stores, parts.resources.timing
+    dispatcher = WorkDispatcher(
+        handlers=handlers,
         journal=stores.journal,
-        clock=tuning.clock,
-        away_ms=int(tuning.outage_retry_s * 1000),
-        suggestion_handler=advising if base.settings.advice == "on" else None,
+        clock=timing.clock,
+        away_ms=int(timing.outage_retry_s * 1000),
     )
-
-
-def _build_worker(base: Resources, dispatch: WorkDispatcher, outbox: OutboxRelay) -> Worker:
-    tuning = base.timing
-    timers = TimerJob(outbox.tool_services, tuning.clock, tuning.timer_pause_s)
+    timers = TimerJob(tool_services=parts.tool_services, clock=timing.clock, pause_s=timing.timer_pause_s)
     return Worker(
-        base.stores.lanes,
-        dispatch,
-        bury=DeadLetterStore(base.stores.redis, base.stores.lanes.keys).build_bury_writes,
+        stores.lanes,
+        dispatcher,
+        bury=DeadLetterStore(stores.redis, stores.keys).build_bury_writes,
         concurrency=base.settings.concurrency,
-        sweep_s=tuning.poll_s,
-        grace_s=tuning.grace_s,
-        jobs=(outbox.relay_events, timers.run_timers, *base.services.upkeep_jobs),
-        pause_s=tuning.relay_pause_s,
-        backoff_ms=tuning.backoff_ms,
+        sweep_s=timing.poll_s,
+        grace_s=timing.grace_s,
+        jobs=(handlers.outbox.relay_events, timers.run_timers, *base.services.upkeep_jobs),
+        pause_s=timing.relay_pause_s,
+        backoff_ms=timing.backoff_ms,
     )
 
 
-def _build_ingress(base: Resources, worker: Worker, desk: ToolServices, dialogs: CardDialogs) -> LaneIngress:
-    stores, platform = base.stores, base.platform
-    homes = HomeBuilder(desk, platform.directory, base.timing.clock)
+def _build_ingress(parts: Foundation, worker: Worker, dialogs: CardDialogs) -> LaneIngress:
+    stores, platform, clock = parts.resources.stores, parts.resources.platform, parts.resources.timing.clock
     return LaneIngress(
-        worker, stores.lanes, dialogs, homes, stores.history, stores.runs, platform.delivery, platform.directory
+        worker=worker,
+        lanes=stores.lanes,
+        dialogs=dialogs,
+        home_builder=HomeBuilder(tool_services=parts.tool_services, directory=platform.directory, clock=clock),
+        history=stores.history,
+        runs=stores.runs,
+        delivery=platform.delivery,
+        directory=platform.directory,
+        overflows=parts.overflows,
+        journal=stores.journal,
     )
 
 
-def _build_slack_app(base: Resources, intake: LaneIngress) -> AsyncApp:
+def _build_slack_app(base: Resources, ingress: LaneIngress) -> AsyncApp:
     platform, secret = base.platform, base.services.signing_secret
     return slack.build_bolt_app(
-        platform.client, platform.identity, intake, platform.channel, platform.directory, signing_secret=secret
+        platform.client, platform.identity, ingress, platform.channel, platform.directory, signing_secret=secret
     )
 
 

@@ -37,7 +37,7 @@ async def open_engine_from_settings(settings: Settings, redis: Redis, directory:
         return
 
     def build_enricher(lists: RequestLists) -> CommandEnricher:
-        return CommandEnricher(lists, directory, calendar, numbers, policy)
+        return CommandEnricher(lists=lists, directory=directory, calendar=calendar, numbers=numbers, policy=policy)
 
     try:
         async with open_engine(address, RedisKeyValueStore(redis), processes, directory, build_enricher) as engine:

@@ -12,7 +12,8 @@ from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
 from bot.core.errors import StoreUnavailableError
 from bot.core.i18n import translate
-from bot.core.records import ApprovalState, BacklogCleared, ButtonPressed, CancelOpenCard, MessageReceived
+from bot.core.records import ApprovalState
+from bot.core.work_items import BacklogCleared, ButtonPressed, CancelOpenCard, MessageReceived
 from bot.queue.lanes import ANYBODY, EnqueueResult, Lanes
 from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import Worker
@@ -24,7 +25,7 @@ from bot.storage.runs import RunStore
 from tools.people.names import get_person_language
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaneIngress:
     """`bot.chat.messages.Ingress` over the lanes."""
 
@@ -36,6 +37,8 @@ class LaneIngress:
     runs: RunStore
     delivery: MessageDelivery
     directory: ChatDirectory
+    overflows: LaneOverflows
+    journal: Journal
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         body = MessageReceived(message=message).model_dump_json()
@@ -48,12 +51,10 @@ class LaneIngress:
         """Not taken: better than a queue without an end. Said once, with the first one; and what says that the queue is
         worked off takes its place in it, so that nobody wonders what became of the others."""
         redis, keys, lane = self.lanes.redis, self.lanes.keys, message.place.conversation
-        if not await LaneOverflows(redis, keys).start_overflow(lane, message.id):
+        if not await self.overflows.start_overflow(lane, message.id):
             return
         caught_up = BacklogCleared(place=message.place, person=message.person)
-        noted = Journal(redis, keys).build_record_write(
-            lane, "lane.full", person=message.person, channel=message.place.channel
-        )
+        noted = self.journal.build_record_write(lane, "lane.full", person=message.person, channel=message.place.channel)
         put = EnqueueItem(lane, f"{message.id}:caught_up", caught_up.model_dump_json())
         await apply_writes(redis, keys, keys.get_partition(lane), [put, noted])
         text = translate("turn.full", await get_person_language(self.directory, message.person))

@@ -47,7 +47,7 @@ log = logs.get_logger(__name__)
 DAY_MS = 24 * 3_600_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """Times that tests shorten and nobody else changes."""
 
@@ -64,7 +64,7 @@ class Timing:
     clock: Clock = field(default_factory=Clock)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:
     """What Redis keeps."""
 
@@ -78,7 +78,7 @@ class Stores:
     usage: UsageStore
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlackPlatform:
     """The platform: who we are on it, its people, and how we speak."""
 
@@ -90,7 +90,7 @@ class SlackPlatform:
     """Says things where they may stand."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """What all the rest stands on: settings and times, and what is open as long as the bot lives."""
 
@@ -121,7 +121,17 @@ async def open_resources(
         model = await stack.enter_async_context(_open_models(settings, outside, stores)) if model is None else model
         servers = await stack.enter_async_context(_open_mcp_tools(settings))
         ended = await stack.enter_async_context(_open_run_listener(settings, outside, stores))
-        yield Resources(settings, outside, tuning, stores, platform, model, load_prices(settings), servers, ended)
+        yield Resources(
+            settings=settings,
+            services=outside,
+            timing=tuning,
+            stores=stores,
+            platform=platform,
+            model=model,
+            prices=load_prices(settings),
+            mcp_tools=servers,
+            on_run_ended=ended,
+        )
 
 
 @asynccontextmanager
@@ -132,20 +142,22 @@ async def _open_stores(settings: Settings, outside: Services, tuning: Timing) ->
         for finding in await require_fit_redis(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
             log.warning(finding.format_sentence("en"))
         yield Stores(
-            redis,
-            keys,
-            Lanes(
+            redis=redis,
+            keys=keys,
+            lanes=Lanes(
                 redis,
                 keys,
                 lease_ms=int(settings.lease_seconds * 1000),
                 max_tries=tuning.max_tries,
                 cap=tuning.max_lane_items,
             ),
-            RunStore(redis, keys),
-            ApprovalStore(redis, keys),
-            HistoryStore(redis, keys, settings.history_tokens, settings.history_days * DAY_MS),
-            Journal(redis, keys),
-            UsageStore(redis, keys, tuning.clock, ZoneInfo(settings.company_timezone)),
+            runs=RunStore(redis, keys),
+            approvals=ApprovalStore(redis, keys),
+            history=HistoryStore(
+                redis, keys, max_tokens=settings.history_tokens, kept_ms=settings.history_days * DAY_MS
+            ),
+            journal=Journal(redis, keys),
+            usage=UsageStore(redis, keys, clock=tuning.clock, zone=ZoneInfo(settings.company_timezone)),
         )
     finally:
         await redis.aclose()
@@ -162,7 +174,13 @@ async def _open_slack(
         facts = DirectoryFile(outside.directory_file)
         directory = SlackDirectory(client, facts, team=me.team, fresh_s=tuning.person_max_age_s)
         yield SlackPlatform(
-            client, me, chat, directory, MessageDelivery(chat, SlackReaderClassifier(client, directory), directory)
+            client=client,
+            identity=me,
+            channel=chat,
+            directory=directory,
+            delivery=MessageDelivery(
+                chat=chat, reader_classifier=SlackReaderClassifier(client, directory), directory=directory
+            ),
         )
 
 
@@ -180,7 +198,7 @@ async def _open_models(settings: Settings, outside: Services, stores: Stores) ->
             for one in asked
         ]
         first, *second = [await stack.enter_async_context(one) for one in opening]
-        yield FallbackModel(first, second[0]) if second else first
+        yield FallbackModel(first=first, second=second[0]) if second else first
 
 
 @asynccontextmanager

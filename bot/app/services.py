@@ -35,7 +35,7 @@ READY_S, END_S = 20.0, 10.0
 """How long the local stand-ins may take to start, and to end."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEndpoint:
     """A model, and how it is asked."""
 
@@ -47,7 +47,7 @@ class ModelEndpoint:
     effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The outside services in use. `standins` names those that are not the real thing."""
 
@@ -76,12 +76,14 @@ class Services:
 
     @property
     def first_model(self) -> ModelEndpoint:
-        return ModelEndpoint(self.model_url, self.model_key, self.model_name, self.model_api, self.model_effort)
+        return ModelEndpoint(
+            url=self.model_url, key=self.model_key, name=self.model_name, api=self.model_api, effort=self.model_effort
+        )
 
     @property
     def fallback_model(self) -> ModelEndpoint:
         """The one behind it. What is set for one address is not true of another."""
-        at = ModelEndpoint(self.fallback_url, self.fallback_key, self.fallback_name)
+        at = ModelEndpoint(url=self.fallback_url, key=self.fallback_key, name=self.fallback_name)
         same = self.fallback_url == self.model_url
         return replace(at, api=self.model_api, effort=self.model_effort) if same else at
 

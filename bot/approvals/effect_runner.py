@@ -7,7 +7,7 @@ blindly: what is not safe to repeat ends as unknown, and a person says on the ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bot.approvals import render
 from bot.approvals.call_args import merge_args
@@ -102,7 +102,7 @@ class EffectRunner:
             args = validate_args(tool.stored_args, merge_args(approval, choice, approval.form))
             await lease.assert_held()
             today, key = self.clock.today(presser.person.zone), _choose_idempotency_key(tool, approval)
-            use = replace(ToolContext(self.tool_services, presser, today, key), parts=parts)
+            use = ToolContext(self.tool_services, presser, today, idempotency_key=key, parts=parts)
             outcome = await tool.run(use, args)
         except ConfirmAgainError:
             raise

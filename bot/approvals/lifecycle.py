@@ -27,27 +27,18 @@ from bot.approvals.events import (
 )
 from bot.approvals.state import to_ms, transition, try_transition
 from bot.approvals.waiters import notify_undelivered, notify_waiter
+from bot.chat.messages import Click
 from bot.core.clock import Clock
 from bot.core.errors import ChatUnavailableError
-from bot.core.records import (
-    Approval,
-    ApprovalState,
-    ButtonPressed,
-    CancelOpenCard,
-    CloseCard,
-    ExpireCard,
-    OpenCard,
-    RecordDirectEvent,
-    RefreshCard,
-    Work,
-)
+from bot.core.records import Approval, ApprovalState, OpenCard
+from bot.core.work_items import CancelOpenCard, CloseCard, RecordDirectEvent, RefreshCard
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.approvals import ApprovalStore, Verdict
 from bot.storage.journal import Journal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalLifecycle:
     card_delivery: CardDelivery
     approvals: ApprovalStore
@@ -145,31 +136,24 @@ class ApprovalLifecycle:
         approval = await self._cancel_approval(cancel)
         return await self.end_approval(item, approval, silent=True) if approval else []
 
-    async def give_up_card(self, item: LaneItem, work: Work) -> Sequence[Write]:
-        """What was to happen to a card has failed every time. Nobody waits for ever: the record says what is known,
-        and the card too if it can be reached."""
-        if isinstance(work, OpenCard):
-            return notify_undelivered(work)
-        approval = await self._resolve_given_up(item.lane, work)
-        return await self.end_approval(item, approval, silent=isinstance(work, CancelOpenCard)) if approval else []
+    def give_up_opening(self, ask: OpenCard) -> Sequence[Write]:
+        """The card could not be brought to anybody: whoever waits for it goes on."""
+        return notify_undelivered(ask)
 
-    async def _resolve_given_up(self, lane: str, work: Work) -> Approval | None:
-        """The card as far as it can be brought to an end without whatever keeps failing."""
-        match work:
-            case ButtonPressed(click=click):
-                approval = await self.approvals.load_approval(lane)
-                return self._resolve_stranded(approval) if approval is not None and approval.press == click.id else None
-            case ExpireCard(version=version):
-                expired = try_transition(
-                    await self.approvals.load_approval(lane), CardExpired(version), self.clock.now()
-                )
-                return expired[0] if expired else None
-            case CloseCard():
-                return await self._load_closed_approval(work)
-            case CancelOpenCard():
-                return await self._cancel_approval(work)
-            case _:
-                return None
+    async def give_up_press(self, item: LaneItem, click: Click) -> Sequence[Write]:
+        """What this press has decided could not be carried out. The record says what is known, and the card too if it
+        can be reached."""
+        approval = await self.approvals.load_approval(item.lane)
+        if approval is None or approval.press != click.id:
+            return []
+        stranded = self._resolve_stranded(approval)
+        return await self.end_approval(item, stranded) if stranded else []
+
+    async def give_up_expiry(self, item: LaneItem, version: int) -> Sequence[Write]:
+        """It has expired, though not everybody can be told."""
+        approval = await self.approvals.load_approval(item.lane)
+        expired = try_transition(approval, CardExpired(version), self.clock.now())
+        return await self.end_approval(item, expired[0]) if expired else []
 
     async def _load_closed_approval(self, close: CloseCard) -> Approval | None:
         approval = await self.approvals.load_approval(close.approval)

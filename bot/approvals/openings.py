@@ -7,20 +7,25 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.approvals import suggestions
-from bot.approvals.delivery import DeliveredCard
+from bot.approvals.delivery import CardDelivery, DeliveredCard
 from bot.approvals.events import ApprovalEffects, CardRedrafted, CardRequested, WaiterAdded
 from bot.approvals.lifecycle import ApprovalLifecycle, build_event_writes
 from bot.approvals.opinion_drafts import get_draft, has_new_draft
 from bot.approvals.state import transition
 from bot.approvals.waiters import notify_waiter
+from bot.core.clock import Clock
 from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
+from bot.storage.approvals import ApprovalStore
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CardOpener:
+    approvals: ApprovalStore
+    card_delivery: CardDelivery
     lifecycle: ApprovalLifecycle
+    clock: Clock
     open_for: timedelta = timedelta(hours=72)
     """How long a card is open; people are reminded at half time."""
     advice: bool = False
@@ -29,7 +34,7 @@ class CardOpener:
     async def open_card(self, lease: Lease, ask: OpenCard) -> Sequence[Write]:
         """Brings a card to those who may press. Asked for again while it is open, it is shown again, not doubled; asked
         for when its matter has just ended, the answer is how it ended."""
-        approvals, approval = self.lifecycle.approvals, self.lifecycle.approvals.read_from_lease(lease)
+        approval = self.approvals.read_from_lease(lease)
         if approval is not None and approval.is_settled:
             return [notify_waiter(approval, ask.waiter)] if ask.waiter else []
         approval, effects = await self._bring_up_to_date(ask, approval)
@@ -47,7 +52,7 @@ class CardOpener:
         )
         events = build_event_writes(lease.item, await self._list_card_events(ask, approval, shown.approval) | word)
         return [
-            approvals.build_delivery_write(shown.approval),
+            self.approvals.build_delivery_write(shown.approval),
             asked,
             *advice,
             *events,
@@ -58,7 +63,7 @@ class CardOpener:
         """By person: the card, for those who have got it now, but not for who waits for it: their run tells of it."""
         known = {reader for reader, ref in shown.refs if (reader, ref) in before.refs}
         had = known - {reader for reader, ref in shown.refs if (reader, ref) not in before.refs}
-        return await self.lifecycle.card_delivery.list_card_events(shown, {*had, ask.caller} if ask.waiter else had)
+        return await self.card_delivery.list_card_events(shown, {*had, ask.caller} if ask.waiter else had)
 
     async def _deliver_card(
         self, lease: Lease, ask: OpenCard, approval: Approval
@@ -66,7 +71,7 @@ class CardOpener:
         """Who decides and asks for it is shown it again. Of what others ask for, and the engine tells of, there is one
         copy a person, with a word under it if there is one to say. A draft of one of them is news to nobody else. With
         what that word was, by person."""
-        board, item = self.lifecycle.card_delivery, lease.item
+        board, item = self.card_delivery, lease.item
         if approval.brought and get_draft(approval.plan, ask.caller):
             shown = await board.post_copy_again(approval, ask.caller, item.id, again=item.is_redelivery)
         elif approval.brought != approval.version or await board.can_decide_card(approval, ask.caller):
@@ -78,11 +83,11 @@ class CardOpener:
 
     async def _bring_up_to_date(self, ask: OpenCard, approval: Approval | None) -> tuple[Approval, ApprovalEffects]:
         """The card with who waits for it: a fresh one, the next version for a new draft, or as it is."""
-        now = self.lifecycle.clock.now()
+        now = self.clock.now()
         effects: ApprovalEffects = ()
         if approval is None or approval.state is not ApprovalState.OPEN:
             approval, effects = transition(approval, self._build_card_request(ask), now)
-        elif has_new_draft(approval, ask.plan, ask.caller) and await self.lifecycle.card_delivery.can_decide_card(
+        elif has_new_draft(approval, ask.plan, ask.caller) and await self.card_delivery.can_decide_card(
             approval, ask.caller
         ):
             plan = suggestions.carry_over_suggestion(ask.plan, approval.plan)

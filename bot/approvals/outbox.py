@@ -11,7 +11,8 @@ from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.i18n import LANGUAGES, translate
-from bot.core.records import CloseCard, NotifyPerson, OpenCard, RelayEngineEvent
+from bot.core.records import OpenCard
+from bot.core.work_items import CloseCard, NotifyPerson, RelayEngineEvent
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import EnqueueItem, apply_writes
@@ -32,7 +33,7 @@ log = logs.get_logger(__name__)
 PAGE = 50
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRelay:
     """Brings what the engine announces to the lanes. At least once here, once there: lanes drop duplicates."""
 
@@ -204,7 +205,7 @@ def _flatten_text(text: str) -> str:
     return " ".join(text.split())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimerJob:
     """Lets the engine's timers go off. Any number of processes may do so: each timer goes off once."""
 

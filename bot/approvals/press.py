@@ -24,8 +24,9 @@ from bot.approvals.refusals import PressRefuser
 from bot.approvals.state import ENDED_EFFECTS, IllegalTransitionError, record_copies, transition
 from bot.chat.messages import ChatDirectory, Click
 from bot.core.clock import Clock
-from bot.core.records import Approval, RenderDiagram
+from bot.core.records import Approval
 from bot.core.run_state import validate_args
+from bot.core.work_items import RenderDiagram
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.approvals import ApprovalStore

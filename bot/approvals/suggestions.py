@@ -10,14 +10,18 @@ from typing import TypeGuard
 from bot.agent.model import MeteredModel
 from bot.agent.prices import PriceTable
 from bot.agent.suggester import Suggester
+from bot.approvals.delivery import CardDelivery
 from bot.approvals.events import SuggestionAdded
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.render import ADVICE, describe_card_fields
 from bot.approvals.state import try_transition
 from bot.chat.messages import ChatDirectory
-from bot.core.records import Approval, ApprovalState, DraftSuggestion, ShowSuggestion
+from bot.core.clock import Clock
+from bot.core.records import Approval, ApprovalState
+from bot.core.work_items import DraftSuggestion, ShowSuggestion
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
+from bot.storage.approvals import ApprovalStore
 from bot.storage.spending import SYSTEM, UsageStore
 from tools.people.names import get_person_language, get_person_name
 from tools.spec import CardField, Gate, Proposal, TextRef
@@ -40,17 +44,20 @@ def carry_over_suggestion(plan: Proposal, before: Proposal) -> Proposal:
     return plan.with_card_fields((*plan.facts, *(fact for fact in before.facts if fact.label == ADVICE)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionHandler:
     suggester: Suggester
+    approvals: ApprovalStore
+    card_delivery: CardDelivery
     lifecycle: ApprovalLifecycle
     directory: ChatDirectory
     spending: UsageStore
+    clock: Clock
     prices: PriceTable = field(default_factory=PriceTable)
 
     async def draft_suggestion(self, lease: Lease, advise: DraftSuggestion) -> Sequence[Write]:
         """Asks the model, while the card can be pressed. Nobody has asked for it, so it is on nobody's account."""
-        approval = await self.lifecycle.approvals.load_approval(advise.approval)
+        approval = await self.approvals.load_approval(advise.approval)
         if not _is_open_version(approval, advise.version):
             return []
         plan = approval.plan
@@ -71,15 +78,12 @@ class SuggestionHandler:
         """Adds it to the card, if that still waits. What a press runs is sealed without it."""
         fact = CardField(label=ADVICE, value=advised.note)
         suggestion = SuggestionAdded(advised.version, fact, advised.note.key)
-        added = try_transition(self.lifecycle.approvals.read_from_lease(lease), suggestion, self.lifecycle.clock.now())
+        added = try_transition(self.approvals.read_from_lease(lease), suggestion, self.clock.now())
         if added is None:
             return []
         approval, effects = added
-        shown = await self.lifecycle.card_delivery.update_copies(approval)
-        return [
-            *self.lifecycle.write_effects(shown.approval, effects),
-            *self.lifecycle.build_refresh_request(lease.item, shown),
-        ]
+        shown = await self.card_delivery.update_copies(approval)
+        return self.lifecycle.write_shown_effects(lease.item, shown, effects)
 
 
 def _is_open_version(approval: Approval | None, version: int) -> TypeGuard[Approval]:

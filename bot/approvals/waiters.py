@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from bot.core.effect_parts import list_parts
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, NotifyPerson, OpenCard, ResumeRun
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard
 from bot.core.run_state import CallStatus
+from bot.core.work_items import NotifyPerson, ResumeRun
 from bot.queue.writes import EnqueueItem, Write
 from tools.spec import Privacy, ReceiptLine, TextRef
 

@@ -72,7 +72,7 @@ def usage(
         settings = load_settings()
         async with console.open_bot_store() as (redis, keys):
             zone = ZoneInfo(settings.company_timezone)
-            rows = await UsageStore(redis, keys, Clock(), zone).list_usage_rows(days)
+            rows = await UsageStore(redis, keys, clock=Clock(), zone=zone).list_usage_rows(days)
         sums = group_usage(rows, by)
         names = await _load_person_names(settings, sums) if by is UsageGrouping.PERSON else {}
         if as_json:

@@ -69,7 +69,7 @@ def is_stop_word(text: str) -> bool:
     return parse_command(text) == "stop"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandHandler:
     tool_services: ToolServices
     history: HistoryStore

@@ -20,7 +20,8 @@ from bot.agent.limits import DailyBudget
 from bot.agent.prices import PriceTable
 from bot.agent.summary import EarlierTurns, Summarizer, SummaryDraft
 from bot.chat.messages import ChatDirectory
-from bot.core.records import CompactConversation, Run
+from bot.core.records import Run
+from bot.core.work_items import CompactConversation
 from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.history import CompactionRange, ConversationHistory, HistoryStore, HistorySummary
@@ -48,7 +49,7 @@ def build_compaction_request(
     return [EnqueueItem(lane, f"fold:{run.id}", fold.model_dump_json(), only_if_idle=True)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryCompactor:
     summarizer: Summarizer
     runs: RunStore

@@ -10,8 +10,8 @@ from bot.chat.messages import ChatDirectory, Place, Post
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
 from bot.core.i18n import render_value
-from bot.core.records import RenderDiagram
 from bot.core.run_state import CallRecord, CallStatus, validate_args
+from bot.core.work_items import RenderDiagram
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from bot.storage.journal import Journal
@@ -32,7 +32,7 @@ def is_diagram_call(call: CallRecord) -> bool:
     return call.tool == SHOWS and call.status is CallStatus.SUCCEEDED
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiagramPoster:
     delivery: MessageDelivery
     directory: ChatDirectory

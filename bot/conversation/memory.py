@@ -17,8 +17,9 @@ from bot.conversation.reply import DeliveryResult
 from bot.core.clock import Clock
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall
 from bot.core.i18n import translate
-from bot.core.records import AppendDirectHistory, OpenCard, Run
+from bot.core.records import OpenCard, Run
 from bot.core.run_state import CallRecord, CallStatus
+from bot.core.work_items import AppendDirectHistory
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.history import HistoryStore
 from bot.storage.runs import RunStore

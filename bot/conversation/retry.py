@@ -11,7 +11,8 @@ from bot.chat.messages import Channel, ChatDirectory, Click, Post
 from bot.conversation.progress import render_receipt
 from bot.core.errors import ChatError
 from bot.core.i18n import translate
-from bot.core.records import MessageReceived, Run, RunStatus
+from bot.core.records import Run, RunStatus
+from bot.core.work_items import MessageReceived
 from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.history import HistoryStore
@@ -23,7 +24,7 @@ ENDING_MS = 500
 """A stop that is pressed before its end is written waits so long."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryHandler:
     chat: Channel
     directory: ChatDirectory

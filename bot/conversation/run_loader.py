@@ -40,7 +40,7 @@ class RunLoader:
         left = run_id if lease.item.is_redelivery else ""
         recalled = await self.runs.load_conversation(lease.lane, self.history, left, usage_query)
         run = recalled.run or await self._start_run(run_id, message, caller, recalled)
-        return TurnContext(lease, run, caller, recalled)
+        return TurnContext(lease=lease, run=run, caller=caller, recalled=recalled)
 
     async def _start_run(self, run_id: str, message: Message, caller: Caller, recalled: ConversationState) -> Run:
         person = caller.person

@@ -15,7 +15,8 @@ from bot.conversation.reply import DeliveryResult
 from bot.conversation.turn_context import TurnContext
 from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
-from bot.core.records import RenderDiagram, Run, RunResult, RunStatus
+from bot.core.records import Run, RunResult, RunStatus
+from bot.core.work_items import RenderDiagram
 from bot.queue.lanes import CheckpointResult
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.history import HistoryStore

@@ -31,7 +31,8 @@ from bot.core.clock import Clock
 from bot.core.errors import NEEDS_ADMINISTRATOR, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.logs import bind_context
-from bot.core.records import ResumeRun, Run, RunResult, RunStatus
+from bot.core.records import Run, RunResult, RunStatus
+from bot.core.work_items import ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from tools.tool import ToolContext, ToolServices
@@ -86,7 +87,7 @@ class TurnHandler:
         if caller is None:
             return self.run_recorder.build_leaver_writes(run)
         await self.run_loader.refresh_start_tools()
-        context = TurnContext(lease, run, caller, recalled)
+        context = TurnContext(lease=lease, run=run, caller=caller, recalled=recalled)
         if is_new:
             await self.run_recorder.checkpoint_run(context, f"resume:{resume.uid}")
         return await self._run_agent(context)

@@ -10,7 +10,7 @@ from bot.storage.runs import ConversationState
 from tools.spec import Caller
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class TurnContext:
     """One run on its way through this process."""
 

@@ -13,8 +13,9 @@ from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
 from bot.chat.messages import Click, MessageRef, Place
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, ExpireCard, OpenCard, RemindDeciders, Run
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, OpenCard, Run
 from bot.core.run_state import CallRecord
+from bot.core.work_items import ExpireCard, RemindDeciders
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
 from bot.queue.writes import CancelTimer, DecideApproval, HSet, SetTimer, Write, ZAdd, ZRem, apply_writes

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from redis.asyncio import Redis
 
 from bot.core.logs import redact_text
-from bot.core.records import WORK, ButtonPressed, MessageReceived, ResumeRun, RunStatus
+from bot.core.records import RunStatus
+from bot.core.work_items import ButtonPressed, MessageReceived, ResumeRun
 from bot.queue.keys import Keys
 from bot.queue.lanes import AGAIN, LaneItem
 from bot.queue.writes import EnqueueItem, Set, Write, XAdd, apply_writes
@@ -23,6 +24,10 @@ from bot.redis.connect import translate_redis_errors
 from bot.storage.journal import Journal, parse_stream_id
 from bot.storage.runs import RunStore
 
+_OF_PEOPLE: TypeAdapter[MessageReceived | ButtonPressed | ResumeRun] = TypeAdapter(
+    Annotated[MessageReceived | ButtonPressed | ResumeRun, Field(discriminator="kind")]
+)
+"""What a letter is looked into for; every other kind is put back as it is."""
 DEAD_MS = 90 * 24 * 3_600_000
 """Dead letters are kept this long."""
 CLAIM_MS = 60_000
@@ -165,7 +170,7 @@ def _apply_mark(letter: DeadLetter, mark: Any) -> DeadLetter:
 
 def _parse_work(body: str) -> object:
     try:
-        return WORK.validate_json(body)
+        return _OF_PEOPLE.validate_json(body)
     except ValidationError:
         return None
 

@@ -47,7 +47,7 @@ async def two(*troubles: Raw, retries: int = 0) -> AsyncIterator[Two]:
         open_model(one.url, "key-one", "a", retries=retries) as first,
         open_model(other.url, "key-two", "b", retries=retries) as second,
     ):
-        both = Two(one, other, FallbackModel(first, second))
+        both = Two(one, other, FallbackModel(first=first, second=second))
         both.model.clock = lambda: both.now
         yield both
 
@@ -125,7 +125,9 @@ async def test_both_down_is_down() -> None:
 
 
 async def test_what_the_second_refuses_is_refused() -> None:
-    model = FallbackModel(ScriptedModel([ModelUnavailableError("away")]), ScriptedModel([ModelRejectedError("no")]))
+    model = FallbackModel(
+        first=ScriptedModel([ModelUnavailableError("away")]), second=ScriptedModel([ModelRejectedError("no")])
+    )
     with pytest.raises(ModelRejectedError):
         await model.request_reply(HELLO, "", timeout_s=5)
 

@@ -10,8 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.app.dispatch import NEWER, NEWER_MAX_MS
+from bot.app.work_kinds import parse_work
 from bot.core.clock import Clock
-from bot.core.records import WORK
 from bot.queue.lanes import Lease, RetryLater
 from tests.harness.lab import DM, Lab
 
@@ -60,7 +60,7 @@ async def test_rubbish_counts_its_tries_and_is_given_up_without_a_word(redis: Re
 
 def test_the_control_is_read() -> None:
     for work in (MESSAGE, {"kind": "remind", "version": 1}):
-        assert WORK.validate_json(json.dumps(work))
+        assert parse_work(json.dumps(work))
 
 
 async def test_it_is_noted_once_however_often_it_is_brought(redis: Redis) -> None:

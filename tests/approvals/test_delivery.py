@@ -17,7 +17,8 @@ from bot.approvals.refusals import SETTLED_MS
 from bot.chat.messages import Card, MessageRef, Post
 from bot.core.clock import Clock, read_system_time
 from bot.core.errors import ChatError, ChatUnavailableError
-from bot.core.records import ApprovalState, EffectState, OpenCard, RefreshCard
+from bot.core.records import ApprovalState, EffectState, OpenCard
+from bot.core.work_items import RefreshCard
 from tests.harness.lab import DM, Edges, Lab, Said, every_edge
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK, withdraw

@@ -15,11 +15,14 @@ from bot.agent.model import Messages, ModelReply
 from bot.app.ingress import LaneIngress
 from bot.approvals.outbox import OutboxRelay
 from bot.chat.messages import Card, Click
+from bot.conversation.home import HomeBuilder
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import translate
-from bot.core.records import ApprovalState, ButtonPressed, EffectState, ExpireCard
+from bot.core.records import ApprovalState, EffectState
 from bot.core.run_state import CallStatus
+from bot.core.work_items import ButtonPressed, ExpireCard
 from bot.queue.lanes import EnqueueResult, Lanes
+from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import Worker
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import derive_task_card_id
@@ -415,7 +418,18 @@ async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> N
     lab = Lab(redis)
     full = Lanes(redis, lab.keys, cap=0)
     worker = Worker(full, lab.dispatch, bury=DeadLetterStore(lab.redis, lab.keys).build_bury_writes)
-    intake = LaneIngress(worker, full, lab.dialogs, None, lab.history, lab.runs, lab.telling, lab.staff)  # type: ignore[arg-type]
+    intake = LaneIngress(
+        worker=worker,
+        lanes=full,
+        dialogs=lab.dialogs,
+        home_builder=HomeBuilder(lab.desk, lab.staff, lab.clock),
+        history=lab.history,
+        runs=lab.runs,
+        delivery=lab.telling,
+        directory=lab.staff,
+        overflows=LaneOverflows(redis, lab.keys),
+        journal=lab.journal,
+    )
     with pytest.raises(StoreUnavailableError):
         await intake.accept_click(Click(id="x", approval="A00x", version=1, choice="send", person="U1", place=DM))
 

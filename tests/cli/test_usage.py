@@ -100,6 +100,6 @@ async def test_the_stand_in_has_no_price(valkey: str, tmp_path: Path) -> None:
 
 
 async def test_what_nobody_asked_for_is_the_systems(redis: Redis, valkey: str, tmp_path: Path) -> None:
-    await UsageStore(redis, Keys(), Clock()).record_usage(SYSTEM, [Usage("a", 5, 0, 1, None)])
+    await UsageStore(redis, Keys(), clock=Clock()).record_usage(SYSTEM, [Usage("a", 5, 0, 1, None)])
     end = await ran("usage", cwd=tmp_path, env={"REDIS_URL": valkey, "LANG": "en_US.UTF-8", "COLUMNS": "160"})
     assert "The system (nobody asked)" in end.out, end

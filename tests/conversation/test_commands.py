@@ -40,7 +40,7 @@ async def told(lab: Lab, person: str, words: str = "待办") -> str:
 
 
 async def page(lab: Lab, person: str) -> HomeView:
-    found = await HomeBuilder(lab.desk, lab.staff, lab.clock).build_home(person)
+    found = await HomeBuilder(tool_services=lab.desk, directory=lab.staff, clock=lab.clock).build_home(person)
     assert found is not None
     return found
 

@@ -15,7 +15,7 @@ from bot.agent.model import Messages, ModelReply, RawToolCall
 from bot.conversation.compaction import build_summary
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import translate
-from bot.core.records import CompactConversation, MessageReceived
+from bot.core.work_items import CompactConversation, MessageReceived
 from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import apply_writes
 from bot.storage.history import ConversationHistory
@@ -364,7 +364,7 @@ async def test_what_was_dropped_before_it_was_folded_is_not_in_the_range(redis: 
 async def test_a_flood_of_folds_leaves_hands_for_people(redis: Redis) -> None:
     lab = Lab(redis, [DONE], history_tokens=1_600)
     for _ in range(4):
-        await lab.folding.draft_semaphore.acquire()
+        await lab.dispatch.handlers.compactor.draft_semaphore.acquire()
     await lab.lanes.enqueue("F00x", "fold:R1", CompactConversation(place=DM, person="U1").model_dump_json())
     [lease] = await claimed(lab)
     with pytest.raises(RetryLater) as later:

@@ -20,12 +20,14 @@ from hypothesis.errors import Flaky
 
 from bot.agent.model import Messages, ModelReply
 from bot.agent.summary import Summarizer
+from bot.app.work_kinds import parse_work
 from bot.chat.messages import Message
 from bot.conversation.compaction import HistoryCompactor, build_compaction_request
 from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, estimate_tokens
-from bot.core.records import WORK, CompactConversation, Run
+from bot.core.records import Run
+from bot.core.work_items import CompactConversation
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes, Lease, RetryLater
 from bot.queue.writes import HDel, HSet, apply_writes
@@ -70,13 +72,18 @@ class Account:
         self.redis = FakeAsyncRedis(decode_responses=True, protocol=3, legacy_responses=False)
         keys = Keys(partitions=2)
         self.lanes, self.runs = Lanes(self.redis, keys, lease_ms=3_600_000), RunStore(self.redis, keys)
-        self.history, self.home = HistoryStore(self.redis, keys, CAP), keys.get_partition(DM.conversation)
+        self.history, self.home = HistoryStore(self.redis, keys, max_tokens=CAP), keys.get_partition(DM.conversation)
         self.next, self.turns, self.waiting, self.over = 0, list[int](), list[int](), False
         self.notes = Notes()
         self.folding = HistoryCompactor(
-            Summarizer(self.notes), self.runs, self.history, People(), Journal(self.redis, keys),
-            UsageStore(self.redis, keys, Clock()), pause_ms=0,
-        )  # fmt: skip
+            summarizer=Summarizer(self.notes),
+            runs=self.runs,
+            history=self.history,
+            directory=People(),
+            journal=Journal(self.redis, keys),
+            spending=UsageStore(self.redis, keys, Clock()),
+            pause_ms=0,
+        )
         self.fold: asyncio.Task[None] | None = None
 
     def closes(self) -> None:
@@ -140,7 +147,7 @@ class Account:
             self.do(asyncio.sleep(0.002))
 
     async def work(self, lease: Lease) -> None:
-        fold = WORK.validate_json(lease.item.body)
+        fold = parse_work(lease.item.body)
         assert isinstance(fold, CompactConversation)
         try:
             await lease.commit(*await self.folding.compact_history(lease, fold))

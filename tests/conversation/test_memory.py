@@ -24,8 +24,8 @@ from bot.chat.messages import Place
 from bot.conversation import memory
 from bot.core import disclosure
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall, estimate_tokens
-from bot.core.records import ExpireCard
 from bot.core.run_state import CallRecord, CallStatus
+from bot.core.work_items import ExpireCard
 from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, apply_writes
 from bot.storage.calls import CALLS_KEPT, RUNS, UNFOLDED

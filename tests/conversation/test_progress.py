@@ -60,7 +60,9 @@ def step(tool: str = "list_people", reason: str = "to know who may approve", **a
 
 async def shown(display: Display, crowds: list[bool]) -> tuple[Wall, Run]:
     wall, one = Wall(), run()
-    steps = ProgressReporter(MessageDelivery(wall, Walls(), Staff(list(PEOPLE))), display)
+    steps = ProgressReporter(
+        delivery=MessageDelivery(chat=wall, reader_classifier=Walls(), directory=Staff(list(PEOPLE))), display=display
+    )
     for crowded in crowds:
         steps.add_steps(one, [step()])
         await steps.show_progress(one, again=False, wait_ms=None if crowded else 0)

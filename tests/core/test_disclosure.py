@@ -24,8 +24,8 @@ from bot.core import disclosure
 from bot.core.disclosure import Disclosure, decide_disclosure
 from bot.core.history_entries import EntryKind
 from bot.core.i18n import translate
-from bot.core.records import ButtonPressed, MessageReceived, ResumeRun
 from bot.core.run_state import RunState
+from bot.core.work_items import ButtonPressed, MessageReceived, ResumeRun
 from tests.harness.lab import DM, HANDBOOK, TODAY, Edges, Lab, Said, Wall, every_edge
 from tests.stories.script import calls, open_cards
 from tools.catalog import TOOLS
@@ -210,9 +210,9 @@ class Walk:
     def _rewire(self) -> None:
         """The lab, with our wall and our model in the place of its own."""
         lab, wall = self.lab, self.wall
-        for holder in (lab.ends.card_delivery, lab.telling):
+        handlers = lab.dispatch.handlers
+        for holder in (lab.ends.card_delivery, lab.telling, handlers.retry_handler, handlers.notices):
             object.__setattr__(holder, "chat", wall)
-        object.__setattr__(lab.dispatch.retry_handler, "chat", wall)
         object.__setattr__(lab.turns.loop, "model", self.model)
         lab.wall = wall
 

@@ -44,7 +44,7 @@ def behind(
             standing_in(behaviour, script) as serving,
             open_model(serving.url, "key", "m", retries=retries) as model,
         ):
-            yield FallbackModel(model, script) if behaviour == "used_up" else model
+            yield FallbackModel(first=model, second=script) if behaviour == "used_up" else model
 
     return opened
 

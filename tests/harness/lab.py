@@ -23,6 +23,7 @@ from bot.agent.suggester import Suggester
 from bot.agent.summary import Summarizer
 from bot.app.dispatch import WorkDispatcher
 from bot.app.ingress import CardCanceller
+from bot.app.work_kinds import WorkHandlers
 from bot.approvals.card_editor import CardEditor
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.dialogs import CardDialogs
@@ -41,6 +42,7 @@ from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.endings import RunReplies
 from bot.conversation.memory import ConversationMemory
+from bot.conversation.notices import NoticePoster
 from bot.conversation.progress import Display, ProgressReporter
 from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.reply import MessageDelivery
@@ -53,9 +55,11 @@ from bot.core.clock import Clock
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import render_value
-from bot.core.records import Approval, ButtonPressed, MessageReceived, Run
+from bot.core.records import Approval, Run
+from bot.core.work_items import ButtonPressed, MessageReceived
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes, Lease, RetryLater
+from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import GIVE_UP_TRIES
 from bot.queue.writes import Write
 from bot.storage.approvals import ApprovalStore
@@ -276,25 +280,35 @@ class Lab:
         self.ahead, self.days = timedelta(), timedelta()
         self.clock = Clock(read_now=self.now, read_today=self.today)
         self.runs, self.approvals = RunStore(redis, self.keys), ApprovalStore(redis, self.keys)
-        self.history, self.journal = HistoryStore(redis, self.keys, history_tokens), Journal(redis, self.keys)
+        self.history, self.journal = (
+            HistoryStore(redis, self.keys, max_tokens=history_tokens),
+            Journal(redis, self.keys),
+        )
         self.store = MemoryStore()
         self.engine = EmbeddedEngine(self.store, load_shipped_processes(), self.staff)
-        cards = CardCanceller(self.lanes, self.approvals, self.clock)
+        cards = CardCanceller(lanes=self.lanes, approvals=self.approvals, clock=self.clock)
         self.desk = ToolServices(
-            self.staff, self.engine, self.mailer, cards, render_text=render_value, handbook=Handbook(handbook)
+            directory=self.staff,
+            engine=self.engine,
+            mailer=self.mailer,
+            cards=cards,
+            render_text=render_value,
+            handbook=Handbook(handbook),
         )
         self.model = ScriptedModel(list(script))
-        self.spending = UsageStore(redis, self.keys, self.clock, ZoneInfo("Asia/Shanghai"))
+        self.spending = UsageStore(redis, self.keys, clock=self.clock, zone=ZoneInfo("Asia/Shanghai"))
         self._build_approvals(known, advice=advice is not None)
         self.rooms = Walls()
-        self.telling = MessageDelivery(self.wall, self.rooms, self.staff)
-        memory = ConversationMemory(self.history, self.runs, self.clock)
-        self.commands = CommandHandler(self.desk, self.history, dict, self.runs, self.clock)
+        self.telling = MessageDelivery(chat=self.wall, reader_classifier=self.rooms, directory=self.staff)
+        memory = ConversationMemory(history=self.history, runs=self.runs, clock=self.clock)
+        self.commands = CommandHandler(
+            tool_services=self.desk, history=self.history, settings=dict, runs=self.runs, clock=self.clock
+        )
         recorder = RunRecorder(
             runs=self.runs, history=self.history, memory=memory, journal=self.journal, spending=self.spending,
             clock=self.clock, on_run_ended=self.over.append,
         )  # fmt: skip
-        replies = RunReplies(self.telling, self.staff)
+        replies = RunReplies(delivery=self.telling, directory=self.staff)
         loop = AgentLoop(
             self.model, tools, clock=self.clock, formats=styles, prices=prices or PriceTable(), server_tools=more,
             max_offered_tools=most,
@@ -309,38 +323,56 @@ class Lab:
             prompt_heads=PromptHeadBuilder(
                 directory=self.staff, tool_services=self.desk, loop=loop, clock=self.clock, company_rules=house
             ),
-            duplicates=DuplicateGuard(self.approvals, self.runs), progress=ProgressReporter(self.telling, display),
+            duplicates=DuplicateGuard(self.approvals, self.runs),
+            progress=ProgressReporter(delivery=self.telling, display=display),
             card_requester=CardRequester(
                 keys=self.keys, delivery=self.telling, replies=replies, tool_services=self.desk, clock=self.clock
             ),
             clock=self.clock, budget=budget or DailyBudget(), down_ms=0,
         )  # fmt: skip
         self.opinions = ScriptedModel(list(advice or ()))
-        advising = SuggestionHandler(
-            Suggester(self.opinions), self.ends, self.staff, self.spending, prices or PriceTable()
-        )
-        self.pictures = DiagramPoster(self.telling, self.staff, self.desk, known, self.journal, self.clock, painted)
-        self.outbox = OutboxRelay(self.desk, self.staff, self.lanes, self.keys, self.clock)
         self.notes = ScriptedModel(list(notes))
-        self.folding = HistoryCompactor(
-            Summarizer(self.notes, self.staff.list_people), self.runs, self.history, self.staff, self.journal,
-            self.spending, prices or PriceTable(), budget or DailyBudget(), pause_ms=0,
+        self.outbox = OutboxRelay(
+            tool_services=self.desk, directory=self.staff, lanes=self.lanes, keys=self.keys, clock=self.clock
+        )
+        everybody: dict[str, Any] = {"directory": self.staff, "journal": self.journal}
+        costs: dict[str, Any] = {"spending": self.spending, "prices": prices or PriceTable()}
+        handlers = WorkHandlers(
+            turn_handler=self.turns, press_handler=self.gates, card_opener=self.card_opener, lifecycle=self.ends,
+            outbox=self.outbox, memory=memory,
+            retry_handler=RetryHandler(**everybody, chat=self.wall, runs=self.runs, history=self.history),
+            diagram_poster=DiagramPoster(
+                **everybody, delivery=self.telling, tool_services=self.desk, tools=known, clock=self.clock,
+                paint=painted,
+            ),
+            compactor=HistoryCompactor(
+                **everybody, **costs, summarizer=Summarizer(self.notes, self.staff.list_people), runs=self.runs,
+                history=self.history, budget=budget or DailyBudget(), pause_ms=0,
+            ),
+            notices=NoticePoster(
+                **everybody, chat=self.wall, delivery=self.telling, memory=memory,
+                overflows=LaneOverflows(redis, self.keys),
+            ),
+            suggestion_handler=SuggestionHandler(
+                **costs, suggester=Suggester(self.opinions), approvals=self.approvals, directory=self.staff,
+                card_delivery=self.ends.card_delivery, lifecycle=self.ends, clock=self.clock,
+            ) if advice is not None else None,
         )  # fmt: skip
-        anew = RetryHandler(self.wall, self.staff, self.runs, self.history, self.journal)
-        self.dispatch = WorkDispatcher(
-            turn_handler=self.turns, retry_handler=anew, press_handler=self.gates, card_opener=self.card_opener,
-            lifecycle=self.ends, diagram_poster=self.pictures, outbox=self.outbox, compactor=self.folding,
-            memory=memory, delivery=self.telling, directory=self.staff, journal=self.journal,
-            clock=Clock(), suggestion_handler=advising if advice is not None else None,
-        )  # fmt: skip
+        self.dispatch = WorkDispatcher(handlers=handlers, journal=self.journal, clock=Clock())
 
     def _build_approvals(self, known: Mapping[str, Tool], *, advice: bool) -> None:
         """What deals with cards. `known`: every tool by name."""
-        delivery = CardDelivery(self.wall, self.staff, lambda task: self.engine.list_task_deputies(task, self.today()))
-        self.ends = ApprovalLifecycle(delivery, self.approvals, self.journal, self.clock)
-        self.card_opener = CardOpener(self.ends, advice=advice)
+        delivery = CardDelivery(
+            chat=self.wall,
+            directory=self.staff,
+            list_deputies=lambda task: self.engine.list_task_deputies(task, self.today()),
+        )
+        self.ends = ApprovalLifecycle(
+            card_delivery=delivery, approvals=self.approvals, journal=self.journal, clock=self.clock
+        )
         everybody: dict[str, Any] = {"card_delivery": delivery, "lifecycle": self.ends, "clock": self.clock}
         tooling: dict[str, Any] = {"tool_services": self.desk, "tools": known}
+        self.card_opener = CardOpener(**everybody, approvals=self.approvals, advice=advice)
         editor = CardEditor(**everybody, **tooling, open_for=self.card_opener.open_for)
         self.dialogs = CardDialogs(
             approvals=self.approvals, card_delivery=delivery, directory=self.staff, clock=self.clock, **tooling
@@ -359,7 +391,7 @@ class Lab:
             run_loader=replace(self.turns.run_loader, loop=loop),
             prompt_heads=replace(self.turns.prompt_heads, loop=loop),
         )
-        self.dispatch = replace(self.dispatch, turn_handler=self.turns)
+        self.dispatch = replace(self.dispatch, handlers=replace(self.dispatch.handlers, turn_handler=self.turns))
 
     def now(self) -> datetime:
         """What cards expire by."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from bot.core.records import ButtonPressed, EffectState
+from bot.core.records import EffectState
+from bot.core.work_items import ButtonPressed
 from bot.queue.lanes import LaneItem
 from bot.queue.writes import apply_writes
 from bot.storage.dead_letters import DeadLetterStore

@@ -15,7 +15,7 @@ from redis.asyncio.client import Pipeline
 from bot.agent.limits import DailyBudget
 from bot.agent.model import ModelReply
 from bot.chat.messages import Click, Message, Place, RateSlot
-from bot.core.records import ButtonPressed, MessageReceived
+from bot.core.work_items import ButtonPressed, MessageReceived
 from bot.queue.lanes import Lease
 from tests.harness.lab import DM, Lab
 from tests.stories.script import DONE, calls

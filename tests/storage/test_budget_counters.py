@@ -170,7 +170,7 @@ class Careless:
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         reply: ModelReply = await self.model.request_reply(messages, extra, timeout_s=timeout_s)
-        spending = UsageStore(self.lab.redis, self.lab.keys, self.lab.clock)
+        spending = UsageStore(self.lab.redis, self.lab.keys, clock=self.lab.clock)
         await spending.record_usage("U1", [self.lab.turns.loop.prices.compute_usage(reply)])
         return reply
 
@@ -269,7 +269,7 @@ def test_in_any_order_of_deaths_and_deliveries_each_reply_is_counted_once(
 def test_counters_of_several_conversations_add_up_exactly(replies: list[tuple[str, int, int]]) -> None:
     async def play() -> None:
         redis, keys = FakeAsyncRedis(decode_responses=True, protocol=3), Keys(partitions=3)
-        spending = UsageStore(redis, keys, Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
+        spending = UsageStore(redis, keys, clock=Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
         spent = [PRICES.compute_usage(took(DONE, read, 0, out, model)) for model, read, out in replies]
         for n, one in enumerate(spent):
             await add_in(spending, f"lane {n}", "U1", one)
@@ -291,7 +291,7 @@ async def add_in(spending: UsageStore, lane: str, person: str, one: Usage) -> No
 
 
 async def test_a_counter_that_is_full_spoils_nothing(redis: Redis, keys: Keys) -> None:
-    spending = UsageStore(redis, keys, Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
+    spending = UsageStore(redis, keys, clock=Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
     huge = Usage("a", 2**63 - 1, 0, 0, None)
     for _ in range(2):
         await spending.record_usage("U1", [huge])
@@ -308,12 +308,12 @@ async def test_a_counter_that_is_full_spoils_nothing(redis: Redis, keys: Keys) -
     ],
 )
 def test_a_day_is_the_companys(zone: str, at: str, day: str, renewed: str) -> None:
-    spending = UsageStore(None, Keys(), Clock(read_now=lambda: datetime.fromisoformat(at)), ZoneInfo(zone))  # type: ignore[arg-type]
+    spending = UsageStore(None, Keys(), clock=Clock(read_now=lambda: datetime.fromisoformat(at)), zone=ZoneInfo(zone))  # type: ignore[arg-type]
     assert spending.get_company_day().isoformat() == day and spending.get_next_day_start().isoformat() == renewed
 
 
 async def test_counters_go_after_a_season(redis: Redis, keys: Keys) -> None:
-    spending = UsageStore(redis, keys, Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
+    spending = UsageStore(redis, keys, clock=Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
     await spending.record_usage("U1", [Usage("a", 1, 0, 0, None)])
     [key] = [key async for key in redis.scan_iter("*:spent:*")]
     assert 91 < await redis.pttl(key) / 86_400_000 <= 92

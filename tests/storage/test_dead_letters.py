@@ -8,9 +8,11 @@ import json
 import pytest
 from redis.asyncio import Redis
 
+from bot.app.work_kinds import parse_work
 from bot.chat.messages import Click, Message, Place
-from bot.core.records import WORK, ButtonPressed, MessageReceived, NotifyPerson, ResumeRun, Run, RunStatus
+from bot.core.records import Run, RunStatus
 from bot.core.run_state import CallStatus
+from bot.core.work_items import ButtonPressed, MessageReceived, NotifyPerson, ResumeRun
 from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease
 from bot.queue.writes import apply_writes
@@ -93,7 +95,7 @@ async def test_a_message_comes_back_as_another_one(lanes: Lanes, letters: DeadLe
     item = (await take(lanes)).item
     assert item.id == done.retried_as != "Ev1"
     assert (item.tries, item.is_redelivery) == (1, True), "some of its posts may be there already"
-    work = WORK.validate_json(item.body)
+    work = parse_work(item.body)
     assert work == MessageReceived(message=MESSAGE.model_copy(update={"id": item.id})), "so that its run is another one"
     assert await letters.list_dead_letters() == []
     kind, _, text, more = (await journal(lanes))[-1]
@@ -111,7 +113,7 @@ async def test_a_press_comes_back_as_another_press(lanes: Lanes, letters: DeadLe
     letter = await buried(lanes, ButtonPressed(click=CLICK).model_dump_json(), id="t1", lane=lane)
     done = await letters.retry_dead_letter(letter, "root")
     assert done is not None and letter.person == "U2"
-    work = WORK.validate_json((await take(lanes, lane)).item.body)
+    work = parse_work((await take(lanes, lane)).item.body)
     assert work == ButtonPressed(click=CLICK.model_copy(update={"id": done.retried_as}))
 
 

@@ -22,7 +22,7 @@ LANES = [f"T1:C{n}" for n in range(12)]
 
 async def told(redis: Redis) -> None:
     keys = Keys()
-    spending = UsageStore(redis, keys, Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
+    spending = UsageStore(redis, keys, clock=Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
     for lane in LANES:
         counts = spending.build_usage_writes(lane, "U1", SPENT, begun=True)
         await apply_writes(redis, keys, keys.get_partition(lane), counts)

@@ -15,7 +15,7 @@ ASKED = "住宿标准是什么？我想知道出差时各个城市的酒店上�
 async def test_a_long_talk_is_put_in_short_beside_it_and_forgotten_with_it(empty: Office) -> None:
     desk = empty
     async with desk.opened(history_tokens=2_000) as bot:
-        history = HistoryStore(bot.redis, Keys(), 2_000)
+        history = HistoryStore(bot.redis, Keys(), max_tokens=2_000)
         await desk.request_leave(ZHANG, "我肚子疼，从 2026-12-01 起请2天假，审批人李四")
         answers = [await desk.answer(ZHANG, ASKED) for _ in range(8)]
         await desk.quiet()

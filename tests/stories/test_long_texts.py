@@ -13,7 +13,8 @@ from redis.asyncio import Redis
 from bot.agent.model import ModelReply, ScriptedModel
 from bot.chat.slack.text import unescape_text
 from bot.core.i18n import translate
-from bot.core.records import ApprovalState, EffectState, ExpireCard
+from bot.core.records import ApprovalState, EffectState
+from bot.core.work_items import ExpireCard
 from tests.harness.lab import Edges, Lab, every_edge
 from tests.harness.office import LI, ZHANG, Office, read_message_text
 from tests.stories.behind import rewritten

@@ -296,13 +296,24 @@ async def test_the_real_bot_with_a_server_by_setting(empty: Office, world: World
 
 
 def test_the_banner_names_the_servers() -> None:
-    outside = Services("", "", "", "", "", "m", "")
+    outside = Services(
+        redis_url="", slack_api_url="", bot_token="", model_url="", model_key="", model_name="m", smtp_url=""
+    )
     assert "wiki (3 tools), crm (not reached yet; no tools)" in format_banner(outside, {"wiki": 3, "crm": 0})
     assert "servers" not in format_banner(outside, {})
 
 
 async def test_doctor_lists_tools_and_gates_and_what_is_wrong(world: World, valkey: str) -> None:
-    outside = Services(valkey, "", "", "", "", "m", "", standins=("workspace", "model", "mail"))
+    outside = Services(
+        redis_url=valkey,
+        slack_api_url="",
+        bot_token="",
+        model_url="",
+        model_key="",
+        model_name="m",
+        smtp_url="",
+        standins=("workspace", "model", "mail"),
+    )
     nowhere = McpServer(name="nowhere", command=("/no/such",), timeout_seconds=1)
     servers = [world.server("wiki", tools={"burn": "off"}), nowhere]
     found = [one async for one in check_services(outside, "native", servers)]

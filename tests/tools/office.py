@@ -89,7 +89,9 @@ class Office:
         return ToolServices(directory=self.people, engine=self.engine, mailer=self.mailer, render_text=render_value)
 
     def use(self, person: Person, key: str = "") -> ToolContext:
-        return ToolContext(self.desk, Caller(person), self.now.astimezone(person.zone), key or f"k{next(self.keys)}")
+        return ToolContext(
+            self.desk, Caller(person), self.now.astimezone(person.zone), idempotency_key=key or f"k{next(self.keys)}"
+        )
 
     async def look(self, person: Person, tool: str, /, **args: Any) -> dict[str, Any]:
         """What a tool that only reads gives the model."""

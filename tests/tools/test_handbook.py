@@ -31,7 +31,12 @@ class Reader:
     there: Office = field(default_factory=office)
 
     async def look(self, tool: str, **args: Any) -> ToolOutcome:
-        desk = ToolServices(self.there.people, self.there.engine, self.there.mailer, handbook=Handbook(self.folder))
+        desk = ToolServices(
+            directory=self.there.people,
+            engine=self.there.engine,
+            mailer=self.there.mailer,
+            handbook=Handbook(self.folder),
+        )
         card = known(tool)
         outcome: ToolOutcome = await seen(card, card.run(ToolContext(desk, Caller(ZHANG), self.now), card.args(**args)))
         assert len(format_observation(outcome)) <= OBSERVATION_MAX, "never cut"

@@ -107,7 +107,9 @@ def build_bolt_app(
             signing_secret=signing_secret,
             attaching_conversation_kwargs_enabled=False,
         )
-    SlackListeners(client, me, intake, channel, directory).register_listeners(app, command)
+    SlackListeners(client=client, me=me, intake=intake, channel=channel, directory=directory).register_listeners(
+        app, command
+    )
     return app
 
 

@@ -172,7 +172,7 @@ async def test_what_is_used_up_is_not_asked_again_and_the_second_model_goes_on()
         standing_in("used_up", ScriptedModel([])) as serving,
         open_model(serving.url, "key", "m", retries=3) as model,
     ):
-        events, bench = await run(FallbackModel(model, ScriptedModel([*STEPS])), fresh())
+        events, bench = await run(FallbackModel(first=model, second=ScriptedModel([*STEPS])), fresh())
         assert events[-1] == RunFinished("done") and bench.ran == RAN and len(serving.asked) == 1
         with pytest.raises(ModelUnavailableError) as down:
             await run(model, fresh())

@@ -153,8 +153,10 @@ async def nowhere(platform: Nowhere) -> AsyncIterator[resources.SlackPlatform]:
     """In the place of Slack."""
     client = AsyncWebClient("xoxb-bench", "http://127.0.0.1:9/api/")
     staff = Staff()
-    telling = MessageDelivery(platform, Direct(), staff)  # type: ignore[arg-type]
-    yield resources.SlackPlatform(client, BotIdentity("T1", "U0BOT", "B0BOT"), platform, staff, telling)  # type: ignore[arg-type]
+    telling = MessageDelivery(chat=platform, reader_classifier=Direct(), directory=staff)  # type: ignore[arg-type]
+    yield resources.SlackPlatform(
+        client=client, identity=BotIdentity("T1", "U0BOT", "B0BOT"), channel=platform, directory=staff, delivery=telling
+    )  # type: ignore[arg-type]
 
 
 def settings(job: Job) -> Settings:

@@ -163,7 +163,7 @@ async def test_what_a_caller_says_about_the_outside_does_not_count() -> None:
     await decide(engine, "L-0001-1", ASSIGNEE, Decision.APPROVE, "", None, "b")
     command = WithdrawCommand(request=request.id, actor=AUTHOR, agree=("U7",))
     assert (await engine.execute_command(command, "c", NOW)).waits_for == (ASSIGNEE,)
-    completing = CommandEnricher(MemoryStore(), people, WorkCalendar(), {}, ())
+    completing = CommandEnricher(lists=MemoryStore(), directory=people, calendar=WorkCalendar(), numbers={}, policy=())
     fire: Any = await completing.enrich_timer(
         LEAVE.definition, request, FireTimerCommand(task="L-0001-1", timer="x", manager="U6")
     )

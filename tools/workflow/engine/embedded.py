@@ -88,7 +88,9 @@ class EmbeddedEngine:
         policy: Sequence[PolicyRow] = (),
     ) -> None:
         self._store, self._directory = store, directory
-        self._enricher = CommandEnricher(store, directory, calendar or WorkCalendar(), numbers or {}, policy)
+        self._enricher = CommandEnricher(
+            lists=store, directory=directory, calendar=calendar or WorkCalendar(), numbers=numbers or {}, policy=policy
+        )
         self._versions = ProcessVersions(store, processes)
 
     # Processes

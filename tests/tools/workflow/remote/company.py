@@ -124,7 +124,7 @@ class World:
         )
 
     def completing(self, store: Store) -> CommandEnricher:
-        return CommandEnricher(store, self.people, WorkCalendar(), {}, ())
+        return CommandEnricher(lists=store, directory=self.people, calendar=WorkCalendar(), numbers={}, policy=())
 
     async def sleep(self, seconds: float) -> None:
         """Long enough for others to get on."""

@@ -197,7 +197,9 @@ async def attacked(kind: str, answer: Answer) -> AsyncIterator[tuple[RemoteEngin
         rest = RestClient(session, f"http://127.0.0.1:{server.port}/{base}", LOGIN, SecretStr(PASSWORD), TIMEOUT_S)
         engine = RemoteEngine(
             ENGINES[kind][1](rest), MemoryKeyValueStore(), PROCESSES, People(list(PEOPLE)), TABLE,
-            lambda lists: CommandEnricher(lists, People(list(PEOPLE)), WorkCalendar(), {}, ()),
+            lambda lists: CommandEnricher(
+                lists=lists, directory=People(list(PEOPLE)), calendar=WorkCalendar(), numbers={}, policy=()
+            ),
             clock=time.monotonic, sleep=asyncio.sleep,
         )  # fmt: skip
         yield engine, hostile, rest

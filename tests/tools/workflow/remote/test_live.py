@@ -42,7 +42,7 @@ async def test_a_long_leave_in_a_real_engine(kind: str) -> None:
     people = People([p.model_copy(update={"email": ""}) for p in (ZHANG, LI, WANG)])
 
     def completing(store: Store) -> CommandEnricher:
-        return CommandEnricher(store, people, WorkCalendar(), {}, ())
+        return CommandEnricher(lists=store, directory=people, calendar=WorkCalendar(), numbers={}, policy=())
 
     async with open_engine(address, MemoryKeyValueStore(), load_shipped_processes(), people, completing) as engine:
         moved = await engine.start_request("leave", form, ZHANG.id, f"{run}s", now)

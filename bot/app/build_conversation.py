@@ -1,0 +1,100 @@
+"""Puts together what deals with messages and runs."""
+
+from __future__ import annotations
+
+from bot.agent.loop import AgentLoop
+from bot.agent.summary import Summarizer
+from bot.app.company_files import build_daily_budget
+from bot.app.foundation import Foundation
+from bot.app.resources import Resources
+from bot.approvals.duplicates import DuplicateGuard
+from bot.conversation.card_requests import CardRequester
+from bot.conversation.commands import CommandHandler
+from bot.conversation.compaction import HistoryCompactor
+from bot.conversation.endings import RunReplies
+from bot.conversation.progress import ProgressReporter
+from bot.conversation.prompt_head import PromptHeadBuilder
+from bot.conversation.run_loader import RunLoader
+from bot.conversation.run_recorder import RunRecorder
+from bot.conversation.triage import MessageTriage
+from bot.conversation.turn import TurnHandler
+
+
+def build_turn_handler(parts: Foundation, loop: AgentLoop, company_rules: str) -> TurnHandler:
+    base, desk, clock = parts.resources, parts.tool_services, parts.resources.timing.clock
+    stores, platform, budget = base.stores, base.platform, build_daily_budget(base.settings)
+    replies = RunReplies(delivery=platform.delivery, directory=platform.directory)
+    run_recorder = _build_run_recorder(parts)
+    return TurnHandler(
+        directory=platform.directory,
+        tool_services=desk,
+        triage=MessageTriage(
+            directory=platform.directory,
+            commands=_build_command_handler(parts),
+            replies=replies,
+            run_recorder=run_recorder,
+        ),
+        run_loader=RunLoader(
+            keys=stores.keys,
+            runs=stores.runs,
+            history=stores.history,
+            spending=stores.usage,
+            loop=loop,
+            tool_services=desk,
+            clock=clock,
+            budget=budget,
+        ),
+        prompt_heads=PromptHeadBuilder(
+            directory=platform.directory, tool_services=desk, loop=loop, clock=clock, company_rules=company_rules
+        ),
+        loop=loop,
+        duplicates=DuplicateGuard(stores.approvals, stores.runs),
+        progress=ProgressReporter(delivery=platform.delivery, display=base.settings.steps),
+        card_requester=CardRequester(
+            keys=stores.keys, delivery=platform.delivery, replies=replies, tool_services=desk, clock=clock
+        ),
+        replies=replies,
+        run_recorder=run_recorder,
+        clock=clock,
+        ingress_gate=parts.ingress_gate,
+        budget=budget,
+        down_ms=int(base.timing.outage_retry_s * 1000),
+    )
+
+
+def _build_run_recorder(parts: Foundation) -> RunRecorder:
+    base, stores = parts.resources, parts.resources.stores
+    return RunRecorder(
+        runs=stores.runs,
+        history=stores.history,
+        memory=parts.memory,
+        journal=stores.journal,
+        spending=stores.usage,
+        clock=base.timing.clock,
+        on_run_ended=base.on_run_ended,
+    )
+
+
+def _build_command_handler(parts: Foundation) -> CommandHandler:
+    base = parts.resources
+    return CommandHandler(
+        tool_services=parts.tool_services,
+        history=base.stores.history,
+        settings=base.settings.list_masked_values,
+        runs=base.stores.runs,
+        clock=base.timing.clock,
+    )
+
+
+def build_compactor(base: Resources) -> HistoryCompactor:
+    stores, directory = base.stores, base.platform.directory
+    return HistoryCompactor(
+        summarizer=Summarizer(base.model, directory.list_people),
+        runs=stores.runs,
+        history=stores.history,
+        directory=directory,
+        journal=stores.journal,
+        spending=stores.usage,
+        prices=base.prices,
+        budget=build_daily_budget(base.settings),
+    )

@@ -1,0 +1,23 @@
+"""What several rooms are built on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bot.app.resources import Resources
+from bot.chat.ingress_gate import IngressGate
+from bot.conversation.memory import ConversationMemory
+from bot.queue.overflow import LaneOverflows
+from tools.tool import Tool, ToolServices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foundation:
+    resources: Resources
+    tool_services: ToolServices
+    tools: Mapping[str, Tool]
+    """All of them by name: ours, and those of servers as they come and go."""
+    memory: ConversationMemory
+    ingress_gate: IngressGate
+    overflows: LaneOverflows

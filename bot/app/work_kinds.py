@@ -1,0 +1,188 @@
+"""Every kind of work that a lane can hold: who handles it, and what is done when it fails every time.
+
+A new kind is a class (`bot.core.work_items`, or beside its handler), a handler, and its row here; a handler that is an
+object of its own gets a field in `WorkHandlers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Generic, TypeVar, cast
+
+from pydantic import Field, TypeAdapter
+
+from bot.approvals.authorization import ANEW
+from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.openings import CardOpener
+from bot.approvals.outbox import OutboxRelay
+from bot.approvals.press import PressHandler
+from bot.approvals.suggestions import SuggestionHandler
+from bot.conversation.compaction import HistoryCompactor
+from bot.conversation.diagrams import DiagramPoster
+from bot.conversation.memory import ConversationMemory
+from bot.conversation.notices import NoticePoster
+from bot.conversation.retry import RetryHandler
+from bot.conversation.turn import TurnHandler
+from bot.core.records import OpenCard
+from bot.core.work_items import (
+    AppendDirectHistory,
+    BacklogCleared,
+    ButtonPressed,
+    CancelOpenCard,
+    CloseCard,
+    CompactConversation,
+    DraftSuggestion,
+    ExpireCard,
+    MessageReceived,
+    NotifyPerson,
+    RecordDirectEvent,
+    RefreshCard,
+    RelayEngineEvent,
+    RemindDeciders,
+    RenderDiagram,
+    ResumeRun,
+    ShowSuggestion,
+)
+from bot.queue.lanes import LaneItem, Lease
+from bot.queue.writes import Write
+from tools.spec import FrozenModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkHandlers:
+    """Who handles work."""
+
+    turn_handler: TurnHandler
+    retry_handler: RetryHandler
+    press_handler: PressHandler
+    card_opener: CardOpener
+    lifecycle: ApprovalLifecycle
+    diagram_poster: DiagramPoster
+    outbox: OutboxRelay
+    compactor: HistoryCompactor
+    memory: ConversationMemory
+    notices: NoticePoster
+    suggestion_handler: SuggestionHandler | None = None
+    """None: no model is asked for suggestions."""
+
+
+async def end_silently(to: WorkHandlers, item: LaneItem, work: FrozenModel) -> Sequence[Write]:
+    """Nobody waits for it, and nobody is told."""
+    return []
+
+
+W = TypeVar("W", bound=FrozenModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkKind(Generic[W]):
+    """One kind. Both functions return the writes of the commit that pops the item."""
+
+    model: type[W]
+    """What is stored; its `kind` is a literal."""
+    handle: Callable[[WorkHandlers, Lease, W], Awaitable[Sequence[Write]]]
+    give_up: Callable[[WorkHandlers, LaneItem, W], Awaitable[Sequence[Write]]] = end_silently
+    """After the last try: whoever waits for it goes on, or is told."""
+
+
+async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
+    if work.click.choice == ANEW:
+        return await to.retry_handler.retry_message(lease, work.click)
+    return await to.press_handler.handle_press(lease, work.click)
+
+
+async def _give_up_press(to: WorkHandlers, item: LaneItem, work: ButtonPressed) -> Sequence[Write]:
+    writes = await to.lifecycle.give_up_press(item, work.click)
+    await to.notices.notify_given_up_press(item, work.click)
+    return writes
+
+
+async def _draft_suggestion(to: WorkHandlers, lease: Lease, work: DraftSuggestion) -> Sequence[Write]:
+    return await to.suggestion_handler.draft_suggestion(lease, work) if to.suggestion_handler else []
+
+
+async def _show_suggestion(to: WorkHandlers, lease: Lease, work: ShowSuggestion) -> Sequence[Write]:
+    return await to.suggestion_handler.show_suggestion(lease, work) if to.suggestion_handler else []
+
+
+async def _relay_event(to: WorkHandlers, lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:
+    await to.outbox.relay_event(work.event)
+    return []
+
+
+async def _append_history(to: WorkHandlers, lease: Lease, work: AppendDirectHistory) -> Sequence[Write]:
+    return to.memory.build_direct_history_writes(work)
+
+
+async def _give_up_opening(to: WorkHandlers, item: LaneItem, work: OpenCard) -> Sequence[Write]:
+    return to.lifecycle.give_up_opening(work)
+
+
+WORK_KINDS: Sequence[WorkKind[Any]] = (
+    # What people do
+    WorkKind(
+        model=MessageReceived,
+        handle=lambda to, lease, work: to.turn_handler.handle_message(lease, work.message),
+        give_up=lambda to, item, work: to.turn_handler.give_up_message(item, work.message),
+    ),
+    WorkKind(model=ButtonPressed, handle=_press, give_up=_give_up_press),
+    WorkKind(
+        model=ResumeRun,
+        handle=lambda to, lease, work: to.turn_handler.resume_run(lease, work),
+        give_up=lambda to, item, work: to.turn_handler.give_up_resume(item, work),
+    ),
+    # What happens to a card besides being pressed
+    WorkKind(
+        model=OpenCard,
+        handle=lambda to, lease, work: to.card_opener.open_card(lease, work),
+        give_up=_give_up_opening,
+    ),
+    WorkKind(model=RemindDeciders, handle=lambda to, lease, work: to.lifecycle.remind_deciders(lease, work.version)),
+    WorkKind(
+        model=ExpireCard,
+        handle=lambda to, lease, work: to.lifecycle.expire_card(lease, work.version),
+        give_up=lambda to, item, work: to.lifecycle.give_up_expiry(item, work.version),
+    ),
+    WorkKind(
+        model=CloseCard,
+        handle=lambda to, lease, work: to.lifecycle.close_card(lease.item, work),
+        give_up=lambda to, item, work: to.lifecycle.close_card(item, work),
+    ),
+    WorkKind(
+        model=CancelOpenCard,
+        handle=lambda to, lease, work: to.lifecycle.cancel_card(lease.item, work),
+        give_up=lambda to, item, work: to.lifecycle.cancel_card(item, work),
+    ),
+    WorkKind(model=RefreshCard, handle=lambda to, lease, work: to.lifecycle.refresh_card(lease)),
+    WorkKind(model=DraftSuggestion, handle=_draft_suggestion),
+    WorkKind(model=ShowSuggestion, handle=_show_suggestion),
+    # What happens to a conversation besides being spoken in
+    WorkKind(model=CompactConversation, handle=lambda to, lease, work: to.compactor.compact_history(lease, work)),
+    WorkKind(model=AppendDirectHistory, handle=_append_history),
+    WorkKind(model=RecordDirectEvent, handle=lambda to, lease, work: to.notices.record_direct_event(lease, work)),
+    WorkKind(model=BacklogCleared, handle=lambda to, lease, work: to.notices.notify_backlog_cleared(lease, work)),
+    # The rest
+    WorkKind(model=NotifyPerson, handle=lambda to, lease, work: to.notices.notify_person(lease, work)),
+    WorkKind(model=RenderDiagram, handle=lambda to, lease, work: to.diagram_poster.post_diagram(lease, work)),
+    WorkKind(model=RelayEngineEvent, handle=_relay_event),
+)
+_BY_MODEL: Mapping[type[FrozenModel], WorkKind[Any]] = {kind.model: kind for kind in WORK_KINDS}
+_ITEMS: TypeAdapter[FrozenModel] = TypeAdapter(
+    cast(Any, Annotated)[reduce(or_, _BY_MODEL), Field(discriminator="kind")]
+)
+
+
+def parse_work(body: str) -> FrozenModel:
+    """What a lane's item holds. Raises pydantic's `ValidationError`."""
+    return _ITEMS.validate_json(body)
+
+
+async def handle_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequence[Write]:
+    return await _BY_MODEL[type(work)].handle(to, lease, work)
+
+
+async def give_up_work(to: WorkHandlers, item: LaneItem, work: FrozenModel) -> Sequence[Write]:
+    return await _BY_MODEL[type(work)].give_up(to, item, work)

@@ -1,0 +1,68 @@
+"""What the bot tells a person of itself, outside any run: news of requests, a backlog that is done, a press in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.chat.messages import Channel, ChatDirectory, Click, Post
+from bot.conversation.memory import ConversationMemory
+from bot.conversation.reply import MessageDelivery
+from bot.core import logs
+from bot.core.errors import ChatError
+from bot.core.i18n import render_value, translate
+from bot.core.work_items import BacklogCleared, NotifyPerson, RecordDirectEvent
+from bot.queue.lanes import LaneItem, Lease
+from bot.queue.overflow import LaneOverflows
+from bot.queue.writes import Write
+from bot.storage.journal import Journal
+from tools.people.names import get_person_language
+
+log = logs.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticePoster:
+    chat: Channel
+    delivery: MessageDelivery
+    directory: ChatDirectory
+    memory: ConversationMemory
+    overflows: LaneOverflows
+    journal: Journal
+
+    async def notify_person(self, lease: Lease, notice: NotifyPerson) -> Sequence[Write]:
+        """In their DM, in their language; the DM remembers it."""
+        person = await self.directory.find_person(notice.person)
+        if person is None or not person.active:
+            return []
+        place, text = await self.chat.open_dm(person.id), render_value(notice.note, person.language)
+        post, again = Post(text, plain=True), lease.item.is_redelivery
+        await self.chat.post_message(place, post, key=lease.item.id, again=again)
+        noted = self.journal.build_record_write(
+            lease.lane, "notice", person=person.id, channel=place.channel, text=notice.note.key
+        )
+        return [noted, self.memory.build_event_write(place, person, text, lease.item.id)]
+
+    async def record_direct_event(self, lease: Lease, happened: RecordDirectEvent) -> Sequence[Write]:
+        """What a person's DM is to remember goes into its own lane."""
+        person = await self.directory.find_person(happened.person)
+        if person is None or not person.active:
+            return []
+        place = await self.chat.open_dm(person.id)
+        return [self.memory.build_event_write(place, person, happened.text, lease.item.id)]
+
+    async def notify_backlog_cleared(self, lease: Lease, cleared: BacklogCleared) -> Sequence[Write]:
+        """A lane that was full takes messages again."""
+        text = translate("turn.caught_up", await get_person_language(self.directory, cleared.person))
+        person, channel, again = cleared.person, cleared.place.channel, lease.item.is_redelivery
+        await self.delivery.deliver_message(cleared.place, person, Post(text), key=lease.item.id, again=again)
+        noted = self.journal.build_record_write(lease.lane, "lane.caught_up", person=person, channel=channel)
+        return [self.overflows.build_end_write(lease.lane), noted]
+
+    async def notify_given_up_press(self, item: LaneItem, click: Click) -> None:
+        """A press that failed every time. Who cannot be told keeps nothing up."""
+        try:
+            text = translate("turn.given_up", await get_person_language(self.directory, click.person), id=item.id)
+            await self.chat.post_ephemeral(click.place, click.person, text)
+        except ChatError as failed:
+            log.warning("could not tell", person=click.person, error=failed.code)
