@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 
 from pydantic import ValidationError
@@ -81,8 +81,9 @@ def parse_form(toml: bytes) -> Form:
     return form
 
 
+@cache
 def load_shipped_processes() -> tuple[Process, ...]:
-    """Leave and expense. Raises `InvalidDefinitionError`."""
+    """Leave and expense, read once. Raises `InvalidDefinitionError`."""
     folder = resources.files("tools.workflow").joinpath("definitions")
     return tuple(
         compile_process(folder.joinpath(f"{key}.bpmn").read_bytes(), folder.joinpath(f"{key}.toml").read_bytes())
