@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -51,17 +50,18 @@ def list_quoted(text: str) -> list[str]:
 
 
 @cache
-def list_tracked() -> tuple[str, ...]:
-    """Every file of the project, one that is about to be added included."""
-    listed = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
-    return tuple(subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines())
+def list_files() -> tuple[str, ...]:
+    """Every file of the project."""
+    found = [*ROOT.glob("*"), *(file for room in ROOMS for file in (ROOT / room).rglob("*"))]
+    made = {"__pycache__", ".hypothesis"}
+    return tuple(str(file.relative_to(ROOT)) for file in found if file.is_file() and made.isdisjoint(file.parts))
 
 
 @cache
 def list_words(*rooms: str) -> frozenset[str]:
     """Every name in the code and data of these rooms; not in this file, which has wrong ones."""
     endings = (".py", ".lua", ".toml", ".yaml", ".bpmn", ".example", ".js")
-    files = [ROOT / file for file in list_tracked() if file.endswith(endings) and file.startswith(rooms)]
+    files = [ROOT / file for file in list_files() if file.endswith(endings) and file.startswith(rooms)]
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file != Path(__file__)]
     return frozenset(word for text in texts for word in re.findall(r"\w+", text))
 
@@ -111,7 +111,7 @@ def is_there(folder: Path, path: str) -> bool:
     """From the root or from the paper's folder, or the end of a file's path."""
     if path in MADE or (ROOT / path).exists() or (folder / path).exists():
         return True
-    return any(file.endswith(f"/{path}") for file in list_tracked())
+    return any(file.endswith(f"/{path}") for file in list_files())
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -120,7 +120,7 @@ def test_what_a_paper_names_is_there(paper: str) -> None:
 
 
 def test_every_paper_is_looked_at() -> None:
-    written = {file for file in list_tracked() if file.endswith(".md") and not file.startswith("bot/local/demo/")}
+    written = {file for file in list_files() if file.endswith(".md") and not file.startswith("bot/local/demo/")}
     assert written == set(PAPERS)
 
 
