@@ -7,6 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 _CARDS = (
+    "tests/approvals/test_press_guards.py",
+    "tests/approvals/test_lifecycle.py",
     "tests/approvals/test_press.py",
     "tests/approvals/test_delivery.py",
     "tests/stories/test_decisions.py",
@@ -24,6 +26,7 @@ _PRESSES = (
     "tests/golden/test_stories.py",
 )
 _QUEUE = (
+    "tests/queue/test_checkpoint.py",
     "tests/queue/test_lanes.py",
     "tests/queue/test_lanes_model.py",
     "tests/queue/test_leases.py",
@@ -38,6 +41,7 @@ _SCRIPTS = (
     *_QUEUE,
     "tests/conversation/test_compaction.py",
     "tests/storage/test_budget_counters.py",
+    "tests/approvals/test_press_guards.py",
     "tests/approvals/test_press.py",
     "tests/stories/test_crashes.py",
     "tests/stories/test_stops.py",
@@ -173,10 +177,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tools/workflow/engine/authority.py": _ENGINE,
     "tools/workflow/engine/votes.py": ("tests/tools/workflow/test_votes.py", *_ENGINE),
     "tools/workflow/engine/embedded.py": _ENGINE,
-    "tools/workflow/engine/redis_store.py": ("tests/tools/workflow/test_store.py", *_ENGINE),
-    "tools/workflow/engine/announce.lua": ("tests/tools/workflow/test_store.py", *_ENGINE),
-    "tools/workflow/engine/delegate.lua": ("tests/tools/workflow/test_store.py", *_ENGINE),
-    "tools/workflow/engine/save.lua": ("tests/tools/workflow/test_store.py", *_ENGINE),
+    "tools/workflow/engine/redis_store.py": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
+    "tools/workflow/engine/announce.lua": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
+    "tools/workflow/engine/delegate.lua": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
+    "tools/workflow/engine/save.lua": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
     "bot/evaluation/judge.py": ("tests/evaluation/test_judge.py", "tests/evaluation/test_scenarios.py"),
 }
 """Tests by file, as patterns."""

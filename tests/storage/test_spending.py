@@ -49,7 +49,7 @@ async def test_on_one_server(redis: Redis) -> None:
 @pytest.mark.parametrize(("begun", "runs"), [(True, 1), (False, 0)])
 async def test_a_run_begins_once_however_many_replies_are_added_up(redis: Redis, begun: bool, runs: int) -> None:
     keys = Keys()
-    spending = UsageStore(redis, keys, lambda: datetime(2026, 11, 20, tzinfo=UTC))
+    spending = UsageStore(redis, keys, Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
     counts = spending.build_usage_writes(LANES[0], "U1", SPENT * 3, begun=begun)
     await apply_writes(redis, keys, keys.get_partition(LANES[0]), counts)
     [row] = await spending.list_usage_rows(1)

@@ -30,9 +30,9 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import load_shipped_processes
 
 SHORT = settings(
-    max_examples=12, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=8, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
-CAUGHT = settings(SHORT, max_examples=500, phases=[Phase.generate], derandomize=True)
+CAUGHT = settings(SHORT, max_examples=500, phases=[Phase.generate], derandomize=True, report_multiple_bugs=False)
 """As many as it takes: the first failure ends it."""
 DAY = timedelta(days=1)
 
@@ -155,18 +155,28 @@ def test_a_company_keeps_its_promises_on_redis(server: str) -> None:
     run_state_machine_as_test(lambda: StoredCompany(server), settings=SHORT)
 
 
+UNSEEN = "S12: save_delegation"
 SCRIPTS = {
-    "an absence that is over counts as read": ("delegate.lua", "== 0 then return 0 end", "== 2 then return 0 end"),
-    "an absence that came meanwhile is not seen": ("delegate.lua", "~= #ARGV - 4 then", "< 0 then"),
-    "a closed task stays on the list": ("save.lua", "redis.call('ZREM', KEYS[listed.key], listed.member)", ""),
-    "notices come in any order": ("save.lua", "redis.call('HINCRBY', KEYS[4], 'outbox', 1)", "0"),
-    "forms are not counted": ("save.lua", "if forms then redis.call('HINCRBY', KEYS[7], forms.author, 1) end", ""),
+    "an absence that is over counts as read": (
+        "delegate.lua",
+        "== 0 then return 0 end",
+        "== 2 then return 0 end",
+        UNSEEN,
+    ),
+    "an absence that came meanwhile is not seen": ("delegate.lua", "~= #ARGV - 4 then", "< 0 then", UNSEEN),
+    "a closed task stays on the list": (
+        "save.lua",
+        "redis.call('ZREM', KEYS[listed.key], listed.member)",
+        "",
+        "S12: list_",
+    ),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", SCRIPTS)
 def test_negative_control_a_broken_script_is_caught(server: str, broken: str) -> None:
-    file, whole, instead = SCRIPTS[broken]
+    file, whole, instead, caught = SCRIPTS[broken]
     script = resources.files("tools.workflow.engine").joinpath(file).read_text(encoding="utf-8")
     assert script.count(whole) == 1
     attribute = {"delegate.lua": "_delegation_script", "save.lua": "_save_script"}[file]
@@ -177,7 +187,7 @@ def test_negative_control_a_broken_script_is_caught(server: str, broken: str) ->
         setattr(store, attribute, company.client.register_script(script.replace(whole, instead)))
         return company
 
-    with pytest.raises((AssertionError, pytest.fail.Exception)):
+    with pytest.raises(AssertionError, match=caught):
         run_state_machine_as_test(build, settings=CAUGHT)
 
 
