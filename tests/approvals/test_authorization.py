@@ -105,6 +105,16 @@ def test_everybody_concerned_may_ask_again_and_only_after_expiry() -> None:
     assert refused(card(), "LI", "again") == "already"
 
 
+@pytest.mark.parametrize("state", list(ApprovalState))
+def test_whom_a_card_concerns_sees_the_process_and_nobody_else_does(state: ApprovalState) -> None:
+    shown = card(state=state, caller="SUN")
+    assert [refused(shown, person, "show") for person in ("LI", "ZHANG", "SUN")] == ["", "", ""]
+    assert refused(shown, "WANG", "show") == "not_yours"
+    assert refused(shown, "WANG", "show", standing="LI") == ""
+    assert refused(card(state=state, gate=Gate.CONFIRM), "WANG", "show", standing="LI") == "not_yours"
+    assert refused(card(state=state, caller=""), "", "show") == "not_yours", "the engine has asked, not a person"
+
+
 @pytest.mark.parametrize(
     ("choice", "effect"),
     [("retry", EffectState.FAILED), ("redo", EffectState.UNKNOWN), ("happened", EffectState.UNKNOWN)],

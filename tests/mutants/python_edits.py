@@ -228,7 +228,7 @@ class _EditFinder(ast.NodeVisitor):
             self._replace(node.func, _TWINS[node.func.id])
         if self._scope and not self._in_class:
             for keyword in node.keywords:
-                if keyword.arg is not None:
+                if keyword.arg not in (None, "strict"):  # of `zip`: an assertion
                     self._remove_span(self._start(keyword), self._end(keyword))
         self.generic_visit(node)
 

@@ -93,7 +93,11 @@ _REDACTION = (
 )
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "bot/approvals/state.py": ("tests/approvals/test_state.py", *_CARDS),
+    "bot/approvals/state.py": (
+        "tests/approvals/test_state_records.py",
+        "tests/approvals/test_state.py",
+        *_PRESSES,
+    ),
     "bot/approvals/authorization.py": ("tests/approvals/test_authorization.py", *_PRESSES),
     "bot/approvals/press.py": _PRESSES,
     "bot/approvals/lifecycle.py": _PRESSES,

@@ -1,0 +1,282 @@
+"""What each event leaves in the record of a card, field by field, and what it has written. Nothing else changes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.approvals.events import (
+    ApprovalEvent,
+    CardDelivered,
+    CardEdited,
+    CardExpired,
+    CardRedrafted,
+    CardRenewed,
+    CardRequested,
+    CardSettled,
+    CardTakenBack,
+    ClaimDecision,
+    ConfirmationRequired,
+    CopiesUpdated,
+    CopyFound,
+    DecisionMade,
+    EffectAbandoned,
+    EffectConfirmed,
+    EffectFailed,
+    EffectLost,
+    EffectRetried,
+    EffectStarted,
+    EffectSucceeded,
+    JournalLine,
+    NotifyWaiter,
+    PartsChanged,
+    ReminderDue,
+    SaveEnd,
+    SaveOpening,
+    SaveRecord,
+    SubjectClosed,
+    SuggestionAdded,
+    WaiterAdded,
+)
+from bot.approvals.state import GIVEN_UP, IllegalTransitionError, to_ms, transition, try_transition
+from bot.chat.messages import Click, MessageRef
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
+from tests.approvals.approval_walk import BEGIN, LASTS, OTHER, OWNER, PLACE, list_kinds, make_plan
+from tools.effect_parts import PartState
+from tools.spec import CardField, Gate, ReceiptLine, TextRef, ToolOutcome
+
+NOW = BEGIN + timedelta(hours=1)
+NOW_MS, OVER_MS = to_ms(NOW), to_ms(NOW + LASTS)
+OLD, NEW = MessageRef(channel="D1", ts="1"), MessageRef(channel="D2", ts="2")
+FIRST, SECOND = (ApprovalWaiter(run=f"R{n}", uid=f"u{n}", lane="D1") for n in (1, 2))
+CLICK = Click(id="c1", approval="A", version=3, choice="send", person=OTHER, place=PLACE, form={"opinion": "as agreed"})
+OUTCOME, MAYBE = ToolOutcome(data={}, note=TextRef(key="done")), ReceiptLine(note=TextRef(key="maybe"))
+HALF, WHOLE = {"U3": PartState.BEGUN}, {"U3": PartState.DONE}
+ADVICE = CardField(label="advice", value="approve")
+
+OPEN = Approval(
+    id="A",
+    version=3,
+    tool="t",
+    gate=Gate.CONFIRM,
+    plan=make_plan(1),
+    sha=compute_seal("t", make_plan(1)),
+    caller=OWNER,
+    place=PLACE,
+    run="R0",
+    waiters=(FIRST,),
+    refs=((OWNER, OLD),),
+    brought=2,
+    created_ms=to_ms(BEGIN),
+    expires_ms=to_ms(BEGIN + LASTS),
+)
+PRESSED = {"by": OTHER, "choice": "send", "form": {"opinion": "as agreed"}, "press": "c1", "decided_ms": 5}
+DECIDED = OPEN.model_copy(update={**PRESSED, "state": ApprovalState.DECIDED, "removed": 2})
+STARTED = DECIDED.model_copy(update={"effect": EffectState.STARTED, "tries": 1, "parts": HALF})
+FAILED_BEFORE = STARTED.model_copy(update={"problem": TextRef(key="before"), "maybe": MAYBE})
+FAILED, UNKNOWN, DONE = (
+    STARTED.model_copy(update={"effect": effect})
+    for effect in (EffectState.FAILED, EffectState.UNKNOWN, EffectState.DONE)
+)
+EXPIRED, CLOSED = (
+    OPEN.model_copy(update={"state": one, "choice": why})
+    for one, why in ((ApprovalState.EXPIRED, ""), (ApprovalState.CLOSED, "withdrawn"))
+)
+REOPENED = {
+    "version": 4,
+    "plan": make_plan(2),
+    "sha": compute_seal("t", make_plan(2)),
+    "created_ms": NOW_MS,
+    "expires_ms": OVER_MS,
+}
+UNPRESSED = {
+    **dict.fromkeys(("by", "choice", "press"), ""),
+    "form": {},
+    "decided_ms": 0,
+    "state": ApprovalState.OPEN,
+    "effect": EffectState.NONE,
+}
+ANEW: dict[str, Any] = {"plan": make_plan(2), "lasts": LASTS}
+
+
+def line(kind: str, person: str = "", run: str = "R0", **details: str) -> JournalLine:
+    return JournalLine(kind, person=person, run=run, details=details)
+
+
+Case = tuple[Approval, ApprovalEvent, dict[str, object], tuple[object, ...]]
+CASES: dict[str, Case] = {
+    "redrafted": (OPEN, CardRedrafted(**ANEW), REOPENED, (SaveOpening(),)),
+    "edited": (
+        OPEN,
+        CardEdited(**ANEW, person=OTHER),
+        REOPENED,
+        (SaveOpening(), line("approval.edited", OTHER)),
+    ),
+    "renewed": (
+        EXPIRED,
+        CardRenewed(**ANEW, person=OTHER),
+        {**REOPENED, "state": ApprovalState.OPEN},
+        (SaveOpening(), line("approval.renewed", OTHER)),
+    ),
+    "asked again": (
+        STARTED,
+        ConfirmationRequired(**ANEW),
+        {**REOPENED, **UNPRESSED},
+        (SaveOpening(), line("approval.asked_again", OTHER)),
+    ),
+    "waited for": (OPEN, WaiterAdded(SECOND), {"waiters": (FIRST, SECOND)}, ()),
+    "delivered": (OPEN, CardDelivered({OTHER: NEW}), {"refs": ((OWNER, OLD), (OTHER, NEW)), "brought": 3}, ()),
+    "delivered where it stood": (OPEN, CardDelivered(), {"brought": 3}, ()),
+    "delivered to somebody else there": (
+        OPEN,
+        CardDelivered({OTHER: OLD}),
+        {"refs": ((OTHER, OLD),), "brought": 3},
+        (),
+    ),
+    "copies kept": (OPEN, CopiesUpdated(()), {"refs": ()}, ()),
+    "copy found": (OPEN, CopyFound(OTHER, NEW), {"refs": ((OTHER, NEW), (OWNER, OLD))}, ()),
+    "reminded": (OPEN, ReminderDue(3), {}, (line("approval.reminded"),)),
+    "expired": (OPEN, CardExpired(3), {"state": ApprovalState.EXPIRED, "decided_ms": NOW_MS}, ()),
+    "advised": (
+        OPEN,
+        SuggestionAdded(3, ADVICE, "approve"),
+        {"plan": make_plan(1).with_card_fields((ADVICE,))},
+        (SaveRecord(), line("approval.advised", recommendation="approve")),
+    ),
+    "closed": (
+        OPEN,
+        SubjectClosed(OTHER, "withdrawn"),
+        {"state": ApprovalState.CLOSED, "by": OTHER, "choice": "withdrawn", "decided_ms": NOW_MS},
+        (),
+    ),
+    "taken back": (
+        OPEN,
+        CardTakenBack(OWNER),
+        {"state": ApprovalState.CANCELLED, "by": OWNER, "decided_ms": NOW_MS},
+        (),
+    ),
+    "decided": (
+        OPEN,
+        DecisionMade(CLICK, 2, runs=True),
+        {**PRESSED, "state": ApprovalState.DECIDED, "removed": 2, "decided_ms": NOW_MS},
+        (ClaimDecision(CLICK, ApprovalState.DECIDED, NOW_MS),),
+    ),
+    "cancelled": (
+        OPEN,
+        DecisionMade(CLICK.model_copy(update={"form": None}), 0, runs=False),
+        {"by": OTHER, "choice": "send", "press": "c1", "state": ApprovalState.CANCELLED, "decided_ms": NOW_MS},
+        (ClaimDecision(CLICK.model_copy(update={"form": None}), ApprovalState.CANCELLED, NOW_MS),),
+    ),
+    "started": (
+        DECIDED,
+        EffectStarted(),
+        {"effect": EffectState.STARTED, "tries": 1},
+        (SaveRecord(), line("effect.started", OTHER)),
+    ),
+    "a part done": (STARTED, PartsChanged(WHOLE), {"parts": WHOLE}, (SaveRecord(),)),
+    "done": (
+        FAILED_BEFORE,
+        EffectSucceeded(OUTCOME, WHOLE),
+        {"effect": EffectState.DONE, "outcome": OUTCOME, "parts": WHOLE, "problem": None, "maybe": None},
+        (),
+    ),
+    "failed": (
+        STARTED,
+        EffectFailed(problem=TextRef(key="error.x"), why="x", maybe=MAYBE, parts=WHOLE),
+        {"effect": EffectState.FAILED, "problem": TextRef(key="error.x"), "why": "x", "maybe": MAYBE, "parts": WHOLE},
+        (),
+    ),
+    "failed before any part": (
+        STARTED,
+        EffectFailed(problem=TextRef(key="error.x"), why="x"),
+        {"effect": EffectState.FAILED, "problem": TextRef(key="error.x"), "why": "x"},
+        (),
+    ),
+    "lost": (STARTED, EffectLost(WHOLE), {"effect": EffectState.UNKNOWN, "parts": WHOLE}, ()),
+    "lost before any part": (STARTED, EffectLost(), {"effect": EffectState.UNKNOWN}, ()),
+    "given up when begun": (STARTED, EffectAbandoned(), {"effect": EffectState.UNKNOWN}, ()),
+    "given up before": (
+        DECIDED,
+        EffectAbandoned(),
+        {"effect": EffectState.FAILED, "problem": TextRef(key="error.given_up"), "why": GIVEN_UP},
+        (),
+    ),
+    "retried": (FAILED, EffectRetried(CLICK), {"version": 4, "effect": EffectState.NONE}, ()),
+    "done again": (UNKNOWN, EffectRetried(CLICK), {"version": 4, "effect": EffectState.NONE}, ()),
+    "confirmed": (
+        UNKNOWN,
+        EffectConfirmed(CLICK.model_copy(update={"id": "c2"})),
+        {"version": 4, "effect": EffectState.DONE, "press": "c2"},
+        (),
+    ),
+    "settled": (
+        DONE,
+        CardSettled(),
+        {"waiters": ()},
+        (SaveEnd(), line("effect.done", OTHER, choice="send", opinion="as agreed"), NotifyWaiter(FIRST, False)),
+    ),
+    "settled in silence": (
+        CLOSED,
+        CardSettled(silent=True),
+        {"waiters": ()},
+        (SaveEnd(), line("approval.closed", choice="withdrawn", opinion=""), NotifyWaiter(FIRST, True)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_event_changes_what_it_says_and_has_it_written(name: str) -> None:
+    before, event, expected, written = CASES[name]
+    after, effects = transition(before, event, NOW)
+    assert {one: value for one, value in after if value != getattr(before, one)} == expected
+    assert effects == written
+    assert try_transition(before, event, NOW) == (after, effects)
+
+
+def test_every_event_is_told_field_by_field() -> None:
+    assert {type(event) for _, event, _, _ in CASES.values()} | {CardRequested} == set(list_kinds())
+
+
+@pytest.mark.parametrize("before", [None, EXPIRED, FAILED])
+def test_a_fresh_card_keeps_of_the_one_before_its_copies_and_counts_on(before: Approval | None) -> None:
+    plan = make_plan(2)
+    request = CardRequested(
+        approval="A", tool="u", gate=Gate.APPROVE, plan=plan, caller="U9", place=PLACE, run="R7", lasts=LASTS
+    )
+    card, effects = transition(before, request, NOW)
+    assert card == Approval(
+        id="A",
+        version=before.version + 1 if before else 1,
+        refs=((OWNER, OLD),) if before else (),
+        tool="u",
+        gate=Gate.APPROVE,
+        plan=plan,
+        sha=compute_seal("u", plan),
+        caller="U9",
+        place=PLACE,
+        run="R7",
+        created_ms=NOW_MS,
+        expires_ms=OVER_MS,
+    )
+    assert effects == (SaveOpening(),)
+
+
+@pytest.mark.parametrize(
+    ("card", "event", "code"),
+    [
+        (None, DecisionMade(CLICK, 0, runs=True), "gone"),
+        (EXPIRED, DecisionMade(CLICK, 0, runs=True), "expired"),
+        (DECIDED, DecisionMade(CLICK, 0, runs=True), "already"),
+        (OPEN, DecisionMade(CLICK.model_copy(update={"version": 2}), 0, runs=True), "stale"),
+        (OPEN.model_copy(update={"expires_ms": NOW_MS}), DecisionMade(CLICK, 0, runs=True), "expired"),
+        (OPEN, EffectStarted(), "already"),
+        (None, WaiterAdded(FIRST), "gone"),
+    ],
+)
+def test_what_is_refused_says_why_and_what_it_was(card: Approval | None, event: ApprovalEvent, code: str) -> None:
+    with pytest.raises(IllegalTransitionError, match=f"^{type(event).__name__}: {code}$") as refused:
+        transition(card, event, NOW)
+    assert refused.value.code == code
+    assert try_transition(card, event, NOW) is None
