@@ -109,7 +109,7 @@ async def play(
 ) -> tuple[list[Event], Bench, RunState, ScriptedModel]:
     bench, model = Bench(), ScriptedModel(list(script))
     trace = trace or RunState(messages=[json.dumps({"role": "user", "content": "hello"})])
-    loop = AgentLoop(model, bench.tools(), limits or RunLimits(), formats=styles)
+    loop = AgentLoop(model, bench.tools(), limits=limits or RunLimits(), formats=styles)
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
     events = [event async for event in loop.run("R00", [], trace, use, StopEvent(), grounds)]
     return events, bench, trace, model
