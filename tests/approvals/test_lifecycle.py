@@ -12,16 +12,8 @@ from redis.asyncio import Redis
 from bot.approvals.state import to_ms
 from bot.chat.messages import Click
 from bot.core.errors import ChatUnavailableError
-from bot.core.records import (
-    Approval,
-    ApprovalState,
-    ButtonPressed,
-    CancelOpenCard,
-    EffectState,
-    ExpireCard,
-    OpenCard,
-    RemindDeciders,
-)
+from bot.core.records import Approval, ApprovalState, EffectState, OpenCard
+from bot.core.work_items import ButtonPressed, CancelOpenCard, ExpireCard, RemindDeciders
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import ApprovalStore, Verdict
 from tests.harness.lab import DM, Lab
