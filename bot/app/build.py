@@ -172,6 +172,7 @@ def _build_work_handlers(
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
         diagram_poster=DiagramPoster(
+            chat=platform.channel,
             delivery=platform.delivery,
             directory=platform.directory,
             tool_services=parts.tool_services,

@@ -23,7 +23,7 @@ from bot.conversation.turn import TurnHandler
 def build_turn_handler(parts: Foundation, loop: AgentLoop, company_rules: str) -> TurnHandler:
     base, desk, clock = parts.resources, parts.tool_services, parts.resources.timing.clock
     stores, platform, budget = base.stores, base.platform, build_daily_budget(base.settings)
-    replies = RunReplies(delivery=platform.delivery, directory=platform.directory)
+    replies = RunReplies(chat=platform.channel, delivery=platform.delivery, directory=platform.directory)
     run_recorder = _build_run_recorder(parts)
     return TurnHandler(
         directory=platform.directory,
@@ -49,9 +49,14 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, company_rules: str) -
         ),
         loop=loop,
         duplicates=DuplicateGuard(stores.approvals, stores.runs),
-        progress=ProgressReporter(delivery=platform.delivery, display=base.settings.steps),
+        progress=ProgressReporter(chat=platform.channel, delivery=platform.delivery, display=base.settings.steps),
         card_requester=CardRequester(
-            keys=stores.keys, delivery=platform.delivery, replies=replies, tool_services=desk, clock=clock
+            keys=stores.keys,
+            chat=platform.channel,
+            delivery=platform.delivery,
+            replies=replies,
+            tool_services=desk,
+            clock=clock,
         ),
         replies=replies,
         run_recorder=run_recorder,

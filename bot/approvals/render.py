@@ -140,7 +140,9 @@ async def render_candidates(directory: ChatDirectory, people: Sequence[str], lan
             translate("card.manager_is", language, name=manager) if manager else "",
         ]
         marks = tuple(_list_identity_marks(one, language))
-        shown.append(NamedPerson(one.id, one.name, one.email, tuple(filter(None, more)), marks))
+        shown.append(
+            NamedPerson(id=one.id, name=one.name, email=one.email, more=tuple(filter(None, more)), marks=marks)
+        )
     return NamedPeople(tuple(shown), translate("card.candidates", language))
 
 
@@ -192,7 +194,13 @@ def is_unrecoverable(approval: Approval) -> bool:
 
 
 def _build_button(approval: Approval, choice: str, language: str, style: str = "") -> Button:
-    return Button(translate(f"choice.{choice}", language), choice, approval.id, approval.version, style)
+    return Button(
+        label=translate(f"choice.{choice}", language),
+        choice=choice,
+        approval=approval.id,
+        version=approval.version,
+        style=style,
+    )
 
 
 def _render_footer(approval: Approval, reader: Person, names: Names) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from bot.agent.events import RunPaused
 from bot.approvals.render import describe_proposal
+from bot.chat.messages import Channel
 from bot.conversation.endings import RunReplies
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.turn_context import TurnContext
@@ -20,6 +21,7 @@ from tools.tool import ToolServices
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardRequester:
     keys: Keys
+    chat: Channel
     delivery: MessageDelivery
     replies: RunReplies
     tool_services: ToolServices
@@ -36,7 +38,7 @@ class CardRequester:
         text = describe_proposal(event.plan, context.caller.person)
         run.proposal = CardSummary(text=text, made_ms=self.clock.now_ms())
         if not here and event.gate is Gate.CONFIRM:
-            run.direct = await self.delivery.chat.open_dm(run.message.person)
+            run.direct = await self.chat.open_dm(run.message.person)
         return ask
 
     async def post_card_location(self, context: TurnContext, ask: OpenCard, *, quiet: bool) -> None:

@@ -151,4 +151,11 @@ def build_summary(part: CompactionRange, lines: Sequence[str], zone: tzinfo) -> 
     since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (part.since_ms, part.until_ms))
     message = prompt.build_summary_message(lines, since, until, part.turn_count, missed=part.missed)
     told = json.dumps(message, ensure_ascii=False)
-    return HistorySummary(told, tuple(lines), part.since_ms, part.until_ms, part.turn_count, part.missed)
+    return HistorySummary(
+        message=told,
+        lines=tuple(lines),
+        since_ms=part.since_ms,
+        until_ms=part.until_ms,
+        turns=part.turn_count,
+        has_gap=part.missed,
+    )

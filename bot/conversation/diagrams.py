@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.chat.messages import ChatDirectory, Place, Post
+from bot.chat.messages import Channel, ChatDirectory, Place, Post
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
 from bot.core.i18n import render_value
@@ -34,6 +34,7 @@ def is_diagram_call(call: CallRecord) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiagramPoster:
+    chat: Channel
     delivery: MessageDelivery
     directory: ChatDirectory
     tool_services: ToolServices
@@ -47,17 +48,17 @@ class DiagramPoster:
         caller = await self.directory.find_caller(draw.person)
         if caller is None:
             return []
-        language, key, again, chat = caller.person.language, lease.item.id, lease.item.is_redelivery, self.delivery.chat
+        language, key, again = caller.person.language, lease.item.id, lease.item.is_redelivery
         try:
             shown, privacy = await self._load_diagram(caller, draw.name)
             place = await self._choose_diagram_place(draw, privacy)
             png = await self.paint(shown.bpmn, shown.done, shown.active, language)
         except ToolError as error:
             place = await self._choose_diagram_place(draw, classify_result(self.tools[SHOWS], error))
-            await chat.post_message(place, Post(render_value(error.note, language)), key=key, again=again)
+            await self.chat.post_message(place, Post(render_value(error.note, language)), key=key, again=again)
             return []
         title, alt = render_value(shown.title, language), render_value(shown.alt, language)
-        await chat.upload_picture(place, png, name=FILE, title=title, alt=alt, key=key, again=again)
+        await self.chat.upload_picture(place, png, name=FILE, title=title, alt=alt, key=key, again=again)
         return [
             self.journal.build_record_write(
                 lease.lane, "picture", person=caller.id, channel=place.channel, text=draw.name
@@ -68,7 +69,7 @@ class DiagramPoster:
         """Where it was asked for, if it may stand there: if not, the answer of the same run says where it is."""
         if draw.place is not None and await self.delivery.can_show_in(draw.place, privacy):
             return draw.place
-        return await self.delivery.chat.open_dm(draw.person)
+        return await self.chat.open_dm(draw.person)
 
     async def _load_diagram(self, caller: Caller, name: str) -> tuple[ProcessDiagram, Privacy]:
         """Raises `ToolError` for who may not see it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.approvals.render import render_candidates
-from bot.chat.messages import ChatDirectory, Message, Post, RateSlot
+from bot.chat.messages import Channel, ChatDirectory, Message, Post, RateSlot
 from bot.conversation.progress import render_receipt, render_run_result
 from bot.conversation.reply import DeliveryResult, MessageDelivery
 from bot.core.errors import ChatError
@@ -16,8 +16,9 @@ from tools.people.names import format_people_names, get_person_language
 from tools.spec import Privacy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunReplies:
+    chat: Channel
     delivery: MessageDelivery
     directory: ChatDirectory
 
@@ -28,7 +29,7 @@ class RunReplies:
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
         """The rate that the last word of a run keeps."""
-        return self.delivery.chat.find_rate_slot(run.message.place)
+        return self.chat.find_rate_slot(run.message.place)
 
     async def post_run_result(self, run: Run, last: RunResult, *, again: bool, wait_ms: int | None) -> DeliveryResult:
         """The last word, in the conversation if what the run has seen may be told there."""
@@ -54,8 +55,8 @@ class RunReplies:
                 message.place, message.person, post, privacy, key=key, again=True
             )
         except ChatError:
-            direct = await self.delivery.chat.open_dm(message.person)
-            await self.delivery.chat.post_message(direct, post, key=key, again=True)
+            direct = await self.chat.open_dm(message.person)
+            await self.chat.post_message(direct, post, key=key, again=True)
             return text, DeliveryResult(
                 in_conversation=privacy is Privacy.PUBLIC, direct=None if message.place.direct else direct
             )
@@ -70,7 +71,7 @@ class RunReplies:
             if quiet:
                 who = (await format_people_names(self.directory, ask.plan.deciders))[run.language]
                 text = translate("turn.brought", run.language, who=who)
-                await self.delivery.chat.post_message(place, Post(text), key=f"{run.id}:brought", again=again)
+                await self.chat.post_message(place, Post(text), key=f"{run.id}:brought", again=again)
         elif theirs:
             await self.delivery.post_pointer(place, person, "pointer.card", key=key, again=again)
         elif quiet or not await self.delivery.can_show_in(place):

@@ -108,7 +108,7 @@ class ConversationMemory:
         """The writes of an item in the DM's own lane."""
         conversation = one.place.conversation
         entries = [
-            HistoryEntry(message, one.run, said, at_ms, EntryKind("".join(kind)))
+            HistoryEntry(message=message, run=one.run, shown_text=said, at_ms=at_ms, kind=EntryKind("".join(kind)))
             for message, said, at_ms, *kind in one.entries
         ]
         kept = (
@@ -192,7 +192,9 @@ class ConversationMemory:
 
     def _build_question_entry(self, run: Run) -> HistoryEntry:
         """What the person wrote, and how a model reads it."""
-        return HistoryEntry(run.trace.messages[0], run.id, run.message.text, self.clock.today_ms())
+        return HistoryEntry(
+            message=run.trace.messages[0], run=run.id, shown_text=run.message.text, at_ms=self.clock.today_ms()
+        )
 
 
 def _get_timezone(run: Run) -> tzinfo:

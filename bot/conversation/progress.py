@@ -15,7 +15,7 @@ from typing import Any, Literal
 from bot.agent.events import RunStep
 from bot.agent.limits import StopReason
 from bot.approvals.authorization import ANEW
-from bot.chat.messages import Button, NamedPeople, Post, RateSlot
+from bot.chat.messages import Button, Channel, NamedPeople, Post, RateSlot
 from bot.conversation.reply import MessageDelivery
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
 from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
@@ -40,8 +40,9 @@ GREETING_MAX = 40
 """Characters of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressReporter:
+    chat: Channel
     delivery: MessageDelivery
     display: Display = "replies"
 
@@ -57,7 +58,7 @@ class ProgressReporter:
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
         """The rate that showing the next step keeps."""
-        return self.delivery.chat.find_rate_slot(run.message.place) if self.display == "replies" else None
+        return self.chat.find_rate_slot(run.message.place) if self.display == "replies" else None
 
     async def show_progress(self, run: Run, *, again: bool, wait_ms: int | None) -> None:
         """Shows what the display and the rate allow now. `wait_ms` None: no slot of the rate is free, so the lines wait
@@ -78,16 +79,15 @@ class ProgressReporter:
             await self._update_live_message(run, again=again)
             return
         text, key = "\n".join(run.lines[run.posted :]), f"{run.id}:line:{run.posted}"
-        chat = self.delivery.chat
-        await chat.post_message(run.message.place, Post(text), key=key, again=again, wait_ms=wait_ms)
+        await self.chat.post_message(run.message.place, Post(text), key=key, again=again, wait_ms=wait_ms)
         run.posted = len(run.lines)
 
     async def _update_live_message(self, run: Run, *, again: bool) -> None:
-        post, chat = Post("\n".join(run.lines)), self.delivery.chat
+        post = Post("\n".join(run.lines))
         if run.board is None:
-            run.board = await chat.post_message(run.message.place, post, key=f"{run.id}:board", again=again)
+            run.board = await self.chat.post_message(run.message.place, post, key=f"{run.id}:board", again=again)
         else:
-            await chat.update_message(run.board, post)
+            await self.chat.update_message(run.board, post)
         run.posted = len(run.lines)
 
 
@@ -141,7 +141,11 @@ def render_run_result(
     text = last.text
     if last.unverified:
         text += "\n\n" + translate("evidence.unverified", run.language, what=" · ".join(last.unverified))
-    anew = (Button(translate("choice.retry", run.language), ANEW, run.id, 1),) if last.stopped else ()
+    anew = (
+        (Button(label=translate("choice.retry", run.language), choice=ANEW, approval=run.id, version=1),)
+        if last.stopped
+        else ()
+    )
     shown = "" if _is_small_talk(run, last) else render_receipt(run, in_channel=in_channel)
     return Post(text, receipt=shown, buttons=anew, people=candidates)
 

@@ -124,7 +124,7 @@ class Lease:
         self.stopped, self.person, self._whose = StopEvent(), "", set()
         self.apply_stops(*stopped.split())
         self.record = dict(zip(record[::2], record[1::2], strict=True))
-        return LaneItem(self.lane, id_, body, int(tries), int(put_ms), error)
+        return LaneItem(lane=self.lane, id=id_, body=body, tries=int(tries), put_ms=int(put_ms), error=error)
 
     def set_person(self, person: str) -> None:
         """Says whose work the item is: a stop that somebody has said for their own work counts for nobody else's."""

@@ -113,8 +113,18 @@ class ApprovalStore:
             self.build_save_write(approval),
             *(CancelTimer(timer, approval.id) for timer in before),
             ZAdd(self._build_index_key(approval.id), approval.id, approval.expires_ms),
-            SetTimer(reminder, approval.id, remind_ms, RemindDeciders(version=approval.version).model_dump_json()),
-            SetTimer(expiry, approval.id, approval.expires_ms, ExpireCard(version=approval.version).model_dump_json()),
+            SetTimer(
+                id=reminder,
+                lane=approval.id,
+                due_ms=remind_ms,
+                body=RemindDeciders(version=approval.version).model_dump_json(),
+            ),
+            SetTimer(
+                id=expiry,
+                lane=approval.id,
+                due_ms=approval.expires_ms,
+                body=ExpireCard(version=approval.version).model_dump_json(),
+            ),
         )
 
     def build_close_writes(self, approval: Approval) -> tuple[Write, ...]:

@@ -157,8 +157,10 @@ class DeadLetterStore:
 
 
 def _parse_dead_item(fields: dict[str, str]) -> LaneItem:
-    numbers = int(fields["tries"]), int(fields["put_ms"])
-    return LaneItem(fields["lane"], fields["id"], fields["body"], *numbers, fields["error"])
+    tries, put_ms = int(fields["tries"]), int(fields["put_ms"])
+    return LaneItem(
+        lane=fields["lane"], id=fields["id"], body=fields["body"], tries=tries, put_ms=put_ms, error=fields["error"]
+    )
 
 
 def _apply_mark(letter: DeadLetter, mark: Any) -> DeadLetter:

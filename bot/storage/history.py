@@ -139,7 +139,13 @@ class ConversationHistory:
         so_far = self.summary
         is_torn = any(entry.run and entry.run not in begun for entry in folded)
         missed = self.has_gap or is_torn or bool(so_far and so_far.has_gap)
-        return CompactionRange([*filter(None, [self.stored_summary]), *head], folded, kept, so_far, missed)
+        return CompactionRange(
+            before=[*filter(None, [self.stored_summary]), *head],
+            entries=folded,
+            remaining=kept,
+            summary=so_far,
+            missed=missed,
+        )
 
     def __bool__(self) -> bool:
         return bool(self.stored_summary) or self.start < len(self.stored_entries)
@@ -233,7 +239,9 @@ class HistoryStore:
         for value in part.remaining:  # they come behind what is folded now, and so does their count
             at += _parse_tokens(value)
             after.append(f"{_parse_tokens(value)}:{at}|{value.partition('|')[2]}")
-        return ReplaceHistory(self._build_history_key(conversation), part.before, after, self.max_tokens)
+        return ReplaceHistory(
+            key=self._build_history_key(conversation), before=part.before, after=after, max_tokens=self.max_tokens
+        )
 
     async def load_history(self, conversation: str) -> ConversationHistory:
         """Raises StoreUnavailableError."""
@@ -251,7 +259,7 @@ class HistoryStore:
         folded = values[0] if values and _parse_run_id(values[0]) == _FOLDED else ""
         turns = values[1:] if folded else values
         start = next((i for i, one in enumerate(turns) if _can_begin_history(_parse_entry(one))), len(turns))
-        return ConversationHistory(turns, start, folded, calls)
+        return ConversationHistory(stored_entries=turns, start=start, stored_summary=folded, calls=calls)
 
     def build_forget_writes(self, conversation: str) -> tuple[Write, ...]:
         """The writes after which nothing of it is known."""
@@ -267,7 +275,13 @@ def _format_entry(entry: HistoryEntry) -> str:
 
 def _parse_entry(value: str) -> HistoryEntry:
     run, at_ms, said, *kind, message = value.partition("|")[2].split(TAB)
-    return HistoryEntry(message, run, json.loads(said) if said else None, int(at_ms), EntryKind("".join(kind)))
+    return HistoryEntry(
+        message=message,
+        run=run,
+        shown_text=json.loads(said) if said else None,
+        at_ms=int(at_ms),
+        kind=EntryKind("".join(kind)),
+    )
 
 
 def _can_begin_history(entry: HistoryEntry) -> bool:
@@ -291,7 +305,9 @@ def _format_stored_summary(summary: HistorySummary, upto: int) -> str:
 def _parse_stored_summary(value: str) -> HistorySummary:
     _, since_ms, about, message = value.partition("|")[2].split(TAB, 3)
     until_ms, turns, missed, *lines = json.loads(about)
-    return HistorySummary(message, tuple(lines), int(since_ms), until_ms, turns, missed)
+    return HistorySummary(
+        message=message, lines=tuple(lines), since_ms=int(since_ms), until_ms=until_ms, turns=turns, has_gap=missed
+    )
 
 
 def _parse_run_id(value: str) -> str:

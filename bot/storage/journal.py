@@ -109,7 +109,7 @@ class Journal:
         on. While it follows, a store that is away is waited for, and `waits` is called once each time. Raises
         StoreUnavailableError, and ValueError for an odd age.
         """
-        wanted = JournalFilter(frozenset(kinds), run, channel, person)
+        wanted = JournalFilter(kinds=frozenset(kinds), run=run, channel=channel, person=person)
         seen = dict.fromkeys(range(self.keys.partitions), (await self._compute_start_ms(since, follow) - 1, 2**63))
         async for record in self._stream_existing_records(seen):
             if wanted(record):
@@ -222,12 +222,12 @@ def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
 
     more = json.loads(fields["m"]) if "m" in fields else {}
     return JournalRecord(
-        parse_stream_id(id_)[0],
-        id_,
-        get_field("k"),
-        get_field("run"),
-        get_field("who"),
-        get_field("ch"),
-        get_field("t"),
-        more,
+        at_ms=parse_stream_id(id_)[0],
+        id=id_,
+        kind=get_field("k"),
+        run=get_field("run"),
+        person=get_field("who"),
+        channel=get_field("ch"),
+        text=get_field("t"),
+        more=more,
     )

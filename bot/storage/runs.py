@@ -80,10 +80,10 @@ class RunStore:
                 entries, calls, waiting, *found = await all_of_it.execute()
         read, used = (_parse_run(*found[:3]), found[3:]) if run else (None, found)
         return ConversationState(
-            read,
-            _parse_paused_runs(waiting),
-            history.parse_reads(entries, calls),
-            today.parse_reads(used) if today else DailyUsage(),
+            run=read,
+            waiting=_parse_paused_runs(waiting),
+            history=history.parse_reads(entries, calls),
+            usage=today.parse_reads(used) if today else DailyUsage(),
         )
 
     def build_save_writes(self, run: Run) -> tuple[Write, ...]:
@@ -131,7 +131,7 @@ def _parse_paused_runs(fields: dict[str, str]) -> tuple[PausedRun, ...]:
 def _parse_paused_run(
     run: str, approval: str, tool: str, person: str = "", made_ms: str = "0", text: str = ""
 ) -> PausedRun:
-    return PausedRun(run, approval, tool, person, int(made_ms), text)
+    return PausedRun(run=run, approval=approval, tool=tool, person=person, made_ms=int(made_ms), text=text)
 
 
 def _pack_run(record: str, trace: RunState, *, replayed: bool) -> str:

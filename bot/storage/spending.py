@@ -120,7 +120,7 @@ class UsageStore:
         )
 
     def build_daily_query(self, person: str, currency: str) -> DailyUsageQuery:
-        return DailyUsageQuery(self, person, self.get_company_day(), currency)
+        return DailyUsageQuery(spending=self, person=person, day=self.get_company_day(), currency=currency)
 
     async def load_daily_usage(self, today: DailyUsageQuery) -> DailyUsage:
         """Raises StoreUnavailableError."""
@@ -186,7 +186,18 @@ def _add_usage(amounts: dict[str, int], person: str, one: Usage, *, begun: bool)
 def _build_usage_row(day: date, person: str, model: str, amounts: Mapping[str, int]) -> UsageRow:
     costs = {what.removeprefix(COST): _from_cost_units(n) for what, n in amounts.items() if what.startswith(COST)}
     runs, replies, read, cached, written, unpriced = (amounts.get(what, 0) for what in FIGURES)
-    return UsageRow(day, person, model, runs, replies, read, cached, written, unpriced, costs)
+    return UsageRow(
+        day=day,
+        person=person,
+        model=model,
+        runs=runs,
+        replies=replies,
+        tokens_in=read,
+        cached=cached,
+        tokens_out=written,
+        unpriced=unpriced,
+        costs=costs,
+    )
 
 
 def _to_cost_units(cost: Decimal) -> int:

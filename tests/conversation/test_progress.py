@@ -60,9 +60,8 @@ def step(tool: str = "list_people", reason: str = "to know who may approve", **a
 
 async def shown(display: Display, crowds: list[bool]) -> tuple[Wall, Run]:
     wall, one = Wall(), run()
-    steps = ProgressReporter(
-        delivery=MessageDelivery(chat=wall, reader_classifier=Walls(), directory=Staff(list(PEOPLE))), display=display
-    )
+    delivery = MessageDelivery(chat=wall, reader_classifier=Walls(), directory=Staff(list(PEOPLE)))
+    steps = ProgressReporter(chat=wall, delivery=delivery, display=display)
     for crowded in crowds:
         steps.add_steps(one, [step()])
         await steps.show_progress(one, again=False, wait_ms=None if crowded else 0)

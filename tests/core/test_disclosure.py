@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from redis.asyncio import Redis
@@ -199,22 +199,13 @@ class Walk:
             one.name: one for one in (foreign("crm__lookup", Privacy.PRIVATE), foreign("crm__nobody_said", None))
         }
         self.model = Blabber()
-        self.lab = Lab(redis, handbook=HANDBOOK, more=servers, most=60, history_tokens=2_000)
-        self.wall = Loud(self.lab.edges)
-        self._rewire()
+        self.lab = Lab(redis, handbook=HANDBOOK, more=servers, most=60, history_tokens=2_000, wall=Loud)
+        self.wall = cast(Loud, self.lab.wall)
+        object.__setattr__(self.lab.turns.loop, "model", self.model)
         boss = Person(id=ADMIN, name="管理员", roles=frozenset({"admin"}), locale="zh-CN")
         self.lab.staff.known = [*PEOPLE, boss]
         self.lab.rooms.known["CGUEST"] = ChannelReaders.OUTSIDE
         self.numbers = self.begun = self.shown = 0
-
-    def _rewire(self) -> None:
-        """The lab, with our wall and our model in the place of its own."""
-        lab, wall = self.lab, self.wall
-        handlers = lab.dispatch.handlers
-        for holder in (lab.ends.card_delivery, lab.telling, handlers.retry_handler, handlers.notices):
-            object.__setattr__(holder, "chat", wall)
-        object.__setattr__(lab.turns.loop, "model", self.model)
-        lab.wall = wall
 
     async def furnish(self) -> None:
         """Requests of the author with a secret in each of their fields."""

@@ -266,15 +266,16 @@ class Lab:
         most: int = 30,
         notes: Iterable[Scripted] = (),
         history_tokens: int = 8_000,
+        wall: type[Wall] = Wall,
     ) -> None:
         """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
         what the company adds to the rules; `styles`: the first is that of fresh runs; `more`: tools of servers;
-        `notes`: how it puts older turns in short."""
+        `notes`: how it puts older turns in short; `wall`: the channel."""
         more = {} if more is None else more
         known = ChainMap({tool.name: tool for tool in tools}, cast(dict[str, Tool], more))
         self.over: list[Run] = []
         self.keys, self.redis, self.edges = Keys(partitions=2), redis, Edges()
-        self.wall, self.staff, self.mailer = Wall(self.edges), Staff(list(PEOPLE)), MemoryMailer()
+        self.wall, self.staff, self.mailer = wall(self.edges), Staff(list(PEOPLE)), MemoryMailer()
         self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
         self.lanes.edge = self.edges
         self.ahead, self.days = timedelta(), timedelta()
@@ -308,7 +309,7 @@ class Lab:
             runs=self.runs, history=self.history, memory=memory, journal=self.journal, spending=self.spending,
             clock=self.clock, on_run_ended=self.over.append,
         )  # fmt: skip
-        replies = RunReplies(delivery=self.telling, directory=self.staff)
+        replies = RunReplies(chat=self.wall, delivery=self.telling, directory=self.staff)
         loop = AgentLoop(
             self.model, tools, clock=self.clock, formats=styles, prices=prices or PriceTable(), server_tools=more,
             max_offered_tools=most,
@@ -324,9 +325,9 @@ class Lab:
                 directory=self.staff, tool_services=self.desk, loop=loop, clock=self.clock, company_rules=house
             ),
             duplicates=DuplicateGuard(self.approvals, self.runs),
-            progress=ProgressReporter(delivery=self.telling, display=display),
+            progress=ProgressReporter(chat=self.wall, delivery=self.telling, display=display),
             card_requester=CardRequester(
-                keys=self.keys, delivery=self.telling, replies=replies, tool_services=self.desk, clock=self.clock
+                keys=self.keys, chat=self.wall, delivery=self.telling, replies=replies, tool_services=self.desk, clock=self.clock
             ),
             clock=self.clock, budget=budget or DailyBudget(), down_ms=0,
         )  # fmt: skip
@@ -342,8 +343,8 @@ class Lab:
             outbox=self.outbox, memory=memory,
             retry_handler=RetryHandler(**everybody, chat=self.wall, runs=self.runs, history=self.history),
             diagram_poster=DiagramPoster(
-                **everybody, delivery=self.telling, tool_services=self.desk, tools=known, clock=self.clock,
-                paint=painted,
+                **everybody, chat=self.wall, delivery=self.telling, tool_services=self.desk, tools=known,
+                clock=self.clock, paint=painted,
             ),
             compactor=HistoryCompactor(
                 **everybody, **costs, summarizer=Summarizer(self.notes, self.staff.list_people), runs=self.runs,
