@@ -25,6 +25,8 @@ from tests.harness.cluster import cluster, server_program
 
 pytest_plugins = ["tests.harness.stores"]
 
+CROWDS = ("bench", "chaos", "cli", "evaluation", "stories")
+"""Folders whose tests run whole installations: `deploy/test --fast` leaves them out."""
 MEMORY, ENOUGH = Path("/dev/shm"), 2 << 30
 """A folder in memory, and how many bytes must be free there."""
 
@@ -34,6 +36,14 @@ def pytest_configure() -> None:
     the plug of the machine."""
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a crowd are marked by their folder."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).parts[0] in CROWDS:
+            item.add_marker(pytest.mark.crowd)
 
 
 @pytest.fixture(autouse=True)

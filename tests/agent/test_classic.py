@@ -155,6 +155,7 @@ async def fresh(redis: Redis, speaker: Speaker, think: Thinking, edges: Edges) -
     return lab
 
 
+@pytest.mark.slow
 @each
 async def test_ended_after_any_step_another_process_ends_it_the_same(redis: Redis, speaker: Speaker) -> None:
     whole, told = await asked(redis, speaker, looks_it_up, "A night in Shanghai?")
@@ -172,6 +173,7 @@ async def test_ended_after_any_step_another_process_ends_it_the_same(redis: Redi
     assert await every_edge(play) > 2 * whole.trace.steps, "there are two places and more in each step"
 
 
+@pytest.mark.slow
 @each
 @pytest.mark.parametrize(("choice", "mails", "answer"), [("send", 1, "邮件已发送。"), ("cancel", 0, "没有发。")])
 async def test_ended_anywhere_around_a_card_the_effect_happens_once_and_the_run_goes_on(

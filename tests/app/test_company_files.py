@@ -114,6 +114,7 @@ def test_the_handbook_is_read_at_the_start_or_refused_by_file(tmp_path: Path) ->
         open_handbook(tmp_path / "none")
 
 
+@pytest.mark.slow
 def test_where_no_server_is_configured_its_sdk_is_not_imported() -> None:
     """It takes as long to import as all the rest."""
     look = "import sys, bot.app.build, bot.app.doctor, bot.cli\n"

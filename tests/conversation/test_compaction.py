@@ -258,6 +258,7 @@ async def test_a_run_that_waits_for_its_button_is_never_folded(redis: Redis) -> 
 # Killed, away, of no use
 
 
+@pytest.mark.slow
 async def test_killed_anywhere_nothing_is_lost_and_nothing_doubled(redis: Redis) -> None:
     async def play(edges: Edges) -> None:
         await redis.flushall()

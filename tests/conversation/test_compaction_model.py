@@ -38,6 +38,8 @@ from bot.storage.spending import UsageStore
 from tests.harness.lab import DM
 from tests.tools.office import People
 
+pytestmark = pytest.mark.slow
+
 CAP = 1_200
 happened: Counter[str] = Counter()
 """What became of folds, in all plays together."""

@@ -287,6 +287,7 @@ async def walk(redis: Redis) -> AsyncIterator[Walk]:
     yield one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", PLACES)
 async def test_nothing_private_reaches_a_channel_and_its_person_has_it(walk: Walk, name: str, reader: str) -> None:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import select
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pytest
+
+from tests.harness.command_server import get_command_server
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 25.0
@@ -58,8 +64,26 @@ async def ended(child: asyncio.subprocess.Process) -> Ended:
 
 
 async def ran(*arguments: str, cwd: Path, env: Mapping[str, str]) -> Ended:
-    async with started(*arguments, cwd=cwd, env=env) as child:
-        return await ended(child)
+    """Runs a command to its end, in a process that has already imported the bot."""
+    return await asyncio.to_thread(_run, arguments, cwd, env)
+
+
+def _run(arguments: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Ended:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with open(get_command_server().start(arguments, cwd, env, out, err), "rb", buffering=0) as told:
+            child, code, late = int(_read_line(told)), "", time.monotonic() + PATIENCE_S
+            while not code and time.monotonic() < late and select.select([told], [], [], late - time.monotonic())[0]:
+                code = _read_line(told)
+            if not code:
+                os.killpg(child, signal.SIGKILL)
+                raise TimeoutError(f"{arguments} has not ended")
+        for one in (out, err):
+            one.seek(0)
+        return Ended(int(code), out.read().decode(), err.read().decode())
+
+
+def _read_line(told: IO[bytes]) -> str:
+    return told.readline().decode().strip()
 
 
 def invoke(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *arguments: str) -> Ended:

@@ -36,6 +36,8 @@ from tools.handbook import sections
 from tools.mail import completeness
 from tools.spec import ToolError
 
+pytestmark = pytest.mark.slow
+
 HALF, WHOLE = 10_000, 20_000
 LIMIT_S, SMALL_S, GROWTH = 0.4, 0.05, 3.2
 """Seconds of the processor that an entry may take for `WHOLE` characters; what takes less than `SMALL_S` may grow as it

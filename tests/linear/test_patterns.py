@@ -18,6 +18,8 @@ from tests.linear.collect import Found, find_patterns, parse_modules
 from tests.linear.pace import LENGTH, measure, measure_pace
 from tests.linear.seeds import make_seeds, write
 
+pytestmark = pytest.mark.slow
+
 LIMIT_S = 0.020
 SMALL = (18, 24, 120, 400, 1_200)
 """Lengths that are tried first: what is slow already there is not tried further, what is slowest there is."""

@@ -14,6 +14,8 @@ import pytest
 from tests.harness.office import APP_TOKEN, BOT_TOKEN, Office, office
 from tests.harness.programs import ROOT, Ended, ended, free_ports, mentioning, printed, ran, started
 
+pytestmark = pytest.mark.crowd
+
 READY = "Countersign is running."
 
 

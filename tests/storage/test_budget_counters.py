@@ -215,6 +215,7 @@ STORY = [
 ]
 
 
+@pytest.mark.slow
 async def test_killed_anywhere_every_reply_is_counted_once(redis: Redis) -> None:
     async def play(edges: Edges) -> None:
         assert await judged(await told(redis, STORY, edges))
@@ -246,6 +247,7 @@ replies = st.builds(
 scripts = st.lists(replies | st.builds(ModelUnavailableError, st.just("away")), min_size=1, max_size=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(scripts, st.frozensets(st.integers(1, 40), max_size=4))
 def test_in_any_order_of_deaths_and_deliveries_each_reply_is_counted_once(

@@ -20,6 +20,8 @@ from tools.mcp import bounds, fleet
 from tools.mcp.bounds import LEFT_OUT, MESSAGE_MAX, register_encoding
 from tools.mcp.config import McpServer
 
+pytestmark = pytest.mark.crowd
+
 ENDLESS = textwrap.dedent(
     """
     import sys

@@ -16,6 +16,8 @@ from tools.mcp.results import TEXT
 from tools.mcp.tool_adapter import NAME_MAX, format_tool_name
 from tools.spec import EffectUnknownError, Gate, ToolError
 
+pytestmark = pytest.mark.crowd
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:

@@ -30,6 +30,8 @@ from tools.workflow.engine.reducer import apply_command, replay_events
 from tools.workflow.engine.state import Request
 from tools.workflow.engine.store import to_milliseconds
 
+pytestmark = pytest.mark.slow
+
 P = "cs:{wf}:"
 DEFINITIONS = {one.definition.version: one.definition for one in (LEAVE, other(LEAVE))}
 

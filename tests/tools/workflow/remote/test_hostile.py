@@ -55,6 +55,8 @@ from tools.workflow.remote.key_value_store import MemoryKeyValueStore
 from tools.workflow.remote.request_reader import AT_ONCE
 from tools.workflow.remote.rest_client import ANSWER_MAX, EngineNoAnswerError, RestClient
 
+pytestmark = pytest.mark.crowd
+
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TIMEOUT_S = 1.0
 HONEST = {"engine_down", "engine_failed", "engine_too_large", "engine_unreadable", "engine_refused", "not_deployed",

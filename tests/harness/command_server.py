@@ -1,0 +1,128 @@
+"""Commands of the bot as processes of their own, without the time that importing the bot takes.
+
+One process for each test process imports everything, once, and forks for each command: the command has its own
+arguments, environment, folder and outputs, and ends as `python -m bot` does. A watcher between the two tells its
+process id and its exit code.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).parents[2]
+REQUEST_MAX = 1 << 20
+LINE = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+"""The environment of every command, beside its own."""
+
+
+class CommandServer:
+    """The process that forks. It ends with the one that asks."""
+
+    def __init__(self) -> None:
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = (sys.executable, "-m", __name__, str(theirs.fileno()))
+            self._process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=LINE,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._line.recv(1)  # it has imported everything
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        self._line.close()
+        self._process.wait()
+
+    def start(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], out: IO[bytes], err: IO[bytes]) -> int:
+        """Start a command; the file descriptor from which its process id and then its exit code can be read."""
+        told, tells = os.pipe()
+        wanted = {"arguments": list(arguments), "cwd": str(cwd), "env": {**LINE, **env}}
+        try:
+            socket.send_fds(self._line, [json.dumps(wanted).encode()], [out.fileno(), err.fileno(), tells])
+        finally:
+            os.close(tells)
+        return told
+
+
+@cache
+def get_command_server() -> CommandServer:
+    return CommandServer()
+
+
+def serve(line: socket.socket) -> dict[str, object] | None:
+    """Fork for each request until nobody asks any more. Returns in a command's process what it is to run."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # watchers are waited for by nobody
+    line.send(b"r")
+    while True:
+        wanted, descriptors, _, _ = socket.recv_fds(line, REQUEST_MAX, 3)
+        if not wanted:
+            return None
+        if os.fork() == 0:
+            line.close()
+            return _watch(json.loads(wanted), *descriptors)
+        for one in descriptors:
+            os.close(one)
+
+
+def _watch(wanted: dict[str, object], out: int, err: int, tells: int) -> dict[str, object]:
+    """Fork the command, tell its process id and how it ended. Returns in the command's process."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if (child := os.fork()) != 0:
+        os.close(out)
+        os.close(err)
+        os.write(tells, f"{child}\n".encode())
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with contextlib.suppress(BrokenPipeError):
+            os.write(tells, f"{code}\n".encode())
+        os._exit(0)
+    os.setsid()
+    os.close(tells)
+    for source, target in ((out, 1), (err, 2)):
+        os.dup2(source, target)
+        os.close(source)
+    return wanted
+
+
+def run(wanted: dict[str, object]) -> None:
+    """What `python -m bot …` does from here on."""
+    os.environ.clear()
+    os.environ.update(wanted["env"])  # type: ignore[call-overload]
+    time.tzset()
+    os.chdir(str(wanted["cwd"]))
+    sys.argv = ["bot", *wanted["arguments"]]  # type: ignore[misc]
+    runpy.run_module("bot", run_name="__main__", alter_sys=True)
+
+
+def import_everything() -> None:
+    """Every module of the product; nothing happens at import but definitions."""
+    for package in ("bot", "tools"):
+        for module in pkgutil.walk_packages([str(ROOT / package)], f"{package}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+
+
+if __name__ == "__main__":
+    import_everything()
+    gc.freeze()
+    if (asked := serve(socket.socket(fileno=int(sys.argv[1])))) is not None:
+        run(asked)
