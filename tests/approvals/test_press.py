@@ -333,6 +333,7 @@ async def test_a_press_that_was_carried_out_is_not_carried_out_again_though_nobo
         await lab.work()
     assert len(lab.mailer.mails) == 1
     assert (await lab.approval()).effect is EffectState.DONE
+    assert "item.dead" not in await lab.kinds(), "and that is no failure"
 
 
 # What fails every time
