@@ -79,6 +79,7 @@ def test_nobody_confirms_for_somebody_else_by_standing_in() -> None:
     own = card(gate=Gate.CONFIRM)
     assert refused(own, "WANG", standing="LI") == "not_yours"
     assert refused(own, "LI") == ""
+    assert refused(own.model_copy(update={"refs": (("WANG", MessageRef(channel="D", ts="1")),)}), "WANG") == "not_yours"
 
 
 def test_what_is_over_is_over_for_who_stands_in_too() -> None:
@@ -123,6 +124,7 @@ def test_only_who_decided_says_what_became_of_it(choice: str, effect: EffectStat
     decided = card(state=ApprovalState.DECIDED, by="LI", effect=effect)
     assert refused(decided, "LI", choice) == ""
     assert refused(decided, "ZHANG", choice) == "not_yours"
+    assert refused(decided, "LI", choice, version=1) == "stale", "a button counts for one try"
     assert refused(decided.model_copy(update={"effect": EffectState.DONE}), "LI", choice) == "already"
 
 

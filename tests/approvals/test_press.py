@@ -33,7 +33,8 @@ from tests.stories.script import DONE, calls, mail, open_cards
 from tests.tools.office import SICK, TAXI, ZHANG, withdraw
 from tools.catalog import TOOLS
 from tools.effect_parts import PartState
-from tools.spec import EffectUnknownError, Proposal, ToolError, ToolOutcome
+from tools.mail.smtp import MemoryMailer
+from tools.spec import EffectUnknownError, Person, Proposal, ToolError, ToolOutcome
 from tools.tasks.todo import propose_decision
 from tools.tool import ToolContext
 from tools.workflow.engine.port import CommandResult
@@ -143,6 +144,31 @@ async def test_killed_again_while_the_rest_of_several_mails_goes_out_nobody_gets
             assert approval.effect is EffectState.UNKNOWN or sent == ["U2", "U3"]
             if edges.passed < at + behind:
                 break
+
+
+async def test_a_mail_that_one_of_two_was_refused_is_tried_again_for_that_one_only(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = calls(("send_email", {"to": ["李四", "王五"], "subject": "项目进度", "body": "请看一下。"}))
+    lab = await opened(Lab(redis, [several, DONE, DONE, DONE]))
+    send = MemoryMailer.send_mail
+
+    async def refuse_wang(mailer: MemoryMailer, to: Person, *mail: str) -> None:
+        if to.id == "U3":
+            raise ToolError("mail_refused", "no such mailbox", reply=550)
+        await send(mailer, to, *mail)
+
+    with monkeypatch.context() as refused:
+        refused.setattr(MemoryMailer, "send_mail", refuse_wang)
+        await lab.presses(lab.wall.cards()[0], "send")
+        await lab.work()
+    approval = await lab.approval()
+    assert approval.effect is EffectState.FAILED
+    assert approval.parts == {"U2": PartState.DONE, "U3": PartState.REFUSED}
+    await lab.presses(lab.wall.cards()[0], "retry")
+    await lab.work()
+    assert (await lab.approval()).effect is EffectState.DONE
+    assert [one.to for one in lab.mailer.mails] == ["U2", "U3"]
 
 
 def say_part(state: str, people: list[str]) -> str:
@@ -304,6 +330,7 @@ async def test_a_press_that_was_carried_out_is_not_carried_out_again_though_nobo
         await lab.work()
     assert len(lab.mailer.mails) == 1
     assert (await lab.approval()).effect is EffectState.DONE
+    assert "item.dead" not in await lab.kinds(), "and that is no failure"
 
 
 # What fails every time
