@@ -327,7 +327,8 @@ class Lab:
             duplicates=DuplicateGuard(self.approvals, self.runs),
             progress=ProgressReporter(chat=self.wall, delivery=self.telling, display=display),
             card_requester=CardRequester(
-                keys=self.keys, chat=self.wall, delivery=self.telling, replies=replies, tool_services=self.desk, clock=self.clock
+                keys=self.keys, chat=self.wall, delivery=self.telling, replies=replies, tool_services=self.desk,
+                clock=self.clock,
             ),
             clock=self.clock, budget=budget or DailyBudget(), down_ms=0,
         )  # fmt: skip
