@@ -36,16 +36,18 @@ class ListAbsencesArgs(FrozenModel):
     pass
 
 
-async def prepare_set_absence(use: ToolContext, args: SetAbsenceArgs) -> Proposal:
-    deputy = resolve_person(await use.services.directory.list_people(), args.deputy, field="deputy")
-    absence = _build_delegation(use, args, deputy)
-    reject_bad_delegation(absence, await use.services.engine.list_delegations(use.caller.id, use.now), use.now)
-    first, last = _to_day_range(use, absence)
+async def prepare_set_absence(context: ToolContext, args: SetAbsenceArgs) -> Proposal:
+    deputy = resolve_person(await context.services.directory.list_people(), args.deputy, field="deputy")
+    absence = _build_delegation(context, args, deputy)
+    reject_bad_delegation(
+        absence, await context.services.engine.list_delegations(context.caller.id, context.now), context.now
+    )
+    first, last = _to_day_range(context, absence)
     return build_own_proposal(
-        use,
+        context,
         args={"first_day": first, "last_day": last, "deputy": deputy.id},
         title=TextRef(key="title.absence", params={"name": deputy.name}),
-        facts=await _build_absence_fields(use, first, last, deputy.id),
+        facts=await _build_absence_fields(context, first, last, deputy.id),
         subject=deputy.id,
         inputs=(
             Input(name="first_day", label="first_day", kind="date", value=first),
@@ -55,33 +57,33 @@ async def prepare_set_absence(use: ToolContext, args: SetAbsenceArgs) -> Proposa
     )
 
 
-async def run_set_absence(use: ToolContext, args: SetAbsenceArgs) -> ToolOutcome:
-    deputy = await load_person(use.services.directory, args.deputy, field="deputy")
-    absence = _build_delegation(use, args, deputy)
-    await use.services.engine.add_delegation(absence, use.now)
-    first, last = _to_day_range(use, absence)
+async def run_set_absence(context: ToolContext, args: SetAbsenceArgs) -> ToolOutcome:
+    deputy = await load_person(context.services.directory, args.deputy, field="deputy")
+    absence = _build_delegation(context, args, deputy)
+    await context.services.engine.add_delegation(absence, context.now)
+    first, last = _to_day_range(context, absence)
     data = {"absence": absence.id, "first_day": first, "last_day": last, "deputy": deputy.name}
     params: dict[str, Any] = {"first": first, "last": last, "name": deputy.name}
     return build_effect_outcome(data, "result.absent", "effect.absent", deputy.id, params, Privacy.OWN)
 
 
-async def prepare_end_absence(use: ToolContext, args: EndAbsenceArgs) -> Proposal:
-    known = await use.services.engine.list_delegations(use.caller.id, use.now)
+async def prepare_end_absence(context: ToolContext, args: EndAbsenceArgs) -> Proposal:
+    known = await context.services.engine.list_delegations(context.caller.id, context.now)
     named = [d for d in known if d.id == args.absence_id.strip()] if args.absence_id.strip() else known
     if len(named) != 1:
         listed = ", ".join(d.id for d in known) or "none"
         raise ToolError("no_delegation", f"which absence? There are: {listed}", needs_person=bool(known))
-    first, last = _to_day_range(use, named[0])
-    name = await get_person_name(use.services.directory, named[0].deputy)
+    first, last = _to_day_range(context, named[0])
+    name = await get_person_name(context.services.directory, named[0].deputy)
     title = TextRef(key="title.end_absence", params={"name": name})
-    facts = await _build_absence_fields(use, first, last, named[0].deputy)
-    return build_own_proposal(use, {"absence_id": named[0].id}, title, facts, subject=named[0].deputy)
+    facts = await _build_absence_fields(context, first, last, named[0].deputy)
+    return build_own_proposal(context, {"absence_id": named[0].id}, title, facts, subject=named[0].deputy)
 
 
-async def run_end_absence(use: ToolContext, args: EndAbsenceArgs) -> ToolOutcome:
+async def run_end_absence(context: ToolContext, args: EndAbsenceArgs) -> ToolOutcome:
     """What has been ended before stays ended."""
     try:
-        await use.services.engine.end_delegation(use.caller.id, args.absence_id, use.now)
+        await context.services.engine.end_delegation(context.caller.id, args.absence_id, context.now)
     except ToolError as error:
         if error.code != "no_delegation":
             raise
@@ -89,19 +91,19 @@ async def run_end_absence(use: ToolContext, args: EndAbsenceArgs) -> ToolOutcome
     return build_effect_outcome(data, "result.back", "effect.back", args.absence_id, {}, Privacy.OWN)
 
 
-async def run_list_absences(use: ToolContext, args: ListAbsencesArgs) -> ToolOutcome:
-    absences = await use.services.engine.list_delegations(use.caller.id, use.now)
-    shown = [await _describe_absence(use, one) for one in absences]
+async def run_list_absences(context: ToolContext, args: ListAbsencesArgs) -> ToolOutcome:
+    absences = await context.services.engine.list_delegations(context.caller.id, context.now)
+    shown = [await _describe_absence(context, one) for one in absences]
     return ToolOutcome(data={"absences": shown}, note=TextRef(key="result.absences", params={"n": len(shown)}))
 
 
-async def _describe_absence(use: ToolContext, absence: Delegation) -> dict[str, str]:
-    first, last = _to_day_range(use, absence)
-    deputy = await get_person_name(use.services.directory, absence.deputy)
+async def _describe_absence(context: ToolContext, absence: Delegation) -> dict[str, str]:
+    first, last = _to_day_range(context, absence)
+    deputy = await get_person_name(context.services.directory, absence.deputy)
     return {"absence": absence.id, "first_day": first, "last_day": last, "deputy": deputy}
 
 
-def _build_delegation(use: ToolContext, args: SetAbsenceArgs, deputy: Person) -> Delegation:
+def _build_delegation(context: ToolContext, args: SetAbsenceArgs, deputy: Person) -> Delegation:
     """Named by the key of its use: the same press is the same absence."""
     first, last = (
         _parse_absence_day(args.first_day, "first_day", FIRST),
@@ -113,11 +115,11 @@ def _build_delegation(use: ToolContext, args: SetAbsenceArgs, deputy: Person) ->
     if last - first > LONGEST:
         raise ToolError("span_too_long", f"at most {LONGEST.days} days", field="last_day", days=LONGEST.days)
     return Delegation(
-        id=hashlib.sha256(use.idempotency_key.encode()).hexdigest()[:12],
-        person=use.caller.id,
+        id=hashlib.sha256(context.idempotency_key.encode()).hexdigest()[:12],
+        person=context.caller.id,
         deputy=deputy.id,
-        start=_to_midnight(use, first),
-        end=_to_midnight(use, last + timedelta(days=1)),
+        start=_to_midnight(context, first),
+        end=_to_midnight(context, last + timedelta(days=1)),
     )
 
 
@@ -130,18 +132,18 @@ def _parse_absence_day(text: str, field: str, label: dict[str, str]) -> date:
         ) from None
 
 
-def _to_midnight(use: ToolContext, day: date) -> datetime:
-    return datetime.combine(day, time(), use.now.tzinfo)
+def _to_midnight(context: ToolContext, day: date) -> datetime:
+    return datetime.combine(day, time(), context.now.tzinfo)
 
 
-def _to_day_range(use: ToolContext, absence: Delegation) -> tuple[str, str]:
+def _to_day_range(context: ToolContext, absence: Delegation) -> tuple[str, str]:
     """First and last day, as the caller counts them."""
-    first, end = (moment.astimezone(use.now.tzinfo) for moment in (absence.start, absence.end))
+    first, end = (moment.astimezone(context.now.tzinfo) for moment in (absence.start, absence.end))
     return str(first.date()), str((end - timedelta(microseconds=1)).date())
 
 
-async def _build_absence_fields(use: ToolContext, first: str, last: str, deputy: str) -> tuple[CardField, ...]:
-    stands_in = CardField(label="deputy", value=await identify_people(use.services.directory, [deputy]))
+async def _build_absence_fields(context: ToolContext, first: str, last: str, deputy: str) -> tuple[CardField, ...]:
+    stands_in = CardField(label="deputy", value=await identify_people(context.services.directory, [deputy]))
     return CardField(label="first_day", value=first), CardField(label="last_day", value=last), stands_in
 
 

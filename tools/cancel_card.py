@@ -13,8 +13,10 @@ class CancelCardArgs(FrozenModel):
     card: str = Field(description="Its id, as listed under the open cards.")
 
 
-async def run_cancel_card(use: ToolContext, args: CancelCardArgs) -> ToolOutcome:
-    if use.services.cards is None or not await use.services.cards.cancel_card(args.card.strip(), use.caller.id):
+async def run_cancel_card(context: ToolContext, args: CancelCardArgs) -> ToolOutcome:
+    if context.services.cards is None or not await context.services.cards.cancel_card(
+        args.card.strip(), context.caller.id
+    ):
         raise ToolError(
             "no_card", f"There is no open card {args.card[:40]!r} that this person asked for.", card=args.card[:40]
         )

@@ -17,15 +17,15 @@ class LeaveBalanceArgs(FrozenModel):
     year: int = Field(0, description="0: this one.")
 
 
-async def run_leave_balance(use: ToolContext, args: LeaveBalanceArgs) -> ToolOutcome:
-    year = args.year or use.now.year
+async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> ToolOutcome:
+    year = args.year or context.now.year
     if not FIRST <= year <= LAST:
         message = f"the calendar is for the years {FIRST} to {LAST}"
         raise ToolError("no_calendar", message, field="year", first=FIRST, last=LAST)
-    kept = await use.services.engine.list_balances(use.caller.id, year)
+    kept = await context.services.engine.list_balances(context.caller.id, year)
     balances: list[dict[str, Any]] = [
         {
-            "kind": one.label[use.caller.person.language],
+            "kind": one.label[context.caller.person.language],
             "days_a_year": format_decimal(one.allowance),
             "approved": format_decimal(one.approved),
             "waiting": format_decimal(one.pending),
@@ -39,7 +39,7 @@ async def run_leave_balance(use: ToolContext, args: LeaveBalanceArgs) -> ToolOut
         )
         for one in kept
     ]
-    told = {each: "; ".join(use.services.render_text(line, each) for line in lines) for each in ("zh", "en")}
+    told = {each: "; ".join(context.services.render_text(line, each) for line in lines) for each in ("zh", "en")}
     note = TextRef(key="result.balances", params={"balances": told}) if lines else TextRef(key="result.no_balances")
     return ToolOutcome(data={"year": year, "balances": balances, "unit": "working days"}, note=note)
 

@@ -25,8 +25,8 @@ class ListPeopleArgs(FrozenModel):
     page: int = Field(1, ge=1, description=f"Of {PAGE} each.")
 
 
-async def run_list_people(use: ToolContext, args: ListPeopleArgs) -> ToolOutcome:
-    everyone = await use.services.directory.list_people()
+async def run_list_people(context: ToolContext, args: ListPeopleArgs) -> ToolOutcome:
+    everyone = await context.services.directory.list_people()
     found = find_people(everyone, args.name).people if args.name.strip() else list_active_people(everyone)
     if args.manager.strip():
         manager = resolve_person(everyone, args.manager, field="manager")

@@ -54,21 +54,21 @@ def is_private_form(form: Form, filled: FilledForm) -> bool:
     return form.private or any(option is not None and option.private for option in chosen)
 
 
-async def classify_summary(use: ToolContext, request: Request) -> Privacy:
+async def classify_summary(context: ToolContext, request: Request) -> Privacy:
     """Of a request in one line (`Form.summary`), for the caller. One that cannot be read counts as private."""
     try:
-        process = await use.services.engine.get_process(request)
+        process = await context.services.engine.get_process(request)
     except InvalidDefinitionError:
         return Privacy.PRIVATE
-    found = classify_request(process, request, use.caller.id)
+    found = classify_request(process, request, context.caller.id)
     return choose_most_private(found, Privacy.OWN_TEXT) if _has_free_text(process.form) else found
 
 
-async def classify_card(use: ToolContext, request: Request) -> Privacy:
+async def classify_card(context: ToolContext, request: Request) -> Privacy:
     """Of a card that shows all of a request, for the caller. What others have said about it is theirs."""
-    process = await use.services.engine.get_process(request)
+    process = await context.services.engine.get_process(request)
     found = choose_most_private(
-        classify_request(process, request, use.caller.id), classify_form(process, request.filled)
+        classify_request(process, request, context.caller.id), classify_form(process, request.filled)
     )
     return Privacy.PRIVATE if any(opinion.text for opinion in request.opinions) else found
 

@@ -12,7 +12,7 @@ class ThinkArgs(FrozenModel):
     thought: str = Field(max_length=2_000, description="What is known, which rules apply, what is still missing.")
 
 
-async def run_think(use: ToolContext, args: ThinkArgs) -> ToolOutcome:
+async def run_think(context: ToolContext, args: ThinkArgs) -> ToolOutcome:
     return ToolOutcome(data={"noted": True}, note=TextRef(key="result.thought"))
 
 

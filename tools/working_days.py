@@ -39,12 +39,12 @@ class NextHolidaysArgs(FrozenModel):
     count: int = Field(3, ge=1, le=10, description="How many.")
 
 
-async def run_next_holidays(use: ToolContext, args: NextHolidaysArgs) -> ToolOutcome:
-    start, calendar = _parse_calendar_day(use, args.start, "start"), use.services.calendar
+async def run_next_holidays(context: ToolContext, args: NextHolidaysArgs) -> ToolOutcome:
+    start, calendar = _parse_calendar_day(context, args.start, "start"), context.services.calendar
     _require_supported_year(start + timedelta(days=MAX_SPAN))
     found = list(calendar.list_holiday_breaks(start, args.count))
-    language = use.caller.person.language
-    data = {"today": str(use.now.date()), "holidays": [_describe_stretch(calendar, one, language) for one in found]}
+    language = context.caller.person.language
+    data = {"today": str(context.now.date()), "holidays": [_describe_stretch(calendar, one, language) for one in found]}
     if not found:
         return ToolOutcome(data=data, note=TextRef(key="result.no_holidays", params={"days": MAX_SPAN}))
     first = found[0]
@@ -78,11 +78,11 @@ def _get_stretch_name(stretch: HolidayBreak) -> dict[str, str]:
     return named if stretch.holiday_names else {"zh": "公司假日", "en": "company holiday"}
 
 
-async def run_working_days(use: ToolContext, args: WorkingDaysArgs) -> ToolOutcome:
-    first = _parse_calendar_day(use, args.start, "start")
-    last = _parse_calendar_day(use, args.end, "end") if args.end.strip() else first
+async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolOutcome:
+    first = _parse_calendar_day(context, args.start, "start")
+    last = _parse_calendar_day(context, args.end, "end") if args.end.strip() else first
     _require_valid_span(first, last)
-    calendar = use.services.calendar
+    calendar = context.services.calendar
     length = calendar.measure_working_time(first, args.start_half, last, args.end_half)
     days = format_decimal(length.working_days)
     data = {
@@ -93,8 +93,8 @@ async def run_working_days(use: ToolContext, args: WorkingDaysArgs) -> ToolOutco
     return ToolOutcome(data=data, note=TextRef(key=key, params={"first": str(first), "last": str(last), "days": days}))
 
 
-async def run_add_working_days(use: ToolContext, args: AddWorkingDaysArgs) -> ToolOutcome:
-    start, calendar = _parse_calendar_day(use, args.day, "day"), use.services.calendar
+async def run_add_working_days(context: ToolContext, args: AddWorkingDaysArgs) -> ToolOutcome:
+    start, calendar = _parse_calendar_day(context, args.day, "day"), context.services.calendar
     found, estimated = add_working_days(calendar, start, args.count)
     _require_supported_year(found)
     weekday = {language: names[found.weekday()] for language, names in WEEKDAYS.items()}
@@ -121,9 +121,9 @@ def _describe_day(calendar: WorkCalendar, day: date) -> dict[str, Any]:
     return {"day": str(day), "weekday": WEEKDAYS["en"][day.weekday()], "worked": calendar.get_day_status(day)[0]}
 
 
-def _parse_calendar_day(use: ToolContext, text: str, field: str) -> date:
+def _parse_calendar_day(context: ToolContext, text: str, field: str) -> date:
     if text.strip().lower() == "today":
-        return use.now.date()
+        return context.now.date()
     try:
         day = date.fromisoformat(text.strip())
     except ValueError:

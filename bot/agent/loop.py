@@ -76,7 +76,7 @@ class StepContext:
     head: list[str]
     """Rules and history, as JSON: they precede the run's own messages."""
     trace: RunState
-    use: ToolContext
+    tool_context: ToolContext
     grounding: GroundingSources
     remaining_budget: RemainingBudget = field(default_factory=RemainingBudget)
     check_proposal: Screen = allow_any_proposal
@@ -134,27 +134,27 @@ class AgentLoop:
         run_id: str,
         head: Sequence[str],
         trace: RunState,
-        use: ToolContext,
+        tool_context: ToolContext,
         stop: StopEvent,
-        grounds: GroundingSources | None = None,
+        sources: GroundingSources | None = None,
         remaining_budget: RemainingBudget | None = None,
         check_proposal: Screen = allow_any_proposal,
     ) -> AsyncGenerator[Event, None]:
-        """Goes on from `trace`; `head` (rules, history: as JSON) precedes the run's own messages; `grounds`: what an
+        """Goes on from `trace`; `head` (rules, history: as JSON) precedes the run's own messages; `sources`: what an
         answer may rest on besides these; `remaining_budget`: what is left of its person's day; `check_proposal` looks
         at plans before they become cards. `ModelUnavailableError` passes through."""
-        way = StepContext(
+        context = StepContext(
             run_id,
             list(head),
             trace,
-            use,
-            grounds or GroundingSources(),
+            tool_context,
+            sources or GroundingSources(),
             remaining_budget or RemainingBudget(),
             check_proposal,
         )
         try:
             while True:
-                event = await self._run_step(way, stop)
+                event = await self._run_step(context, stop)
                 yield event
                 if not isinstance(event, StepsFinished):
                     return
@@ -164,18 +164,18 @@ class AgentLoop:
             log.warning("model.refused", error=str(error))
             yield RunStopped(StopReason.REFUSED, str(error))
 
-    async def _run_step(self, way: StepContext, stopped: StopEvent) -> Event:
-        trace = way.trace
+    async def _run_step(self, context: StepContext, stopped: StopEvent) -> Event:
+        trace = context.trace
         if stopped.is_set():
             raise RunHalted(StopReason.USER)
         self.limits.require_step_allowed(trace)
         began, left = self.read_timer_s(), self.limits.compute_seconds_left(trace)
         try:
             with _halt_on_stop(stopped, left):
-                decision = await self._request_usable_decision(way)
-                grounded = decision if isinstance(decision, ToolCalls) else await self._ground_answer(way, decision)
+                decision = await self._request_usable_decision(context)
+                grounded = decision if isinstance(decision, ToolCalls) else await self._ground_answer(context, decision)
                 if isinstance(grounded, ToolCalls):
-                    return await self._execute_calls(way, grounded)
+                    return await self._execute_calls(context, grounded)
             trace.append_message({"role": "assistant", "content": grounded.text})
             return grounded
         except ModelUnavailableError as down:
@@ -185,42 +185,42 @@ class AgentLoop:
         finally:
             trace.active_ms += int((self.read_timer_s() - began) * 1000)
 
-    async def _request_usable_decision(self, way: StepContext, *more: str) -> ToolCalls | FinalAnswer:
+    async def _request_usable_decision(self, context: StepContext, *more: str) -> ToolCalls | FinalAnswer:
         """One usable decision. A malformed reply and what was wrong with it are told in this request only, never
         stored; so is `more`."""
         wrong: list[str] = []
         for _ in range(self.limits.format_retries + 1):
-            decision = await self._request_decision(way, [*more, *wrong])
+            decision = await self._request_decision(context, [*more, *wrong])
             if isinstance(decision, ContentFiltered):
                 raise RunHalted(StopReason.FILTERED)
             if not isinstance(decision, MalformedReply):
                 return decision
             if wrong and decision.prose:  # told once how to answer, and words again: they are the answer
                 return FinalAnswer(decision.prose)
-            way.trace.malformed += 1
+            context.trace.malformed += 1
             wrong = [_build_loop_note(f"Your last reply could not be used: {decision.problem}")]
             if decision.reply:
                 wrong.insert(0, json.dumps({"role": "assistant", "content": decision.reply}, ensure_ascii=False))
         raise RunHalted(StopReason.MALFORMED)
 
-    async def _ground_answer(self, way: StepContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
+    async def _ground_answer(self, context: StepContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
         """An answer, once it was seen what it rests on. The model is told once a run what rests on nothing, and once
         what was not done; what it then still says goes out marked. If it can say no more, its first answer does."""
-        trace, today = way.trace, way.use.now.date()
+        trace, today = context.trace, context.tool_context.now.date()
         answer = FinalAnswer(show_invisible(answer.text))
-        found = await way.grounding.check_answer(answer.text, trace, today)
+        found = await context.grounding.check_answer(answer.text, trace, today)
         if _needs_correction(trace, found):
             trace.doubted = True
             if found.actions:
                 trace.seen[DEEDS] = 1
             with suppress(RunHalted, ModelRejectedError):
                 better = await self._request_correction(
-                    way, answer, UnsupportedParts(found.figures.unsupported, found.actions)
+                    context, answer, UnsupportedParts(found.figures.unsupported, found.actions)
                 )
                 if isinstance(better, ToolCalls):
                     return better
                 answer = FinalAnswer(show_invisible(better.text))
-                found = await way.grounding.check_answer(answer.text, trace, today)
+                found = await context.grounding.check_answer(answer.text, trace, today)
         return self._build_run_finished(trace, answer, found)
 
     def _build_run_finished(self, trace: RunState, answer: FinalAnswer, found: GroundingFindings) -> RunFinished:
@@ -229,13 +229,13 @@ class AgentLoop:
         return RunFinished(answer.text, tuple(shorten_findings(figures.unsupported)), bool(found.actions))
 
     async def _request_correction(
-        self, way: StepContext, answer: FinalAnswer, wrong: UnsupportedParts
+        self, context: StepContext, answer: FinalAnswer, wrong: UnsupportedParts
     ) -> ToolCalls | FinalAnswer:
         """The answer as the model corrects it. It is asked in a short request without tools; if it wants to call one,
         in a whole one. Raises `RunHalted`, `ModelRejectedError`."""
-        trace, style = way.trace, self.get_reply_format(way.trace)
+        trace, style = context.trace, self.get_reply_format(context.trace)
         reply, at_ms, ms = await self._request_timed_reply(
-            way, [], build_correction_request(answer.text, wrong, way.grounding.list_receipts(trace)), ""
+            context, [], build_correction_request(answer.text, wrong, context.grounding.list_receipts(trace)), ""
         )
         trace.record_model_call(self.prices.compute_usage(reply), at_ms, ms, "correction")
         sheet = self.selector.get_tool_prompt(style, trace.offered)
@@ -243,25 +243,27 @@ class AgentLoop:
         text = cut_imitations(read_correction(decision))
         if isinstance(decision, ToolCalls) or is_call_request(text):
             doubted = _build_doubt_messages(answer, wrong)
-            better = await self._request_usable_decision(way, *doubted)
-            if isinstance(better, ToolCalls) or not (deeds := await self._find_false_claims(way, better)):
+            better = await self._request_usable_decision(context, *doubted)
+            if isinstance(better, ToolCalls) or not (deeds := await self._find_false_claims(context, better)):
                 return better
             # It wanted to call, and has only said so again.
             return await self._request_usable_decision(
-                way, *doubted, *_build_doubt_messages(better, UnsupportedParts(actions=deeds))
+                context, *doubted, *_build_doubt_messages(better, UnsupportedParts(actions=deeds))
             )
         return FinalAnswer(text) if text else answer
 
-    async def _find_false_claims(self, way: StepContext, answer: FinalAnswer) -> Sequence[str]:
-        return (await way.grounding.check_answer(answer.text, way.trace, way.use.now.date())).actions
+    async def _find_false_claims(self, context: StepContext, answer: FinalAnswer) -> Sequence[str]:
+        return (
+            await context.grounding.check_answer(answer.text, context.trace, context.tool_context.now.date())
+        ).actions
 
-    async def _request_decision(self, way: StepContext, more: Sequence[str]) -> Decision:
+    async def _request_decision(self, context: StepContext, more: Sequence[str]) -> Decision:
         """What the next reply asks for, given `more` behind all that the run has come to."""
-        trace = way.trace
+        trace = context.trace
         style = self.get_reply_format(trace)
         sheet = self.selector.get_tool_prompt(style, trace.offered)
         own = [*attach_all_details(trace.messages, trace.kept), *more]
-        reply, at_ms, ms = await self._request_timed_reply(way, way.head, own, sheet.extra_body)
+        reply, at_ms, ms = await self._request_timed_reply(context, context.head, own, sheet.extra_body)
         trace.style = style.name
         decision = _remove_imitations(
             self._refuse_guessed_calls(style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply))
@@ -276,12 +278,12 @@ class AgentLoop:
         )
 
     async def _request_timed_reply(
-        self, way: StepContext, head: list[str], own: Sequence[str], body: str
+        self, context: StepContext, head: list[str], own: Sequence[str], body: str
     ) -> tuple[ModelReply, int, int]:
         """A reply, when it was asked for (epoch ms), and how long it took (ms). Raises `RunHalted`."""
-        left = min(self.limits.reply_s, self.limits.compute_seconds_left(way.trace))
-        self.limits.require_tokens_left(way.trace)
-        way.remaining_budget.require_budget_left(way.trace)
+        left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.trace))
+        self.limits.require_tokens_left(context.trace)
+        context.remaining_budget.require_budget_left(context.trace)
         at_ms, began = self.clock.now_ms(), self.read_timer_s()
         reply = await request_reply_within_context(self.model, head, own, body, timeout_s=max(left, 1.0))
         return reply, at_ms, int((self.read_timer_s() - began) * 1000)
@@ -294,31 +296,31 @@ class AgentLoop:
                     return MalformedReply(GUESSED.format(tool=call.tool))
         return decision
 
-    async def _execute_calls(self, way: StepContext, act: ToolCalls) -> Event:
+    async def _execute_calls(self, context: StepContext, act: ToolCalls) -> Event:
         """Runs what only reads, all at once; holds the first gated call for its button; refuses further ones."""
-        trace = way.trace
+        trace = context.trace
         if trace.called + len(act.calls) > self.limits.calls:
             raise RunHalted(StopReason.CALLS)
         trace.steps += 1
-        uids = [f"{way.run_id}:{trace.steps}:{index}" for index in range(len(act.calls))]
+        uids = [f"{context.run_id}:{trace.steps}:{index}" for index in range(len(act.calls))]
         gated = next((i for i, one in enumerate(act.calls) if self.executor.is_gated(one.tool)), None)
         offered = self.selector.list_offered_names(trace.offered)
         calls = [
             self._await_and_stamp(
                 self.executor.execute_call(
-                    way.use,
-                    way.read_cache,
+                    context.tool_context,
+                    context.read_cache,
                     uid,
                     one,
                     refuse_gated=gated not in (None, i),
                     offered=offered,
-                    check_proposal=way.check_proposal,
+                    check_proposal=context.check_proposal,
                 )
             )
             for i, (uid, one) in enumerate(zip(uids, act.calls, strict=True))
         ]
         results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
-        return self._record_results(trace, act, results, way.use.caller.id)
+        return self._record_results(trace, act, results, context.tool_context.caller.id)
 
     async def _await_and_stamp(self, calling: Awaitable[tuple[CallRecord, Result]]) -> tuple[CallRecord, Result]:
         call, result = await calling

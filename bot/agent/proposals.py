@@ -21,12 +21,12 @@ NAMED = 6
 """So many of the values that something was taken from are named."""
 
 
-async def propose_call(tool: Tool, use: ToolContext, args: Mapping[str, Any]) -> Proposal:
+async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]) -> Proposal:
     """The plan of a gated call, with a note on what was removed from its arguments. Raises `ToolError`; also when a
     tool of ours would store something that its card cannot show as it is."""
     if tool.prepare is None:
         raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
-    plan = await tool.prepare(use, validate_args(tool.args, args))
+    plan = await tool.prepare(context, validate_args(tool.args, args))
     if tool.server:
         return plan
     left = _count_removed_by_name(plan.args)

@@ -87,7 +87,7 @@ class ToolExecutor:
 
     async def execute_call(
         self,
-        use: ToolContext,
+        context: ToolContext,
         reads: ReadCache,
         uid: str,
         proposed: ToolCallRequest,
@@ -102,7 +102,7 @@ class ToolExecutor:
         name, given = self._to_stored_call(proposed)
         try:
             tool = self._require_known_tool(proposed, offered)
-            result = await self._run_with_cache(tool, use, reads, proposed, held=refuse_gated)
+            result = await self._run_with_cache(tool, context, reads, proposed, held=refuse_gated)
             if isinstance(result, Proposal):
                 await check_proposal(name, result)
         except ToolError as error:
@@ -144,29 +144,29 @@ class ToolExecutor:
         return tool
 
     async def _run_with_cache(
-        self, tool: Tool, use: ToolContext, reads: ReadCache, proposed: ToolCallRequest, *, held: bool
+        self, tool: Tool, context: ToolContext, reads: ReadCache, proposed: ToolCallRequest, *, held: bool
     ) -> ToolOutcome | Proposal:
         """The call, or what the same call gave in this run before anything could change. A tool that is not kept may
         change what others read."""
         if not tool.is_cacheable:
             reads.results.clear()
         if tool.gate is not Gate.NONE or not tool.is_cacheable:
-            return await self._run_or_propose(tool, proposed, use, held=held)
+            return await self._run_or_propose(tool, proposed, context, held=held)
         key = fingerprint_call(proposed.tool, proposed.args)
-        return await reads.read_once(key, lambda: self._run_or_propose(tool, proposed, use, held=held))
+        return await reads.read_once(key, lambda: self._run_or_propose(tool, proposed, context, held=held))
 
     async def _run_or_propose(
-        self, tool: Tool, proposed: ToolCallRequest, use: ToolContext, *, held: bool
+        self, tool: Tool, proposed: ToolCallRequest, context: ToolContext, *, held: bool
     ) -> ToolOutcome | Proposal:
         if tool.gate is Gate.NONE:
-            return await tool.run(use, validate_args(tool.args, proposed.args))
+            return await tool.run(context, validate_args(tool.args, proposed.args))
         if tool.prepare is None:  # fail closed: what cannot be shown is not run
             raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
         if not proposed.reason:
             raise ToolError("bad_arguments", "`note` is missing: say in one short sentence why.")
         if held:
             raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
-        return await propose_call(tool, use, proposed.args)
+        return await propose_call(tool, context, proposed.args)
 
 
 def format_observation(result: ToolOutcome | ToolError, advice: str = "") -> str:

@@ -117,7 +117,7 @@ def build_find_tool(find: Find, servers: Sequence[str] = (), rare: Sequence[Tool
     whose = f" There are tools of: {', '.join(servers)}." if servers else ""
     ours = f" Of ours: {'; '.join(map(_format_tool_label, rare))}." if rare else ""
 
-    async def run(use: ToolContext, args: FindTools) -> ToolOutcome:
+    async def run(context: ToolContext, args: FindTools) -> ToolOutcome:
         found = [_build_found_tool(tool) for tool in find(args.query)[:FOUND]]
         return ToolOutcome(data={"tools": found}, note=TextRef(key="result.tools_found", params={"n": len(found)}))
 

@@ -76,12 +76,12 @@ class Application:
 
 @asynccontextmanager
 async def build_app(
-    settings: Settings, outside: Services, *, tuning: Timing | None = None, model: Model | None = None
+    settings: Settings, services: Services, *, timing: Timing | None = None, model: Model | None = None
 ) -> AsyncIterator[Application]:
     """The bot, ready to run. Raises `UnsafeStoreError`, `StoreUnavailableError`, `SettingsError` or `ChatError` with
     the way out."""
     async with (
-        open_resources(settings, outside, tuning, model) as base,
+        open_resources(settings, services, timing, model) as base,
         open_engine_from_settings(settings, base.stores.redis, base.platform.directory) as engine,
     ):
         parts = Foundation(
@@ -109,16 +109,16 @@ async def build_app(
         )
 
 
-def _build_tool_services(base: Resources, engine: Engine) -> ToolServices:
-    settings, stores = base.settings, base.stores
+def _build_tool_services(resources: Resources, engine: Engine) -> ToolServices:
+    settings, stores = resources.settings, resources.stores
     return ToolServices(
-        directory=base.platform.directory,
+        directory=resources.platform.directory,
         engine=engine,
-        mailer=SmtpMailer(base.services.smtp_url, settings.mail_from),
-        cards=CardCanceller(lanes=stores.lanes, approvals=stores.approvals, clock=base.timing.clock),
+        mailer=SmtpMailer(resources.services.smtp_url, settings.mail_from),
+        cards=CardCanceller(lanes=stores.lanes, approvals=stores.approvals, clock=resources.timing.clock),
         render_text=render_value,
         calendar=load_calendar(settings),
-        handbook=open_handbook(base.services.handbook_dir),
+        handbook=open_handbook(resources.services.handbook_dir),
     )
 
 
@@ -233,22 +233,22 @@ def _build_ingress(parts: Foundation, worker: Worker, dialogs: CardDialogs) -> L
     )
 
 
-def _build_slack_app(base: Resources, ingress: LaneIngress) -> AsyncApp:
-    platform, secret = base.platform, base.services.signing_secret
+def _build_slack_app(resources: Resources, ingress: LaneIngress) -> AsyncApp:
+    platform, secret = resources.platform, resources.services.signing_secret
     return slack.build_bolt_app(
         platform.client, platform.identity, ingress, platform.channel, platform.directory, signing_secret=secret
     )
 
 
-async def _choose_reply_formats(base: Resources) -> Sequence[ReplyFormat]:
+async def _choose_reply_formats(resources: Resources) -> Sequence[ReplyFormat]:
     """How the first model speaks ReAct; the rehearsal knows one way. What it costs to ask is counted."""
-    outside, stores = base.services, base.stores
-    asked = MeteredModel(base.model.first if isinstance(base.model, FallbackModel) else base.model)
-    wish = "native" if "model" in outside.standins else base.settings.react_style
+    outside, stores = resources.services, resources.stores
+    asked = MeteredModel(resources.model.first if isinstance(resources.model, FallbackModel) else resources.model)
+    wish = "native" if "model" in outside.standins else resources.settings.react_style
     memory = TextCache(stores.redis, stores.keys)
     name = f"two steps {outside.model_url} {outside.model_name}"  # an earlier version asked for one
     styles = await choose_formats(wish, asked, memory, name)
-    await stores.usage.record_usage(SYSTEM, [base.prices.compute_usage(reply) for reply in asked.replies])
+    await stores.usage.record_usage(SYSTEM, [resources.prices.compute_usage(reply) for reply in asked.replies])
     return styles
 
 

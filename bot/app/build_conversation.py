@@ -91,15 +91,15 @@ def _build_command_handler(parts: Foundation) -> CommandHandler:
     )
 
 
-def build_compactor(base: Resources) -> HistoryCompactor:
-    stores, directory = base.stores, base.platform.directory
+def build_compactor(resources: Resources) -> HistoryCompactor:
+    stores, directory = resources.stores, resources.platform.directory
     return HistoryCompactor(
-        summarizer=Summarizer(base.model, directory.list_people),
+        summarizer=Summarizer(resources.model, directory.list_people),
         runs=stores.runs,
         history=stores.history,
         directory=directory,
         journal=stores.journal,
         spending=stores.usage,
-        prices=base.prices,
-        budget=build_daily_budget(base.settings),
+        prices=resources.prices,
+        budget=build_daily_budget(resources.settings),
     )

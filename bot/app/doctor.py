@@ -74,7 +74,7 @@ class DoctorFinding:
 
 
 async def check_services(
-    outside: Services, style: Wish, servers: Sequence[McpServer] = ()
+    services: Services, style: Wish, servers: Sequence[McpServer] = ()
 ) -> AsyncIterator[DoctorFinding]:
     """Findings as they come: Slack, Redis, both models, mail, servers. A stand-in is only named."""
     model, second = partial(_check_first_model, style), partial(_check_fallback_model, style)
@@ -86,11 +86,11 @@ async def check_services(
         ("mail", _check_mail_server),
     )
     for name, look in looks:
-        if name and name in outside.standins:
+        if name and name in services.standins:
             yield DoctorFinding("ok", name, "a local stand-in is used; see the README for connecting the real service")
             continue
         try:
-            async for finding in look(outside):
+            async for finding in look(services):
                 yield finding
         except CountersignError as error:
             yield DoctorFinding("fail", name or "redis", explain_error(error))
@@ -125,19 +125,19 @@ def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
             yield DoctorFinding("fail", name, str(wrong).removeprefix(f"{name}: "))
 
 
-async def check_approvers(settings: Settings, outside: Services) -> AsyncIterator[DoctorFinding]:
+async def check_approvers(settings: Settings, services: Services) -> AsyncIterator[DoctorFinding]:
     """Whether there is somebody to decide for everybody, in each process. What is not reached is told of elsewhere."""
-    if "workspace" in outside.standins:
+    if "workspace" in services.standins:
         return
     team = ""
     try:
-        async with slack.open_web_client(outside.bot_token, outside.slack_api_url) as client:
+        async with slack.open_web_client(services.bot_token, services.slack_api_url) as client:
             with suppress(SettingsError):  # a token that Slack refuses is the workspace's finding
                 team = (await slack.identify_bot(client)).team
             if not team:
                 return
-            directory = SlackDirectory(client, DirectoryFile(outside.directory_file), team=team)
-            people, processes = await directory.list_people(), await _load_processes_in_use(outside, directory)
+            directory = SlackDirectory(client, DirectoryFile(services.directory_file), team=team)
+            people, processes = await directory.list_people(), await _load_processes_in_use(services, directory)
         rows = load_policy(settings, [process.form for process in processes])
     except SettingsError as wrong:
         yield DoctorFinding("fail", "approvers", str(wrong))
@@ -151,9 +151,9 @@ async def check_approvers(settings: Settings, outside: Services) -> AsyncIterato
         )
 
 
-async def _load_processes_in_use(outside: Services, directory: Directory) -> Sequence[Process]:
+async def _load_processes_in_use(services: Services, directory: Directory) -> Sequence[Process]:
     """Those in use: deployed, or shipped."""
-    redis = await connect_redis(outside.redis_url, retries=1)
+    redis = await connect_redis(services.redis_url, retries=1)
     try:
         with translate_redis_errors():
             return await EmbeddedEngine(RedisStore(redis), load_shipped_processes(), directory).list_processes()
@@ -210,13 +210,13 @@ def explain_error(error: CountersignError) -> str:
             return str(error)
 
 
-async def _check_workspace(outside: Services) -> AsyncIterator[DoctorFinding]:
-    async with slack.open_web_client(outside.bot_token, outside.slack_api_url) as client:
+async def _check_workspace(services: Services) -> AsyncIterator[DoctorFinding]:
+    async with slack.open_web_client(services.bot_token, services.slack_api_url) as client:
         me = await slack.identify_bot(client)
         yield DoctorFinding("ok", "slack", f"workspace {me.team}, bot {me.user}")
         yield await _check_scopes(client)
-        if outside.app_token:
-            yield await _check_socket_mode(client, outside.app_token)
+        if services.app_token:
+            yield await _check_socket_mode(client, services.app_token)
 
 
 async def _check_socket_mode(client: AsyncWebClient, app_token: str) -> DoctorFinding:
@@ -238,11 +238,11 @@ async def _check_scopes(client: AsyncWebClient) -> DoctorFinding:
     return DoctorFinding("ok", "slack", f"scopes: all {len(SCOPES)} granted")
 
 
-async def _check_redis_service(outside: Services) -> AsyncIterator[DoctorFinding]:
-    if not outside.redis_url:
+async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFinding]:
+    if not services.redis_url:
         yield _check_embedded_redis()
         return
-    redis = await connect_redis(outside.redis_url, retries=1)
+    redis = await connect_redis(services.redis_url, retries=1)
     try:
         yield DoctorFinding("ok", "redis", await _describe_redis(redis))
         findings = await check_redis(redis, Keys())
@@ -282,16 +282,16 @@ async def _describe_redis(redis: Redis) -> str:
     return "one server"
 
 
-async def _check_first_model(wish: Wish, outside: Services) -> AsyncIterator[DoctorFinding]:
+async def _check_first_model(wish: Wish, services: Services) -> AsyncIterator[DoctorFinding]:
     """What the model can do, and which style is used for it."""
-    async for finding in _check_one_model(wish, "model", outside.first_model):
+    async for finding in _check_one_model(wish, "model", services.first_model):
         yield finding
 
 
-async def _check_fallback_model(wish: Wish, outside: Services) -> AsyncIterator[DoctorFinding]:
+async def _check_fallback_model(wish: Wish, services: Services) -> AsyncIterator[DoctorFinding]:
     """The same of the model behind it, whatever becomes of the first."""
-    if outside.fallback_name:
-        async for finding in _check_one_model(wish, "fallback", outside.fallback_model):
+    if services.fallback_name:
+        async for finding in _check_one_model(wish, "fallback", services.fallback_model):
             yield finding
 
 
@@ -326,21 +326,21 @@ async def _probe_endpoint(wish: Wish, what: str, endpoint: ModelEndpoint) -> Asy
             yield _build_shutdown_finding(what, endpoint.name, (day - datetime.now(UTC).date()).days, day)
 
 
-def _build_tool_calls_finding(what: str, name: str, calls: bool, lessons: ModelProfile) -> DoctorFinding:
+def _build_tool_calls_finding(what: str, name: str, calls: bool, profile: ModelProfile) -> DoctorFinding:
     """An endpoint that only chats cannot drive the bot by tool calls."""
     if calls:
         return DoctorFinding(
             "ok",
             what,
-            f"{name} answers and calls tools, in two steps; style: native; {_describe_model_profile(lessons)}",
+            f"{name} answers and calls tools, in two steps; style: native; {_describe_model_profile(profile)}",
         )
     cure = "choose a model that does, or set REACT_STYLE=auto"
     return DoctorFinding("fail", what, f"{name} answers but does not call tools; {cure}")
 
 
-def _describe_model_profile(lessons: ModelProfile) -> str:
+def _describe_model_profile(profile: ModelProfile) -> str:
     """How it is asked."""
-    return "; ".join([f"API: {lessons.api}", *lessons.summary_lines])
+    return "; ".join([f"API: {profile.api}", *profile.summary_lines])
 
 
 def _build_shutdown_finding(what: str, name: str, days: int, day: date) -> DoctorFinding:
@@ -356,9 +356,9 @@ def _format_yes_or_no(able: bool) -> str:
     return "yes" if able else "no"
 
 
-async def _check_mail_server(outside: Services) -> AsyncIterator[DoctorFinding]:
+async def _check_mail_server(services: Services) -> AsyncIterator[DoctorFinding]:
     try:
-        await SmtpMailer(outside.smtp_url, "doctor@example.com").probe_server()
+        await SmtpMailer(services.smtp_url, "doctor@example.com").probe_server()
         yield DoctorFinding("ok", "mail", "the mail server answers and takes the log-in")
     except (ToolError, ValueError) as error:
         yield DoctorFinding("fail", "mail", f"{error}: check SMTP_URL")

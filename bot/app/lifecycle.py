@@ -51,15 +51,15 @@ def freeze_garbage_collector() -> None:
 
 
 async def _work_until_asked(
-    bot: Application, settings: Settings, outside: Services, shutdown_requested: asyncio.Event
+    bot: Application, settings: Settings, services: Services, shutdown_requested: asyncio.Event
 ) -> None:
     """Takes events and works on them until asked to end. No lane is claimed from then on; events are taken until the
     platform is told, since whoever is left does the work."""
     working = asyncio.create_task(bot.worker.run())
     stopping = asyncio.create_task(shutdown_requested.wait())
     try:
-        async with open_slack_connection(bot, settings, outside):
-            print(format_banner(outside, _count_server_tools(settings, bot)), flush=True)
+        async with open_slack_connection(bot, settings, services):
+            print(format_banner(services, _count_server_tools(settings, bot)), flush=True)
             await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
             bot.worker.stop()
         await asyncio.wait({working})
@@ -98,13 +98,13 @@ class _ShutdownRequest:
 
 
 @asynccontextmanager
-async def open_slack_connection(bot: Application, settings: Settings, outside: Services) -> AsyncIterator[None]:
+async def open_slack_connection(bot: Application, settings: Settings, services: Services) -> AsyncIterator[None]:
     """Slack's events come in as long as the context is open: Socket Mode, or signed HTTP by setting."""
     if settings.slack_mode == "socket":
-        async with slack.open_socket_mode(bot.bolt_app, outside.app_token, bot.ingress_gate):
+        async with slack.open_socket_mode(bot.bolt_app, services.app_token, bot.ingress_gate):
             yield
         return
-    runner = slack.build_http_runner(bot.bolt_app, outside.signing_secret, bot.ingress_gate)
+    runner = slack.build_http_runner(bot.bolt_app, services.signing_secret, bot.ingress_gate)
     await runner.setup()
     try:
         await _start_http_listener(runner, settings.http_host, settings.http_port)

@@ -109,22 +109,22 @@ class Resources:
 
 @asynccontextmanager
 async def open_resources(
-    settings: Settings, outside: Services, tuning: Timing | None = None, model: Model | None = None
+    settings: Settings, services: Services, timing: Timing | None = None, model: Model | None = None
 ) -> AsyncIterator[Resources]:
     """All of it. Raises `UnsafeStoreError`, `StoreUnavailableError`, `SettingsError` or `ChatError` with the way
     out."""
-    tuning = tuning or Timing()
+    timing = timing or Timing()
     remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
     async with AsyncExitStack() as stack:
-        stores = await stack.enter_async_context(_open_stores(settings, outside, tuning))
-        platform = await stack.enter_async_context(_open_slack(settings, outside, stores, tuning))
-        model = await stack.enter_async_context(_open_models(settings, outside, stores)) if model is None else model
+        stores = await stack.enter_async_context(_open_stores(settings, services, timing))
+        platform = await stack.enter_async_context(_open_slack(settings, services, stores, timing))
+        model = await stack.enter_async_context(_open_models(settings, services, stores)) if model is None else model
         servers = await stack.enter_async_context(_open_mcp_tools(settings))
-        ended = await stack.enter_async_context(_open_run_listener(settings, outside, stores))
+        ended = await stack.enter_async_context(_open_run_listener(settings, services, stores))
         yield Resources(
             settings=settings,
-            services=outside,
-            timing=tuning,
+            services=services,
+            timing=timing,
             stores=stores,
             platform=platform,
             model=model,
@@ -135,9 +135,9 @@ async def open_resources(
 
 
 @asynccontextmanager
-async def _open_stores(settings: Settings, outside: Services, tuning: Timing) -> AsyncIterator[Stores]:
+async def _open_stores(settings: Settings, services: Services, timing: Timing) -> AsyncIterator[Stores]:
     """Everything in Redis, after a look at whether it keeps what it is given."""
-    redis, keys = await connect_redis(outside.redis_url), Keys()
+    redis, keys = await connect_redis(services.redis_url), Keys()
     try:
         for finding in await require_fit_redis(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
             log.warning(finding.format_sentence("en"))
@@ -148,8 +148,8 @@ async def _open_stores(settings: Settings, outside: Services, tuning: Timing) ->
                 redis,
                 keys,
                 lease_ms=int(settings.lease_seconds * 1000),
-                max_tries=tuning.max_tries,
-                cap=tuning.max_lane_items,
+                max_tries=timing.max_tries,
+                cap=timing.max_lane_items,
             ),
             runs=RunStore(redis, keys),
             approvals=ApprovalStore(redis, keys),
@@ -157,7 +157,7 @@ async def _open_stores(settings: Settings, outside: Services, tuning: Timing) ->
                 redis, keys, max_tokens=settings.history_tokens, kept_ms=settings.history_days * DAY_MS
             ),
             journal=Journal(redis, keys),
-            usage=UsageStore(redis, keys, clock=tuning.clock, zone=ZoneInfo(settings.company_timezone)),
+            usage=UsageStore(redis, keys, clock=timing.clock, zone=ZoneInfo(settings.company_timezone)),
         )
     finally:
         await redis.aclose()
@@ -165,14 +165,14 @@ async def _open_stores(settings: Settings, outside: Services, tuning: Timing) ->
 
 @asynccontextmanager
 async def _open_slack(
-    settings: Settings, outside: Services, stores: Stores, tuning: Timing
+    settings: Settings, services: Services, stores: Stores, timing: Timing
 ) -> AsyncIterator[SlackPlatform]:
-    async with slack.open_web_client(outside.bot_token, outside.slack_api_url) as client:
+    async with slack.open_web_client(services.bot_token, services.slack_api_url) as client:
         me = await slack.identify_bot(client)
         limits = RateLimiter(stores.redis, stores.keys)
         chat = SlackChannel(client, limits, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
-        facts = DirectoryFile(outside.directory_file)
-        directory = SlackDirectory(client, facts, team=me.team, fresh_s=tuning.person_max_age_s)
+        facts = DirectoryFile(services.directory_file)
+        directory = SlackDirectory(client, facts, team=me.team, fresh_s=timing.person_max_age_s)
         yield SlackPlatform(
             client=client,
             identity=me,
@@ -185,12 +185,12 @@ async def _open_slack(
 
 
 @asynccontextmanager
-async def _open_models(settings: Settings, outside: Services, stores: Stores) -> AsyncIterator[Model]:
+async def _open_models(settings: Settings, services: Services, stores: Stores) -> AsyncIterator[Model]:
     """The model, with a second one behind it if there is one by setting."""
     # Only now: the SDK takes as long to import as all the rest, and not everybody needs a model.
     from bot.agent.models.openai_model import open_model
 
-    asked = [outside.first_model, *([outside.fallback_model] if outside.fallback_name else [])]
+    asked = [services.first_model, *([services.fallback_model] if services.fallback_name else [])]
     retries, memory = settings.openai_retries, TextCache(stores.redis, stores.keys)
     async with AsyncExitStack() as stack:
         opening = [
@@ -220,13 +220,13 @@ def _log_server_event(event: str, **about: object) -> None:
 
 @asynccontextmanager
 async def _open_run_listener(
-    settings: Settings, outside: Services, stores: Stores
+    settings: Settings, services: Services, stores: Stores
 ) -> AsyncIterator[Callable[[Run], object]]:
     """Who is told of every run that ends: by setting, a sender of spans. What it needs is installed by the extra `ops`,
     and imported only then."""
     if settings.traces == "off":
         yield lambda run: None
         return
-    opening = open_sender_from_settings(settings, stores.approvals, model=outside.model_name, url=outside.model_url)
+    opening = open_sender_from_settings(settings, stores.approvals, model=services.model_name, url=services.model_url)
     async with opening as sender:
         yield sender.enqueue_run

@@ -274,32 +274,32 @@ async def _wait_for_standins(child: asyncio.subprocess.Process) -> dict[str, str
     return dict(json.loads(line))
 
 
-def format_banner(outside: Services, servers: Mapping[str, int] | None = None) -> str:
+def format_banner(services: Services, servers: Mapping[str, int] | None = None) -> str:
     """What runs, which of it is a stand-in, and where to look. `servers`: MCP servers and how many tools each has."""
     rows = [
-        ("workspace", outside.slack_api_url if "workspace" not in outside.standins else "local stand-in for Slack"),
-        ("model", describe_models(outside) if "model" not in outside.standins else "rehearsal: rules, not a model"),
-        ("redis", "embedded, for this machine" if "redis" in outside.standins else "by REDIS_URL"),
-        ("mail", "local mailbox, nothing leaves this machine" if "mail" in outside.standins else "by SMTP_URL"),
+        ("workspace", services.slack_api_url if "workspace" not in services.standins else "local stand-in for Slack"),
+        ("model", describe_models(services) if "model" not in services.standins else "rehearsal: rules, not a model"),
+        ("redis", "embedded, for this machine" if "redis" in services.standins else "by REDIS_URL"),
+        ("mail", "local mailbox, nothing leaves this machine" if "mail" in services.standins else "by SMTP_URL"),
     ]  # fmt: skip
     if servers:
         told = (f"{name} ({n or 'not reached yet; no'} tools)" for name, n in servers.items())
         rows.append(("servers", ", ".join(told)))
     lines = ["", "Countersign is running.", *(f"  {name:<10} {what}" for name, what in rows)]
-    if outside.page_url:
+    if services.page_url:
         lines += [
             "",
-            f"  Open {outside.page_url}",
+            f"  Open {services.page_url}",
             f"  Follow it: {_format_own_command()} tail -f      Stop it: Ctrl-C",
         ]
     return "\n".join([*lines, ""])
 
 
-def describe_models(outside: Services) -> str:
+def describe_models(services: Services) -> str:
     """Which models are asked, and where."""
-    first = f"{outside.model_name} at {outside.model_url or OPENAI}"
-    second = f"; while it is down {outside.fallback_name} at {outside.fallback_url or OPENAI}"
-    return redact_text(first + (second if outside.fallback_name else ""))
+    first = f"{services.model_name} at {services.model_url or OPENAI}"
+    second = f"; while it is down {services.fallback_name} at {services.fallback_url or OPENAI}"
+    return redact_text(first + (second if services.fallback_name else ""))
 
 
 def _format_own_command() -> str:

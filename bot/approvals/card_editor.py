@@ -40,9 +40,9 @@ class CardEditor:
         tool = self.tools[approval.tool]
         if tool.prepare is None:
             return []
-        use = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
+        context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
         try:
-            plan = await propose_call(tool, use, edit_args(approval, click))
+            plan = await propose_call(tool, context, edit_args(approval, click))
         except ToolError as error:
             await self.card_delivery.post_ephemeral(click, render_value(error.note, person.person.language))
             return []

@@ -70,9 +70,9 @@ class CardDialogs:
     async def _validate_form(self, approval: Approval, choice: CardChoice, person: Caller, click: Click) -> None:
         """Validates what a dialog brought, without any effect. Raises `ToolError`."""
         tool = self.tools[approval.tool]
-        use = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
+        context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
         if choice.replans and tool.prepare is not None:
-            await propose_call(tool, use, edit_args(approval, click))
+            await propose_call(tool, context, edit_args(approval, click))
         elif tool.check is not None and tool.stored_args is not None:
             merged = merge_args(approval, choice, clean_form(click.form or {}))
-            await tool.check(use, validate_args(tool.stored_args, merged))
+            await tool.check(context, validate_args(tool.stored_args, merged))

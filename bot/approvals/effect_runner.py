@@ -102,8 +102,8 @@ class EffectRunner:
             args = validate_args(tool.stored_args, merge_args(approval, choice, approval.form))
             await lease.assert_held()
             today, key = self.clock.today(presser.person.zone), _choose_idempotency_key(tool, approval)
-            use = ToolContext(self.tool_services, presser, today, idempotency_key=key, parts=parts)
-            outcome = await tool.run(use, args)
+            context = ToolContext(self.tool_services, presser, today, idempotency_key=key, parts=parts)
+            outcome = await tool.run(context, args)
         except ConfirmAgainError:
             raise
         except ToolError as error:

@@ -122,10 +122,10 @@ class PressHandler:
         tool = self.tools.get(approval.tool)
         if tool is None or tool.authorize is None or tool.stored_args is None:
             return None
-        use = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
+        context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
         try:
             args = validate_args(tool.stored_args, merge_args(approval, choice, click.form or {}))
-            await tool.authorize(use, args)
+            await tool.authorize(context, args)
         except ToolError as error:
             return PressRefusal(code=error.code, note=error.note) if error.code in UNAUTHORIZED else None
         return None

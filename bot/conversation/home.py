@@ -58,6 +58,6 @@ class HomeBuilder:
         return Card(title=f"{one.id} · {status}", body=await load_request_summary(self.tool_services, one, language))
 
 
-async def load_request_summary(desk: ToolServices, request: Request, language: str) -> str:
+async def load_request_summary(services: ToolServices, request: Request, language: str) -> str:
     """A request in one line, e.g. *Sick leave, 8 days, 2026-11-21 – 2026-11-30*."""
-    return format_request_line(await desk.engine.get_process(request), request.filled, language)
+    return format_request_line(await services.engine.get_process(request), request.filled, language)

@@ -38,14 +38,14 @@ class PromptHeadBuilder:
         tools = [prompt.build_tools_message(server_tools)] if server_tools else []
         rules = prompt.build_system_message(self.loop.render_instructions(run.trace), self.company_rules)
         before, behind = (prompt.dump_messages(some) for some in ([rules, *tools, facts], situation.messages))
-        grounds = GroundingSources(
+        sources = GroundingSources(
             [self.company_rules, *situation.grounding_texts, facts["content"]],
             list_grounding_messages(remembered),
             self.directory.list_people,
             has_card=bool(situation.cards),
             days=situation.days,
         )
-        return [*before, *([",".join(history)] if history else []), *behind], grounds
+        return [*before, *([",".join(history)] if history else []), *behind], sources
 
     def _build_situation(self, context: TurnContext) -> RunSituation:
         run, caller = context.run, context.caller

@@ -154,7 +154,7 @@ async def open_environment(
             mailbox=mailbox,
         )
         address = await stack.enter_async_context(serve_workspace_and_model(workspace))
-        outside = Services(
+        services = Services(
             redis_url=redis_url,
             slack_api_url=f"{address}/api/",
             bot_token=BOT_TOKEN,
@@ -172,9 +172,9 @@ async def open_environment(
         )
         model = await stack.enter_async_context(open_model(f"{address}/v1"))
         bot = await stack.enter_async_context(
-            build_app(settings, outside, tuning=_build_timing(scenario, clock), model=model)
+            build_app(settings, services, timing=_build_timing(scenario, clock), model=model)
         )
-        await stack.enter_async_context(open_slack_connection(bot, settings, outside))
+        await stack.enter_async_context(open_slack_connection(bot, settings, services))
         here = ScenarioEnvironment(
             world, WorkspaceDriver(workspace), mailbox, bot, _get_scenario_time(scenario), clock, patience_s
         )

@@ -60,7 +60,7 @@ def tuning() -> Timing:
 
 async def serve(settings: Settings) -> None:
     logs.configure_logging("INFO", json=True)
-    async with open_services(settings) as outside, build_app(settings, outside, tuning=tuning()) as bot:
+    async with open_services(settings) as outside, build_app(settings, outside, timing=tuning()) as bot:
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, bot.worker.stop)

@@ -114,7 +114,7 @@ class Office:
         settings = quick_settings(**{"reply_seconds": self.reply_s, **changes})
         tuning = replace(QUICK, **{"clock": Clock(read_now=self.clock, read_today=lambda: TODAY), **(tuned or {})})
         async with (
-            build_app(settings, self.outside(), tuning=tuning, model=model) as bot,
+            build_app(settings, self.outside(), timing=tuning, model=model) as bot,
             open_slack_connection(bot, settings, self.outside()),
         ):
             await self._reached(settings)

@@ -24,7 +24,7 @@ class CalculateArgs(FrozenModel):
     )
 
 
-async def run_calculate(use: ToolContext, args: CalculateArgs) -> ToolOutcome:
+async def run_calculate(context: ToolContext, args: CalculateArgs) -> ToolOutcome:
     result = compute_expression(args.expression)
     rounding = {} if result.is_exact else {"rounding": f"half up, to {SHOWN} significant digits"}
     data: dict[str, Any] = {"result": result.text, "exact": result.is_exact, **rounding}

@@ -26,7 +26,7 @@ from tools.workflow.engine.port import CommandResult
 
 
 def build_own_proposal(
-    use: ToolContext,
+    context: ToolContext,
     args: dict[str, Any],
     title: TextRef,
     facts: tuple[CardField, ...],
@@ -45,8 +45,8 @@ def build_own_proposal(
         args=args,
         title=title,
         facts=facts,
-        deciders=(use.caller.id,),
-        requester=use.caller.id,
+        deciders=(context.caller.id,),
+        requester=context.caller.id,
         choices=(confirm, *edit, CANCEL),
         subject=subject,
         body=body,
@@ -54,13 +54,13 @@ def build_own_proposal(
     )
 
 
-async def build_rule_outcome(use: ToolContext, moved: CommandResult, data: dict[str, Any]) -> ToolOutcome:
+async def build_rule_outcome(context: ToolContext, moved: CommandResult, data: dict[str, Any]) -> ToolOutcome:
     """What a rule has passed says so, whenever it was handed in."""
-    request = await use.services.engine.get_request(moved.request)
-    process = await use.services.engine.get_process(request)
+    request = await context.services.engine.get_request(moved.request)
+    process = await context.services.engine.get_process(request)
     rule = process.form.get_rule_text(moved.rule)
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": moved.request, "rule": rule}
-    told, privacy = {**data, "rule": rule["en"]}, classify_request(process, request, use.caller.id)
+    told, privacy = {**data, "rule": rule["en"]}, classify_request(process, request, context.caller.id)
     return build_effect_outcome(told, "result.passed", "effect.passed", moved.request, params, privacy)
 
 
@@ -85,10 +85,10 @@ def build_effect_outcome(
     )
 
 
-async def classify_own_request(use: ToolContext, request: str) -> Privacy:
+async def classify_own_request(context: ToolContext, request: str) -> Privacy:
     """Of a line about one request that tells no free text of it, for the caller."""
-    found = await use.services.engine.get_request(request)
-    return classify_request(await use.services.engine.get_process(found), found, use.caller.id)
+    found = await context.services.engine.get_request(request)
+    return classify_request(await context.services.engine.get_process(found), found, context.caller.id)
 
 
 def gather_form_answers(values: Any) -> Any:
@@ -111,7 +111,7 @@ def prefix_error_field(fields: Collection[str]) -> Iterator[None]:
         raise
 
 
-async def resolve_people_ids(use: ToolContext, people: Iterable[str], field: str = "people") -> tuple[str, ...]:
+async def resolve_people_ids(context: ToolContext, people: Iterable[str], field: str = "people") -> tuple[str, ...]:
     """Who is meant by names or ids, nobody twice."""
-    everyone = await use.services.directory.list_people()
+    everyone = await context.services.directory.list_people()
     return tuple(dict.fromkeys(resolve_person(everyone, one, field=field).id for one in people))

@@ -32,8 +32,8 @@ class ReadHandbookArgs(FrozenModel):
     page: int = Field(1, ge=1, le=1000, description="Of a long section.")
 
 
-async def run_search_handbook(use: ToolContext, args: SearchHandbookArgs) -> ToolOutcome:
-    found = (await _load_handbook(use)).search_sections(args.query)
+async def run_search_handbook(context: ToolContext, args: SearchHandbookArgs) -> ToolOutcome:
+    found = (await _load_handbook(context)).search_sections(args.query)
     shown, more = slice_page(found, args.page, FOUND)
     results = [{**_build_citation(one), "excerpt": extract_excerpt(one.body, args.query)} for one in shown]
     return ToolOutcome(
@@ -41,8 +41,8 @@ async def run_search_handbook(use: ToolContext, args: SearchHandbookArgs) -> Too
     )
 
 
-async def run_read_handbook(use: ToolContext, args: ReadHandbookArgs) -> ToolOutcome:
-    section = (await _load_handbook(use)).find_section(args.section)
+async def run_read_handbook(context: ToolContext, args: ReadHandbookArgs) -> ToolOutcome:
+    section = (await _load_handbook(context)).find_section(args.section)
     if section is None:
         short = args.section.strip()[:60]
         raise ToolError("no_section", f"the handbook has no section {short!r}", section=short)
@@ -53,9 +53,9 @@ async def run_read_handbook(use: ToolContext, args: ReadHandbookArgs) -> ToolOut
     return ToolOutcome(data=data, note=TextRef(key="result.read", params=params))
 
 
-async def _load_handbook(use: ToolContext) -> HandbookSnapshot:
+async def _load_handbook(context: ToolContext) -> HandbookSnapshot:
     try:
-        return await use.services.handbook.load_snapshot_in_thread()
+        return await context.services.handbook.load_snapshot_in_thread()
     except HandbookError as wrong:
         raise ToolError("bad_handbook", f"a file of the handbook cannot be used: {wrong}", file=wrong.file) from wrong
 

@@ -56,16 +56,16 @@ class SendEmailArgs(FrozenModel):
     reply_to: SkipJsonSchema[str] = Field("", description="Set by the program: where an answer goes.")
 
 
-async def prepare_send_email(use: ToolContext, args: SendEmailArgs) -> Proposal:
-    people = await _resolve_recipients(use, args)
+async def prepare_send_email(context: ToolContext, args: SendEmailArgs) -> Proposal:
+    people = await _resolve_recipients(context, args)
     subject, body = require_complete_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
     ids = [person.id for person in people]
-    to = await identify_people(use.services.directory, ids)
+    to = await identify_people(context.services.directory, ids)
     inputs = (
         Input(name="subject", label="subject", value=subject, max_length=MAX_SUBJECT),
         Input(name="body", label="body", kind="long", value=body, max_length=MAX_BODY),
     )
-    first_line, reply_to = format_first_line(use, people), format_address(use.caller.person)
+    first_line, reply_to = format_first_line(context, people), format_address(context.caller.person)
     facts = [CardField(label="to", value=to), CardField(label="subject", value=subject)]
     facts += (
         [CardField(label="notice", value=TextRef(key="fact.mails", params={"n": len(people)}))] if people[1:] else []
@@ -81,8 +81,8 @@ async def prepare_send_email(use: ToolContext, args: SendEmailArgs) -> Proposal:
         },
         title=TextRef(key="title.mail", params={"name": _join_person_names(people)}),
         facts=tuple(facts),
-        deciders=(use.caller.id,),
-        requester=use.caller.id,
+        deciders=(context.caller.id,),
+        requester=context.caller.id,
         choices=(
             CardChoice(name="send", style="primary"),
             CardChoice(name="edit", runs=False, replans=True, fields=inputs),
@@ -93,19 +93,19 @@ async def prepare_send_email(use: ToolContext, args: SendEmailArgs) -> Proposal:
     )
 
 
-async def run_send_email(use: ToolContext, args: SendEmailArgs) -> ToolOutcome:
+async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutcome:
     """One mail to each. Done again, those who have it get it no second time."""
     subject, body = require_complete_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
     people = [
-        _require_address(await load_person(use.services.directory, one, field="to"))
+        _require_address(await load_person(context.services.directory, one, field="to"))
         for one in _list_recipient_texts(args.to)
     ]
     text = join_mail_text(args.first_line, body)
     if people[1:]:
-        message_id = await _send_each(use, people, subject, text, args.reply_to)
+        message_id = await _send_each(context, people, subject, text, args.reply_to)
     else:
-        message_id = build_message_id(use.idempotency_key)
-        await use.services.mailer.send_mail(people[0], subject, text, message_id, args.reply_to)
+        message_id = build_message_id(context.idempotency_key)
+        await context.services.mailer.send_mail(people[0], subject, text, message_id, args.reply_to)
     names = [person.name for person in people]
     return ToolOutcome(
         data={"mailed": names if names[1:] else names[0], "subject": subject, "message_id": message_id},
@@ -114,25 +114,25 @@ async def run_send_email(use: ToolContext, args: SendEmailArgs) -> ToolOutcome:
     )
 
 
-async def _send_each(use: ToolContext, people: Sequence[Person], subject: str, text: str, reply_to: str) -> str:
+async def _send_each(context: ToolContext, people: Sequence[Person], subject: str, text: str, reply_to: str) -> str:
     """A mail of its own to each. Whom the server refuses keeps it from nobody else; an outage or a doubt ends it
     there. Raises `ToolError` `mailed_partly` if somebody has it and somebody not, `EffectUnknownError`, and what
     sending raises if nobody has it."""
     refused, known = dict[str, ToolError](), {person.id: person for person in people}
     message_id = ""
-    for one in use.parts.list_unfinished(list(known)):
-        message_id = build_message_id(f"{use.idempotency_key}:{one}")
-        await use.parts.mark_part(one, PartState.BEGUN)
+    for one in context.parts.list_unfinished(list(known)):
+        message_id = build_message_id(f"{context.idempotency_key}:{one}")
+        await context.parts.mark_part(one, PartState.BEGUN)
         try:
-            await use.services.mailer.send_mail(known[one], subject, text, message_id, reply_to)
+            await context.services.mailer.send_mail(known[one], subject, text, message_id, reply_to)
         except ToolError as error:
             refused[one] = error
-            await use.parts.mark_part(one, PartState.REFUSED)
+            await context.parts.mark_part(one, PartState.REFUSED)
             if error.code != "mail_refused":
                 break
         else:
-            await use.parts.mark_part(one, PartState.DONE)
-    left = use.parts.list_unfinished(list(known))
+            await context.parts.mark_part(one, PartState.DONE)
+    left = context.parts.list_unfinished(list(known))
     if refused:
         first = next(iter(refused.values()))
         sent = [person for person in people if person.id not in left]
@@ -156,13 +156,13 @@ def _join_person_names(people: Sequence[Person]) -> dict[str, str]:
     return join_in_both_languages(person.name for person in people)
 
 
-def format_first_line(use: ToolContext, readers: Sequence[Person]) -> str:
+def format_first_line(context: ToolContext, readers: Sequence[Person]) -> str:
     """The first line of a mail: on whose behalf it is sent, in the language of its readers, or in both."""
-    address = use.caller.person.email if format_address(use.caller.person) else ""
+    address = context.caller.person.email if format_address(context.caller.person) else ""
     key = "mail.first_line" if address else "mail.first_line_alone"
-    note = TextRef(key=key, params={"name": clean_header_name(use.caller.person.name), "address": address})
-    languages = sorted({one.language for one in readers}, key=lambda one: one != use.caller.person.language)
-    return "\n".join(use.services.render_text(note, language) for language in languages)
+    note = TextRef(key=key, params={"name": clean_header_name(context.caller.person.name), "address": address})
+    languages = sorted({one.language for one in readers}, key=lambda one: one != context.caller.person.language)
+    return "\n".join(context.services.render_text(note, language) for language in languages)
 
 
 def format_address(person: Person) -> str:
@@ -187,12 +187,12 @@ def build_message_id(key: str) -> str:
     return f"<{hashlib.sha256(key.encode()).hexdigest()[:32]}@countersign>"
 
 
-async def _resolve_recipients(use: ToolContext, args: SendEmailArgs) -> list[Person]:
+async def _resolve_recipients(context: ToolContext, args: SendEmailArgs) -> list[Person]:
     """Each once, in the order in which they are named. Raises `ToolError`."""
     if named := _list_recipient_texts(args.to):
-        people = [one for text in named for one in await _resolve_names(use, text)]
+        people = [one for text in named for one in await _resolve_names(context, text)]
     elif args.task_id.strip():
-        people = [await _require_task_assignee(use, args.task_id)]
+        people = [await _require_task_assignee(context, args.task_id)]
     else:
         raise ToolError(
             "no_recipient", "give `to` or `task_id`; ask who the mail is for", needs_person=True, field="to"
@@ -204,10 +204,10 @@ async def _resolve_recipients(use: ToolContext, args: SendEmailArgs) -> list[Per
     return [_require_address(person) for person in people]
 
 
-async def _resolve_names(use: ToolContext, text: str) -> list[Person]:
+async def _resolve_names(context: ToolContext, text: str) -> list[Person]:
     """The person that a text means, or the persons if it is several names in a row: a name that has such a sign in it
     is found first."""
-    everyone = await use.services.directory.list_people()
+    everyone = await context.services.directory.list_people()
     try:
         return [resolve_person(everyone, text, field="to")]
     except ToolError as error:
@@ -227,11 +227,11 @@ def _require_address(person: Person) -> Person:
     return person
 
 
-async def _require_task_assignee(use: ToolContext, task_id: str) -> Person:
+async def _require_task_assignee(context: ToolContext, task_id: str) -> Person:
     """The assignee of an open task of the caller's request, or of the caller's own."""
-    assigned = await resolve_task(use, task_id)
-    concerned = use.caller.id in (assigned.request.initiator, assigned.task.assignee)
-    person = await use.services.directory.find_person(assigned.task.assignee)
+    assigned = await resolve_task(context, task_id)
+    concerned = context.caller.id in (assigned.request.initiator, assigned.task.assignee)
+    person = await context.services.directory.find_person(assigned.task.assignee)
     if not concerned or person is None or not person.active:
         raise ToolError("no_task", f"there is no task {task_id[:40]!r} of the caller's requests", task=task_id[:40])
     if not assigned.task.is_open:

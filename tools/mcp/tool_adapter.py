@@ -154,12 +154,12 @@ def build_mcp_tool(one: McpTool, read: Read, effect: Effect) -> Tool:
     """The tool, as the model reads it and the gate enforces it."""
     given = _build_args_model(one.schema, has_pages=one.has_pages)
 
-    async def run_without_gate(use: ToolContext, args: RootModel[dict[str, Any]]) -> ToolOutcome:
+    async def run_without_gate(context: ToolContext, args: RootModel[dict[str, Any]]) -> ToolOutcome:
         arguments, page = _split_page_argument(args.root) if one.has_pages else (args.root, 1)
         return await read(one, _to_server_arguments(one.schema, arguments), page)
 
-    async def prepare_mcp_call(use: ToolContext, args: RootModel[dict[str, Any]]) -> Proposal:
-        return _build_call_proposal(use, one, _to_server_arguments(one.schema, args.root))
+    async def prepare_mcp_call(context: ToolContext, args: RootModel[dict[str, Any]]) -> Proposal:
+        return _build_call_proposal(context, one, _to_server_arguments(one.schema, args.root))
 
     said: dict[str, Any] = {
         "name": one.full_name,
@@ -189,7 +189,7 @@ def build_mcp_tool(one: McpTool, read: Read, effect: Effect) -> Tool:
 def build_placeholder_tool(server: str, name: str, effect: Effect, away: ToolError) -> Tool:
     """In the place of a tool whose server has not been reached yet: what was shown of it earlier can be run."""
 
-    async def raise_server_away(use: ToolContext, args: Any) -> Proposal:
+    async def raise_server_away(context: ToolContext, args: Any) -> Proposal:
         raise away
 
     return Tool(
@@ -200,7 +200,7 @@ def build_placeholder_tool(server: str, name: str, effect: Effect, away: ToolErr
 
 
 def build_call_runner(name: str, effect: Effect) -> Callable[[ToolContext, SealedCall], Awaitable[ToolOutcome]]:
-    async def run_sealed_call(use: ToolContext, args: SealedCall) -> ToolOutcome:
+    async def run_sealed_call(context: ToolContext, args: SealedCall) -> ToolOutcome:
         return await effect(name, args)
 
     return run_sealed_call
@@ -214,7 +214,7 @@ def build_call_outcome(one: McpTool, outcome: ToolOutcome) -> ToolOutcome:
     )
 
 
-def _build_call_proposal(use: ToolContext, one: McpTool, arguments: dict[str, Any]) -> Proposal:
+def _build_call_proposal(context: ToolContext, one: McpTool, arguments: dict[str, Any]) -> Proposal:
     """Every argument in full, on the card or in the dialog that confirms it: what cannot be shown is not proposed.
     Raises `ToolError`."""
     shown = list(_flatten_arguments("", arguments))
@@ -229,7 +229,7 @@ def _build_call_proposal(use: ToolContext, one: McpTool, arguments: dict[str, An
     title = TextRef(key="title.server", params={"server": one.server, "tool": one.name})
     sealed = SealedCall(arguments=arguments, mark=one.mark)
     return build_own_proposal(
-        use, sealed.model_dump(), title, (*facts, *told, outside), subject=one.full_name, texts=texts
+        context, sealed.model_dump(), title, (*facts, *told, outside), subject=one.full_name, texts=texts
     )
 
 

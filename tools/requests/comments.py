@@ -55,35 +55,38 @@ class CcRequestArgs(FrozenModel):
     people: People = Field(description="Names or ids of who is told.", min_length=1)
 
 
-async def prepare_urge_task(use: ToolContext, args: UrgeTaskArgs) -> Proposal:
-    request, tasks = await _find_tasks_to_urge(use, args.task_id)
+async def prepare_urge_task(context: ToolContext, args: UrgeTaskArgs) -> Proposal:
+    request, tasks = await _find_tasks_to_urge(context, args.task_id)
     fine = await _try_each_task(
-        tasks, lambda task: use.services.engine.preview_command(UrgeCommand(task=task, actor=use.caller.id), use.now)
+        tasks,
+        lambda task: context.services.engine.preview_command(
+            UrgeCommand(task=task, actor=context.caller.id), context.now
+        ),
     )
     who = [t.assignee for t in request.tasks if t.id in fine]
     title = await _build_request_title(
-        use, "title.urge", request, names=await format_people_names(use.services.directory, who)
+        context, "title.urge", request, names=await format_people_names(context.services.directory, who)
     )
-    urged = CardField(label="urged", value=await identify_people(use.services.directory, who))
-    return await _propose_on_request(use, request, {"request_id": request.id, "tasks": fine}, title, urged)
+    urged = CardField(label="urged", value=await identify_people(context.services.directory, who))
+    return await _propose_on_request(context, request, {"request_id": request.id, "tasks": fine}, title, urged)
 
 
-async def run_urge_task(use: ToolContext, stored: StoredUrge) -> ToolOutcome:
+async def run_urge_task(context: ToolContext, stored: StoredUrge) -> ToolOutcome:
     """Each task by a command of its own."""
 
     def urge_assignee(task: str) -> Awaitable[CommandResult]:
-        return use.services.engine.execute_command(
-            UrgeCommand(task=task, actor=use.caller.id), f"{use.idempotency_key}:{task}", use.now
+        return context.services.engine.execute_command(
+            UrgeCommand(task=task, actor=context.caller.id), f"{context.idempotency_key}:{task}", context.now
         )
 
     urged = await _try_each_task(stored.tasks, urge_assignee)
-    request = await use.services.engine.get_request(stored.request_id)
+    request = await context.services.engine.get_request(stored.request_id)
     who = [t.assignee for t in request.tasks if t.id in urged]
-    names = await format_people_names(use.services.directory, who)
+    names = await format_people_names(context.services.directory, who)
     data = {"request": request.id, "urged": names["en"]}
     params: dict[str, Any] = {"request": request.id, "names": names}
     return build_effect_outcome(
-        data, "result.urged", "effect.urged", request.id, params, await classify_own_request(use, request.id)
+        data, "result.urged", "effect.urged", request.id, params, await classify_own_request(context, request.id)
     )
 
 
@@ -101,75 +104,77 @@ async def _try_each_task(tasks: Iterable[str], work: Callable[[str], Awaitable[o
     return fine
 
 
-async def _find_tasks_to_urge(use: ToolContext, named: str) -> tuple[Request, list[str]]:
+async def _find_tasks_to_urge(context: ToolContext, named: str) -> tuple[Request, list[str]]:
     """The request, and its tasks: the one that is named, or all that are open."""
     try:
-        assigned = await use.services.engine.get_task(named)
+        assigned = await context.services.engine.get_task(named)
     except ToolError:
-        request = await require_readable_request(use, named)
+        request = await require_readable_request(context, named)
         if not request.open_tasks:
             raise ToolError("not_running", f"{request.id} waits for nobody", request=request.id) from None
         return request, [t.id for t in request.open_tasks]
     return assigned.request, [assigned.task.id]
 
 
-async def prepare_comment_request(use: ToolContext, args: CommentRequestArgs) -> Proposal:
-    request = await require_readable_request(use, args.request_id)
+async def prepare_comment_request(context: ToolContext, args: CommentRequestArgs) -> Proposal:
+    request = await require_readable_request(context, args.request_id)
     text = clean_form_text(args.text, MAX_COMMENT, "text", LABEL)
-    await use.services.engine.preview_command(
-        CommentCommand(request=request.id, actor=use.caller.id, text=text), use.now
+    await context.services.engine.preview_command(
+        CommentCommand(request=request.id, actor=context.caller.id, text=text), context.now
     )
-    title = await _build_request_title(use, "title.comment", request)
-    return await _propose_on_request(use, request, {"request_id": request.id, "text": text}, title, body=text)
+    title = await _build_request_title(context, "title.comment", request)
+    return await _propose_on_request(context, request, {"request_id": request.id, "text": text}, title, body=text)
 
 
-async def run_comment_request(use: ToolContext, args: CommentRequestArgs) -> ToolOutcome:
-    command = CommentCommand(request=args.request_id, actor=use.caller.id, text=args.text)
-    moved = await use.services.engine.execute_command(command, use.idempotency_key, use.now)
+async def run_comment_request(context: ToolContext, args: CommentRequestArgs) -> ToolOutcome:
+    command = CommentCommand(request=args.request_id, actor=context.caller.id, text=args.text)
+    moved = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
     data, params = {"request": moved.request, "comment": args.text}, {"request": moved.request}
-    privacy = await classify_own_request(use, moved.request)
+    privacy = await classify_own_request(context, moved.request)
     return build_effect_outcome(
         data, "result.commented", "effect.commented", moved.request, params, privacy, data_privacy=Privacy.OWN_TEXT
     )
 
 
-async def prepare_cc_request(use: ToolContext, args: CcRequestArgs) -> Proposal:
-    request = await require_readable_request(use, args.request_id)
-    people = await resolve_people_ids(use, args.people)
-    await use.services.engine.preview_command(
-        CcCommand(request=request.id, actor=use.caller.id, people=people), use.now
+async def prepare_cc_request(context: ToolContext, args: CcRequestArgs) -> Proposal:
+    request = await require_readable_request(context, args.request_id)
+    people = await resolve_people_ids(context, args.people)
+    await context.services.engine.preview_command(
+        CcCommand(request=request.id, actor=context.caller.id, people=people), context.now
     )
     title = await _build_request_title(
-        use, "title.cc", request, names=await format_people_names(use.services.directory, people)
+        context, "title.cc", request, names=await format_people_names(context.services.directory, people)
     )
-    copied = CardField(label="cc", value=await identify_people(use.services.directory, people))
-    return await _propose_on_request(use, request, {"request_id": request.id, "people": list(people)}, title, copied)
+    copied = CardField(label="cc", value=await identify_people(context.services.directory, people))
+    return await _propose_on_request(
+        context, request, {"request_id": request.id, "people": list(people)}, title, copied
+    )
 
 
-async def run_cc_request(use: ToolContext, args: CcRequestArgs) -> ToolOutcome:
-    command = CcCommand(request=args.request_id, actor=use.caller.id, people=args.people)
-    moved = await use.services.engine.execute_command(command, use.idempotency_key, use.now)
-    names = await format_people_names(use.services.directory, args.people)
+async def run_cc_request(context: ToolContext, args: CcRequestArgs) -> ToolOutcome:
+    command = CcCommand(request=args.request_id, actor=context.caller.id, people=args.people)
+    moved = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
+    names = await format_people_names(context.services.directory, args.people)
     data = {"request": moved.request, "told": names["en"]}
     params: dict[str, Any] = {"request": moved.request, "names": names}
-    privacy = await classify_own_request(use, moved.request)
+    privacy = await classify_own_request(context, moved.request)
     return build_effect_outcome(data, "result.told", "effect.told", moved.request, params, privacy)
 
 
-async def _build_request_title(use: ToolContext, key: str, request: Request, **params: Any) -> TextRef:
-    process = await use.services.engine.get_process(request)
+async def _build_request_title(context: ToolContext, key: str, request: Request, **params: Any) -> TextRef:
+    process = await context.services.engine.get_process(request)
     return TextRef(key=key, params={"process": process.form.name.by_language, "request": request.id, **params})
 
 
 async def _propose_on_request(
-    use: ToolContext, request: Request, args: dict[str, Any], title: TextRef, *facts: CardField, body: str = ""
+    context: ToolContext, request: Request, args: dict[str, Any], title: TextRef, *facts: CardField, body: str = ""
 ) -> Proposal:
-    process = await use.services.engine.get_process(request)
-    shown = await build_request_card_fields(use.services.directory, process, request)
-    privacy = await classify_card(use, request)
+    process = await context.services.engine.get_process(request)
+    shown = await build_request_card_fields(context.services.directory, process, request)
+    privacy = await classify_card(context, request)
     if body:
         privacy = choose_most_private(privacy, Privacy.OWN_TEXT)
-    return build_own_proposal(use, args, title, (*facts, *shown), subject=request.id, body=body, privacy=privacy)
+    return build_own_proposal(context, args, title, (*facts, *shown), subject=request.id, body=body, privacy=privacy)
 
 
 URGE_TASK = Tool(

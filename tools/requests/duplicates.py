@@ -17,27 +17,27 @@ SHOWN = 5
 
 
 async def build_identical_fields(
-    use: ToolContext, process: Process, filled: FilledForm, author: str, started: datetime, request_id: str = ""
+    context: ToolContext, process: Process, filled: FilledForm, author: str, started: datetime, request_id: str = ""
 ) -> tuple[CardField, ...]:
     """Which of the author's other requests claim the same, by the form's `identical`. Nothing for a form without it.
     `parse_request_id`: the request itself, once it has a number."""
     form = process.form
     if not form.identical:
         return ()
-    person = await use.services.directory.find_person(author)
-    others = await use.services.engine.list_own_requests(author)
-    zone = person.zone if person else use.now.tzinfo
+    person = await context.services.directory.find_person(author)
+    others = await context.services.engine.list_own_requests(author)
+    zone = person.zone if person else context.now.tzinfo
     assert zone is not None, "times are aware"
     alike = list_identical_requests(form, request_id, filled, started, zone, others)
-    facts = [_build_requests_field(use, "identical", alike)] if alike else []
+    facts = [_build_requests_field(context, "identical", alike)] if alike else []
     return (
         *facts,
-        *_build_same_file_fields(use, process, filled, request_id, [one for one in others if one not in alike]),
+        *_build_same_file_fields(context, process, filled, request_id, [one for one in others if one not in alike]),
     )
 
 
 def _build_same_file_fields(
-    use: ToolContext, process: Process, filled: FilledForm, request_id: str, others: Sequence[Request]
+    context: ToolContext, process: Process, filled: FilledForm, request_id: str, others: Sequence[Request]
 ) -> Iterator[CardField]:
     """A receipt that was handed in before is told of, whatever else the other request says."""
     form = process.form
@@ -46,21 +46,21 @@ def _build_same_file_fields(
             continue
         if found := list_same_file_requests(form, request_id, filled, field.name, others):
             yield _build_requests_field(
-                use, {"zh": f"同一{field.label.zh}", "en": f"Same {field.label.en.lower()}"}, found
+                context, {"zh": f"同一{field.label.zh}", "en": f"Same {field.label.en.lower()}"}, found
             )
 
 
-def _build_requests_field(use: ToolContext, label: str | dict[str, str], found: Sequence[Request]) -> CardField:
+def _build_requests_field(context: ToolContext, label: str | dict[str, str], found: Sequence[Request]) -> CardField:
     newest = sorted(found, key=lambda one: one.started, reverse=True)[:SHOWN]
     more = len(found) - len(newest)
     told = {
-        "zh": "、".join(f"{one.id}（{_format_standing(use, one, 'zh')}）" for one in newest)
+        "zh": "、".join(f"{one.id}（{_format_standing(context, one, 'zh')}）" for one in newest)
         + (f" 等 {len(found)} 份" if more else ""),
-        "en": ", ".join(f"{one.id} ({_format_standing(use, one, 'en').lower()})" for one in newest)
+        "en": ", ".join(f"{one.id} ({_format_standing(context, one, 'en').lower()})" for one in newest)
         + (f" and {more} more" if more else ""),
     }
     return CardField(label=label, value=TextRef(key="fact.identical", params={"requests": told}))
 
 
-def _format_standing(use: ToolContext, request: Request, language: str) -> str:
-    return use.services.render_text(TextRef(key=f"status.{request.display_status}"), language)
+def _format_standing(context: ToolContext, request: Request, language: str) -> str:
+    return context.services.render_text(TextRef(key=f"status.{request.display_status}"), language)

@@ -34,28 +34,28 @@ WRITTEN = {FieldKind.DATE: "YYYY-MM-DD", FieldKind.MONEY: "1200.50"}
 
 
 async def complete_form(
-    use: ToolContext, process: Process, form: Mapping[str, str], request: Request | None = None
+    context: ToolContext, process: Process, form: Mapping[str, str], request: Request | None = None
 ) -> FilledForm:
     """The form, with whom the rules name where nobody was named: the card shows them. `request`: the one that the form
     changes. Raises `ToolError` with everything that is wrong."""
     whole = {
         **(_get_unchanged_values(process, request, form) if request else {}),
-        **_resolve_manager(use, process, form),
+        **_resolve_manager(context, process, form),
     }
     besides = request.id if request else ""
     try:
         try:
-            return await _fill_by_engine(use, process, whole, besides)
+            return await _fill_by_engine(context, process, whole, besides)
         except MissingApproverError as unnamed:
-            return await _fill_by_engine(use, process, {**whole, **unnamed.named}, besides)
+            return await _fill_by_engine(context, process, {**whole, **unnamed.named}, besides)
     except ToolError as error:
-        raise await _collect_errors(use, process, whole, error) from None
+        raise await _collect_errors(context, process, whole, error) from None
 
 
-async def _fill_by_engine(use: ToolContext, process: Process, form: Mapping[str, str], besides: str) -> FilledForm:
+async def _fill_by_engine(context: ToolContext, process: Process, form: Mapping[str, str], besides: str) -> FilledForm:
     """Errors name a field as the card's *Edit* does."""
     with prefix_error_field([f.name for f in process.form.fields]):
-        return await use.services.engine.fill_form(process, form, use.caller.id, use.now, besides=besides)
+        return await context.services.engine.fill_form(process, form, context.caller.id, context.now, besides=besides)
 
 
 def _get_unchanged_values(process: Process, request: Request, changed: Mapping[str, str]) -> Mapping[str, str]:
@@ -66,19 +66,21 @@ def _get_unchanged_values(process: Process, request: Request, changed: Mapping[s
     return {name: text for name, text in values.items() if name not in (span.end, span.end_half)}
 
 
-def _resolve_manager(use: ToolContext, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:
+def _resolve_manager(context: ToolContext, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:
     """With the author's manager by their id, where somebody who decides is only called that."""
-    manager = use.caller.person.manager
+    manager = context.caller.person.manager
     meant = {name for name in form if name in process.deciding_names and fold_text(form[name]) in MANAGER}
     return {name: manager if name in meant else text for name, text in form.items()} if manager else form
 
 
-async def _collect_errors(use: ToolContext, process: Process, form: Mapping[str, str], error: ToolError) -> ToolError:
+async def _collect_errors(
+    context: ToolContext, process: Process, form: Mapping[str, str], error: ToolError
+) -> ToolError:
     """The error, with the persons whom nobody can find, and what the form looks like."""
     if error.code not in FORM:
         return error
     errors = [*(error.errors if isinstance(error, InvalidFieldsError) else [error])]
-    known, everyone = {one.field.removeprefix(PREFIX) for one in errors}, await use.services.directory.list_people()
+    known, everyone = {one.field.removeprefix(PREFIX) for one in errors}, await context.services.directory.list_people()
     for field in process.form.fields:
         if field.kind is FieldKind.PERSON and field.name not in known and form.get(field.name, "").strip():
             try:

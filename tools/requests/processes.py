@@ -102,35 +102,35 @@ class WithdrawRequestArgs(FrozenModel):
     because: str = Field("", max_length=MAX_VALUE, description="Why, if they said so.")
 
 
-async def run_list_processes(use: ToolContext, args: ListProcessesArgs) -> ToolOutcome:
-    processes = [_describe_process(p) for p in await use.services.engine.list_processes()]
+async def run_list_processes(context: ToolContext, args: ListProcessesArgs) -> ToolOutcome:
+    processes = [_describe_process(p) for p in await context.services.engine.list_processes()]
     return ToolOutcome(
         data={"processes": processes}, note=TextRef(key="result.processes", params={"n": len(processes)})
     )
 
 
-async def prepare_start_process(use: ToolContext, args: StartProcessArgs) -> Proposal:
-    process = await _require_process(use, args.process)
-    filled = await complete_form(use, process, args.form)
+async def prepare_start_process(context: ToolContext, args: StartProcessArgs) -> Proposal:
+    process = await _require_process(context, args.process)
+    filled = await complete_form(context, process, args.form)
     return build_own_proposal(
-        use,
+        context,
         args={"process": process.key, "form": filled.values, "seen": filled.content_hash},
         title=TextRef(key="title.start", params={"process": process.form.name.by_language}),
         facts=(
-            *await build_form_card_fields(use.services.directory, process, filled),
-            *await build_identical_fields(use, process, filled, use.caller.id, use.now),
+            *await build_form_card_fields(context.services.directory, process, filled),
+            *await build_identical_fields(context, process, filled, context.caller.id, context.now),
         ),
         inputs=build_dialog_fields(process, filled.values),
         privacy=classify_form(process, filled),
     )
 
 
-async def _prepare_repeated_start(use: ToolContext, args: StartProcessArgs, earlier: Request) -> Proposal:
+async def _prepare_repeated_start(context: ToolContext, args: StartProcessArgs, earlier: Request) -> Proposal:
     """The same card once more, which says that the same was started a moment ago and starts another knowingly."""
-    plan = await prepare_start_process(use, args)
-    process = await _require_process(use, args.process)
+    plan = await prepare_start_process(context, args)
+    process = await _require_process(context, args.process)
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": earlier.id}
-    at = earlier.started.astimezone(use.now.tzinfo).strftime("%Y-%m-%d %H:%M")
+    at = earlier.started.astimezone(context.now.tzinfo).strftime("%Y-%m-%d %H:%M")
     already = CardField(
         label="started_already", value=TextRef(key="fact.started_at", params={"request": earlier.id, "at": at})
     )
@@ -144,116 +144,118 @@ async def _prepare_repeated_start(use: ToolContext, args: StartProcessArgs, earl
     )
 
 
-async def run_start_process(use: ToolContext, args: StartProcessArgs) -> ToolOutcome:
+async def run_start_process(context: ToolContext, args: StartProcessArgs) -> ToolOutcome:
     """Raises `ConfirmAgainError` when the caller has started the very same a moment ago and did not know it."""
-    engine, author = use.services.engine, use.caller.id
+    engine, author = context.services.engine, context.caller.id
     try:
         started = await engine.start_request(
-            args.process, args.form, author, use.idempotency_key, use.now, args.seen, again=args.again
+            args.process, args.form, author, context.idempotency_key, context.now, args.seen, again=args.again
         )
     except ToolError as error:
         if error.code != "started_already":
             raise
         earlier = await engine.get_request(str(error.params["request"]))
-        raise ConfirmAgainError(error, await _prepare_repeated_start(use, args, earlier)) from None
+        raise ConfirmAgainError(error, await _prepare_repeated_start(context, args, earlier)) from None
     request = await engine.get_request(started.request)
     process = await engine.get_process(request)
-    data = await _describe_command_result(use, process, request, started)
+    data = await _describe_command_result(context, process, request, started)
     if started.rule:
-        return await build_rule_outcome(use, started, data)
+        return await build_rule_outcome(context, started, data)
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": started.request}
-    told = classify_request(process, request, use.caller.id)  # the data has its length and who decides
+    told = classify_request(process, request, context.caller.id)  # the data has its length and who decides
     return build_effect_outcome(
         data, "result.started", "effect.started", started.request, params, Privacy.OWN, data_privacy=told
     )
 
 
-async def prepare_resubmit_request(use: ToolContext, args: ResubmitRequestArgs) -> Proposal:
-    request = await _require_revisable_request(use, args.request_id)
-    process = await use.services.engine.get_process(request)
-    filled = await complete_form(use, process, args.form, request)
+async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) -> Proposal:
+    request = await _require_revisable_request(context, args.request_id)
+    process = await context.services.engine.get_process(request)
+    filled = await complete_form(context, process, args.form, request)
     facts = (
         CardField(label="request", value=request.id),
-        *await build_form_card_fields(use.services.directory, process, filled),
+        *await build_form_card_fields(context.services.directory, process, filled),
     )
     return build_own_proposal(
-        use,
+        context,
         args={"request_id": request.id, "form": filled.values, "seen": filled.content_hash},
         title=TextRef(key="title.resubmit", params={"process": process.form.name.by_language, "request": request.id}),
         facts=facts,
         subject=request.id,
         inputs=build_dialog_fields(process, filled.values),
-        privacy=choose_most_private(await classify_card(use, request), classify_form(process, filled)),
+        privacy=choose_most_private(await classify_card(context, request), classify_form(process, filled)),
     )
 
 
-async def run_resubmit_request(use: ToolContext, args: ResubmitRequestArgs) -> ToolOutcome:
-    task = await _get_revise_task(use, args.request_id)
-    command = DecideCommand(task=task.id, actor=use.caller.id, decision=Decision.RESUBMIT)
-    decided = await use.services.engine.execute_command(
-        command, use.idempotency_key, use.now, form=args.form, seen=args.seen
+async def run_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) -> ToolOutcome:
+    task = await _get_revise_task(context, args.request_id)
+    command = DecideCommand(task=task.id, actor=context.caller.id, decision=Decision.RESUBMIT)
+    decided = await context.services.engine.execute_command(
+        command, context.idempotency_key, context.now, form=args.form, seen=args.seen
     )
-    request = await use.services.engine.get_request(decided.request)
-    process = await use.services.engine.get_process(request)
-    data = await _describe_command_result(use, process, request, decided)
+    request = await context.services.engine.get_request(decided.request)
+    process = await context.services.engine.get_process(request)
+    data = await _describe_command_result(context, process, request, decided)
     if decided.rule:
-        return await build_rule_outcome(use, decided, data)
-    params, told = {"request": decided.request}, classify_request(process, request, use.caller.id)
+        return await build_rule_outcome(context, decided, data)
+    params, told = {"request": decided.request}, classify_request(process, request, context.caller.id)
     subject = decided.request
     return build_effect_outcome(
         data, "result.resubmitted", "effect.resubmitted", subject, params, Privacy.OWN, data_privacy=told
     )
 
 
-async def prepare_withdraw_request(use: ToolContext, args: WithdrawRequestArgs) -> Proposal:
-    request = await _require_own_request(use, args.request_id)
+async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) -> Proposal:
+    request = await _require_own_request(context, args.request_id)
     because = clean_form_text(args.because, MAX_REASON, "because", {"zh": "撤回原因", "en": "The reason"})
-    after = await use.services.engine.preview_command(
-        WithdrawCommand(request=request.id, actor=use.caller.id, reason=because), use.now
+    after = await context.services.engine.preview_command(
+        WithdrawCommand(request=request.id, actor=context.caller.id, reason=because), context.now
     )
-    process = await use.services.engine.get_process(request)
-    facts = await build_request_card_fields(use.services.directory, process, request)
+    process = await context.services.engine.get_process(request)
+    facts = await build_request_card_fields(context.services.directory, process, request)
     return build_own_proposal(
-        use,
+        context,
         args={"request_id": request.id, "because": because},
         title=TextRef(key="title.withdraw", params={"process": process.form.name.by_language, "request": request.id}),
-        facts=(*facts, *await _build_agreement_fields(use, after), *_build_reason_fields(because)),
+        facts=(*facts, *await _build_agreement_fields(context, after), *_build_reason_fields(because)),
         subject=request.id,
-        privacy=choose_most_private(await classify_card(use, request), Privacy.OWN_TEXT),
+        privacy=choose_most_private(await classify_card(context, request), Privacy.OWN_TEXT),
     )
 
 
-async def _build_agreement_fields(use: ToolContext, after: CommandResult) -> tuple[CardField, ...]:
+async def _build_agreement_fields(context: ToolContext, after: CommandResult) -> tuple[CardField, ...]:
     """What is approved is only withdrawn once others agree."""
     if after.status is not Status.REVOKING:
         return ()
-    names = await format_people_names(use.services.directory, after.waits_for)
+    names = await format_people_names(context.services.directory, after.waits_for)
     note = TextRef(key="fact.agreement", params={"names": names})
-    return (CardField(label="agreement", value=await identify_people(use.services.directory, after.waits_for, note)),)
+    return (
+        CardField(label="agreement", value=await identify_people(context.services.directory, after.waits_for, note)),
+    )
 
 
 def _build_reason_fields(because: str) -> tuple[CardField, ...]:
     return (CardField(label="withdraw_reason", value=because),) if because else ()
 
 
-async def run_withdraw_request(use: ToolContext, args: WithdrawRequestArgs) -> ToolOutcome:
-    command = WithdrawCommand(request=args.request_id, actor=use.caller.id, reason=args.because)
-    moved = await use.services.engine.execute_command(command, use.idempotency_key, use.now)
+async def run_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) -> ToolOutcome:
+    command = WithdrawCommand(request=args.request_id, actor=context.caller.id, reason=args.because)
+    moved = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
     data: dict[str, Any] = {"request": moved.request, "status": moved.status.value}
     if moved.status is not Status.REVOKING:
         params = {"request": moved.request}
         return build_effect_outcome(data, "result.withdrawn", "effect.withdrawn", moved.request, params, Privacy.OWN)
-    names = await format_people_names(use.services.directory, moved.waits_for)
+    names = await format_people_names(context.services.directory, moved.waits_for)
     told: dict[str, Any] = {"request": moved.request, "names": names}
-    data["waits_for"] = [await get_person_name(use.services.directory, p) for p in moved.waits_for]
+    data["waits_for"] = [await get_person_name(context.services.directory, p) for p in moved.waits_for]
     return build_effect_outcome(data, "result.revoking", "effect.revoking", moved.request, told, Privacy.OWN)
 
 
 async def _describe_command_result(
-    use: ToolContext, process: Process, request: Request, moved: CommandResult
+    context: ToolContext, process: Process, request: Request, moved: CommandResult
 ) -> dict[str, Any]:
     """Where a request is after it was handed in: whom it waits for, and who comes after them."""
-    people = use.services.directory
+    people = context.services.directory
     days = Decimal(moved.days or request.filled.days or 0)
     later = {
         label if isinstance(label, str) else label["en"]: [await get_person_name(people, p) for p in chosen]
@@ -269,22 +271,22 @@ async def _describe_command_result(
     }
 
 
-async def _require_process(use: ToolContext, key: str) -> Process:
-    if found := await find_process(use, key):
+async def _require_process(context: ToolContext, key: str) -> Process:
+    if found := await find_process(context, key):
         return found
-    known = ", ".join(p.key for p in await use.services.engine.list_processes())
+    known = ", ".join(p.key for p in await context.services.engine.list_processes())
     raise ToolError("unknown_process", f"there is no process {key[:60]!r}; there are: {known}", name=key[:60])
 
 
-async def _require_own_request(use: ToolContext, request_id: str) -> Request:
-    request = await require_readable_request(use, request_id)
-    require_author(request, use.caller.id)
+async def _require_own_request(context: ToolContext, request_id: str) -> Request:
+    request = await require_readable_request(context, request_id)
+    require_author(request, context.caller.id)
     return request
 
 
-async def _require_revisable_request(use: ToolContext, request_id: str) -> Request:
+async def _require_revisable_request(context: ToolContext, request_id: str) -> Request:
     """The caller's own request, which came back to them."""
-    request = await _require_own_request(use, request_id)
+    request = await _require_own_request(context, request_id)
     require_running(request)
     if request.status is not Status.REVISE:
         message = f"{request.id} is waiting for a decision and cannot be changed now; it can be withdrawn"
@@ -292,9 +294,9 @@ async def _require_revisable_request(use: ToolContext, request_id: str) -> Reque
     return request
 
 
-async def _get_revise_task(use: ToolContext, request_id: str) -> Task:
+async def _get_revise_task(context: ToolContext, request_id: str) -> Task:
     """The task to resubmit by: the open one, or, when this very command has been carried out before, the last."""
-    request = await _require_own_request(use, request_id)
+    request = await _require_own_request(context, request_id)
     revisions = [t for t in request.tasks if t.kind is TaskKind.REVISE]
     if not revisions:
         raise ToolError("not_revise", f"{request.id} has not come back to its author", request=request.id)

@@ -90,8 +90,8 @@ def build_start_tool(process: Process) -> Tool:
         def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
             return said
 
-    async def prepare_start_tool(use: ToolContext, args: StartFormArgs) -> Proposal:
-        return await prepare_start_process(use, _build_start_args(key, args.root))
+    async def prepare_start_tool(context: ToolContext, args: StartFormArgs) -> Proposal:
+        return await prepare_start_process(context, _build_start_args(key, args.root))
 
     rules = " ".join(f"{rule.words.en[:1].upper()}{rule.words.en[1:]}." for rule in form.rules)
     return Tool(

@@ -40,51 +40,53 @@ class ShowProcessArgs(FrozenModel):
     name: str = Field(max_length=60, description="Number of a request, or key or name of a process.")
 
 
-async def run_my_requests(use: ToolContext, args: MyRequestsArgs) -> ToolOutcome:
+async def run_my_requests(context: ToolContext, args: MyRequestsArgs) -> ToolOutcome:
     wanted = args.status.strip().lower()
     if wanted and wanted not in [s.value for s in Status]:
         listed = ", ".join(Status)
         label = {"zh": "状态", "en": "Status"}
         message = f"status {wanted[:40]!r} is not one of {listed}"
         raise ToolError("bad_choice", message, field="status", label=label, choices={"zh": listed, "en": listed})
-    engine, caller = use.services.engine, use.caller.id
+    engine, caller = context.services.engine, context.caller.id
     known = await (engine.list_cc_requests(caller) if args.told else engine.list_own_requests(caller))
     found = [r for r in reversed(known) if r.status.value == (wanted or r.status)]
     shown, more = slice_page(found, args.page)
-    requests = [await describe_request(use, request) for request in shown]
+    requests = [await describe_request(context, request) for request in shown]
     data = {"requests": requests, "more": more}
-    privacy = choose_most_private(Privacy.OWN, *[await classify_summary(use, request) for request in shown])
+    privacy = choose_most_private(Privacy.OWN, *[await classify_summary(context, request) for request in shown])
     note = TextRef(key="result.requests", params={"n": len(found)})
     return ToolOutcome(data=data, note=note, privacy=Privacy.PRIVATE if args.told else privacy)
 
 
-async def run_request_status(use: ToolContext, args: RequestStatusArgs) -> ToolOutcome:
-    request = await require_readable_request(use, args.request_id)
-    told = await build_timeline(use.services, request, use.now.tzinfo)
-    words = {language: format_timeline(told, use.services.render_text, language) for language in ("zh", "en")}
-    data = {**await describe_request(use, request), "timeline": words[use.caller.person.language]}
+async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> ToolOutcome:
+    request = await require_readable_request(context, args.request_id)
+    told = await build_timeline(context.services, request, context.now.tzinfo)
+    words = {language: format_timeline(told, context.services.render_text, language) for language in ("zh", "en")}
+    data = {**await describe_request(context, request), "timeline": words[context.caller.person.language]}
     params: dict[str, Any] = {"request": request.id, "timeline": words}
     said = any(note.params.get("said") not in (None, NOTHING_SAID) for note in told)
-    privacy = Privacy.PRIVATE if said else await classify_summary(use, request)
+    privacy = Privacy.PRIVATE if said else await classify_summary(context, request)
     if args.details:
-        data["form"] = await _describe_form_values(use, request)
-        privacy = choose_most_private(privacy, await classify_card(use, request))
+        data["form"] = await _describe_form_values(context, request)
+        privacy = choose_most_private(privacy, await classify_card(context, request))
     return ToolOutcome(data=data, note=TextRef(key="result.status", params=params), privacy=privacy)
 
 
-async def _describe_form_values(use: ToolContext, request: Request) -> dict[str, str]:
+async def _describe_form_values(context: ToolContext, request: Request) -> dict[str, str]:
     """What a form says, by the names of its fields; people by their names."""
-    form, told = (await use.services.engine.get_process(request)).form, dict[str, str]()
+    form, told = (await context.services.engine.get_process(request)).form, dict[str, str]()
     for field in form.fields:
         if value := request.filled.values.get(field.name):
             people = value.split(",") if field.kind in PERSONS else []
-            told[field.name] = (await format_people_names(use.services.directory, people))["en"] if people else value
+            told[field.name] = (
+                (await format_people_names(context.services.directory, people))["en"] if people else value
+            )
     return told
 
 
-async def run_show_process(use: ToolContext, args: ShowProcessArgs) -> ToolOutcome:
-    process = await find_process(use, args.name)
-    return await (_show_request_diagram(use, args.name) if process is None else _show_process_diagram(process))
+async def run_show_process(context: ToolContext, args: ShowProcessArgs) -> ToolOutcome:
+    process = await find_process(context, args.name)
+    return await (_show_request_diagram(context, args.name) if process is None else _show_process_diagram(process))
 
 
 async def _show_process_diagram(process: Process) -> ToolOutcome:
@@ -95,12 +97,12 @@ async def _show_process_diagram(process: Process) -> ToolOutcome:
     return ToolOutcome(data=data, note=note, picture=picture, privacy=Privacy.PUBLIC)
 
 
-async def _show_request_diagram(use: ToolContext, request_id: str) -> ToolOutcome:
+async def _show_request_diagram(context: ToolContext, request_id: str) -> ToolOutcome:
     """With the way that a request has gone."""
-    request = await require_readable_request(use, request_id)
-    process = await use.services.engine.get_process(request)
+    request = await require_readable_request(context, request_id)
+    process = await context.services.engine.get_process(request)
     active = list_current_nodes(process.definition, request)
-    done = list_visited_elements(process.definition, await use.services.engine.list_events(request.id))
+    done = list_visited_elements(process.definition, await context.services.engine.list_events(request.id))
     words = [get_node_label(process.definition, node) for node in active]
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": request.id}
     title = TextRef(key="picture.request", params=params)
@@ -110,35 +112,38 @@ async def _show_request_diagram(use: ToolContext, request_id: str) -> ToolOutcom
         bpmn=process.bpmn, done=tuple(d for d in done if d not in active), active=active, title=title, alt=alt
     )
     data = {"request": request.id, "status": request.status.value, "at": [w["en"] for w in words], "picture": "shown"}
-    privacy = classify_request(process, request, use.caller.id)
+    privacy = classify_request(process, request, context.caller.id)
     return ToolOutcome(data=data, note=alt, picture=picture, privacy=privacy)
 
 
-async def require_readable_request(use: ToolContext, request_id: str) -> Request:
+async def require_readable_request(context: ToolContext, request_id: str) -> Request:
     """A request that the caller may read. Raises `no_request` otherwise, as if it were not there."""
-    request = await use.services.engine.get_request(request_id)
-    if await can_read_request(use, request):
+    request = await context.services.engine.get_request(request_id)
+    if await can_read_request(context, request):
         return request
     raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
 
 
-async def can_read_request(use: ToolContext, request: Request) -> bool:
+async def can_read_request(context: ToolContext, request: Request) -> bool:
     """As a participant, standing in for somebody who is asked about it, or as an administrator. An author's deputy does
     not read what is the author's own."""
-    caller = use.caller.person
+    caller = context.caller.person
     if caller.id in request.participants or "admin" in caller.roles:
         return True
     away = [t.assignee for t in request.open_tasks if t.kind is not TaskKind.REVISE]
     return any(
-        [caller.id in await use.services.engine.list_deputies(person, use.now) for person in dict.fromkeys(away)]
+        [
+            caller.id in await context.services.engine.list_deputies(person, context.now)
+            for person in dict.fromkeys(away)
+        ]
     )
 
 
-async def describe_request(use: ToolContext, request: Request) -> dict[str, Any]:
+async def describe_request(context: ToolContext, request: Request) -> dict[str, Any]:
     """A request in a list, for the model."""
     by = (
-        {"by": await get_person_name(use.services.directory, request.initiator)}
-        if request.initiator != use.caller.id
+        {"by": await get_person_name(context.services.directory, request.initiator)}
+        if request.initiator != context.caller.id
         else {}
     )
     return {
@@ -146,27 +151,27 @@ async def describe_request(use: ToolContext, request: Request) -> dict[str, Any]
         "process": request.process,
         "status": request.status.value,
         **by,
-        "summary": await format_request_summary(use, request),
-        "waits_for": [await get_person_name(use.services.directory, p) for p in request.waits_for],
-        "started": request.started.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
-        "since": request.changed.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
+        "summary": await format_request_summary(context, request),
+        "waits_for": [await get_person_name(context.services.directory, p) for p in request.waits_for],
+        "started": request.started.astimezone(context.now.tzinfo).isoformat(timespec="minutes"),
+        "since": request.changed.astimezone(context.now.tzinfo).isoformat(timespec="minutes"),
     }
 
 
-async def format_request_summary(use: ToolContext, request: Request) -> str:
+async def format_request_summary(context: ToolContext, request: Request) -> str:
     """A request in one line, for the model. One that cannot be read says so, and hides no other of its list."""
     try:
-        process = await use.services.engine.get_process(request)
+        process = await context.services.engine.get_process(request)
     except InvalidDefinitionError as refused:
         log.error("request %s cannot be read: %s", request.id, refused)
         return UNREADABLE
     return format_request_line(process, request.filled, "en")
 
 
-async def find_process(use: ToolContext, name: str) -> Process | None:
+async def find_process(context: ToolContext, name: str) -> Process | None:
     """By its key or a name of it."""
     wanted = name.strip().lower()
-    processes = await use.services.engine.list_processes()
+    processes = await context.services.engine.list_processes()
     return next((p for p in processes if wanted in (p.key, p.form.name.zh, p.form.name.en.lower())), None)
 
 

@@ -10,42 +10,43 @@ from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Request, Task
 
 
-async def resolve_task(use: ToolContext, said: str) -> AssignedTask:
+async def resolve_task(context: ToolContext, said: str) -> AssignedTask:
     """The task of this id; of a request's number its open task, of several the one that waits for the caller.
     Raises `ToolError`: `build_no_task_error`, `task_closed`, `several_tasks`."""
     try:
-        return await use.services.engine.get_task(said)
+        return await context.services.engine.get_task(said)
     except ToolError as unknown:
-        request = await _find_readable_request(use, said)
+        request = await _find_readable_request(context, said)
         if unknown.code != "no_task" or request is None:
             raise
     open_tasks = request.open_tasks
     if not open_tasks:
         raise ToolError("task_closed", f"{request.id} waits for nobody: it is {request.display_status}")
-    own = [task for task in open_tasks if await is_waiting_for_caller(use, task)]
+    own = [task for task in open_tasks if await is_waiting_for_caller(context, task)]
     meant = own or list(open_tasks)
     if len(meant) > 1:
-        raise await _build_several_tasks_error(use, request, meant)
+        raise await _build_several_tasks_error(context, request, meant)
     return AssignedTask(meant[0], request)
 
 
-async def _find_readable_request(use: ToolContext, said: str) -> Request | None:
+async def _find_readable_request(context: ToolContext, said: str) -> Request | None:
     """The request of this number, if the caller may know of it."""
     try:
-        request = await use.services.engine.get_request(said)
+        request = await context.services.engine.get_request(said)
     except ToolError:
         return None
-    return request if await can_read_request(use, request) else None
+    return request if await can_read_request(context, request) else None
 
 
-async def is_waiting_for_caller(use: ToolContext, task: Task) -> bool:
+async def is_waiting_for_caller(context: ToolContext, task: Task) -> bool:
     """Whether the caller is asked, or stands in for who is."""
-    return use.caller.id in (task.assignee, *await use.services.engine.list_task_deputies(task.id, use.now))
+    return context.caller.id in (task.assignee, *await context.services.engine.list_task_deputies(task.id, context.now))
 
 
-async def _build_several_tasks_error(use: ToolContext, request: Request, tasks: list[Task]) -> ToolError:
+async def _build_several_tasks_error(context: ToolContext, request: Request, tasks: list[Task]) -> ToolError:
     listed = [
-        f"{task.id} ({(await format_people_names(use.services.directory, [task.assignee]))['en']})" for task in tasks
+        f"{task.id} ({(await format_people_names(context.services.directory, [task.assignee]))['en']})"
+        for task in tasks
     ]
     text = f"of {request.id} several tasks are open: {', '.join(listed)}"
     return ToolError("several_tasks", text, request=request.id)

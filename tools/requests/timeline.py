@@ -43,12 +43,12 @@ NOTHING_SAID = {"zh": "", "en": ""}
 """`said` of a note whose step came without words."""
 
 
-async def build_timeline(desk: ToolServices, request: Request, zone: tzinfo | None) -> tuple[TextRef, ...]:
+async def build_timeline(services: ToolServices, request: Request, zone: tzinfo | None) -> tuple[TextRef, ...]:
     """A note a step, oldest first, times in `zone`; then what it waits for, or how it ended."""
-    process = await desk.engine.get_process(request)
-    names = {p.id: p.name for p in await desk.directory.list_people()}
+    process = await services.engine.get_process(request)
+    names = {p.id: p.name for p in await services.directory.list_people()}
     teller = _TimelineWriter(process, request, names, zone)
-    told = [note for event in await desk.engine.list_events(request.id) for note in teller.describe_event(event)]
+    told = [note for event in await services.engine.list_events(request.id) for note in teller.describe_event(event)]
     earlier = [TextRef(key="timeline.earlier", params={"n": len(told) - MOST})] if len(told) > MOST else []
     return (*earlier, *told[-MOST:], *teller.describe_current_state())
 

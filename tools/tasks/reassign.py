@@ -48,25 +48,25 @@ class AddSignArgs(FrozenModel):
     opinion: Written = Field("", max_length=MAX_OPINION, description=REMARK)
 
 
-async def prepare_transfer_task(use: ToolContext, args: TransferTaskArgs) -> Proposal:
-    (person,) = await resolve_people_ids(use, (args.person,), "person")
+async def prepare_transfer_task(context: ToolContext, args: TransferTaskArgs) -> Proposal:
+    (person,) = await resolve_people_ids(context, (args.person,), "person")
     more = {"decision": "transfer", "person": person}
-    to = CardField(label="transfer_to", value=await identify_people(use.services.directory, [person]))
-    return await _propose_reassignment(use, args.task_id, args.opinion, more, "title.transfer", (person,), (to,))
+    to = CardField(label="transfer_to", value=await identify_people(context.services.directory, [person]))
+    return await _propose_reassignment(context, args.task_id, args.opinion, more, "title.transfer", (person,), (to,))
 
 
-async def prepare_add_sign(use: ToolContext, args: AddSignArgs) -> Proposal:
-    people = await resolve_people_ids(use, args.people)
+async def prepare_add_sign(context: ToolContext, args: AddSignArgs) -> Proposal:
+    people = await resolve_people_ids(context, args.people)
     more = {"decision": "add_sign", "people": list(people), "where": args.where, "mode": args.mode}
-    who = CardField(label="add_who", value=await identify_people(use.services.directory, people))
+    who = CardField(label="add_who", value=await identify_people(context.services.directory, people))
     how = (CardField(label="add_mode", value=MODES[VotingMode(args.mode)]),) if len(people) > 1 else ()
     return await _propose_reassignment(
-        use, args.task_id, args.opinion, more, f"title.add_sign_{args.where}", people, (who, *how)
+        context, args.task_id, args.opinion, more, f"title.add_sign_{args.where}", people, (who, *how)
     )
 
 
 async def _propose_reassignment(
-    use: ToolContext,
+    context: ToolContext,
     task_id: str,
     opinion: str,
     more: dict[str, Any],
@@ -75,20 +75,22 @@ async def _propose_reassignment(
     facts: tuple[CardField, ...],
 ) -> Proposal:
     """The request is shown only to who may hand its task on: that is checked first."""
-    assigned = await resolve_task(use, task_id)
+    assigned = await resolve_task(context, task_id)
     request, task_id = assigned.request, assigned.task.id
     args = {"task_id": task_id, "form_sha": request.filled.content_hash, "opinion": opinion.strip(), **more}
-    await check_task_decision(use, StoredDecision.model_validate(args))
-    process = await use.services.engine.get_process(request)
+    await check_task_decision(context, StoredDecision.model_validate(args))
+    process = await context.services.engine.get_process(request)
     params: dict[str, Any] = {
         "process": process.form.name.by_language,
         "request": request.id,
-        "requester": await get_person_name(use.services.directory, request.initiator),
-        "names": await format_people_names(use.services.directory, people),
+        "requester": await get_person_name(context.services.directory, request.initiator),
+        "names": await format_people_names(context.services.directory, people),
     }
     remark = (CardField(label="remark", value=opinion.strip()),) if opinion.strip() else ()
-    shown = await build_request_card_fields(use.services.directory, process, request)
-    return build_own_proposal(use, args, TextRef(key=key, params=params), (*shown, *facts, *remark), subject=task_id)
+    shown = await build_request_card_fields(context.services.directory, process, request)
+    return build_own_proposal(
+        context, args, TextRef(key=key, params=params), (*shown, *facts, *remark), subject=task_id
+    )
 
 
 ALSO = frozenset({

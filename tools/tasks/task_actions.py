@@ -73,32 +73,32 @@ class StoredDecision(FrozenModel):
         return gather_form_answers(values)
 
 
-async def check_task_decision(use: ToolContext, stored: StoredDecision) -> None:
+async def check_task_decision(context: ToolContext, stored: StoredDecision) -> None:
     """What `run_task_decision` would refuse is refused; nothing changes. Raises `ToolError` with the field of the
     dialog."""
-    assigned = await use.services.engine.get_task(stored.task_id)
+    assigned = await context.services.engine.get_task(stored.task_id)
     if assigned.request.filled.content_hash != stored.form_sha:
         raise ToolError("request_changed", "the request is not what the card shows; show it again")
     with prefix_error_field(stored.form):
-        await use.services.engine.preview_command(build_command(use, stored), use.now, form=stored.form)
+        await context.services.engine.preview_command(build_command(context, stored), context.now, form=stored.form)
 
 
-async def authorize_task_decision(use: ToolContext, stored: StoredDecision) -> None:
+async def authorize_task_decision(context: ToolContext, stored: StoredDecision) -> None:
     """Whether the rules still let the task be decided by whom it is assigned to. Raises `ToolError`."""
-    await use.services.engine.authorize_command(build_command(use, stored), use.now)
+    await context.services.engine.authorize_command(build_command(context, stored), context.now)
 
 
-async def run_task_decision(use: ToolContext, stored: StoredDecision) -> ToolOutcome:
+async def run_task_decision(context: ToolContext, stored: StoredDecision) -> ToolOutcome:
     # A resubmission brings its own form: what it becomes is not what the card showed.
     seen = "" if stored.decision is Decision.RESUBMIT else stored.form_sha
-    moved = await use.services.engine.execute_command(
-        build_command(use, stored), use.idempotency_key, use.now, form=stored.form, seen=seen
+    moved = await context.services.engine.execute_command(
+        build_command(context, stored), context.idempotency_key, context.now, form=stored.form, seen=seen
     )
-    return await _build_decision_outcome(use, stored, moved)
+    return await _build_decision_outcome(context, stored, moved)
 
 
-def build_command(use: ToolContext, stored: StoredDecision) -> DecideCommand | TransferCommand | AddSignCommand:
-    task, actor, opinion = stored.task_id, use.caller.id, stored.opinion
+def build_command(context: ToolContext, stored: StoredDecision) -> DecideCommand | TransferCommand | AddSignCommand:
+    task, actor, opinion = stored.task_id, context.caller.id, stored.opinion
     match stored.decision:
         case "transfer":
             return TransferCommand(task=task, actor=actor, person=stored.person, opinion=opinion)
@@ -109,9 +109,9 @@ def build_command(use: ToolContext, stored: StoredDecision) -> DecideCommand | T
             return DecideCommand(task=task, actor=actor, decision=decision, opinion=opinion, to=stored.to)
 
 
-async def _build_decision_outcome(use: ToolContext, stored: StoredDecision, moved: CommandResult) -> ToolOutcome:
-    done, directory = str(stored.decision), use.services.directory
-    task = (await use.services.engine.get_task(moved.task)).task
+async def _build_decision_outcome(context: ToolContext, stored: StoredDecision, moved: CommandResult) -> ToolOutcome:
+    done, directory = str(stored.decision), context.services.directory
+    task = (await context.services.engine.get_task(moved.task)).task
     word = WORDS[done]
     said = AGREED.get(done, word) if task.kind is TaskKind.REVOKE else word
     data = {
@@ -125,7 +125,7 @@ async def _build_decision_outcome(use: ToolContext, stored: StoredDecision, move
         "waits_for": [await get_person_name(directory, p) for p in moved.waits_for],
     }
     if moved.rule and stored.decision is Decision.RESUBMIT:
-        return await build_rule_outcome(use, moved, data)
+        return await build_rule_outcome(context, moved, data)
     names = await format_people_names(directory, stored.people or (stored.person,))
     params: dict[str, Any] = {"request": moved.request, "names": names, "by": data["by"]}
     return build_effect_outcome(data, f"result.{said}", f"effect.{said}", moved.request, params)

@@ -73,60 +73,60 @@ class DecideTaskArgs(FrozenModel):
     form_sha: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
 
 
-async def run_query_todo_tasks(use: ToolContext, args: QueryTodoTasksArgs) -> ToolOutcome:
+async def run_query_todo_tasks(context: ToolContext, args: QueryTodoTasksArgs) -> ToolOutcome:
     if args.person.strip():
-        person = resolve_person(await use.services.directory.list_people(), args.person, field="person")
+        person = resolve_person(await context.services.directory.list_people(), args.person, field="person")
     else:
-        person = use.caller.person
+        person = context.caller.person
     end = args.page * PAGE
-    tasks, total = await _list_visible_tasks(use, person, end)
+    tasks, total = await _list_visible_tasks(context, person, end)
     data = {
-        "tasks": [await _describe_todo_task(use, person, t) for t in tasks[end - PAGE : end]],
+        "tasks": [await _describe_todo_task(context, person, t) for t in tasks[end - PAGE : end]],
         "more": args.page + 1 if total > end else None,
     }
     return ToolOutcome(data=data, note=TextRef(key="result.tasks", params={"n": total}))
 
 
-async def _list_visible_tasks(use: ToolContext, person: Person, most: int) -> tuple[tuple[AssignedTask, ...], int]:
+async def _list_visible_tasks(context: ToolContext, person: Person, most: int) -> tuple[tuple[AssignedTask, ...], int]:
     """Of somebody else, only the tasks of requests that the caller may read."""
-    if person.id == use.caller.id:
-        own = await use.services.engine.list_todo_tasks(person.id, use.now, most)
+    if person.id == context.caller.id:
+        own = await context.services.engine.list_todo_tasks(person.id, context.now, most)
         return own.tasks, own.total_count
-    tasks = (await use.services.engine.list_todo_tasks(person.id, use.now)).tasks
-    admin = "admin" in use.caller.person.roles
-    seen = tuple(t for t in tasks if admin or use.caller.id in t.request.participants)
+    tasks = (await context.services.engine.list_todo_tasks(person.id, context.now)).tasks
+    admin = "admin" in context.caller.person.roles
+    seen = tuple(t for t in tasks if admin or context.caller.id in t.request.participants)
     return seen, len(seen)
 
 
-async def prepare_decide_task(use: ToolContext, args: DecideTaskArgs) -> Proposal:
-    assigned = await resolve_task(use, args.task_id)
-    if not await can_read_request(use, assigned.request):
+async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Proposal:
+    assigned = await resolve_task(context, args.task_id)
+    if not await can_read_request(context, assigned.request):
         raise ToolError("no_task", f"there is no task {args.task_id[:40]!r}", task=args.task_id[:40])
     if assigned.task.kind is TaskKind.REVISE and assigned.task.is_open:
         text = f"{assigned.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned.request.id)
-    plan, draft = await _build_decision_proposal(use, assigned), (args.draft or args.opinion).strip()
-    if not draft or not await is_waiting_for_caller(use, assigned.task):
+    plan, draft = await _build_decision_proposal(context, assigned), (args.draft or args.opinion).strip()
+    if not draft or not await is_waiting_for_caller(context, assigned.task):
         return plan  # nobody puts words into somebody else's mouth
-    drafted = {"draft": draft, "drafted_by": use.caller.id, "meant": args.meant or args.decision}
+    drafted = {"draft": draft, "drafted_by": context.caller.id, "meant": args.meant or args.decision}
     return plan.model_copy(update={"args": {**plan.args, **drafted}})
 
 
-async def propose_decision(use: ToolContext, task: str) -> Proposal:
+async def propose_decision(context: ToolContext, task: str) -> Proposal:
     """The card of a task, for its assignee, whoever asked for it or nobody at all.
     Raises `ToolError`: `build_no_task_error`, `task_closed`."""
-    return await _build_decision_proposal(use, await use.services.engine.get_task(task))
+    return await _build_decision_proposal(context, await context.services.engine.get_task(task))
 
 
-async def _build_decision_proposal(use: ToolContext, assigned: AssignedTask) -> Proposal:
+async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask) -> Proposal:
     task, request = assigned.task, assigned.request
     reject_closed_task(request, task)
-    process = await use.services.engine.get_process(request)
+    process = await context.services.engine.get_process(request)
     watched = task.kind is not TaskKind.REVISE
     params: dict[str, Any] = {
         "process": process.form.name.by_language,
         "request": request.id,
-        "requester": await get_person_name(use.services.directory, request.initiator),
+        "requester": await get_person_name(context.services.directory, request.initiator),
     }
     return Proposal(
         args={"task_id": task.id, "form_sha": request.filled.content_hash, "draft": ""},
@@ -134,36 +134,40 @@ async def _build_decision_proposal(use: ToolContext, assigned: AssignedTask) -> 
             key=f"title.{request.display_status if task.kind is TaskKind.REVISE else task.kind}", params=params
         ),
         facts=(
-            *await build_request_card_fields(use.services.directory, process, request),
-            *await build_identical_fields(use, process, request.filled, request.initiator, request.started, request.id),
-            *await _build_extra_fields(use, assigned),
+            *await build_request_card_fields(context.services.directory, process, request),
+            *await build_identical_fields(
+                context, process, request.filled, request.initiator, request.started, request.id
+            ),
+            *await _build_extra_fields(context, assigned),
         ),
         deciders=(task.assignee,),
         requester=request.initiator if watched else None,
         own_title=TextRef(key="title.own", params=params) if watched else None,
-        choices=await _list_choices(use, process, assigned),
+        choices=await _list_choices(context, process, assigned),
         subject=task.id,
     )
 
 
-async def _build_extra_fields(use: ToolContext, assigned: AssignedTask) -> list[CardField]:
+async def _build_extra_fields(context: ToolContext, assigned: AssignedTask) -> list[CardField]:
     """Why an approved request is to be withdrawn, and who stands in for the assignee."""
     facts, task = list[CardField](), assigned.task
     if task.kind is TaskKind.REVOKE:
-        commands = [e.command for e in await use.services.engine.list_events(assigned.request.id)]
+        commands = [e.command for e in await context.services.engine.list_events(assigned.request.id)]
         reasons = [c.reason for c in commands if isinstance(c, WithdrawCommand)]
         facts += [CardField(label="withdraw_reason", value=reason) for reason in reasons[-1:] if reason]
-    if stand_ins := await use.services.engine.list_task_deputies(task.id, use.now):
+    if stand_ins := await context.services.engine.list_task_deputies(task.id, context.now):
         params = {
-            "name": await get_person_name(use.services.directory, task.assignee),
-            "names": await format_people_names(use.services.directory, stand_ins),
+            "name": await get_person_name(context.services.directory, task.assignee),
+            "names": await format_people_names(context.services.directory, stand_ins),
         }
         note = TextRef(key="fact.stand_in", params=params)
-        facts.append(CardField(label="stand_in", value=await identify_people(use.services.directory, stand_ins, note)))
+        facts.append(
+            CardField(label="stand_in", value=await identify_people(context.services.directory, stand_ins, note))
+        )
     return facts
 
 
-async def _list_choices(use: ToolContext, process: Process, assigned: AssignedTask) -> tuple[CardChoice, ...]:
+async def _list_choices(context: ToolContext, process: Process, assigned: AssignedTask) -> tuple[CardChoice, ...]:
     match assigned.task.kind:
         case TaskKind.REVISE:
             inputs = build_dialog_fields(process, assigned.request.filled.values)
@@ -171,7 +175,7 @@ async def _list_choices(use: ToolContext, process: Process, assigned: AssignedTa
         case TaskKind.REVOKE:
             return _build_verdict_choices()
         case TaskKind.APPROVE:
-            back = await _list_return_steps(use, process, assigned)
+            back = await _list_return_steps(context, process, assigned)
             return *_build_verdict_choices(), *_build_return_choices(back), *_build_reassign_choices()
 
 
@@ -217,7 +221,7 @@ def _build_opinion_input(label: str = "opinion", required: bool = True) -> Input
 
 
 async def _list_return_steps(
-    use: ToolContext, process: Process, assigned: AssignedTask
+    context: ToolContext, process: Process, assigned: AssignedTask
 ) -> tuple[tuple[str, dict[str, str]], ...]:
     """(node, words) of where the request may be returned to."""
     definition, request = process.definition, assigned.request
@@ -225,24 +229,24 @@ async def _list_return_steps(
     for node in list_return_targets(definition, request, assigned.task):
         by = [o.on_behalf or o.by for o in request.opinions if (o.node, o.decision) == (node, Decision.APPROVE)]
         who = request.initiator if definition.nodes[node].is_revision else by[-1]
-        name, words = await get_person_name(use.services.directory, who), get_node_label(definition, node)
+        name, words = await get_person_name(context.services.directory, who), get_node_label(definition, node)
         steps.append((node, {"zh": f"{words['zh']}（{name}）", "en": f"{words['en']} ({name})"}))
     return tuple(steps)
 
 
-async def _describe_todo_task(use: ToolContext, person: Person, assigned: AssignedTask) -> dict[str, Any]:
+async def _describe_todo_task(context: ToolContext, person: Person, assigned: AssignedTask) -> dict[str, Any]:
     task, request = assigned.task, assigned.request
     stands_in = (
-        {"for": await get_person_name(use.services.directory, task.assignee)} if task.assignee != person.id else {}
+        {"for": await get_person_name(context.services.directory, task.assignee)} if task.assignee != person.id else {}
     )
     return {
         "task": task.id,
         "request": request.id,
         "process": request.process,
         "kind": task.kind.value,
-        "requester": await get_person_name(use.services.directory, request.initiator),
-        "summary": await format_request_summary(use, request),
-        "since": task.since.astimezone(use.now.tzinfo).isoformat(timespec="minutes"),
+        "requester": await get_person_name(context.services.directory, request.initiator),
+        "summary": await format_request_summary(context, request),
+        "since": task.since.astimezone(context.now.tzinfo).isoformat(timespec="minutes"),
         **stands_in,
     }
 

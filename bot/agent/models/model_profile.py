@@ -138,20 +138,20 @@ class StoredModelProfile(BaseModel):
     alternates: bool = False
 
 
-def format_profile_record(lessons: ModelProfile) -> str:
+def format_profile_record(profile: ModelProfile) -> str:
     """As text for the store."""
     return json.dumps(
         {
             "v": 1,
-            "api": lessons.api,
-            "absent": sorted(lessons.missing_apis),
-            "drop": sorted(lessons.unsupported),
-            "effort": lessons.effort,
-            "returned": sorted(lessons.returned),
-            "stream": lessons.streams,
-            "one_system": lessons.one_system,
-            "no_system": lessons.no_system,
-            "alternates": lessons.alternates,
+            "api": profile.api,
+            "absent": sorted(profile.missing_apis),
+            "drop": sorted(profile.unsupported),
+            "effort": profile.effort,
+            "returned": sorted(profile.returned),
+            "stream": profile.streams,
+            "one_system": profile.one_system,
+            "no_system": profile.no_system,
+            "alternates": profile.alternates,
         }
     )
 
@@ -200,75 +200,75 @@ def _mentions_any(refusal: ErrorResponse, *words: str) -> bool:
     return any(one in refusal.lowered_text for one in words)
 
 
-def learn_from_error(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
     """What a refusal teaches, or None."""
     if not can_learn_from(refusal):
         return None
     for rule in RULES:
-        new = rule(lessons, refusal, sent)
-        if new is not None and new != lessons:
+        new = rule(profile, refusal, sent)
+        if new is not None and new != profile:
             return new
     return None
 
 
-def _learn_responses_api(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_responses_api(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
     """Tools or the model are for the other transport; where that is not to be had, for no reasoning."""
-    if lessons.api != "chat" or "v1/responses" not in refusal.lowered_text:
+    if profile.api != "chat" or "v1/responses" not in refusal.lowered_text:
         return None
-    if sent.api_setting == "auto" and "responses" not in lessons.missing_apis:
-        return replace(lessons, api="responses")
-    return _learn_no_effort(lessons, refusal, sent)
+    if sent.api_setting == "auto" and "responses" not in profile.missing_apis:
+        return replace(profile, api="responses")
+    return _learn_no_effort(profile, refusal, sent)
 
 
-def _learn_no_effort(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_no_effort(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
     """Function tools only without reasoning, although no effort was asked for."""
     if (
         "function tools" not in refusal.lowered_text
         or EFFORT not in refusal.lowered_text
-        or EFFORT in lessons.unsupported
+        or EFFORT in profile.unsupported
     ):
         return None
-    return replace(lessons, effort="none")
+    return replace(profile, effort="none")
 
 
-def _learn_chat_api(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_chat_api(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
     """There is no such path at the address."""
-    if lessons.api != "responses" or sent.api_setting != "auto" or "chat" in lessons.missing_apis:
+    if profile.api != "responses" or sent.api_setting != "auto" or "chat" in profile.missing_apis:
         return None
     if refusal.status != 404 or is_unknown_model(refusal) or "tool use" in refusal.lowered_text:
         return None
-    return replace(lessons, api="chat", missing_apis=lessons.missing_apis | {"responses"})
+    return replace(profile, api="chat", missing_apis=profile.missing_apis | {"responses"})
 
 
-def _learn_returned_members(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_returned_members(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
     """What the model thought has to come back with the calls that it led to."""
     if "thought_signature" in refusal.lowered_text:
-        return replace(lessons, returned=lessons.returned | {"extra_content"})
+        return replace(profile, returned=profile.returned | {"extra_content"})
     missing = any(word in refusal.lowered_text for word in ("passed back", "missing", "required", "must be"))
     if "reasoning_content" in refusal.lowered_text and missing:
-        return replace(lessons, returned=lessons.returned | {"reasoning_content"})
+        return replace(profile, returned=profile.returned | {"reasoning_content"})
     return None
 
 
-def _learn_stream_only(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_stream_only(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
     if sent.streamed or not any(words in refusal.lowered_text for words in NO_STREAM):
         return None
-    return replace(lessons, streams=True)
+    return replace(profile, streams=True)
 
 
-def _learn_allowed_roles(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_allowed_roles(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
     """What its chat template takes. Refused in these words although it was sent so already, it takes no message of the
     system at all; in other words about roles, one thing is tried after the other."""
     alternates, one = _mentions_any(refusal, *ALTERNATING), _mentions_any(refusal, *ONE_SYSTEM)
-    if _mentions_any(refusal, *NO_SYSTEM) or (alternates and lessons.alternates) or (one and lessons.one_system):
-        return replace(lessons, one_system=True, no_system=True)
+    if _mentions_any(refusal, *NO_SYSTEM) or (alternates and profile.alternates) or (one and profile.one_system):
+        return replace(profile, one_system=True, no_system=True)
     if alternates:
-        return replace(lessons, one_system=True, alternates=True)
-    if one or (_is_about_roles(refusal) and not lessons.one_system):
-        return replace(lessons, one_system=True)
+        return replace(profile, one_system=True, alternates=True)
+    if one or (_is_about_roles(refusal) and not profile.one_system):
+        return replace(profile, one_system=True)
     if not _is_about_roles(refusal):
         return None
-    return replace(lessons, no_system=True) if lessons.alternates else replace(lessons, alternates=True)
+    return replace(profile, no_system=True) if profile.alternates else replace(profile, alternates=True)
 
 
 def _is_about_roles(refusal: ErrorResponse) -> bool:
@@ -277,11 +277,11 @@ def _is_about_roles(refusal: ErrorResponse) -> bool:
     )
 
 
-def _learn_dropped_member(lessons: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_dropped_member(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
     """A member that the request can do without. OpenAI names it in `param`; relays repeat only its words."""
     unwanted = any(words in refusal.lowered_text for words in UNWANTED)
-    for name, spellings in OPTIONAL[lessons.api].items():
-        if name not in sent.members or name in lessons.unsupported:
+    for name, spellings in OPTIONAL[profile.api].items():
+        if name not in sent.members or name in profile.unsupported:
             continue
         if any(_is_named_in_param(spelling, refusal.param) for spelling in spellings):
             named = unwanted or not refusal.text
@@ -292,8 +292,8 @@ def _learn_dropped_member(lessons: ModelProfile, refusal: ErrorResponse, sent: R
                 and any(_is_named_in_text(one, refusal.lowered_text) for one in spellings)
             )
         if named:
-            effort = "" if name == EFFORT else lessons.effort
-            return replace(lessons, unsupported=lessons.unsupported | {name}, effort=effort)
+            effort = "" if name == EFFORT else profile.effort
+            return replace(profile, unsupported=profile.unsupported | {name}, effort=effort)
     return None
 
 

@@ -79,11 +79,11 @@ def format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def adapt_roles(messages: Sequence[str], lessons: ModelProfile) -> Sequence[str]:
+def adapt_roles(messages: Sequence[str], profile: ModelProfile) -> Sequence[str]:
     """Messages in the roles that the endpoint's chat template takes; mostly they are so already."""
-    if lessons.alternates or lessons.no_system:
-        return _merge_neighbours(messages, lessons)
-    if lessons.one_system:
+    if profile.alternates or profile.no_system:
+        return _merge_neighbours(messages, profile)
+    if profile.one_system:
         return [*messages[:1], *map(_rename_system_messages, messages[1:])]
     return messages
 
@@ -103,15 +103,15 @@ def _rename_system_role(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "role": "user", "content": f"{SYSTEM} {message['content']}"}
 
 
-def _merge_neighbours(messages: Sequence[str], lessons: ModelProfile) -> list[str]:
+def _merge_neighbours(messages: Sequence[str], profile: ModelProfile) -> list[str]:
     """No two of one side in a row: what the user says behind a result goes into that. A call stays as it came."""
     merged = list[tuple[dict[str, Any], str]]()
     for n, text in enumerate(messages):
         bare, kept = detach_details(text)
         for message in json.loads(f"[{bare}]"):
-            one = message if n == 0 and not lessons.no_system else _rename_system_role(message)
+            one = message if n == 0 and not profile.no_system else _rename_system_role(message)
             before = merged[-1][0] if merged else {}
-            if lessons.alternates and _can_merge(before, one):
+            if profile.alternates and _can_merge(before, one):
                 merged[-1] = ({**before, "content": _merge_contents(before["content"], one["content"])}, merged[-1][1])
             else:
                 merged.append((one, kept))

@@ -45,27 +45,27 @@ def apply_command(
         return _apply_start(definition, command, now)
     if request is None:
         raise ToolError("no_request", "there is no such request", request="")
-    move = Transition(definition, request, command, now.astimezone(UTC))
+    transition = Transition(definition, request, command, now.astimezone(UTC))
     match command:
         case DecideCommand():
-            _apply_decision(move, command, authority.authorize_decision(definition, request, command, now))
+            _apply_decision(transition, command, authority.authorize_decision(definition, request, command, now))
         case TransferCommand():
-            _apply_transfer(move, command, authority.authorize_task(definition, request, command, now))
+            _apply_transfer(transition, command, authority.authorize_task(definition, request, command, now))
         case AddSignCommand():
-            _apply_add_sign(move, command, authority.authorize_task(definition, request, command, now))
+            _apply_add_sign(transition, command, authority.authorize_task(definition, request, command, now))
         case WithdrawCommand():
-            _apply_withdrawal(move, command, now)
+            _apply_withdrawal(transition, command, now)
         case UrgeCommand():
-            _apply_urge(move, authority.authorize_urge(request, command, now))
+            _apply_urge(transition, authority.authorize_urge(request, command, now))
         case CommentCommand():
-            _apply_comment(move, command)
+            _apply_comment(transition, command)
         case CcCommand():
-            _apply_cc(move, command)
+            _apply_cc(transition, command)
         case FireTimerCommand():
-            _apply_timer(move, command)
+            _apply_timer(transition, command)
         case MigrateCommand():
-            move.update_request(definition=command.definition, form=command.form)
-    return move.complete_command()
+            transition.update_request(definition=command.definition, form=command.form)
+    return transition.complete_command()
 
 
 def replay_events(definitions: Mapping[str, ProcessDefinition], events: Iterable[RequestEvent]) -> Request | None:
@@ -90,105 +90,111 @@ def _apply_start(definition: ProcessDefinition, command: StartCommand, now: date
         started=now,
         changed=now,
     )
-    move = Transition(definition, request, command, now)
-    move.leave_node(definition.nodes[definition.start])
-    return move.complete_command()
+    transition = Transition(definition, request, command, now)
+    transition.leave_node(definition.nodes[definition.start])
+    return transition.complete_command()
 
 
-def _apply_decision(move: Transition, command: DecideCommand, task: Task) -> None:
-    move.close_task(task, command.decision, by=command.actor, why="decided")
+def _apply_decision(transition: Transition, command: DecideCommand, task: Task) -> None:
+    transition.close_task(task, command.decision, by=command.actor, why="decided")
     if command.decision in SPEAKING or command.opinion:
-        move.add_opinion(task, command, command.decision, command.opinion)
+        transition.add_opinion(task, command, command.decision, command.opinion)
     match command.decision:
         case Decision.RETURN:
-            target = authority.require_return_target(move.definition, move.request, task, command.to)
-            move.close_all_tasks("returned")
-            move.forget_decisions(set(list_reachable_nodes(move.definition, target)))
-            move.enter_node(target)
+            target = authority.require_return_target(transition.definition, transition.request, task, command.to)
+            transition.close_all_tasks("returned")
+            transition.forget_decisions(set(list_reachable_nodes(transition.definition, target)))
+            transition.enter_node(target)
         case Decision.RESUBMIT:
-            filled = command.filled or move.request.filled
-            move.update_request(filled=filled, round=move.request.round + 1, decisions={})
-            move.complete_user_task(task, command.decision)
+            filled = command.filled or transition.request.filled
+            transition.update_request(filled=filled, round=transition.request.round + 1, decisions={})
+            transition.complete_user_task(task, command.decision)
         case Decision.WITHDRAW:
-            move.complete_user_task(task, command.decision)
+            transition.complete_user_task(task, command.decision)
         case Decision.APPROVE | Decision.REJECT:
-            move.update_seat(task, vote=command.decision.value)
+            transition.update_seat(task, vote=command.decision.value)
 
 
-def _apply_transfer(move: Transition, command: TransferCommand, task: Task) -> None:
+def _apply_transfer(transition: Transition, command: TransferCommand, task: Task) -> None:
     if task.kind is TaskKind.REVISE:
         raise ToolError("bad_decision", "the author's own task cannot be given away")
-    authority.reject_ineligible_people(move.definition, move.request, task, [command.person], "person")
-    move.add_opinion(task, command, "transfer", command.opinion)
-    move.reassign_task(task, command.person, "transferred")
+    authority.reject_ineligible_people(transition.definition, transition.request, task, [command.person], "person")
+    transition.add_opinion(task, command, "transfer", command.opinion)
+    transition.reassign_task(task, command.person, "transferred")
 
 
-def _apply_add_sign(move: Transition, command: AddSignCommand, task: Task) -> None:
+def _apply_add_sign(transition: Transition, command: AddSignCommand, task: Task) -> None:
     if task.kind is not TaskKind.APPROVE or not command.people or len(command.people) > authority.MOST_ADDED:
         raise ToolError("bad_decision", f"nobody, or too many people, to ask at task {task.id}")
-    authority.reject_ineligible_people(move.definition, move.request, task, command.people, "people")
+    authority.reject_ineligible_people(transition.definition, transition.request, task, command.people, "people")
     if command.actor in command.people:  # a deputy, who has a say here already
         raise ToolError("asked_already", "nobody asks themselves to decide as well", field="people")
-    seat = find_seat(authority.get_visit(move.request, task).ballot, task.seat)
+    seat = find_seat(authority.get_visit(transition.request, task).ballot, task.seat)
     if seat and getattr(seat, command.where):  # what was said there would be lost
         raise ToolError("asked_already", f"somebody was asked {command.where} this person already", field="where")
-    added = move.create_ballot(command.mode, command.people)
+    added = transition.create_ballot(command.mode, command.people)
     if command.where is not SignPosition.AFTER:
-        move.add_opinion(task, command, "add_sign", command.opinion)
-        move.update_seat(task, **{command.where.value: added})
+        transition.add_opinion(task, command, "add_sign", command.opinion)
+        transition.update_seat(task, **{command.where.value: added})
         return
-    move.close_task(task, Decision.APPROVE, by=command.actor, why="decided")
-    move.add_opinion(task, command, Decision.APPROVE, command.opinion)
-    move.update_seat(task, vote=Decision.APPROVE.value, after=added)
+    transition.close_task(task, Decision.APPROVE, by=command.actor, why="decided")
+    transition.add_opinion(task, command, Decision.APPROVE, command.opinion)
+    transition.update_seat(task, vote=Decision.APPROVE.value, after=added)
 
 
-def _apply_withdrawal(move: Transition, command: WithdrawCommand, now: datetime) -> None:
+def _apply_withdrawal(transition: Transition, command: WithdrawCommand, now: datetime) -> None:
     """What is approved needs agreement; whoever was asked for it before has left."""
-    authority.authorize_withdrawal(move.request, command, now)
-    if move.request.status not in (Status.APPROVED, Status.REVOKING):
-        move.end_request(Status.WITHDRAWN)
+    authority.authorize_withdrawal(transition.request, command, now)
+    if transition.request.status not in (Status.APPROVED, Status.REVOKING):
+        transition.end_request(Status.WITHDRAWN)
         return
     if not command.agree or command.actor in command.agree:
         raise ToolError("no_level", "nobody can agree to the withdrawal", label={"zh": "撤回", "en": "the withdrawal"})
-    move.close_all_tasks("settled")
-    move.start_visit(REVOKING, TaskKind.REVOKE, VotingMode.ALL, command.agree, Status.REVOKING)
+    transition.close_all_tasks("settled")
+    transition.start_visit(REVOKING, TaskKind.REVOKE, VotingMode.ALL, command.agree, Status.REVOKING)
 
 
-def _apply_urge(move: Transition, task: Task) -> None:
-    move.update_task(task, urged=(*task.urged, move.now))
-    move.add_notice("urged", task=task.id, person=task.assignee, by=move.request.initiator)
+def _apply_urge(transition: Transition, task: Task) -> None:
+    transition.update_task(task, urged=(*task.urged, transition.now))
+    transition.add_notice("urged", task=task.id, person=task.assignee, by=transition.request.initiator)
 
 
-def _apply_comment(move: Transition, command: CommentCommand) -> None:
-    authority.require_participant(move.request, command.actor)
+def _apply_comment(transition: Transition, command: CommentCommand) -> None:
+    authority.require_participant(transition.request, command.actor)
     if not command.text.strip():
         raise ToolError("missing_field", "the comment is empty", needs_person=True, field="text", label=COMMENT)
-    said = Opinion(task="", node="", by=command.actor, at=move.now, decision="comment", text=command.text.strip())
-    move.update_request(opinions=(*move.request.opinions, said.model_copy(update={"round": move.request.round})))
-    for person in dict.fromkeys((move.request.initiator, *move.request.waits_for)):
+    said = Opinion(task="", node="", by=command.actor, at=transition.now, decision="comment", text=command.text.strip())
+    transition.update_request(
+        opinions=(*transition.request.opinions, said.model_copy(update={"round": transition.request.round}))
+    )
+    for person in dict.fromkeys((transition.request.initiator, *transition.request.waits_for)):
         if person != command.actor:
-            move.add_notice("commented", person=person, by=command.actor, text=said.text)
+            transition.add_notice("commented", person=person, by=command.actor, text=said.text)
 
 
-def _apply_cc(move: Transition, command: CcCommand) -> None:
-    authority.require_participant(move.request, command.actor)
-    if len(command.people) > authority.MOST_ADDED or not move.add_cc_people(command.people, command.actor):
+def _apply_cc(transition: Transition, command: CcCommand) -> None:
+    authority.require_participant(transition.request, command.actor)
+    if len(command.people) > authority.MOST_ADDED or not transition.add_cc_people(command.people, command.actor):
         raise ToolError("told_already", "everybody named knows of it already")
 
 
-def _apply_timer(move: Transition, command: FireTimerCommand) -> None:
+def _apply_timer(transition: Transition, command: FireTimerCommand) -> None:
     """A timer of an open task: a word to its assignee, or on to their manager. Never a decision."""
-    task = authority.require_task(move.request, command.task)
-    authority.reject_closed_task(move.request, task)
-    timer = next((t for t in list_task_timers(move.definition, task) if t.id == command.timer), None)
+    task = authority.require_task(transition.request, command.task)
+    authority.reject_closed_task(transition.request, task)
+    timer = next((t for t in list_task_timers(transition.definition, task) if t.id == command.timer), None)
     if timer is None or timer.id in task.fired:
         raise ToolError("task_closed", f"timer {command.timer!r} of {task.id} has gone off")
-    task = move.update_task(task, fired=(*task.fired, timer.id))
+    task = transition.update_task(task, fired=(*task.fired, timer.id))
     if timer.alarm is TimerAction.REMIND:
-        move.add_notice("reminded", task=task.id, person=task.assignee)
+        transition.add_notice("reminded", task=task.id, person=task.assignee)
     elif command.manager:
-        authority.reject_ineligible_people(move.definition, move.request, task, [command.manager], "manager")
-        move.reassign_task(task, command.manager, "escalated")
-        move.add_notice("escalated", task=task.id, person=move.request.initiator, by=task.assignee, to=command.manager)
+        authority.reject_ineligible_people(
+            transition.definition, transition.request, task, [command.manager], "manager"
+        )
+        transition.reassign_task(task, command.manager, "escalated")
+        transition.add_notice(
+            "escalated", task=task.id, person=transition.request.initiator, by=task.assignee, to=command.manager
+        )
     else:
-        move.add_notice("unattended", task=task.id, person=move.request.initiator, by=task.assignee)
+        transition.add_notice("unattended", task=task.id, person=transition.request.initiator, by=task.assignee)
