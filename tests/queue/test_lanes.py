@@ -468,6 +468,14 @@ async def test_a_stop_of_ones_own_work_stops_nobody_elses(lanes: Lanes) -> None:
     assert lease.stopped.is_set(), "an administrator stops anybody's"
 
 
+async def test_a_lane_that_has_nothing_is_forgotten_and_keeps_nobody_from_work(lanes: Lanes) -> None:
+    partition = lanes.keys.get_partition("C1")
+    await lanes.redis.zadd(lanes.keys.build_key(partition, "z"), {"nothing": 1})
+    await lanes.enqueue("C1", "a", "{}")
+    assert await lanes.claim("p", partition, 1) == []
+    assert [one.lane for one in await lanes.claim("p", partition, 1)] == ["C1"]
+
+
 async def test_a_stop_that_nobody_heard_is_told_by_the_heartbeat(lanes: Lanes) -> None:
     await lanes.enqueue(LANE, "E1", "1")
     lease = await take(lanes)
