@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
+from tests.harness.memory_store import MemoryStore
 from tests.tools.company import NOW, TAXI
 from tests.tools.office import office, refused
 from tests.tools.workflow.history import LEAVE, YES, lived, other
@@ -29,7 +30,6 @@ from tools.workflow.engine.audit_record import (
     parse_heads,
 )
 from tools.workflow.engine.commands import CommentCommand, DecideCommand, RequestEvent, StartCommand
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.reducer import replay_events
 from tools.workflow.engine.state import Request
