@@ -22,6 +22,8 @@ from tests.stories.endpoint import Raw, called, endpoint, message, said
 from tests.stories.script import DONE, calls, expense
 from tests.tools.mcp.running import World
 
+pytestmark = pytest.mark.crowd
+
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 IN_ENGLISH = "I need 2 days off from tomorrow, visiting my parents, approver Li Si"
 LARGE = "报销 1500 元差旅费，去上海开会，审批人李四"

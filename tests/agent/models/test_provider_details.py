@@ -55,6 +55,7 @@ async def values(redis: Redis) -> str:
     return "\n".join([*found, *packed])
 
 
+@pytest.mark.slow
 async def test_killed_anywhere_a_run_goes_on_with_what_its_endpoint_wants_back(redis: Redis) -> None:
     """The endpoint refuses whatever does not come back word for word, and what is refused would show."""
 

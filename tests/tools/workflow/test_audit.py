@@ -202,6 +202,7 @@ def records() -> st.SearchStrategy[tuple[str, int]]:
     return st.sampled_from([(request, n) for request in REQUESTS for n in range(len(history().records[request]))])
 
 
+@pytest.mark.slow
 @many
 @given(which=records(), at=st.integers(0, 10_000), sign=st.characters(codec="utf-8"))
 def test_any_changed_character_of_any_event_is_found(which: tuple[str, int], at: int, sign: str) -> None:
@@ -213,6 +214,7 @@ def test_any_changed_character_of_any_event_is_found(which: tuple[str, int], at:
     assert bool(found(store)) == (changed != text)
 
 
+@pytest.mark.slow
 @many
 @given(which=records(), pick=st.integers(0, 1000))
 def test_any_changed_field_of_any_event_is_found(which: tuple[str, int], pick: int) -> None:
@@ -222,6 +224,7 @@ def test_any_changed_field_of_any_event_is_found(which: tuple[str, int], pick: i
     assert [one for one, _ in found(store)] == [request]
 
 
+@pytest.mark.slow
 @many
 @given(request=st.sampled_from(REQUESTS), pick=st.integers(0, 1000))
 def test_any_changed_field_of_a_request_is_found(request: str, pick: int) -> None:
