@@ -25,7 +25,7 @@ from tests.harness.cluster import cluster, server_program
 
 pytest_plugins = ["tests.harness.stores"]
 
-CROWDS = ("bench", "chaos", "cli", "evaluation", "stories")
+CROWDS = ("bench", "chaos", "cli", "evaluation", "mutants", "stories")
 """Folders whose tests run whole installations: `deploy/test --fast` leaves them out."""
 MEMORY, ENOUGH = Path("/dev/shm"), 2 << 30
 """A folder in memory, and how many bytes must be free there."""

@@ -3,8 +3,7 @@ tests and evaluation."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -70,22 +69,3 @@ class MeteredModel:
         reply = await self.model.request_reply(messages, extra, timeout_s=timeout_s)
         self.replies.append(reply)
         return reply
-
-
-Scripted = ModelReply | BaseException | Callable[[Messages], Awaitable[ModelReply]]
-
-
-@dataclass
-class ScriptedModel:
-    """Plays replies in order: a `ModelReply`, an exception to raise, or a function of the messages. Past the end it
-    answers `done`, so that a test that forgot a reply sees a final answer and not a hang."""
-
-    script: list[Scripted]
-    requests: list[Messages] = field(default_factory=list)
-
-    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        self.requests.append(json.loads(f"[{','.join(messages)}]"))
-        turn = self.script.pop(0) if self.script else ModelReply(text="done")
-        if isinstance(turn, BaseException):
-            raise turn
-        return turn if isinstance(turn, ModelReply) else await turn(self.requests[-1])

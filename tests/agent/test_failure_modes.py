@@ -21,7 +21,7 @@ from bot.agent.events import Event, RunFinished, RunPaused, RunStopped, StepsFin
 from bot.agent.grounding.sources import UNVERIFIED, GroundingSources
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AgentLoop
-from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.agent.tool_executor import OBSERVATION_MAX
 from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, StoreUnavailableError
@@ -30,6 +30,7 @@ from tests.agent.speakers import INVENTED, Speaker, each, each_dialect, seen, wh
 from tests.harness.lab import Lab
 from tests.harness.loop import ZHANG, Bench, Look, own
 from tests.harness.loop import play as played
+from tests.harness.scripted_model import Scripted, ScriptedModel
 from tests.stories.script import MAIL
 from tools.catalog import TOOLS
 from tools.spec import Caller, Gate, Person, TextRef, ToolOutcome

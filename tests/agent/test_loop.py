@@ -15,11 +15,12 @@ from bot.agent.decision import REPLY_MAX
 from bot.agent.events import Event, RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AGAIN, AgentLoop
-from bot.agent.model import ModelReply, RawToolCall, ScriptedModel
+from bot.agent.model import ModelReply, RawToolCall
 from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.run_state import CallStatus, RunState
 from tests.harness.loop import ZHANG, Bench, acts, call, own, play
+from tests.harness.scripted_model import ScriptedModel
 from tools.spec import Caller
 from tools.tool import ToolContext, ToolServices
 

@@ -18,7 +18,7 @@ from bot.agent.approval_rules import describe_policies
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.grounding.sources import GroundingSources
-from bot.agent.model import ModelReply, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.agent.prompt import cut_older_turns, render_company_rules
 from bot.agent.reply_format import ReplyFormat
 from bot.agent.situation import CARDS_MOST, SHOWN, build_cards_message, build_now_message, describe_calendar_days
@@ -27,6 +27,7 @@ from bot.chat.messages import Place
 from bot.core.history_entries import PausedRun
 from bot.core.run_state import RunState
 from tests.harness.lab import DM, TODAY, Lab
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.script import DONE, calls, mail, open_cards
 from tests.tools.office import SICK, ZHANG
 from tools.spec import Caller

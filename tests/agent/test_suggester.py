@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.model import Messages, ModelReply, RawToolCall, ScriptedModel
+from bot.agent.model import Messages, ModelReply, RawToolCall
 from bot.agent.suggester import REASON, RELEVANT, Recommendation, Suggester, parse_suggestion
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
+from tests.harness.scripted_model import ScriptedModel
 from tools.characters import has_invisible
 from tools.handbook.folder import Handbook
 

@@ -20,11 +20,12 @@ from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
-from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.agent.tool_search import CORE, FIND, FOUND, FOUND_MOST, ToolIndex, ToolSelector, build_index_text
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import CallStatus, RunState
 from tests.harness.loop import ZHANG, Bench, acts, call, own
+from tests.harness.scripted_model import Scripted, ScriptedModel
 from tools.catalog import TOOLS
 from tools.handbook.ranking import build_index
 from tools.spec import Caller, CardChoice, Gate, Proposal, TextRef, ToolOutcome

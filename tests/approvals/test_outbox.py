@@ -176,6 +176,7 @@ async def test_news_that_nobody_knows_holds_nothing_up(redis: Redis) -> None:
     assert await lab.engine.list_outbox(10) == []
 
 
+@pytest.mark.slow
 async def test_news_that_cannot_be_brought_hold_nothing_else_up_and_are_kept(redis: Redis) -> None:
     lab = await asked(redis)
     bad = [OutboxEvent(id=f"E:{n}", kind="told", data={"request": "X-9", "person": "U1"}) for n in range(PAGE + 1)]

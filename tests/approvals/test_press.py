@@ -28,12 +28,12 @@ from bot.queue.writes import apply_writes
 from bot.storage.approvals import derive_task_card_id
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.lab import DM, Edges, Killed, Lab
+from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.presses import LEAVE, edged, everywhere, opened, started
 from tests.stories.script import DONE, calls, mail, open_cards
 from tests.tools.office import SICK, TAXI, ZHANG, withdraw
 from tools.catalog import TOOLS
 from tools.effect_parts import PartState
-from tools.mail.smtp import MemoryMailer
 from tools.spec import EffectUnknownError, Person, Proposal, ToolError, ToolOutcome
 from tools.tasks.todo import propose_decision
 from tools.tool import ToolContext

@@ -11,9 +11,9 @@ from bot.core.errors import LeaseLost
 from bot.core.i18n import translate
 from bot.core.records import Approval, ApprovalState, EffectState
 from tests.harness.lab import Lab
+from tests.harness.memory_mailer import MemoryMailer
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import LI, SICK
-from tools.mail.smtp import MemoryMailer
 from tools.spec import EffectUnknownError, Person, ToolError
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Status

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.model import ModelReply, RawToolCall, ScriptedModel
+from bot.agent.model import ModelReply, RawToolCall
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem
 from bot.queue.writes import apply_writes
@@ -18,6 +18,7 @@ from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.journal import Journal
 from tests.harness.office import APP_TOKEN, BOT_TOKEN, DEMO, LI, WANG, ZHANG, Office, office
 from tests.harness.programs import Ended, ended, printed, ran, started
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.endpoint import called as tool_call
 from tests.stories.endpoint import endpoint, said
 from tests.stories.script import expense

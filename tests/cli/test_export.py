@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import ModelReply, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.chat.messages import Message, Place
 from bot.core.records import Run, RunStatus
 from bot.core.run_state import CallRecord, CallStatus, ModelCall, RunState, fingerprint_call
@@ -24,6 +24,7 @@ from bot.storage.runs import RunStore
 from bot.tracing.lines import ExportedRun
 from tests.harness.office import LI, ZHANG, Office, office
 from tests.harness.programs import Ended, ended, printed, ran, started
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import final
 from tests.stories.script import calls, mail
 from tests.tracing.receiver import receiver

@@ -17,7 +17,7 @@ import pytest
 import typer.main
 
 from bot.agent.grounding.correction import RULES
-from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.cli import app, console
 from bot.core import logs
 from bot.core.redaction import forget_secrets
@@ -29,6 +29,7 @@ from bot.storage.journal import Journal
 from bot.tracing import lines
 from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, list_buttons, office
 from tests.harness.programs import ROOT, Ended, invoke
+from tests.harness.scripted_model import Scripted, ScriptedModel
 from tests.harness.secrets import LEAKS
 from tests.stories.endpoint import Endpoint, Raw, endpoint
 from tests.stories.script import calls, expense, mail

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import ScriptedModel
 from bot.core.clock import Clock
 from bot.core.run_state import Usage
 from bot.queue.keys import Keys
@@ -17,6 +16,7 @@ from bot.storage.spending import SYSTEM, UsageStore
 from tests.harness.budget import took
 from tests.harness.office import BOT_TOKEN, LI, ZHANG, Office, office
 from tests.harness.programs import Ended, ran
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.script import DONE, calls
 
 TABLE = 'currency = "USD"\n[models.a]\ninput = 0.25\ncached = 0.025\noutput = 2\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
@@ -46,6 +47,7 @@ async def test_killed_anywhere_in_a_press_that_is_asked_about_nothing_is_started
     await everywhere(redis, lambda: asked_twice(redis), act)
 
 
+@pytest.mark.slow
 async def test_killed_anywhere_in_starting_another_knowingly_there_are_two(redis: Redis) -> None:
     async def prepare() -> Lab:
         lab = await asked_twice(redis)

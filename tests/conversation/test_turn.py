@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import ModelReply, Scripted
+from bot.agent.model import ModelReply
 from bot.conversation.progress import Display
 from bot.core.errors import ModelUnavailableError
 from bot.core.records import RunStatus
 from tests.harness.answers import answers, by_results
 from tests.harness.lab import DM, TODAY, Edges, Lab, every_edge
+from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
 from tools.workflow.engine.commands import WithdrawCommand

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 import typer
 
-from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.agent.model import Messages, ModelReply
 from bot.cli import app
 from tests.golden.pinned import compare, compare_json, hide_changing, list_distinct, unfold
 from tests.golden.recording import log_nothing, record
 from tests.harness.office import BOT_TOKEN, LI, WANG, ZHANG, Office
 from tests.harness.programs import invoke
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.script import DONE, calls, expense, mail
 
 ENGLISH, CHINESE = "en_US.UTF-8", "zh_CN.UTF-8"

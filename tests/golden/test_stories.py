@@ -12,14 +12,17 @@ from typing import Any
 
 import pytest
 
-from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.agent.model import Messages, ModelReply
 from tests.golden.pinned import compare_json, unfold
 from tests.golden.recording import Recorder, log_nothing, record
 from tests.harness.office import ADMIN, ANN, GENERAL, LI, WANG, ZHANG, ZHAO, Office
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import hours_pass, kept
 from tests.stories.endpoint import Raw, called, endpoint, message, said
 from tests.stories.script import DONE, calls, expense
 from tests.tools.mcp.running import World
+
+pytestmark = pytest.mark.crowd
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 IN_ENGLISH = "I need 2 days off from tomorrow, visiting my parents, approver Li Si"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bot.agent.model import Messages, ModelReply, Scripted
+from bot.agent.model import Messages, ModelReply
 from tests.harness.lab import Lab
+from tests.harness.scripted_model import Scripted
 
 
 def by_results(*replies: ModelReply) -> Scripted:

@@ -16,7 +16,6 @@ from redis.asyncio import Redis
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
-from bot.agent.model import Scripted, ScriptedModel
 from bot.agent.prices import PriceTable
 from bot.agent.reply_format import ReplyFormat
 from bot.agent.suggester import Suggester
@@ -68,14 +67,15 @@ from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
+from tests.harness.memory_mailer import MemoryMailer
+from tests.harness.memory_store import MemoryStore
+from tests.harness.scripted_model import Scripted, ScriptedModel
 from tests.tools.office import PEOPLE, People
 from tools.catalog import TOOLS
 from tools.handbook.folder import Handbook
-from tools.mail.smtp import MemoryMailer
 from tools.spec import Caller, Person
 from tools.tool import Tool, ToolServices
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.process.definition import load_shipped_processes
 
 TODAY = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)

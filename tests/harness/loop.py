@@ -15,11 +15,12 @@ from bot.agent.formats.native_format import NativeFormat
 from bot.agent.grounding.sources import GroundingSources
 from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
-from bot.agent.model import ModelReply, RawToolCall, Scripted, ScriptedModel
+from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.reply_format import ReplyFormat
 from bot.core.cancellation import StopEvent
 from bot.core.errors import StoreUnavailableError
 from bot.core.run_state import RunState
+from tests.harness.scripted_model import Scripted, ScriptedModel
 from tools.spec import Caller, CardChoice, Gate, Person, Proposal, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext, ToolServices
 

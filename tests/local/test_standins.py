@@ -113,6 +113,7 @@ async def announced(process: asyncio.subprocess.Process) -> dict[str, str]:
     return dict(json.loads(await process.stdout.readline()))
 
 
+@pytest.mark.crowd
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "orphaned"])
 async def test_the_process_ends_cleanly(tmp_path: Path, how: str) -> None:
     async with child("--data", str(tmp_path), "--port", "0", "--workspace", "--model", "--mail") as process:

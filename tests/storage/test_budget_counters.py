@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from bot.agent.model import MeteredModel, ModelReply, Scripted
+from bot.agent.model import MeteredModel, ModelReply
 from bot.agent.prices import PriceTable
 from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
@@ -27,6 +27,7 @@ from bot.queue.writes import HIncrBy, apply_writes
 from bot.storage.spending import SYSTEM, UsageRow, UsageStore
 from tests.harness.budget import ELSEWHERE, PRICES, took
 from tests.harness.lab import DM, Edges, Killed, Lab, every_edge
+from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
 

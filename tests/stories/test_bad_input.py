@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import ModelReply, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.local.workspace.world import WorkspaceMember
 from tests.harness.office import (
     ADMIN,
@@ -25,6 +25,7 @@ from tests.harness.office import (
     office,
     read_message_text,
 )
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import request_of
 from tests.stories.endpoint import Endpoint, Raw, called, message, said
 from tests.stories.script import DONE, calls, expense, mail, requests_of

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.agent.model import Messages, ModelReply
 from bot.local.workspace.workspace import WorkspaceChange
 from tests.harness.office import GENERAL, LI, PATIENCE_S, ZHANG, Office, office, read_message_key, read_message_text
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import final
 from tests.stories.script import expense, requests_of
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 import structlog
 
-from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.agent.model import Messages, ModelReply
 from tests.harness.office import ZHANG, Office, read_message_key, read_message_text
 from tests.harness.programs import Ended, ran
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.script import expense, requests_of
 
 GIVEN_UP = "这条消息我试了几次都没能处理"

@@ -12,12 +12,13 @@ import json
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.agent.model import Messages, ModelReply
 from bot.app import build
 from bot.core.errors import ModelUnavailableError
 from bot.local.workspace.delivery import NotAcknowledgedError
 from bot.queue.keys import Keys
 from tests.harness.office import LI, ZHANG, Office, list_buttons, read_message_text
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import final, forged, request_of, rewritten
 from tests.stories.script import DONE, MAIL, calls, expense, mail, open_cards, raw, requests_of
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import ScriptedModel
 from bot.approvals.lifecycle import ApprovalLifecycle
 from tests.harness.office import LI, ZHANG, Office, Process, read_message_key
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import final, kept, told_privately
 from tests.stories.script import DONE, mail, requests_of
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import ModelReply, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.chat.slack.text import unescape_text
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState, EffectState
 from bot.core.work_items import ExpireCard
 from tests.harness.lab import Edges, Lab, every_edge
 from tests.harness.office import LI, ZHANG, Office, read_message_text
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import rewritten
 from tests.stories.script import DONE, calls
 from tests.tools.mcp.running import World

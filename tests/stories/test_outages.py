@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.agent.model import Messages, ModelReply
 from bot.local.embedded import EmbeddedRedis
 from bot.redis.connect import connect_redis
 from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, office, read_message_text
 from tests.harness.programs import Ended, ctrl_c, ended, free_ports, mentioning, printed, ran, started
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import choices_of
 from tests.stories.endpoint import Endpoint, Raw, called, endpoint, said
 from tests.stories.script import DONE, MAIL, expense, mail, requests_of

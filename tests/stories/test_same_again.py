@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.agent.model import Messages, ModelReply
 from bot.approvals.duplicates import DuplicateGuard
 from tests.harness.office import ANN, GENERAL, LI, ZHANG, Office, read_message_text
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import choices_of, facts_of, final, kept, request_of, requests_of, times_told
 from tests.stories.script import DONE, expense, mail
 from tools.workflow.engine.state import Status

@@ -16,13 +16,14 @@ from redis.asyncio import Redis
 
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.app.doctor import check_services
 from bot.app.services import Services, format_banner
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState, EffectState
 from tests.harness.lab import Edges, Lab, every_edge
 from tests.harness.office import ZHANG, Office, read_message_text
+from tests.harness.scripted_model import Scripted, ScriptedModel
 from tests.stories.script import DONE, calls
 from tests.tools.mcp.running import World, alive, until
 from tools.mcp.config import McpServer

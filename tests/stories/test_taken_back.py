@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 
-from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.agent.model import Messages, ModelReply
 from bot.core.records import CallStatus, RunStatus
 from tests.harness.office import GENERAL, LI, ZHANG, Office, read_message_text
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import final, requests_of, times_told
 from tests.stories.script import DONE, calls, mail, open_cards
 

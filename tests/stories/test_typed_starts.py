@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.agent.model import ModelReply
 from tests.harness.office import ZHANG, Office
+from tests.harness.scripted_model import Scripted, ScriptedModel
 from tests.stories.behind import facts_of, final, kept, record_of, request_of, requests_of
 from tests.stories.script import DONE, calls
 from tools.requests import start_tools

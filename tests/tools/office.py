@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from bot.core.i18n import render_receipt_line, render_value, translate_label
+from tests.harness.memory_mailer import MemoryMailer
+from tests.harness.memory_store import MemoryStore
 from tests.tools.company import GONE, LI, LIN, LONG, NOW, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled
 from tools.catalog import TOOLS
-from tools.mail.smtp import MemoryMailer
 from tools.spec import Caller, Person, Proposal, ToolError, ToolOutcome
 from tools.tasks.task_actions import StoredDecision, check_task_decision
 from tools.tasks.todo import propose_decision
 from tools.tool import Tool, ToolContext, ToolServices
 from tools.workflow.engine.commands import DecideCommand, WithdrawCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.port import CommandResult, Engine
 from tools.workflow.engine.state import Decision
 from tools.workflow.process.definition import Process, load_shipped_processes

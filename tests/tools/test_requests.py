@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from bot.core.i18n import render_value
+from tests.harness.memory_store import MemoryStore
 from tests.tools.company import CHOICE
 from tests.tools.office import (  # fmt: skip
     LI,
@@ -31,7 +32,6 @@ from tools.requests.timeline import MOST
 from tools.spec import Person, ProcessDiagram
 from tools.workflow.bpmn.graph import BoundaryTimer, FlowNode, TimerAction
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.process.definition import Process, load_shipped_processes
 
 

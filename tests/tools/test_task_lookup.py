@@ -8,8 +8,9 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.agent.model import Messages, ModelReply
 from tests.harness.lab import Lab
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.script import calls
 
 DEMO = Path("bot/local/demo/handbook")

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bot.agent.model import Messages, ModelReply, ScriptedModel
+from bot.agent.model import Messages, ModelReply
 from bot.app.build import build_app
 from bot.app.settings import load_settings
 from bot.core.errors import SettingsError
 from bot.tracing import sending
 from tests.harness.office import ZHANG, Office, office, quick_settings
 from tests.harness.programs import ROOT
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import final
 from tests.stories.script import calls, mail
 from tests.tracing.receiver import Got, Receiver, receiver

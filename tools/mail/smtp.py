@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
@@ -22,29 +21,6 @@ import aiosmtplib
 from tools.spec import EffectUnknownError, Person, ToolError
 
 TIMEOUT_S = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingMail:
-    to: str
-    """Person id."""
-    subject: str
-    body: str
-    message_id: str
-    reply_to: str = ""
-
-
-@dataclass
-class MemoryMailer:
-    """A `Mailer` in memory, for tests: keeps mails in a list; `failing` is raised instead."""
-
-    mails: list[OutgoingMail] = field(default_factory=list)
-    failing: Exception | None = None
-
-    async def send_mail(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
-        if self.failing is not None:
-            raise self.failing
-        self.mails.append(OutgoingMail(to.id, subject, body, message_id, reply_to))
 
 
 class SmtpMailer:

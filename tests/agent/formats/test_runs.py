@@ -15,12 +15,13 @@ from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
-from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.agent.reply_format import ReplyFormat
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import CallStatus, RunState
 from tests.agent.formats.small import TOOLS
 from tests.agent.speakers import INVENTED, SPEAKERS, Speaker, each
+from tests.harness.scripted_model import Scripted, ScriptedModel
 from tools.spec import Caller, Person
 from tools.tool import ToolContext, ToolServices
 

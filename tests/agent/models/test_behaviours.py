@@ -11,7 +11,7 @@ from bot.agent.events import RunFinished, RunPaused, RunStopped
 from bot.agent.fallback import FallbackModel
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
-from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.agent.models.model_profile import Api, ProfileState
 from bot.agent.models.openai_model import open_model
 from bot.agent.probe import choose_format_name, probe_model
@@ -20,6 +20,7 @@ from bot.core.run_state import CallStatus
 from tests.agent.models.standins import MARK, standing_in
 from tests.harness.loop import Bench, acts, call
 from tests.harness.models import LEARNED, Deaf, Notes, fresh, run
+from tests.harness.scripted_model import Scripted, ScriptedModel
 
 STEPS: list[Scripted] = [
     acts(call("look", name="Li")),

@@ -11,7 +11,7 @@ from aiohttp import web
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
-from bot.agent.model import ModelReply, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.agent.models.openai_model import open_model
 from bot.app.doctor import NOTICE_DAYS, DoctorFinding, check_services
 from bot.app.services import Services, open_services
@@ -23,6 +23,7 @@ from bot.storage.cache import TextCache
 from tests.agent.models.standins import StandIn, standing_in
 from tests.harness.loop import acts, call
 from tests.harness.models import LEARNED, fresh, run
+from tests.harness.scripted_model import ScriptedModel
 from tests.harness.slow_model import HELLO, slow, whole
 
 ECHO = acts(call("echo", word="hello"))

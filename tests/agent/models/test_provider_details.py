@@ -12,13 +12,13 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import ScriptedModel
 from bot.agent.models.openai_model import open_model
 from bot.core.records import Run, RunStatus
 from bot.queue.writes import RPush, Set
 from tests.agent.models.standins import StandIn, standing_in
 from tests.harness.answers import answers, by_results
 from tests.harness.lab import Edges, Lab, every_edge
+from tests.harness.scripted_model import ScriptedModel
 from tests.stories.script import DONE, calls, mail
 
 PEOPLE = calls(("list_people", {}))
@@ -55,6 +55,7 @@ async def values(redis: Redis) -> str:
     return "\n".join([*found, *packed])
 
 
+@pytest.mark.slow
 async def test_killed_anywhere_a_run_goes_on_with_what_its_endpoint_wants_back(redis: Redis) -> None:
     """The endpoint refuses whatever does not come back word for word, and what is refused would show."""
 

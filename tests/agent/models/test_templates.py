@@ -12,7 +12,7 @@ import pytest
 from bot.agent.events import RunFinished, RunStopped
 from bot.agent.limits import StopReason
 from bot.agent.loop import AGAIN
-from bot.agent.model import ModelReply, Scripted, ScriptedModel
+from bot.agent.model import ModelReply
 from bot.agent.models.error_responses import ErrorResponse
 from bot.agent.models.model_profile import (
     ModelProfile,
@@ -30,6 +30,7 @@ from tests.agent.models.standins import TEMPLATES, standing_in
 from tests.harness.loop import acts, call
 from tests.harness.models import Deaf, Notes, fresh, run
 from tests.harness.requests import written
+from tests.harness.scripted_model import Scripted, ScriptedModel
 
 HEAD = [
     json.dumps({"role": "system", "content": "RULES"}),

@@ -12,11 +12,12 @@ from aiohttp import web
 
 from bot.agent.events import RunFinished, RunStopped
 from bot.agent.limits import RunLimits, StopReason
-from bot.agent.model import ModelReply, Scripted
+from bot.agent.model import ModelReply
 from bot.agent.models import http
 from bot.core.errors import ModelFailureCause, ModelRejectedError, ModelUnavailableError
 from tests.harness.loop import acts, call, play
 from tests.harness.models import fresh, run
+from tests.harness.scripted_model import Scripted
 from tests.harness.slow_model import HELLO, slow, whole
 
 TOO_LONG = {

@@ -26,8 +26,8 @@ from bot.chat.messages import Card, Click, Message, MessageRef, Place, Post
 from tests.bench.job import Job
 from tests.bench.programs.ours import ANN, Endings, Nowhere, nowhere, working
 from tests.bench.programs.paused import FORM
+from tests.harness.memory_store import MemoryStore
 from tools.catalog import TOOLS
-from tools.workflow.engine.memory_store import MemoryStore
 
 STEPS = 6
 PUTTING = "putting"

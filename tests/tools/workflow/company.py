@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from tests.harness.memory_store import MemoryStore
 from tests.tools.office import LONG, NOW, SHORT, SICK, TAXI, People
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import VotingMode
@@ -32,7 +33,6 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.reducer import replay_events

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.memory_store import MemoryStore
 from tests.harness.processes import FILES, TRIP
 from tests.tools.company import LONG, NOW, SICK
 from tests.tools.office import Office, decide, office, refused, withdraw
@@ -22,7 +23,6 @@ from tools.workflow.engine.administration import (
 from tools.workflow.engine.audit import Verification
 from tools.workflow.engine.commands import MigrateCommand, TransferCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.state import Decision, Status
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 

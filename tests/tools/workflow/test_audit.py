@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
+from tests.harness.memory_store import MemoryStore
 from tests.tools.company import NOW, TAXI
 from tests.tools.office import office, refused
 from tests.tools.workflow.history import LEAVE, YES, lived, other
@@ -29,7 +30,6 @@ from tools.workflow.engine.audit_record import (
     parse_heads,
 )
 from tools.workflow.engine.commands import CommentCommand, DecideCommand, RequestEvent, StartCommand
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.reducer import replay_events
 from tools.workflow.engine.state import Request
@@ -202,6 +202,7 @@ def records() -> st.SearchStrategy[tuple[str, int]]:
     return st.sampled_from([(request, n) for request in REQUESTS for n in range(len(history().records[request]))])
 
 
+@pytest.mark.slow
 @many
 @given(which=records(), at=st.integers(0, 10_000), sign=st.characters(codec="utf-8"))
 def test_any_changed_character_of_any_event_is_found(which: tuple[str, int], at: int, sign: str) -> None:
@@ -213,6 +214,7 @@ def test_any_changed_character_of_any_event_is_found(which: tuple[str, int], at:
     assert bool(found(store)) == (changed != text)
 
 
+@pytest.mark.slow
 @many
 @given(which=records(), pick=st.integers(0, 1000))
 def test_any_changed_field_of_any_event_is_found(which: tuple[str, int], pick: int) -> None:
@@ -222,6 +224,7 @@ def test_any_changed_field_of_any_event_is_found(which: tuple[str, int], pick: i
     assert [one for one, _ in found(store)] == [request]
 
 
+@pytest.mark.slow
 @many
 @given(request=st.sampled_from(REQUESTS), pick=st.integers(0, 1000))
 def test_any_changed_field_of_a_request_is_found(request: str, pick: int) -> None:

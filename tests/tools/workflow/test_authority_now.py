@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from bot.core.i18n import render_value
+from tests.harness.memory_store import MemoryStore
 from tests.tools.company import CHOICE, LI, LIN, LONG, NOW, PEOPLE, SICK, TAXI, WANG, ZHANG, ZHAO
 from tests.tools.office import Office, decide, office, refused
 from tools.spec import Person
 from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPosition, TransferCommand
 from tools.workflow.engine.enrich import CommandEnricher
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.state import Decision, Delegation, Status
 
 LARGE = {**TAXI, "amount": "5000"}

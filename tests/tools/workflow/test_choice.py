@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.core.i18n import render_value, translate_label
+from tests.harness.memory_store import MemoryStore
 from tests.tools.company import CHOICE, LI, LIN, LONG, PEOPLE, SHORT, SICK, WANG, ZHANG, ZHAO, filled, refused
 from tests.tools.office import decide, office
 from tests.tools.office import refused as refusal
@@ -18,7 +19,6 @@ from tools.cards.fields import build_form_card_fields
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.audit_record import build_audit_lines
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.state import Decision, FilledForm
 from tools.workflow.process.definition import load_shipped_processes, parse_form
 from tools.workflow.process.policy import parse_policy

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 from redis.asyncio import Redis
 
+from tests.harness.memory_store import MemoryStore
 from tests.tools.company import CHOICE
 from tests.tools.office import NOW, SICK, TAXI, office, withdraw
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.store import Store

@@ -10,6 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.harness.crowd import Crowd
+from tests.harness.memory_store import MemoryStore
 from tests.tools.company import CHOICE
 from tests.tools.office import (
     LI,
@@ -39,7 +40,6 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.embedded import DUE, LATER, EmbeddedEngine
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.port import Act
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision, Delegation, Request, Status

@@ -16,13 +16,13 @@ from hypothesis.stateful import invariant, precondition, rule, run_state_machine
 from redis.asyncio import Redis
 
 from bot.redis.connect import connect_redis
+from tests.harness.memory_store import MemoryStore
 from tests.tools.office import NOW, People
 from tests.tools.workflow.approvals import Approvals
 from tests.tools.workflow.company import IDS, Company
 from tools.spec import ToolError
 from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Delegation
 from tools.workflow.engine.store import RequestChange, Store, WriteConflictError

@@ -12,6 +12,7 @@ import pytest
 
 from bot.core.i18n import render_value
 from tests.harness.crowd import Crowd
+from tests.harness.memory_store import MemoryStore
 from tests.tools.company import NOW, TAXI, ZHANG, ZHAO, filled
 from tests.tools.office import Office, decide, office
 from tools.cards.fields import build_form_card_fields
@@ -19,7 +20,6 @@ from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.audit_record import build_audit_lines
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.state import Decision, FilledForm, Request, Status, Task, TaskKind
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 

@@ -10,13 +10,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.memory_store import MemoryStore
 from tests.tools.company import CHOICE
 from tests.tools.office import LONG, NOW, SICK, People, decide, refused
 from tools.spec import Person
 from tools.workflow.engine.commands import FireTimerCommand, WithdrawCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.enrich import CommandEnricher
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.state import Decision, Delegation, Request, Status
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import load_shipped_processes

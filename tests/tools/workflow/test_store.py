@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.harness.memory_store import MemoryStore
 from tests.tools.workflow.company import Company
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.state import Delegation, Task
 from tools.workflow.engine.store import RequestChange
 

@@ -1,4 +1,4 @@
-"""What a store of requests is: `redis_store` keeps them in Redis with one script a change, `memory_store` in memory.
+"""What a store of requests is: `redis_store` keeps them in Redis with one script a change; tests keep them in memory.
 
 All keys share the hash tag `{wf}`:
 

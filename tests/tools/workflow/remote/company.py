@@ -16,6 +16,7 @@ import pytest
 from aiohttp import ClientSession
 from pydantic import SecretStr
 
+from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.camunda import CamundaFace
 from tests.tools.workflow.remote.face import LOGIN, PASSWORD, Face, Fault
 from tests.tools.workflow.remote.flowable import FlowableFace
@@ -32,7 +33,6 @@ from tools.workflow.remote.camunda import CamundaApi
 from tools.workflow.remote.command_records import build_record_variables, find_start_record
 from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.flowable import FlowableApi, convert_to_flowable
-from tools.workflow.remote.key_value_store import MemoryKeyValueStore
 from tools.workflow.remote.rest_client import RestClient
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.company import DESK, LI, LONG, NOW, SHORT, SICK, WANG, ZHANG, ZHAO, World, refused
 from tests.tools.workflow.remote.face import Fault
 from tools.spec import EffectUnknownError
 from tools.workflow.engine.commands import CcCommand, CommentCommand, TransferCommand, UrgeCommand, WithdrawCommand
 from tools.workflow.remote.change_poller import NOTICES
-from tools.workflow.remote.key_value_store import MemoryKeyValueStore
 from tools.workflow.remote.request_starter import RUNNING
 
 START = {"flowable": "/runtime/process-instances", "camunda": "start"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.memory_store import MemoryStore
 from tests.tools.workflow.remote.company import (
     BOSS,
     DESK,
@@ -33,7 +34,6 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.memory_store import MemoryStore
 from tools.workflow.engine.state import Decision, Delegation, Status
 from tools.workflow.process.definition import load_shipped_processes
 

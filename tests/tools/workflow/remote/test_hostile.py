@@ -28,6 +28,7 @@ from pydantic import SecretStr
 from yarl import URL
 
 from bot.core.i18n import render_value
+from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.company import (
     ENGINES,
     LI,
@@ -51,7 +52,6 @@ from tools.workflow.remote import request_reader
 from tools.workflow.remote import rest_client as bounds
 from tools.workflow.remote.api import ENOUGH
 from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.key_value_store import MemoryKeyValueStore
 from tools.workflow.remote.request_reader import AT_ONCE
 from tools.workflow.remote.rest_client import ANSWER_MAX, EngineNoAnswerError, RestClient
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from tools.workflow.remote.key_value_store import KeyValueStore, MemoryKeyValueStore, RedisKeyValueStore
+from tests.harness.memory_key_value_store import MemoryKeyValueStore
+from tools.workflow.remote.key_value_store import KeyValueStore, RedisKeyValueStore
 
 
 async def behaves(marks: KeyValueStore) -> None:

@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
+from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.company import LI, LONG, WANG, ZHANG, People
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.enrich import CommandEnricher
@@ -22,7 +23,6 @@ from tools.workflow.engine.state import Decision, Status
 from tools.workflow.engine.store import Store
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import load_shipped_processes
-from tools.workflow.remote.key_value_store import MemoryKeyValueStore
 from tools.workflow.remote.open_engine import EngineAddress, open_engine
 
 

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.company import DESK, LI, NOW, SICK, WANG, ZHANG, World, refused
 from tests.tools.workflow.remote.face import Fault
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.commands import CommentCommand, DecideCommand, TransferCommand, WithdrawCommand
 from tools.workflow.engine.state import Decision, Status
-from tools.workflow.remote.key_value_store import MemoryKeyValueStore
 
 START = {"flowable": "/runtime/process-instances", "camunda": "start"}
 REPEATED = 2
