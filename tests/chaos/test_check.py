@@ -65,8 +65,8 @@ def backwards(facts: Facts) -> Facts:
 
 
 def forgotten(histories: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    lane = next(lane for lane, entries in histories.items() if any(not (one.answers or one.kind) for one in entries))
-    return {**histories, lane: [one for one in histories[lane] if one.answers]}
+    lane = next(lane for lane, entries in histories.items() if any(not (one.is_answer or one.kind) for one in entries))
+    return {**histories, lane: [one for one in histories[lane] if one.is_answer]}
 
 
 LETTER = DeadLetter("1-0", LaneItem("a lane", "an item", "{}", 6, 0, "why"))

@@ -103,7 +103,7 @@ def test_a_harness_that_fails_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     both = ExceptionGroup(
         "one", [StoreUnavailableError("no such file"), ExceptionGroup("two", [ValueError("a mistake")])]
     )
-    assert failed(both) == "deploy/chaos: the harness itself failed: StoreDown: no such file; ValueError: a mistake"
+    assert failed(both) == "deploy/chaos: the harness itself failed: StoreUnavailableError: no such file; ValueError: a mistake"
     assert capsys.readouterr().err.startswith("ValueError"), "where a mistake of ours happened"
 
 
@@ -111,5 +111,5 @@ def test_a_harness_that_fails_says_so(capsys: pytest.CaptureFixture[str]) -> Non
 async def test_it_ends_at_once_with_a_code_of_its_own(folder: Path) -> None:
     child = await command(folder, "--redis", f"unix://{folder}/nobody.sock", "--seed", "5")
     out, _ = await asyncio.wait_for(child.communicate(), PATIENCE_S)
-    assert child.returncode == 2 and "the harness itself failed: StoreDown" in out.decode()
+    assert child.returncode == 2 and "the harness itself failed: StoreUnavailableError" in out.decode()
     assert list(folder.iterdir()) == [] and "Traceback" not in out.decode()

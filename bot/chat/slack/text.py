@@ -123,7 +123,7 @@ def split_into_chunks(text: str, limit: int) -> Iterator[str]:
     start, size, newline = 0, 0, 0
     for at, sign in enumerate(text):
         cost = count_escaped_bytes(sign)
-        if size + cost > limit:
+        while size + cost > limit and start < at:
             end = newline if newline > start + (at - start) // 2 else at
             yield text[start:end]
             start, size = end, sum(map(count_escaped_bytes, text[end:at]))

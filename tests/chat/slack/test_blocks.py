@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bot.chat.messages import Button, Card, Dialog, HomeView, NamedPeople, NamedPerson, Place, Post
@@ -181,6 +181,7 @@ def test_the_check_itself_finds_what_is_not_escaped() -> None:
     assert "<!channel>" in unescape_text(escape_text("<!channel>"))
 
 
+@example("000\x80\n0\U00010000", 4)
 @given(st.text(), st.integers(4, 50))
 def test_chunks_are_the_text(text: str, limit: int) -> None:
     pieces = list(split_into_chunks(text, limit))
