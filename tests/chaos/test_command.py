@@ -103,7 +103,10 @@ def test_a_harness_that_fails_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     both = ExceptionGroup(
         "one", [StoreUnavailableError("no such file"), ExceptionGroup("two", [ValueError("a mistake")])]
     )
-    assert failed(both) == "deploy/chaos: the harness itself failed: StoreUnavailableError: no such file; ValueError: a mistake"
+    assert (
+        failed(both)
+        == "deploy/chaos: the harness itself failed: StoreUnavailableError: no such file; ValueError: a mistake"
+    )
     assert capsys.readouterr().err.startswith("ValueError"), "where a mistake of ours happened"
 
 
