@@ -51,6 +51,9 @@ def logging_as_before() -> Iterator[None]:
     """Commands that run in this process send all logging to themselves: the next test has it back."""
     root = logging.getLogger()
     handlers, level, levels = root.handlers[:], root.level, {name: logging.getLogger(name).level for name in logs.QUIET}
+    # structlog's own default draws a failure with every local variable: seconds of work each time.
+    renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], renderer])
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
