@@ -12,8 +12,18 @@ from tools.cards.builders import build_effect_outcome, build_own_proposal
 from tools.error_advice import select_advice
 from tools.people.identities import identify_people
 from tools.people.names import get_person_name, load_person, resolve_person
-from tools.spec import CardField, FrozenModel, Gate, Person, Privacy, Proposal, TextRef, ToolError, ToolOutcome
-from tools.spec import DialogField as Input
+from tools.spec import (
+    CardField,
+    DialogField,
+    FrozenModel,
+    Gate,
+    Person,
+    Privacy,
+    Proposal,
+    TextRef,
+    ToolError,
+    ToolOutcome,
+)
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.authority import reject_bad_delegation
 from tools.workflow.engine.state import Delegation
@@ -50,9 +60,9 @@ async def prepare_set_absence(context: ToolContext, args: SetAbsenceArgs) -> Pro
         facts=await _build_absence_fields(context, first, last, deputy.id),
         subject=deputy.id,
         inputs=(
-            Input(name="first_day", label="first_day", kind="date", value=first),
-            Input(name="last_day", label="last_day", kind="date", value=last),
-            Input(name="deputy", label="deputy", kind="person", value=deputy.id),
+            DialogField(name="first_day", label="first_day", kind="date", value=first),
+            DialogField(name="last_day", label="last_day", kind="date", value=last),
+            DialogField(name="deputy", label="deputy", kind="person", value=deputy.id),
         ),
     )
 

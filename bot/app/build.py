@@ -20,7 +20,7 @@ from slack_bolt.async_app import AsyncApp
 from bot.agent import prompt
 from bot.agent.approval_rules import describe_policies
 from bot.agent.fallback import FallbackModel
-from bot.agent.limits import RunLimits as LoopLimits
+from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
 from bot.agent.model import MeteredModel, Model
 from bot.agent.probe import choose_formats
@@ -139,7 +139,7 @@ def _build_agent_loop(parts: Foundation, formats: Sequence[ReplyFormat]) -> Agen
     return AgentLoop(
         base.model,
         select_offered_tools(TOOLS, handbook=has_handbook, think=settings.think_tool == "on"),
-        limits=LoopLimits(
+        limits=RunLimits(
             steps=settings.max_steps,
             calls=max(20, 2 * settings.max_steps),
             active_s=settings.run_seconds,

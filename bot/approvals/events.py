@@ -1,4 +1,4 @@
-"""What happens to a card, and what has to be written then: the events and effects of `approval_state.transition`."""
+"""What happens to a card, and what has to be written then: the events and effects of `state.transition`."""
 
 from __future__ import annotations
 

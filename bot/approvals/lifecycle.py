@@ -25,10 +25,10 @@ from bot.approvals.events import (
     SaveRecord,
     SubjectClosed,
 )
-from bot.approvals.state import to_ms, transition, try_transition
+from bot.approvals.state import transition, try_transition
 from bot.approvals.waiters import notify_undelivered, notify_waiter
 from bot.chat.messages import Click
-from bot.core.clock import Clock
+from bot.core.clock import Clock, to_ms
 from bot.core.errors import ChatUnavailableError
 from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.core.work_items import CancelOpenCard, CloseCard, RecordDirectEvent, RefreshCard

@@ -1,8 +1,8 @@
 """How a card changes: `transition(approval, event, now) -> (approval, effects)`.
 
 Pure: no clock, no store, no platform. Every change of an `Approval` is an event, and every legal one is a case of one
-`match`; anything else raises `IllegalTransitionError` and changes nothing. Who may press is judged before, by `policy`;
-between processes the deciding write stays the arbiter.
+`match`; anything else raises `IllegalTransitionError` and changes nothing. Who may press is judged before, by
+`authorize_press`; between processes the deciding write stays the arbiter.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from bot.approvals.events import (
     WaiterAdded,
 )
 from bot.chat.messages import MessageRef
+from bot.core.clock import to_ms
 from bot.core.errors import CountersignError
 from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
 from tools.effect_parts import PartState
@@ -155,11 +156,6 @@ def has_ended(approval: Approval) -> bool:
     """Nothing more will happen by itself: it was closed without a decision, or its effect has come to an end."""
     undecided = approval.state not in (ApprovalState.OPEN, ApprovalState.DECIDED)
     return undecided or approval.effect in ENDED_EFFECTS
-
-
-def to_ms(now: datetime) -> int:
-    """Epoch ms."""
-    return int(now.timestamp() * 1000)
 
 
 class _Changes(TypedDict, total=False):

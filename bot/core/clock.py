@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
 
+def to_ms(moment: datetime) -> int:
+    """Epoch."""
+    return int(moment.timestamp() * 1000)
+
+
 def read_system_time() -> datetime:
     return datetime.now(UTC)
 
@@ -30,7 +35,7 @@ class Clock:
 
     def now_ms(self) -> int:
         """Epoch."""
-        return int(self.now().timestamp() * 1000)
+        return to_ms(self.now())
 
     def today(self, zone: tzinfo | None = None) -> datetime:
         """The day that people mean, with its time: in their zone, or aware UTC."""
@@ -38,4 +43,4 @@ class Clock:
 
     def today_ms(self) -> int:
         """Epoch."""
-        return int(self.today().timestamp() * 1000)
+        return to_ms(self.today())

@@ -149,7 +149,7 @@ class AppendDirectHistory(FrozenModel):
     """(message as JSON, what people read instead, epoch ms, kind of the entry), oldest first; an earlier version has
     written no kind."""
     calls: tuple[tuple[str, str, dict[str, Any], str, str, str], ...] = ()
-    """Of the entry with calls, as `bot.storage.history.PastCall`."""
+    """Of the entry with calls, as `bot.core.history_entries.PastCall`."""
     approval: str = ""
     """The card that it waits for; empty once it does not wait any more."""
     tool: str = ""

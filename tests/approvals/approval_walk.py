@@ -43,8 +43,9 @@ from bot.approvals.events import (
     SuggestionAdded,
     WaiterAdded,
 )
-from bot.approvals.state import IllegalTransitionError, to_ms
+from bot.approvals.state import IllegalTransitionError
 from bot.chat.messages import Click, MessageRef, Place
+from bot.core.clock import to_ms
 from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
 from tools.effect_parts import PartState
 from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef, ToolOutcome

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 from redis.asyncio import Redis
 
-from bot.approvals.state import to_ms
 from bot.chat.messages import Click
+from bot.core.clock import to_ms
 from bot.core.errors import ChatUnavailableError
 from bot.core.records import Approval, ApprovalState, EffectState, OpenCard
 from bot.core.work_items import ButtonPressed, CancelOpenCard, ExpireCard, RemindDeciders

@@ -40,8 +40,9 @@ from bot.approvals.events import (
     SuggestionAdded,
     WaiterAdded,
 )
-from bot.approvals.state import GIVEN_UP, IllegalTransitionError, to_ms, transition, try_transition
+from bot.approvals.state import GIVEN_UP, IllegalTransitionError, transition, try_transition
 from bot.chat.messages import Click, MessageRef
+from bot.core.clock import to_ms
 from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
 from tests.approvals.approval_walk import BEGIN, LASTS, OTHER, OWNER, PLACE, list_kinds, make_plan
 from tools.effect_parts import PartState

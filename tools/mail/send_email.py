@@ -22,6 +22,7 @@ from tools.requests.task_lookup import resolve_task
 from tools.spec import (
     CardChoice,
     CardField,
+    DialogField,
     FrozenModel,
     Gate,
     Person,
@@ -32,7 +33,6 @@ from tools.spec import (
     ToolError,
     ToolOutcome,
 )
-from tools.spec import DialogField as Input
 from tools.tool import Tool, ToolContext
 
 MAX_SUBJECT = 200
@@ -62,8 +62,8 @@ async def prepare_send_email(context: ToolContext, args: SendEmailArgs) -> Propo
     ids = [person.id for person in people]
     to = await identify_people(context.services.directory, ids)
     inputs = (
-        Input(name="subject", label="subject", value=subject, max_length=MAX_SUBJECT),
-        Input(name="body", label="body", kind="long", value=body, max_length=MAX_BODY),
+        DialogField(name="subject", label="subject", value=subject, max_length=MAX_SUBJECT),
+        DialogField(name="body", label="body", kind="long", value=body, max_length=MAX_BODY),
     )
     first_line, reply_to = format_first_line(context, people), format_address(context.caller.person)
     facts = [CardField(label="to", value=to), CardField(label="subject", value=subject)]

@@ -6,7 +6,6 @@ that nobody can know (`EffectUnknownError`): the connection broke after the text
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
 
+from tools.local_host import is_local_host
 from tools.spec import EffectUnknownError, Person, ToolError
 
 TIMEOUT_S = 20.0
@@ -37,7 +37,7 @@ class SmtpMailer:
         if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
             raise ValueError("the SMTP URL should look like smtp://host:port or smtps://user:password@host")
         tls = parts.scheme == "smtps"
-        demanded = bool(parts.username) and not tls and not _is_local_host(parts.hostname)
+        demanded = bool(parts.username) and not tls and not is_local_host(parts.hostname)
         self._options: dict[str, Any] = {
             "hostname": parts.hostname,
             "port": parts.port,
@@ -121,10 +121,3 @@ def _build_mail_refused_error(error: aiosmtplib.SMTPResponseException) -> ToolEr
 def _extract_address(sender: str) -> str:
     """The bare address of `Name <address>`."""
     return sender.rpartition("<")[2].rstrip(">").strip()
-
-
-def _is_local_host(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import tomllib
 from collections.abc import Mapping
@@ -10,6 +9,8 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tools.local_host import is_local_host
 
 NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 """Of a server. It has no `__`, which is what parts it from the names of its tools."""
@@ -76,15 +77,8 @@ def _require_safe_url(url: str, *, secret: bool) -> None:
         raise ValueError("`url` should look like https://host/mcp")
     if parts.username or parts.password:
         raise ValueError("`url` should hold no password; use `headers`")
-    if secret and parts.scheme == "http" and not _is_local_host(parts.hostname):
+    if secret and parts.scheme == "http" and not is_local_host(parts.hostname):
         raise ValueError("`headers` would travel unencrypted; use https")
-
-
-def _is_local_host(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def read_servers(text: str, environ: Mapping[str, str]) -> tuple[McpServer, ...]:

@@ -22,6 +22,7 @@ from tools.requests.timeline import MODES
 from tools.spec import (
     CardChoice,
     CardField,
+    DialogField,
     FrozenModel,
     Gate,
     Person,
@@ -31,7 +32,6 @@ from tools.spec import (
     ToolError,
     ToolOutcome,
 )
-from tools.spec import DialogField as Input
 from tools.tasks.task_actions import (
     MAX_OPINION,
     StoredDecision,
@@ -194,30 +194,32 @@ def _build_return_choices(steps: tuple[tuple[str, dict[str, str]], ...]) -> tupl
     """Nothing where there is no way back."""
     if not steps:
         return ()
-    to = Input(name="to", label="return_to", kind="choice", value=steps[0][0], choices=steps)
+    to = DialogField(name="to", label="return_to", kind="choice", value=steps[0][0], choices=steps)
     return (_build_choice(Decision.RETURN, to, _build_opinion_input()),)
 
 
 def _build_reassign_choices() -> tuple[CardChoice, ...]:
     remark = _build_opinion_input(label="remark", required=False)
     return (
-        _build_choice("transfer", Input(name="person", label="transfer_to", kind="person"), remark),
+        _build_choice("transfer", DialogField(name="person", label="transfer_to", kind="person"), remark),
         _build_choice(
             "add_sign",
-            Input(name="people", label="add_who", kind="people"),
-            Input(name="where", label="add_where", kind="choice", value=SignPosition.BEFORE, choices=WHERE_CHOICES),
-            Input(name="mode", label="add_mode", kind="choice", value=VotingMode.ALL, choices=MODE_CHOICES),
+            DialogField(name="people", label="add_who", kind="people"),
+            DialogField(
+                name="where", label="add_where", kind="choice", value=SignPosition.BEFORE, choices=WHERE_CHOICES
+            ),
+            DialogField(name="mode", label="add_mode", kind="choice", value=VotingMode.ALL, choices=MODE_CHOICES),
             remark,
         ),
     )
 
 
-def _build_choice(decision: str, *fields: Input, style: str = "") -> CardChoice:
+def _build_choice(decision: str, *fields: DialogField, style: str = "") -> CardChoice:
     return CardChoice(name=str(decision), style=style, fixed={"decision": str(decision)}, fields=fields)
 
 
-def _build_opinion_input(label: str = "opinion", required: bool = True) -> Input:
-    return Input(name="opinion", label=label, kind="long", required=required, max_length=MAX_OPINION)
+def _build_opinion_input(label: str = "opinion", required: bool = True) -> DialogField:
+    return DialogField(name="opinion", label=label, kind="long", required=required, max_length=MAX_OPINION)
 
 
 async def _list_return_steps(

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
@@ -27,6 +26,7 @@ from bot.chat.slack.payload_shape import has_slack_shape
 from bot.chat.slack.request_verifier import HEADERS_S, RequestVerifier
 from bot.chat.slack.web_api import UNREACHABLE, call_slack
 from bot.core.errors import ChatError, ChatUnavailableError, SettingsError
+from tools.local_host import is_local_host
 
 _log = logging.getLogger(__name__)
 
@@ -57,11 +57,7 @@ def _build_web_client(token: str | None, base_url: str, session: ClientSession |
 
 def is_loopback_url(url: str) -> bool:
     """True for an address on this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_local_host(urlsplit(url).hostname or "")
 
 
 async def identify_bot(client: AsyncWebClient) -> BotIdentity:

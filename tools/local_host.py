@@ -1,0 +1,13 @@
+"""Whether a host is this machine: what goes no further needs no encryption."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+
+def is_local_host(host: str) -> bool:
+    """True for `localhost` and loopback addresses."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
