@@ -57,7 +57,7 @@ async def prepare_set_absence(context: ToolContext, args: SetAbsenceArgs) -> Pro
         context,
         args={"first_day": first, "last_day": last, "deputy": deputy.id},
         title=TextRef(key="title.absence", params={"name": deputy.name}),
-        facts=await _build_absence_fields(context, first, last, deputy.id),
+        fields=await _build_absence_fields(context, first, last, deputy.id),
         subject=deputy.id,
         inputs=(
             DialogField(name="first_day", label="first_day", kind="date", value=first),
@@ -86,8 +86,8 @@ async def prepare_end_absence(context: ToolContext, args: EndAbsenceArgs) -> Pro
     first, last = _to_day_range(context, named[0])
     name = await get_person_name(context.services.directory, named[0].deputy)
     title = TextRef(key="title.end_absence", params={"name": name})
-    facts = await _build_absence_fields(context, first, last, named[0].deputy)
-    return build_own_proposal(context, {"absence_id": named[0].id}, title, facts, subject=named[0].deputy)
+    fields = await _build_absence_fields(context, first, last, named[0].deputy)
+    return build_own_proposal(context, {"absence_id": named[0].id}, title, fields, subject=named[0].deputy)
 
 
 async def run_end_absence(context: ToolContext, args: EndAbsenceArgs) -> ToolOutcome:
@@ -104,7 +104,7 @@ async def run_end_absence(context: ToolContext, args: EndAbsenceArgs) -> ToolOut
 async def run_list_absences(context: ToolContext, args: ListAbsencesArgs) -> ToolOutcome:
     absences = await context.services.engine.list_delegations(context.caller.id, context.now)
     shown = [await _describe_absence(context, one) for one in absences]
-    return ToolOutcome(data={"absences": shown}, note=TextRef(key="result.absences", params={"n": len(shown)}))
+    return ToolOutcome(data={"absences": shown}, summary=TextRef(key="result.absences", params={"n": len(shown)}))
 
 
 async def _describe_absence(context: ToolContext, absence: Delegation) -> dict[str, str]:

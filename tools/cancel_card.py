@@ -20,7 +20,7 @@ async def run_cancel_card(context: ToolContext, args: CancelCardArgs) -> ToolOut
         raise ToolError(
             "no_card", f"There is no open card {args.card[:40]!r} that this person asked for.", card=args.card[:40]
         )
-    return ToolOutcome(data={"card": args.card, "status": "cancelled"}, note=TextRef(key="result.cancelled"))
+    return ToolOutcome(data={"card": args.card, "status": "cancelled"}, summary=TextRef(key="result.cancelled"))
 
 
 CANCEL_CARD = Tool(

@@ -41,7 +41,7 @@ async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> Too
     ]
     told = {each: "; ".join(context.services.render_text(line, each) for line in lines) for each in ("zh", "en")}
     note = TextRef(key="result.balances", params={"balances": told}) if lines else TextRef(key="result.no_balances")
-    return ToolOutcome(data={"year": year, "balances": balances, "unit": "working days"}, note=note)
+    return ToolOutcome(data={"year": year, "balances": balances, "unit": "working days"}, summary=note)
 
 
 LEAVE_BALANCE = Tool(

@@ -38,7 +38,7 @@ async def run_list_people(context: ToolContext, args: ListPeopleArgs) -> ToolOut
     data: dict[str, Any] = {"people": [_describe_directory_entry(p, known) for p in shown], "more": more}
     if not in_it and wanted:
         data["departments"] = sorted({p.department for p in list_active_people(everyone) if p.department})[:DEPARTMENTS]
-    return ToolOutcome(data=data, note=TextRef(key="result.people", params={"n": len(in_it)}))
+    return ToolOutcome(data=data, summary=TextRef(key="result.people", params={"n": len(in_it)}))
 
 
 def _list_groups(person: Person) -> set[str]:

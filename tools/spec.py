@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict
@@ -49,6 +49,14 @@ def choose_most_private(*found: Privacy) -> Privacy:
 
 class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class StoredModel(FrozenModel):
+    """A record that a store keeps. `v` is the number of its form: a class whose form changes gets the next number and
+    goes on reading the ones before (`tests/golden/forms` holds a record of each). A process refuses a number that it
+    does not know, so the record waits for a newer process."""
+
+    v: Literal[1] = 1
 
 
 class Person(FrozenModel):
@@ -134,7 +142,7 @@ class Identities(FrozenModel):
     """The persons that a line of a card names."""
 
     people: tuple[Identity, ...]
-    note: TextRef | None = None
+    text: TextRef | None = None
     """The sentence that names them; None: their names are all that is said."""
 
 
@@ -169,11 +177,11 @@ class CardChoice(FrozenModel):
     `handle_add_sign`, `resubmit`, `withdraw`; its label is the text `choice.<name>`."""
     style: str = ""
     """`primary` for the one affirmative button, otherwise empty."""
-    runs: bool = True
+    executes: bool = True
     """False: nothing is executed (cancel, edit)."""
-    replans: bool = False
+    edits: bool = False
     """True (edit): the dialog's values replace arguments, which are validated and shown again before anything runs."""
-    fixed: dict[str, Any] = {}
+    fixed_args: dict[str, Any] = {}
     """Arguments that this button adds to the shown ones, e.g. `{"decision": "approve"}`."""
     fields: tuple[DialogField, ...] = ()
     """A dialog to fill in, or to read, first; what is filled in is added to the arguments."""
@@ -190,7 +198,7 @@ class Proposal(FrozenModel):
     args: dict[str, Any]
     """Canonical, JSON-able; exactly these are stored, hashed and executed."""
     title: TextRef
-    facts: tuple[CardField, ...]
+    fields: tuple[CardField, ...]
     deciders: tuple[str, ...]
     """Person ids that may press."""
     requester: str | None = None
@@ -209,15 +217,15 @@ class Proposal(FrozenModel):
         """What the card is called for the person with this id."""
         return self.own_title if self.own_title and person == self.requester else self.title
 
-    def with_card_fields(self, facts: tuple[CardField, ...]) -> Proposal:
+    def with_card_fields(self, fields: tuple[CardField, ...]) -> Proposal:
         """The same with these facts on its card."""
-        return self.model_copy(update={"facts": facts})
+        return self.model_copy(update={"fields": fields})
 
 
 class ReceiptLine(FrozenModel):
     """Something that changed in the world: one line of the receipt under an answer."""
 
-    note: TextRef
+    text: TextRef
     subject: str = ""
     privacy: Privacy = Privacy.PRIVATE
     """How private the line is."""
@@ -241,10 +249,10 @@ class ToolOutcome(FrozenModel):
 
     data: dict[str, Any]
     """The observation the model reads, JSON-able and bounded by the tool (paging: `more`)."""
-    note: TextRef
+    summary: TextRef
     """One line for the people who follow the steps."""
-    effect: ReceiptLine | None = None
-    picture: ProcessDiagram | None = None
+    receipt_line: ReceiptLine | None = None
+    diagram: ProcessDiagram | None = None
     """Shown beside the answer."""
     privacy: Privacy | None = None
     """How private all of it is. None: as private as its tool can be."""

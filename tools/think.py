@@ -13,7 +13,7 @@ class ThinkArgs(FrozenModel):
 
 
 async def run_think(context: ToolContext, args: ThinkArgs) -> ToolOutcome:
-    return ToolOutcome(data={"noted": True}, note=TextRef(key="result.thought"))
+    return ToolOutcome(data={"noted": True}, summary=TextRef(key="result.thought"))
 
 
 THINK = Tool(

@@ -46,10 +46,10 @@ async def run_next_holidays(context: ToolContext, args: NextHolidaysArgs) -> Too
     language = context.caller.person.language
     data = {"today": str(context.now.date()), "holidays": [_describe_stretch(calendar, one, language) for one in found]}
     if not found:
-        return ToolOutcome(data=data, note=TextRef(key="result.no_holidays", params={"days": MAX_SPAN}))
+        return ToolOutcome(data=data, summary=TextRef(key="result.no_holidays", params={"days": MAX_SPAN}))
     first = found[0]
     params: dict[str, Any] = {"first": str(first.first), "last": str(first.last), "name": _get_stretch_name(first)}
-    return ToolOutcome(data=data, note=TextRef(key="result.holiday", params=params))
+    return ToolOutcome(data=data, summary=TextRef(key="result.holiday", params=params))
 
 
 def _describe_stretch(calendar: WorkCalendar, stretch: HolidayBreak, language: str) -> dict[str, Any]:
@@ -90,7 +90,9 @@ async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolO
         "start": _describe_day(calendar, first), "end": _describe_day(calendar, last),
     }  # fmt: skip
     key = "result.working_days_estimated" if length.is_estimated else "result.working_days"
-    return ToolOutcome(data=data, note=TextRef(key=key, params={"first": str(first), "last": str(last), "days": days}))
+    return ToolOutcome(
+        data=data, summary=TextRef(key=key, params={"first": str(first), "last": str(last), "days": days})
+    )
 
 
 async def run_add_working_days(context: ToolContext, args: AddWorkingDaysArgs) -> ToolOutcome:
@@ -101,7 +103,7 @@ async def run_add_working_days(context: ToolContext, args: AddWorkingDaysArgs) -
     params: dict[str, Any] = {"day": str(found), "weekday": weekday}
     key = "result.day_estimated" if estimated else "result.day"
     return ToolOutcome(
-        data={**_describe_day(calendar, found), "estimated": estimated}, note=TextRef(key=key, params=params)
+        data={**_describe_day(calendar, found), "estimated": estimated}, summary=TextRef(key=key, params=params)
     )
 
 

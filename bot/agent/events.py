@@ -62,7 +62,7 @@ class RunPaused:
     """A gated call waits for a person: what to bring to whom."""
 
     call: CallRecord
-    plan: Proposal
+    proposal: Proposal
     gate: Gate
     steps: tuple[RunStep, ...]
 
@@ -82,7 +82,7 @@ def build_step(call: CallRecord, result: Result, caller: str) -> RunStep:
     if isinstance(result, ToolError):
         return RunStep(call, result.note, people=result.people, error=result.code, error_message=result.text[:WHY_MAX])
     if not isinstance(result, Proposal):
-        return RunStep(call, result.note)
+        return RunStep(call, result.summary)
     if caller in result.deciders:
         return RunStep(call, TextRef(key="steps.waiting"), result.title)
     return RunStep(call, TextRef(key="steps.brought"), result.get_title_for(caller))

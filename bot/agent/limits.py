@@ -45,10 +45,10 @@ class RemainingBudget:
     tokens: int | None = None
     cost: Decimal | None = None
 
-    def require_budget_left(self, trace: RunState) -> None:
+    def require_budget_left(self, state: RunState) -> None:
         """Raises `RunHalted` when no further reply may be asked for."""
-        over = self.tokens is not None and trace.total_tokens >= self.tokens
-        if over or (self.cost is not None and trace.cost >= self.cost):
+        over = self.tokens is not None and state.total_tokens >= self.tokens
+        if over or (self.cost is not None and state.cost >= self.cost):
             raise RunHalted(StopReason.BUDGET)
 
 
@@ -73,11 +73,11 @@ class DailyBudget:
         """True for somebody of whom so much is counted today."""
         return (self.tokens is not None and tokens >= self.tokens) or (self.money is not None and cost >= self.money)
 
-    def compute_remaining_budget(self, tokens: int, cost: Decimal, trace: RunState) -> RemainingBudget:
+    def compute_remaining_budget(self, tokens: int, cost: Decimal, state: RunState) -> RemainingBudget:
         """What a run may reach, of whose person so much is counted today."""
         return RemainingBudget(
-            None if self.tokens is None else self.tokens - tokens + trace.total_tokens,
-            None if self.money is None else self.money - cost + trace.cost,
+            None if self.tokens is None else self.tokens - tokens + state.total_tokens,
+            None if self.money is None else self.money - cost + state.cost,
         )
 
 
@@ -106,45 +106,45 @@ class RunLimits:
     late: int = 3
     """Replies in a row that did not come in time: a model that is always too slow is not asked for ever."""
 
-    def require_step_allowed(self, trace: RunState) -> None:
+    def require_step_allowed(self, state: RunState) -> None:
         """Raises `RunHalted` when the run may not take another step."""
-        if trace.steps >= self.steps:
+        if state.steps >= self.steps:
             raise RunHalted(StopReason.STEPS)
-        if trace.called >= self.calls:
+        if state.tool_calls >= self.calls:
             raise RunHalted(StopReason.CALLS)
-        if trace.failures >= self.failures:
+        if state.failures >= self.failures:
             raise RunHalted(StopReason.FAILURES)
-        if self.compute_seconds_left(trace) <= 0:
+        if self.compute_seconds_left(state) <= 0:
             raise RunHalted(StopReason.TIME)
-        self.require_tokens_left(trace)
+        self.require_tokens_left(state)
 
-    def require_tokens_left(self, trace: RunState) -> None:
+    def require_tokens_left(self, state: RunState) -> None:
         """Raises `RunHalted` when no further reply may be asked for."""
-        if trace.total_tokens >= self.tokens:
+        if state.total_tokens >= self.tokens:
             raise RunHalted(StopReason.TOKENS)
 
-    def compute_seconds_left(self, trace: RunState) -> float:
-        return self.active_s - trace.active_ms / 1000
+    def compute_seconds_left(self, state: RunState) -> float:
+        return self.active_s - state.active_ms / 1000
 
-    def count_repeated_call(self, trace: RunState, made: str) -> None:
+    def count_repeated_call(self, state: RunState, made: str) -> None:
         """Counts a call with its result, as their fingerprint. Raises `RunHalted` at the limit."""
-        trace.seen[made] = trace.seen.get(made, 0) + 1
-        if trace.seen[made] >= self.same_results:
+        state.result_counts[made] = state.result_counts.get(made, 0) + 1
+        if state.result_counts[made] >= self.same_results:
             raise RunHalted(StopReason.REPETITION)
 
-    def count_late_reply(self, trace: RunState, cause: ModelFailureCause) -> None:
+    def count_late_reply(self, state: RunState, cause: ModelFailureCause) -> None:
         """Counts a reply that did not come, if that is because it took too long. Raises `RunHalted` at the limit."""
         if cause is not ModelFailureCause.TIMEOUT:
             return
-        trace.seen[LATE] = trace.seen.get(LATE, 0) + 1
-        if trace.seen[LATE] >= self.late:
+        state.result_counts[LATE] = state.result_counts.get(LATE, 0) + 1
+        if state.result_counts[LATE] >= self.late:
             raise RunHalted(StopReason.TIME)
 
-    def count_reply_cycle(self, trace: RunState, reply: str) -> None:
+    def count_reply_cycle(self, state: RunState, reply: str) -> None:
         """Counts a reply, as the fingerprints of its calls and results; without any, it waits for a button and is news.
         Raises `RunHalted` after the second turn."""
-        trace.path = [*trace.path, reply][-2 * self.cycles :] if reply else []
+        state.recent_steps = [*state.recent_steps, reply][-2 * self.cycles :] if reply else []
         for turn in range(2, self.cycles + 1):
-            last = trace.path[-turn:]
-            if len(set(last)) > 1 and trace.path[-2 * turn : -turn] == last:
+            last = state.recent_steps[-turn:]
+            if len(set(last)) > 1 and state.recent_steps[-2 * turn : -turn] == last:
                 raise RunHalted(StopReason.REPETITION)

@@ -75,7 +75,7 @@ class StepContext:
     """Its id."""
     head: list[str]
     """Rules and history, as JSON: they precede the run's own messages."""
-    trace: RunState
+    state: RunState
     tool_context: ToolContext
     grounding: GroundingSources
     remaining_budget: RemainingBudget = field(default_factory=RemainingBudget)
@@ -117,23 +117,23 @@ class AgentLoop:
             ToolExecutor((*self.tools, offers.finder), self.reraised, self.server_tools, self.start_tools),
         )
 
-    def get_reply_format(self, trace: RunState) -> ReplyFormat:
+    def get_reply_format(self, state: RunState) -> ReplyFormat:
         """The style of a run: it ends in the one that it was begun in."""
-        return next((style for style in self.formats if style.name == trace.style), self.formats[0])
+        return next((style for style in self.formats if style.name == state.style), self.formats[0])
 
-    def render_instructions(self, trace: RunState) -> str:
+    def render_instructions(self, state: RunState) -> str:
         """How a run's model is to reply."""
-        return self.selector.get_tool_prompt(self.get_reply_format(trace), trace.offered).instructions
+        return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools).instructions
 
-    def describe_server_tools(self, trace: RunState) -> str:
+    def describe_server_tools(self, state: RunState) -> str:
         """What servers say of their tools, where the model is told it in a message."""
-        return self.selector.get_tool_prompt(self.get_reply_format(trace), trace.offered).server_tools
+        return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools).server_tools
 
     async def run(
         self,
         run_id: str,
         head: Sequence[str],
-        trace: RunState,
+        state: RunState,
         tool_context: ToolContext,
         stop: StopEvent,
         sources: GroundingSources | None = None,
@@ -146,7 +146,7 @@ class AgentLoop:
         context = StepContext(
             run_id,
             list(head),
-            trace,
+            state,
             tool_context,
             sources or GroundingSources(),
             remaining_budget or RemainingBudget(),
@@ -165,25 +165,25 @@ class AgentLoop:
             yield RunStopped(StopReason.REFUSED, str(error))
 
     async def _run_step(self, context: StepContext, stopped: StopEvent) -> Event:
-        trace = context.trace
+        state = context.state
         if stopped.is_set():
             raise RunHalted(StopReason.USER)
-        self.limits.require_step_allowed(trace)
-        began, left = self.read_timer_s(), self.limits.compute_seconds_left(trace)
+        self.limits.require_step_allowed(state)
+        began, left = self.read_timer_s(), self.limits.compute_seconds_left(state)
         try:
             with _halt_on_stop(stopped, left):
                 decision = await self._request_usable_decision(context)
                 grounded = decision if isinstance(decision, ToolCalls) else await self._ground_answer(context, decision)
                 if isinstance(grounded, ToolCalls):
                     return await self._execute_calls(context, grounded)
-            trace.append_message({"role": "assistant", "content": grounded.text})
+            state.append_message({"role": "assistant", "content": grounded.text})
             return grounded
         except ModelUnavailableError as down:
             began = self.read_timer_s()  # waiting for an endpoint that is away is not running time
-            self.limits.count_late_reply(trace, down.cause)
+            self.limits.count_late_reply(state, down.cause)
             raise
         finally:
-            trace.active_ms += int((self.read_timer_s() - began) * 1000)
+            state.active_ms += int((self.read_timer_s() - began) * 1000)
 
     async def _request_usable_decision(self, context: StepContext, *more: str) -> ToolCalls | FinalAnswer:
         """One usable decision. A malformed reply and what was wrong with it are told in this request only, never
@@ -197,7 +197,7 @@ class AgentLoop:
                 return decision
             if wrong and decision.prose:  # told once how to answer, and words again: they are the answer
                 return FinalAnswer(decision.prose)
-            context.trace.malformed += 1
+            context.state.malformed += 1
             wrong = [_build_loop_note(f"Your last reply could not be used: {decision.problem}")]
             if decision.reply:
                 wrong.insert(0, json.dumps({"role": "assistant", "content": decision.reply}, ensure_ascii=False))
@@ -206,13 +206,13 @@ class AgentLoop:
     async def _ground_answer(self, context: StepContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
         """An answer, once it was seen what it rests on. The model is told once a run what rests on nothing, and once
         what was not done; what it then still says goes out marked. If it can say no more, its first answer does."""
-        trace, today = context.trace, context.tool_context.now.date()
+        state, today = context.state, context.tool_context.now.date()
         answer = FinalAnswer(show_invisible(answer.text))
-        found = await context.grounding.check_answer(answer.text, trace, today)
-        if _needs_correction(trace, found):
-            trace.doubted = True
+        found = await context.grounding.check_answer(answer.text, state, today)
+        if _needs_correction(state, found):
+            state.was_corrected = True
             if found.actions:
-                trace.seen[DEEDS] = 1
+                state.result_counts[DEEDS] = 1
             with suppress(RunHalted, ModelRejectedError):
                 better = await self._request_correction(
                     context, answer, UnsupportedParts(found.figures.unsupported, found.actions)
@@ -220,12 +220,12 @@ class AgentLoop:
                 if isinstance(better, ToolCalls):
                     return better
                 answer = FinalAnswer(show_invisible(better.text))
-                found = await context.grounding.check_answer(answer.text, trace, today)
-        return self._build_run_finished(trace, answer, found)
+                found = await context.grounding.check_answer(answer.text, state, today)
+        return self._build_run_finished(state, answer, found)
 
-    def _build_run_finished(self, trace: RunState, answer: FinalAnswer, found: GroundingFindings) -> RunFinished:
+    def _build_run_finished(self, state: RunState, answer: FinalAnswer, found: GroundingFindings) -> RunFinished:
         figures = found.figures
-        trace.claimed, trace.supported = figures.claim_count, figures.claim_count - len(figures.unsupported)
+        state.claims, state.supported_claims = figures.claim_count, figures.claim_count - len(figures.unsupported)
         return RunFinished(answer.text, tuple(shorten_findings(figures.unsupported)), bool(found.actions))
 
     async def _request_correction(
@@ -233,12 +233,12 @@ class AgentLoop:
     ) -> ToolCalls | FinalAnswer:
         """The answer as the model corrects it. It is asked in a short request without tools; if it wants to call one,
         in a whole one. Raises `RunHalted`, `ModelRejectedError`."""
-        trace, style = context.trace, self.get_reply_format(context.trace)
+        state, style = context.state, self.get_reply_format(context.state)
         reply, at_ms, ms = await self._request_timed_reply(
-            context, [], build_correction_request(answer.text, wrong, context.grounding.list_receipts(trace)), ""
+            context, [], build_correction_request(answer.text, wrong, context.grounding.list_receipts(state)), ""
         )
-        trace.record_model_call(self.prices.compute_usage(reply), at_ms, ms, "correction")
-        sheet = self.selector.get_tool_prompt(style, trace.offered)
+        state.record_model_call(self.prices.compute_usage(reply), at_ms, ms, "correction")
+        sheet = self.selector.get_tool_prompt(style, state.offered_tools)
         decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
         text = cut_imitations(read_correction(decision))
         if isinstance(decision, ToolCalls) or is_call_request(text):
@@ -254,23 +254,23 @@ class AgentLoop:
 
     async def _find_false_claims(self, context: StepContext, answer: FinalAnswer) -> Sequence[str]:
         return (
-            await context.grounding.check_answer(answer.text, context.trace, context.tool_context.now.date())
+            await context.grounding.check_answer(answer.text, context.state, context.tool_context.now.date())
         ).actions
 
     async def _request_decision(self, context: StepContext, more: Sequence[str]) -> Decision:
         """What the next reply asks for, given `more` behind all that the run has come to."""
-        trace = context.trace
-        style = self.get_reply_format(trace)
-        sheet = self.selector.get_tool_prompt(style, trace.offered)
-        own = [*attach_all_details(trace.messages, trace.kept), *more]
+        state = context.state
+        style = self.get_reply_format(state)
+        sheet = self.selector.get_tool_prompt(style, state.offered_tools)
+        own = [*attach_all_details(state.messages, state.provider_details), *more]
         reply, at_ms, ms = await self._request_timed_reply(context, context.head, own, sheet.extra_body)
-        trace.style = style.name
+        state.style = style.name
         decision = _remove_imitations(
             self._refuse_guessed_calls(style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply))
         )
         if isinstance(decision, MalformedReply):
             decision = replace(decision, reply=_format_unusable_reply(reply))
-        trace.record_model_call(self.prices.compute_usage(reply), at_ms, ms, decision.did)
+        state.record_model_call(self.prices.compute_usage(reply), at_ms, ms, decision.did)
         return (
             replace(decision, provider_details=reply.provider_details)
             if isinstance(decision, ToolCalls) and reply.provider_details
@@ -281,9 +281,9 @@ class AgentLoop:
         self, context: StepContext, head: list[str], own: Sequence[str], body: str
     ) -> tuple[ModelReply, int, int]:
         """A reply, when it was asked for (epoch ms), and how long it took (ms). Raises `RunHalted`."""
-        left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.trace))
-        self.limits.require_tokens_left(context.trace)
-        context.remaining_budget.require_budget_left(context.trace)
+        left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.state))
+        self.limits.require_tokens_left(context.state)
+        context.remaining_budget.require_budget_left(context.state)
         at_ms, began = self.clock.now_ms(), self.read_timer_s()
         reply = await request_reply_within_context(self.model, head, own, body, timeout_s=max(left, 1.0))
         return reply, at_ms, int((self.read_timer_s() - began) * 1000)
@@ -298,13 +298,13 @@ class AgentLoop:
 
     async def _execute_calls(self, context: StepContext, act: ToolCalls) -> Event:
         """Runs what only reads, all at once; holds the first gated call for its button; refuses further ones."""
-        trace = context.trace
-        if trace.called + len(act.calls) > self.limits.calls:
+        state = context.state
+        if state.tool_calls + len(act.calls) > self.limits.calls:
             raise RunHalted(StopReason.CALLS)
-        trace.steps += 1
-        uids = [f"{context.run_id}:{trace.steps}:{index}" for index in range(len(act.calls))]
+        state.steps += 1
+        uids = [f"{context.run_id}:{state.steps}:{index}" for index in range(len(act.calls))]
         gated = next((i for i, one in enumerate(act.calls) if self.executor.is_gated(one.tool)), None)
-        offered = self.selector.list_offered_names(trace.offered)
+        offered = self.selector.list_offered_names(state.offered_tools)
         calls = [
             self._await_and_stamp(
                 self.executor.execute_call(
@@ -320,77 +320,77 @@ class AgentLoop:
             for i, (uid, one) in enumerate(zip(uids, act.calls, strict=True))
         ]
         results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
-        return self._record_results(trace, act, results, context.tool_context.caller.id)
+        return self._record_results(state, act, results, context.tool_context.caller.id)
 
     async def _await_and_stamp(self, calling: Awaitable[tuple[CallRecord, Result]]) -> tuple[CallRecord, Result]:
         call, result = await calling
         return (call if isinstance(result, Proposal) else replace(call, ended_ms=self.clock.now_ms())), result
 
     def _record_results(
-        self, trace: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, Result]], caller: str
+        self, state: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, Result]], caller: str
     ) -> Event:
         """The reply and every result of it go into the trace together, also when one of them ends the run."""
-        trace.append_message(self.get_reply_format(trace).build_assistant_message(act), act.provider_details)
-        self._offer_found_tools(trace, results)
-        steps = tuple(self._build_step_with_privacy(trace, call, one, caller) for call, one in results)
+        state.append_message(self.get_reply_format(state).build_assistant_message(act), act.provider_details)
+        self._offer_found_tools(state, results)
+        steps = tuple(self._build_step_with_privacy(state, call, one, caller) for call, one in results)
         paused, halt, made = list[RunPaused](), list[RunHalted](), list[str]()
         for call, result in results:
-            trace.called += 1
-            trace.calls.append(call)
+            state.tool_calls += 1
+            state.calls.append(call)
             tool = self.executor.find_tool(call.tool)
             if isinstance(result, Proposal) and tool is not None:
                 paused.append(RunPaused(call, result, tool.gate, steps))
             elif not isinstance(result, Proposal):
                 observation = format_observation(result, self.executor.find_error_advice(tool, result))
                 made.append(fingerprint_call(call.tool, {"args": call.args, "result": observation})[:16])
-                halt += self._record_observation(trace, call, result, observation, made[-1])
-        halt += _catch_halt(lambda: self.limits.count_reply_cycle(trace, "" if paused else " ".join(made)))
-        if not halt and not paused and any(trace.seen[one] == self.limits.same_results - 1 for one in made):
-            trace.append_message({"role": "system", "content": AGAIN})
+                halt += self._record_observation(state, call, result, observation, made[-1])
+        halt += _catch_halt(lambda: self.limits.count_reply_cycle(state, "" if paused else " ".join(made)))
+        if not halt and not paused and any(state.result_counts[one] == self.limits.same_results - 1 for one in made):
+            state.append_message({"role": "system", "content": AGAIN})
         if halt:
             for one in paused:
-                self.settle_call(trace, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
+                self.settle_call(state, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
             raise halt[0]
         return paused[0] if paused else StepsFinished(steps)
 
-    def _build_step_with_privacy(self, trace: RunState, call: CallRecord, result: Result, caller: str) -> RunStep:
+    def _build_step_with_privacy(self, state: RunState, call: CallRecord, result: Result, caller: str) -> RunStep:
         """A call for people. The run has seen what it has come to, so what it says from now on is as private."""
-        privacy = choose_most_private(trace.privacy, classify_result(self.executor.find_tool(call.tool), result))
+        privacy = choose_most_private(state.privacy, classify_result(self.executor.find_tool(call.tool), result))
         step = replace(build_step(call, result, caller), privacy=privacy)
-        trace.privacy = privacy
+        state.privacy = privacy
         return step
 
-    def _offer_found_tools(self, trace: RunState, results: Sequence[tuple[CallRecord, Result]]) -> None:
+    def _offer_found_tools(self, state: RunState, results: Sequence[tuple[CallRecord, Result]]) -> None:
         """What was found is offered from now on, and what was called without having been."""
         if names := [name for call, result in results for name in _list_tools_to_offer(call, result)]:
-            trace.offered = self.selector.extend_offered_names(names, trace.offered)
+            state.offered_tools = self.selector.extend_offered_names(names, state.offered_tools)
 
     def _record_observation(
-        self, trace: RunState, call: CallRecord, result: ToolOutcome | ToolError, observation: str, made: str
+        self, state: RunState, call: CallRecord, result: ToolOutcome | ToolError, observation: str, made: str
     ) -> list[RunHalted]:
         """Writes the observation down and counts failures and repetition; what ends the run is given back. `made`:
         fingerprint of call and result."""
-        trace.failures = trace.failures + 1 if isinstance(result, ToolError) else 0
-        trace.append_message(self.get_reply_format(trace).build_tool_message(call.model_id, observation))
-        return _catch_halt(lambda: self.limits.count_repeated_call(trace, made))
+        state.failures = state.failures + 1 if isinstance(result, ToolError) else 0
+        state.append_message(self.get_reply_format(state).build_tool_message(call.model_id, observation))
+        return _catch_halt(lambda: self.limits.count_repeated_call(state, made))
 
     def settle_call(
         self,
-        trace: RunState,
+        state: RunState,
         uid: str,
         status: CallStatus,
         observation: dict[str, Any],
         privacy: Privacy = Privacy.PUBLIC,
     ) -> bool:
         """Writes down how a gated call ended; False if it does not wait (any more). `privacy`: of the observation."""
-        for index, call in enumerate(trace.calls):
+        for index, call in enumerate(state.calls):
             if call.uid == uid and call.status is CallStatus.AWAITING:
-                trace.calls[index] = replace(call, status=status, ended_ms=self.clock.now_ms())
-                trace.append_message(
-                    self.get_reply_format(trace).build_tool_message(call.model_id, format_bounded_json(observation))
+                state.calls[index] = replace(call, status=status, ended_ms=self.clock.now_ms())
+                state.append_message(
+                    self.get_reply_format(state).build_tool_message(call.model_id, format_bounded_json(observation))
                 )
-                trace.privacy = choose_most_private(trace.privacy, privacy)
-                trace.failures = 0
+                state.privacy = choose_most_private(state.privacy, privacy)
+                state.failures = 0
                 return True
         return False
 
@@ -410,9 +410,9 @@ def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
     return []
 
 
-def _needs_correction(trace: RunState, found: GroundingFindings) -> bool:
+def _needs_correction(state: RunState, found: GroundingFindings) -> bool:
     """Whether the model is told: once of figures, and once of deeds also after those."""
-    return bool(found) and (not trace.doubted or (bool(found.actions) and DEEDS not in trace.seen))
+    return bool(found) and (not state.was_corrected or (bool(found.actions) and DEEDS not in state.result_counts))
 
 
 def _remove_imitations(decision: Decision) -> Decision:

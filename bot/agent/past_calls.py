@@ -27,10 +27,10 @@ NOT_KEPT = frozenset({"think", FIND})
 """Tools whose results say nothing about the company's matters."""
 
 
-def list_latest_calls(trace: RunState, known: Sequence[str]) -> list[tuple[CallRecord, str]]:
+def list_latest_calls(state: RunState, known: Sequence[str]) -> list[tuple[CallRecord, str]]:
     """The latest calls of a run that are worth remembering, each with its result: none whose uid is `known`, and none
     that the model has only called in a wrong way."""
-    both = zip(trace.calls, list_call_results(trace), strict=True)
+    both = zip(state.calls, list_call_results(state), strict=True)
     found = [
         (call, result)
         for call, result in both

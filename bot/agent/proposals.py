@@ -26,15 +26,17 @@ async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]
     tool of ours would store something that its card cannot show as it is."""
     if tool.prepare is None:
         raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
-    plan = await tool.prepare(context, validate_args(tool.args, args))
+    proposal = await tool.prepare(context, validate_args(tool.args, args))
     if tool.server:
-        return plan
-    left = _count_removed_by_name(plan.args)
+        return proposal
+    left = _count_removed_by_name(proposal.args)
     if left:
         name = next(iter(left))
         raise ToolError("bad_arguments", f"{name} has characters that nobody can see", field=name)
     removed = _count_removed_by_name(args)
-    return plan.with_card_fields((*plan.facts, _build_removed_fact(plan, removed))) if removed else plan
+    return (
+        proposal.with_card_fields((*proposal.fields, _build_removed_fact(proposal, removed))) if removed else proposal
+    )
 
 
 def clean_form(form: Mapping[str, str]) -> dict[str, str]:
@@ -47,8 +49,8 @@ def count_removed_characters(form: Mapping[str, str]) -> int:
     return sum(map(count_cleaned, form.values()))
 
 
-def _build_removed_fact(plan: Proposal, removed: Mapping[str, int]) -> CardField:
-    fields = [field for choice in plan.choices for field in choice.fields]
+def _build_removed_fact(proposal: Proposal, removed: Mapping[str, int]) -> CardField:
+    fields = [field for choice in proposal.choices for field in choice.fields]
     labels = {one.name.removeprefix(PREFIX): one.label for one in reversed(fields) if one.name.startswith(PREFIX)}
     names = [_label_both_languages(labels.get(name, name)) for name in list(removed)[:NAMED]]
     listed = {"zh": "、".join(one["zh"] for one in names), "en": ", ".join(one["en"] for one in names)}

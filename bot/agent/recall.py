@@ -66,12 +66,12 @@ def list_grounding_messages(sent: Sequence[HistoryMessage]) -> list[str]:
 # Results
 
 
-def list_call_results(trace: RunState) -> list[str]:
+def list_call_results(state: RunState) -> list[str]:
     """What each call of a run has come to: by the id that the model gave it where messages have one, otherwise in
     order; empty for one that waits."""
-    left = [one for one in map(json.loads, trace.messages[1:]) if one.get("role") not in NO_RESULTS]
+    left = [one for one in map(json.loads, state.messages[1:]) if one.get("role") not in NO_RESULTS]
     found = list[str]()
-    for call in trace.calls:
+    for call in state.calls:
         ended = call.status is not CallStatus.AWAITING
         index = next((i for i, one in enumerate(left) if one.get("tool_call_id", call.model_id) == call.model_id), None)
         found.append(parse_observation(left.pop(index)) if ended and index is not None else "")

@@ -31,7 +31,7 @@ Screen = Callable[[str, Proposal], Awaitable[None]]
 """Looks at what a tool has planned before it gets a card. Raises `ToolError` if it must not get one."""
 
 
-async def allow_any_proposal(tool: str, plan: Proposal) -> None:
+async def allow_any_proposal(tool: str, proposal: Proposal) -> None:
     """The screen of who knows of nothing else that waits."""
 
 

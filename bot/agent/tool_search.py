@@ -119,7 +119,7 @@ def build_find_tool(find: Find, servers: Sequence[str] = (), rare: Sequence[Tool
 
     async def run(context: ToolContext, args: FindTools) -> ToolOutcome:
         found = [_build_found_tool(tool) for tool in find(args.query)[:FOUND]]
-        return ToolOutcome(data={"tools": found}, note=TextRef(key="result.tools_found", params={"n": len(found)}))
+        return ToolOutcome(data={"tools": found}, summary=TextRef(key="result.tools_found", params={"n": len(found)}))
 
     return Tool(
         name=FIND,

@@ -25,7 +25,7 @@ class PressRefusal(FrozenModel):
     """Why a press does nothing. The text is `refused.<code>`, unless there is a note of its own."""
 
     code: str
-    note: TextRef | None = None
+    text: TextRef | None = None
 
 
 def authorize_press(
@@ -48,7 +48,7 @@ def authorize_retry(run: Run | None, person: str, latest: str) -> PressRefusal |
     ended with. Who has written something since, by another way, does not want it twice."""
     if run is None or run.status is not RunStatus.STOPPED:
         return PressRefusal(code="gone")
-    if run.anew:
+    if run.retry_press:
         return PressRefusal(code="anew_already")
     if latest != run.id:
         return PressRefusal(code="anew_stale")
@@ -58,22 +58,22 @@ def authorize_retry(run: Run | None, person: str, latest: str) -> PressRefusal |
 def _check_time(approval: Approval, choice: str, version: int, now_ms: int) -> PressRefusal | None:
     if refusal := find_refusal(approval, version, now_ms):
         return PressRefusal(code=refusal)
-    if choice not in {one.name for one in approval.plan.choices}:
+    if choice not in {one.name for one in approval.proposal.choices}:
         return PressRefusal(code="stale")
     return None
 
 
 def _check_authority(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
-    if approval.gate is Gate.APPROVE and person == approval.plan.requester:
+    if approval.gate is Gate.APPROVE and person == approval.proposal.requester:
         return PressRefusal(code="own")
-    if person not in approval.plan.deciders and standing.isdisjoint(approval.plan.deciders):
+    if person not in approval.proposal.deciders and standing.isdisjoint(approval.proposal.deciders):
         return PressRefusal(code="stood_in" if _has_received_copy(approval, person) else "not_yours")
     return None
 
 
 def _has_received_copy(approval: Approval, person: str) -> bool:
     """True for who stood in for a decider when the card was brought."""
-    return approval.gate is Gate.APPROVE and person in dict(approval.refs)
+    return approval.gate is Gate.APPROVE and person in dict(approval.copies)
 
 
 def _check_renewal(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
@@ -84,8 +84,8 @@ def _check_renewal(approval: Approval, person: str, standing: frozenset[str]) ->
 
 
 def _check_concern(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
-    concerned = {*approval.plan.deciders, approval.plan.requester, approval.caller} - {None, ""}
-    fits = person in concerned or not standing.isdisjoint(approval.plan.deciders)
+    concerned = {*approval.proposal.deciders, approval.proposal.requester, approval.caller} - {None, ""}
+    fits = person in concerned or not standing.isdisjoint(approval.proposal.deciders)
     return None if fits else PressRefusal(code="not_yours")
 
 
@@ -96,4 +96,4 @@ def _check_recovery(approval: Approval, person: str, choice: str, version: int) 
         return PressRefusal(code="already")
     if version != approval.version:
         return PressRefusal(code="stale")
-    return None if person == approval.by else PressRefusal(code="not_yours")
+    return None if person == approval.decided_by else PressRefusal(code="not_yours")

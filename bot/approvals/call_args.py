@@ -12,9 +12,9 @@ from tools.spec import CardChoice
 
 def merge_args(approval: Approval, choice: CardChoice | None, form: Mapping[str, str]) -> dict[str, Any]:
     """What was shown, plus what the pressed button and its dialog add: the same when it is checked and when it runs."""
-    return {**approval.plan.args, **(choice.fixed if choice else {}), **form}
+    return {**approval.proposal.args, **(choice.fixed_args if choice else {}), **form}
 
 
 def edit_args(approval: Approval, click: Click) -> dict[str, Any]:
     """What was shown, with what its dialog has changed."""
-    return {**approval.plan.args, **(click.form or {})}
+    return {**approval.proposal.args, **(click.form or {})}

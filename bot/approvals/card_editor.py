@@ -42,26 +42,26 @@ class CardEditor:
             return []
         context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
         try:
-            plan = await propose_call(tool, context, edit_args(approval, click))
+            proposal = await propose_call(tool, context, edit_args(approval, click))
         except ToolError as error:
             await self.card_delivery.post_ephemeral(click, render_value(error.note, person.person.language))
             return []
-        edit = CardEdited(plan=plan, lasts=self.open_for, person=click.person)
+        edit = CardEdited(proposal=proposal, lasts=self.open_for, person=click.person)
         edited, effects = transition(approval, edit, self.clock.now())
         shown = await self.card_delivery.replace_card(approval, edited, click.id, again=lease.item.is_redelivery)
         return self.lifecycle.write_shown_effects(lease.item, shown, effects)
 
     async def renew_card(self, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
         """Ask again after expiry: the same arguments, a fresh card in front of the same people."""
-        renewal = CardRenewed(plan=approval.plan, lasts=self.open_for, person=person.id)
+        renewal = CardRenewed(proposal=approval.proposal, lasts=self.open_for, person=person.id)
         renewed, effects = transition(approval, renewal, self.clock.now())
         shown = await self.card_delivery.post_card(renewed, "renewed", again=lease.item.is_redelivery)
         return self.lifecycle.write_shown_effects(lease.item, shown, effects)
 
-    async def reopen_card(self, lease: Lease, approval: Approval, plan: Proposal) -> Sequence[Write]:
+    async def reopen_card(self, lease: Lease, approval: Approval, proposal: Proposal) -> Sequence[Write]:
         """Nothing was done, and the card is open again: it says what the presser did not know, and takes another
         press."""
-        required = ConfirmationRequired(plan=plan, lasts=self.open_for)
+        required = ConfirmationRequired(proposal=proposal, lasts=self.open_for)
         reopened, effects = transition(approval, required, self.clock.now())
         asked, again = f"again:{approval.version}", lease.item.is_redelivery
         shown = await self.card_delivery.replace_card(approval, reopened, asked, again=again)

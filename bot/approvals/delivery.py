@@ -50,7 +50,7 @@ class CardDelivery:
 
     async def post_missing_copies(self, approval: Approval, asked: str, *, again: bool) -> DeliveredCard:
         """A card that is there already, in front of those who have no copy of it."""
-        have = dict(approval.refs)
+        have = dict(approval.copies)
         readers = [one for one in await self._list_recipients(approval) if one not in have]
         return await self._post_fresh_copies(approval, readers, asked, again=again)
 
@@ -58,26 +58,26 @@ class CardDelivery:
         """Who asked, where a card stands in a conversation; otherwise whoever decides, and who stands in for them."""
         if approval.place:
             return [approval.caller]
-        return list(dict.fromkeys((*approval.plan.deciders, *await self._list_deputies(approval))))
+        return list(dict.fromkeys((*approval.proposal.deciders, *await self._list_deputies(approval))))
 
     async def can_decide_card(self, approval: Approval, person: str) -> bool:
         """True for who decides, and who stands in for them."""
-        return person in approval.plan.deciders or bool(await self.list_represented(approval, person))
+        return person in approval.proposal.deciders or bool(await self.list_represented(approval, person))
 
     async def _list_deputies(self, approval: Approval) -> Sequence[str]:
         """Nobody stands in for what people confirm themselves."""
-        return await self.list_deputies(approval.plan.subject) if approval.gate is Gate.APPROVE else ()
+        return await self.list_deputies(approval.proposal.subject) if approval.gate is Gate.APPROVE else ()
 
     async def list_represented(self, approval: Approval, person: str) -> frozenset[str]:
         """The deciders whom this person stands in for now."""
-        if approval.gate is not Gate.APPROVE or person in approval.plan.deciders:
+        if approval.gate is not Gate.APPROVE or person in approval.proposal.deciders:
             return frozenset()
-        return frozenset(approval.plan.deciders if person in await self._list_deputies(approval) else ())
+        return frozenset(approval.proposal.deciders if person in await self._list_deputies(approval) else ())
 
     async def replace_card(self, before: Approval, approval: Approval, asked: str, *, again: bool) -> DeliveredCard:
         """An edited card, where it stands. One that may take several messages is shown anew instead: of those only the
         last can be rewritten, and what is shown must be what will be done."""
-        if max(len(before.plan.body), len(approval.plan.body)) > LONG or not _can_show_in_full(approval.place):
+        if max(len(before.proposal.body), len(approval.proposal.body)) > LONG or not _can_show_in_full(approval.place):
             return await self.post_card(approval, asked, again=again)
         return await self.update_copies(record_copies(approval, CardDelivered()))
 
@@ -87,7 +87,7 @@ class CardDelivery:
         """A new copy for each of these readers, whose older copies then point to it; everybody else's copies say what
         is true now. However often a card is shown, there is one copy a person to keep up to date."""
         fresh = await self._post_copies(approval, readers, asked, again=again)
-        before = [ref for _, ref in approval.refs if ref not in fresh.values()]
+        before = [ref for _, ref in approval.copies if ref not in fresh.values()]
         return await self.update_copies(record_copies(approval, CardDelivered(fresh)), before)
 
     async def _post_copies(
@@ -122,15 +122,15 @@ class CardDelivery:
     async def update_copies(self, approval: Approval, copies: Collection[MessageRef] | None = None) -> DeliveredCard:
         """Every copy (or each of these) says what is true now. Never fails: one that is gone (a deleted message) is no
         reason to stop, and one that cannot be reached now is told of."""
-        newest = dict(approval.refs)
+        newest = dict(approval.copies)
         behind = [
             (reader, ref)
-            for reader, ref in approval.refs
+            for reader, ref in approval.copies
             if (copies is None or ref in copies)
             and not await self._update_copy(approval, reader, ref, moved=newest[reader] != ref)
         ]
-        untouched = [] if copies is None else [one for one in approval.refs if one[1] not in copies]
-        kept = (one for one in approval.refs if newest[one[0]] == one[1] or one in behind or one in untouched)
+        untouched = [] if copies is None else [one for one in approval.copies if one[1] not in copies]
+        kept = (one for one in approval.copies if newest[one[0]] == one[1] or one in behind or one in untouched)
         return DeliveredCard(record_copies(approval, CopiesUpdated(tuple(kept))), is_outdated=bool(behind))
 
     async def _update_copy(self, approval: Approval, reader: str, ref: MessageRef, *, moved: bool) -> bool:
@@ -188,7 +188,7 @@ class CardDelivery:
     async def post_expiry(self, approval: Approval, *, again: bool) -> DeliveredCard:
         """The card expired, and says so. The person whose request it is hears of it on a copy of their own, with
         which they can ask again. (Who confirms something themselves sees the expired card itself.)"""
-        requester = await self.directory.find_person(approval.plan.requester or "")
+        requester = await self.directory.find_person(approval.proposal.requester or "")
         if requester is None or not render.is_watcher(approval, requester):
             return await self.update_copies(approval)
         return await self._post_fresh_copies(approval, [requester.id], "nobody", again=again)
@@ -197,11 +197,11 @@ class CardDelivery:
         """Tells one person privately why their press does nothing, and who can."""
         person = await self.directory.find_person(click.person)
         language = person.language if person else "en"
-        if refusal.note is not None:
-            await self.post_ephemeral(click, render_value(refusal.note, language))
+        if refusal.text is not None:
+            await self.post_ephemeral(click, render_value(refusal.text, language))
             return
         names = await self.list_names_on_card(approval) if approval else {}
-        who = [names[one] for one in approval.plan.deciders if one in names] if approval else []
+        who = [names[one] for one in approval.proposal.deciders if one in names] if approval else []
         over = approval is not None and approval.state is not ApprovalState.OPEN
         what = describe_outcome(approval, person, names) if approval and person and over else ""
         text = translate(
@@ -218,11 +218,11 @@ class CardDelivery:
 
     async def _list_readers(self, approval: Approval) -> list[tuple[Person, MessageRef]]:
         """Each with the copy to use."""
-        found = [(await self.directory.find_person(reader), ref) for reader, ref in dict(approval.refs).items()]
+        found = [(await self.directory.find_person(reader), ref) for reader, ref in dict(approval.copies).items()]
         return [(reader, ref) for reader, ref in found if reader is not None]
 
     async def list_names_on_card(self, approval: Approval) -> dict[str, str]:
-        concerned = (*approval.plan.deciders, approval.by)
+        concerned = (*approval.proposal.deciders, approval.decided_by)
         return {one.id: one.name for one in await self._find_known_people([one for one in concerned if one])}
 
 

@@ -34,10 +34,10 @@ class CardDialogs:
         """The dialog that a press opens; None when it opens none or may not be pressed (then the click says why)."""
         approval = await self.approvals.load_approval(click.approval)
         person = await self.directory.find_person(click.person)
-        choice = render.find_choice(approval.plan, click.choice) if approval else None
+        choice = render.find_choice(approval.proposal, click.choice) if approval else None
         if approval is None or person is None or choice is None or not choice.fields:
             return None
-        if choice.replans and approval.tool not in self.tools:
+        if choice.edits and approval.tool not in self.tools:
             return None
         if not await self._is_authorized(approval, click):
             return None
@@ -47,14 +47,14 @@ class CardDialogs:
         """Field → sentence, for a submitted dialog that would not do."""
         approval = await self.approvals.load_approval(click.approval)
         person = await self.directory.find_caller(click.person)
-        choice = render.find_choice(approval.plan, click.choice) if approval else None
+        choice = render.find_choice(approval.proposal, click.choice) if approval else None
         if approval is None or person is None or choice is None or approval.tool not in self.tools:
             return {}  # the click itself is answered with words
         if not await self._is_authorized(approval, click):
             return {}  # so is one that is not theirs, or too late: nothing is looked up for it
         if not choice.inputs:
             return {}  # and a dialog that asks for nothing
-        click = click.with_form(read_form_answers(approval.plan, choice, click))
+        click = click.with_form(read_form_answers(approval.proposal, choice, click))
         try:
             await self._validate_form(approval, choice, person, click)
         except ToolError as error:
@@ -71,7 +71,7 @@ class CardDialogs:
         """Validates what a dialog brought, without any effect. Raises `ToolError`."""
         tool = self.tools[approval.tool]
         context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
-        if choice.replans and tool.prepare is not None:
+        if choice.edits and tool.prepare is not None:
             await propose_call(tool, context, edit_args(approval, click))
         elif tool.check is not None and tool.stored_args is not None:
             merged = merge_args(approval, choice, clean_form(click.form or {}))

@@ -38,37 +38,41 @@ class DuplicateGuard:
     approvals: ApprovalStore
     runs: RunStore
 
-    async def reject_duplicate(self, waiting: Sequence[PausedRun], run: Run, tool: str, plan: Proposal) -> None:
+    async def reject_duplicate(self, waiting: Sequence[PausedRun], run: Run, tool: str, proposal: Proposal) -> None:
         """`waiting`: the runs of the conversation that wait for a button. Raises `ToolError` `card_waits`, or
         `card_edited` when the person has changed the card since it was proposed: pressing both would do twice what is
         wanted once; once, when this very run has carried it out, `done_just_now`, and `denied_just_now` when the
         person did not want it."""
-        _reject_repeated_call(run, tool, plan)
+        _reject_repeated_call(run, tool, proposal)
         for one in waiting:
             other = await self.runs.load_run(one.run) if one.run != run.id and one.tool == tool else None
             if other is not None and other.message.person == run.message.person:
-                await self._reject_waiting_duplicate(other, run, tool, plan)
+                await self._reject_waiting_duplicate(other, run, tool, proposal)
 
-    async def _reject_waiting_duplicate(self, other: Run, run: Run, tool: str, plan: Proposal) -> None:
-        if other.ask is None or other.ask.gate is not Gate.CONFIRM:  # the card of a task is one whoever asks for it
+    async def _reject_waiting_duplicate(self, other: Run, run: Run, tool: str, proposal: Proposal) -> None:
+        if (
+            other.requested_card is None or other.requested_card.gate is not Gate.CONFIRM
+        ):  # the card of a task is one whoever asks for it
             return
-        approval = await self.approvals.load_approval(other.ask.approval)
+        approval = await self.approvals.load_approval(other.requested_card.approval)
         if approval is not None and approval.state is not ApprovalState.OPEN:
             return
-        wanted = fingerprint_call(tool, plan.args)
-        if wanted == fingerprint_call(tool, (approval.plan if approval else other.ask.plan).args):
-            raise _build_duplicate_error("card_waits", "", other.ask.approval, _describe_card_location(approval, run))
-        if wanted == fingerprint_call(tool, other.ask.plan.args):
+        wanted = fingerprint_call(tool, proposal.args)
+        if wanted == fingerprint_call(tool, (approval.proposal if approval else other.requested_card.proposal).args):
+            raise _build_duplicate_error(
+                "card_waits", "", other.requested_card.approval, _describe_card_location(approval, run)
+            )
+        if wanted == fingerprint_call(tool, other.requested_card.proposal.args):
             changed = "The person has edited that card since: it stands with their values. "
             raise _build_duplicate_error(
-                "card_edited", changed, other.ask.approval, _describe_card_location(approval, run)
+                "card_edited", changed, other.requested_card.approval, _describe_card_location(approval, run)
             )
 
 
-def _reject_repeated_call(run: Run, tool: str, plan: Proposal) -> None:
+def _reject_repeated_call(run: Run, tool: str, proposal: Proposal) -> None:
     """Only while it is the last call of the tool: who was told so and calls again, means it."""
-    last = next((one for one in reversed(run.trace.calls) if one.tool == tool), None)
-    if last is None or last.status not in JUST or _drop_derived_args(last.args) != _drop_derived_args(plan.args):
+    last = next((one for one in reversed(run.state.calls) if one.tool == tool), None)
+    if last is None or last.status not in JUST or _drop_derived_args(last.args) != _drop_derived_args(proposal.args):
         return
     raise ToolError(*JUST[last.status])
 
@@ -89,6 +93,6 @@ def _build_duplicate_error(code: str, changed: str, card: str, where: str) -> To
 
 def _describe_card_location(approval: Approval | None, run: Run) -> str:
     """Where the person finds the card. One that is just being brought (no record yet) comes to their DM."""
-    channels = [ref.channel for reader, ref in approval.refs if reader == run.message.person] if approval else []
+    channels = [ref.channel for reader, ref in approval.copies if reader == run.message.person] if approval else []
     here = run.message.place.channel in channels if channels else run.message.place.direct
     return "above in this conversation" if here else "in their direct messages with you"

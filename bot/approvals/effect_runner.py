@@ -66,7 +66,7 @@ class EffectRunner:
         started, effects = transition(approval, EffectStarted(), self.clock.now())
         presser = await self._find_presser(approval)
         await self.card_delivery.update_copies(started)
-        await lease.checkpoint(f"begin:{started.tries}", *self.lifecycle.write_effects(started, effects))
+        await lease.checkpoint(f"begin:{started.attempts}", *self.lifecycle.write_effects(started, effects))
         return await self._finish_effect(lease, started, presser)
 
     async def run_started_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
@@ -76,8 +76,8 @@ class EffectRunner:
 
     async def _find_presser(self, approval: Approval) -> Caller | None:
         """Who pressed, as they are now: who has lost their membership since has nothing run in their name."""
-        await self.directory.refresh_people([approval.by])
-        return await self.directory.find_caller(approval.by)
+        await self.directory.refresh_people([approval.decided_by])
+        return await self.directory.find_caller(approval.decided_by)
 
     async def _finish_effect(self, lease: Lease, approval: Approval, presser: Caller | None) -> Sequence[Write]:
         """What was started comes to its end, or has to be confirmed once more."""
@@ -91,14 +91,14 @@ class EffectRunner:
         since it was started."""
         tool = self.tools.get(approval.tool)
         if tool is None or tool.stored_args is None or presser is None:
-            gone = EffectFailed(problem=TextRef(key="error.gone"), why="The tool or the person is not here any more.")
+            gone = EffectFailed(failure=TextRef(key="error.gone"), why="The tool or the person is not here any more.")
             return self._end_effect(approval, gone)
-        if compute_seal(approval.tool, approval.plan) != approval.sha:
+        if compute_seal(approval.tool, approval.proposal) != approval.seal:
             why = "The stored arguments are not the shown ones; nothing was run."
-            return self._end_effect(approval, EffectFailed(problem=TextRef(key="error.altered"), why=why))
+            return self._end_effect(approval, EffectFailed(failure=TextRef(key="error.altered"), why=why))
         parts = self._track_parts(lease, approval)
         try:
-            choice = render.find_choice(approval.plan, approval.choice)
+            choice = render.find_choice(approval.proposal, approval.choice)
             args = validate_args(tool.stored_args, merge_args(approval, choice, approval.form))
             await lease.assert_held()
             today, key = self.clock.today(presser.person.zone), _choose_idempotency_key(tool, approval)
@@ -107,7 +107,7 @@ class EffectRunner:
         except ConfirmAgainError:
             raise
         except ToolError as error:
-            failed = EffectFailed(problem=error.note, why=error.text, maybe=error.maybe, parts=parts.states)
+            failed = EffectFailed(failure=error.note, why=error.text, possible_change=error.maybe, parts=parts.states)
             return self._end_effect(approval, failed)
         except EffectUnknownError:
             return self._end_effect(approval, EffectLost(parts.states))

@@ -20,7 +20,7 @@ class CardRequested:
     """Id of the card."""
     tool: str
     gate: Gate
-    plan: Proposal
+    proposal: Proposal
     caller: str
     """Person id; empty when the engine asks."""
     place: Place | None
@@ -33,7 +33,7 @@ class CardRequested:
 class ProposalReplaced:
     """The next version of the card: open, with all its time, whatever was pressed on the one before."""
 
-    plan: Proposal
+    proposal: Proposal
     lasts: timedelta
 
 
@@ -110,7 +110,7 @@ class SuggestionAdded:
     """The model has a suggestion about what this version shows. It is no part of what is sealed."""
 
     version: int
-    fact: CardField
+    card_field: CardField
     recommendation: str
 
 
@@ -166,11 +166,11 @@ class EffectSucceeded:
 class EffectFailed:
     """The tool says that it was not done."""
 
-    problem: TextRef
+    failure: TextRef
     """For people."""
     why: str
     """For the model."""
-    maybe: ReceiptLine | None = None
+    possible_change: ReceiptLine | None = None
     """What may have changed all the same."""
     parts: Mapping[str, PartState] | None = None
     """None: as they were."""

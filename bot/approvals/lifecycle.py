@@ -91,7 +91,7 @@ class ApprovalLifecycle:
     def build_refresh_request(self, item: LaneItem, shown: DeliveredCard) -> Sequence[Write]:
         """Copies that could not be reached catch up by an item of their own, which waits for the platform."""
         return (
-            [EnqueueItem(shown.approval.id, f"show:{item.id}", RefreshCard().model_dump_json())]
+            [EnqueueItem(shown.approval.id, f"refresh:{item.id}", RefreshCard().model_dump_json())]
             if shown.is_outdated
             else []
         )
@@ -136,15 +136,15 @@ class ApprovalLifecycle:
         approval = await self._cancel_approval(cancel)
         return await self.end_approval(item, approval, silent=True) if approval else []
 
-    def give_up_opening(self, ask: OpenCard) -> Sequence[Write]:
+    def give_up_opening(self, requested_card: OpenCard) -> Sequence[Write]:
         """The card could not be brought to anybody: whoever waits for it goes on."""
-        return notify_undelivered(ask)
+        return notify_undelivered(requested_card)
 
     async def give_up_press(self, item: LaneItem, click: Click) -> Sequence[Write]:
         """What this press has decided could not be carried out. The record says what is known, and the card too if it
         can be reached."""
         approval = await self.approvals.load_approval(item.lane)
-        if approval is None or approval.press != click.id:
+        if approval is None or approval.press_id != click.id:
             return []
         stranded = self._resolve_stranded(approval)
         return await self.end_approval(item, stranded) if stranded else []
@@ -187,7 +187,7 @@ class ApprovalLifecycle:
             channel=approval.place.channel if approval.place else "",
             text=approval.tool,
             approval=approval.id,
-            subject=approval.plan.subject,
+            subject=approval.proposal.subject,
             **more,
         )
 
@@ -196,7 +196,7 @@ def build_event_writes(item: LaneItem, told: Mapping[str, str]) -> list[Write]:
     """What DMs are to remember, by person. It goes on from a lane of the person's: nobody waits for it here."""
     events = {person: RecordDirectEvent(person=person, text=text) for person, text in told.items()}
     return [
-        EnqueueItem(f"notice:{person}", f"{item.id}:{person}:happened", event.model_dump_json())
+        EnqueueItem(f"notice:{person}", f"{item.id}:{person}:direct_event", event.model_dump_json())
         for person, event in events.items()
     ]
 
@@ -204,5 +204,5 @@ def build_event_writes(item: LaneItem, told: Mapping[str, str]) -> list[Write]:
 def _list_run_readers(approval: Approval) -> set[str]:
     """Those whose DM hears how the card ended from the run that goes on."""
     lanes = {one.lane.rpartition(":")[2] for one in approval.waiters}
-    there = {reader for reader, ref in approval.refs if ref.channel in lanes}
+    there = {reader for reader, ref in approval.copies if ref.channel in lanes}
     return {*there, approval.caller} if approval.waiters else set()

@@ -18,21 +18,21 @@ OPINION = "opinion"
 BACK = frozenset({"reject", "return"})
 
 
-def get_draft(plan: Proposal, person: str) -> str:
+def get_draft(proposal: Proposal, person: str) -> str:
     """What this person has drafted for this card; empty for everybody else."""
-    return str(plan.args.get("draft", "")) if person and plan.args.get("drafted_by") == person else ""
+    return str(proposal.args.get("draft", "")) if person and proposal.args.get("drafted_by") == person else ""
 
 
-def can_take_draft(plan: Proposal, choice: CardChoice) -> bool:
+def can_take_draft(proposal: Proposal, choice: CardChoice) -> bool:
     """True for the buttons that go with what the draft was meant for; one meant for nothing goes with all."""
-    meant, decision = plan.args.get("meant", ""), choice.fixed.get("decision")
+    meant, decision = proposal.args.get("meant", ""), choice.fixed_args.get("decision")
     return not meant or decision == meant or (decision in BACK and meant in BACK)
 
 
-def fill_draft(plan: Proposal, choice: CardChoice, person: str) -> CardChoice:
+def fill_draft(proposal: Proposal, choice: CardChoice, person: str) -> CardChoice:
     """The button's dialog with this person's draft in it."""
-    draft = get_draft(plan, person)
-    if not draft or not can_take_draft(plan, choice):
+    draft = get_draft(proposal, person)
+    if not draft or not can_take_draft(proposal, choice):
         return choice
     fields = tuple(
         field.model_copy(update={"value": draft}) if field.name == OPINION else field for field in choice.fields
@@ -42,24 +42,29 @@ def fill_draft(plan: Proposal, choice: CardChoice, person: str) -> CardChoice:
 
 def list_draft_fields(approval: Approval, person: str) -> tuple[CardField, ...]:
     """The line of an open card that shows the draft to who has drafted it, and says what becomes of it."""
-    draft = get_draft(approval.plan, person) if approval.state is ApprovalState.OPEN else ""
-    meant = approval.plan.args.get("meant") or "approve"
+    draft = get_draft(approval.proposal, person) if approval.state is ApprovalState.OPEN else ""
+    meant = approval.proposal.args.get("meant") or "approve"
     return (CardField(label=f"draft_{meant}", value=draft),) if draft else ()
 
 
-def read_form_answers(plan: Proposal, choice: CardChoice, click: Click) -> dict[str, str]:
+def read_form_answers(proposal: Proposal, choice: CardChoice, click: Click) -> dict[str, str]:
     """What a press brings: the answers to the dialog's own fields and nothing else, so that a form never adds to, or
     overrides, what was shown; for *Approve*, which asks nothing, the draft that the presser was shown."""
     asked = {field.name for field in choice.inputs}
     form = {name: text for name, text in (click.form or {}).items() if name in asked}
-    draft = get_draft(plan, click.person)
-    if draft and not choice.fields and choice.fixed.get("decision") == "approve" and can_take_draft(plan, choice):
+    draft = get_draft(proposal, click.person)
+    if (
+        draft
+        and not choice.fields
+        and choice.fixed_args.get("decision") == "approve"
+        and can_take_draft(proposal, choice)
+    ):
         form[OPINION] = draft
     return form
 
 
-def has_new_draft(before: Approval, plan: Proposal, person: str) -> bool:
+def has_new_draft(before: Approval, proposal: Proposal, person: str) -> bool:
     """True when this person has drafted something for an open card that does not show it yet."""
-    drafted: Mapping[str, object] = {name: plan.args.get(name) for name in ("draft", "drafted_by", "meant")}
-    shows = all(before.plan.args.get(name) == value for name, value in drafted.items())
-    return before.gate is Gate.APPROVE and bool(get_draft(plan, person)) and not shows
+    drafted: Mapping[str, object] = {name: proposal.args.get(name) for name in ("draft", "drafted_by", "meant")}
+    shows = all(before.proposal.args.get(name) == value for name, value in drafted.items())
+    return before.gate is Gate.APPROVE and bool(get_draft(proposal, person)) and not shows

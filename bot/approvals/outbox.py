@@ -58,7 +58,7 @@ class OutboxRelay:
             raise
         except Exception:  # one event that cannot be read must not stop the others
             log.exception("outbox.set_aside", kind=event.kind, id=event.id)
-            lane = f"news:{event.id}"
+            lane = f"engine_event:{event.id}"
             await self._enqueue_work(lane, lane, RelayEngineEvent(event=event))
 
     async def relay_event(self, event: OutboxEvent) -> None:
@@ -87,7 +87,7 @@ class OutboxRelay:
 
     # Cards
 
-    async def _enqueue_task_card(self, event: OutboxEvent, word: TextRef | None = None) -> None:
+    async def _enqueue_task_card(self, event: OutboxEvent, follow_up: TextRef | None = None) -> None:
         """The card of a task, by itself, in front of its assignee and whoever stands in: no model is involved."""
         task = event.data["task"]
         reader = await self._find_reader(event)
@@ -97,13 +97,21 @@ class OutboxRelay:
             return
         try:
             kind = (await self.tool_services.engine.get_task(task)).task.kind
-            plan = await propose_decision(ToolContext(self.tool_services, reader, self.clock.today()), task)
+            proposal = await propose_decision(ToolContext(self.tool_services, reader, self.clock.today()), task)
         except ToolError as error:  # closed before its card was brought
             log.info("outbox.no_card", task=task, code=error.code)
             return
         gate, card = Gate.CONFIRM if kind is TaskKind.REVISE else Gate.APPROVE, derive_task_card_id(self.keys, task)
-        ask = OpenCard(approval=card, tool=DECIDE_TASK.name, gate=gate, plan=plan, caller="", place=None, word=word)
-        await self._enqueue_work(card, event.id, ask)
+        requested_card = OpenCard(
+            approval=card,
+            tool=DECIDE_TASK.name,
+            gate=gate,
+            proposal=proposal,
+            caller="",
+            place=None,
+            follow_up=follow_up,
+        )
+        await self._enqueue_work(card, event.id, requested_card)
 
     async def _enqueue_mail_cards(self, event: OutboxEvent) -> None:
         """The mails that a process proposes: its author sees each, and sends it, edits it or does not."""
@@ -122,14 +130,16 @@ class OutboxRelay:
 
     async def _enqueue_mail_card(self, event: OutboxEvent, author: Caller, mail: SendEmailArgs) -> None:
         try:
-            plan = await prepare_send_email(ToolContext(self.tool_services, author, self.clock.today()), mail)
+            proposal = await prepare_send_email(ToolContext(self.tool_services, author, self.clock.today()), mail)
         except ToolError as error:
             log.info("outbox.no_mail", request=event.data["request"], code=error.code)
             return
         id = f"{event.id}:{mail.to}"
         card = self.keys.derive_id("A", self.keys.get_partition(id), id)
-        ask = OpenCard(approval=card, tool="send_email", gate=Gate.CONFIRM, plan=plan, caller="", place=None)
-        await self._enqueue_work(card, event.id, ask)
+        requested_card = OpenCard(
+            approval=card, tool="send_email", gate=Gate.CONFIRM, proposal=proposal, caller="", place=None
+        )
+        await self._enqueue_work(card, event.id, requested_card)
 
     async def _find_reader(self, event: OutboxEvent) -> Caller | None:
         """The assignee, or, if they have left, who stands in for them."""
@@ -173,7 +183,7 @@ class OutboxRelay:
         }
 
     async def _enqueue_notice(self, event: OutboxEvent, note: TextRef, person: str = "") -> None:
-        notice = NotifyPerson(person=person or event.data["person"], note=note)
+        notice = NotifyPerson(person=person or event.data["person"], text=note)
         await self._enqueue_work(f"notice:{notice.person}", event.id, notice)
 
     async def _enqueue_work(

@@ -55,7 +55,7 @@ class PressHandler:
     async def handle_press(self, lease: Lease, click: Click) -> Sequence[Write]:
         """From a click to the writes that end it."""
         approval, standing = await self._read_pressed_card(lease, click)
-        if approval is not None and approval.press == click.id:  # ours, begun before a crash
+        if approval is not None and approval.press_id == click.id:  # ours, begun before a crash
             return await self._go_on_with_press(lease, approval)
         await self.directory.refresh_people([click.person])
         person = await self.directory.find_caller(click.person)
@@ -65,19 +65,19 @@ class PressHandler:
         refusal = authorize_press(approval, click.person, click.choice, click.version, now_ms, standing)
         if refusal is not None:
             return await self.refuser.refuse_press(lease, click, approval, refusal)
-        choice = render.find_choice(approval.plan, click.choice)
+        choice = render.find_choice(approval.proposal, click.choice)
         if click.form is not None and not (choice and choice.fields):  # a dialog that nobody was shown
             return await self._refuse_press(lease, click, approval, "no_form")
         if click.choice in UNDECIDED:
             return await self._handle_undecided_press(lease, approval, person, click)
-        if choice is not None and choice.replans and approval.tool not in self.tools:  # a deploy has taken it away
+        if choice is not None and choice.edits and approval.tool not in self.tools:  # a deploy has taken it away
             return await self._refuse_press(lease, click, approval, "no_tool")
         if choice is None or (choice.fields and click.form is None):
             return await self._refuse_press(lease, click, approval, "no_form")
-        click = click.with_form(read_form_answers(approval.plan, choice, click))
-        if choice.replans:
+        click = click.with_form(read_form_answers(approval.proposal, choice, click))
+        if choice.edits:
             return await self.card_editor.edit_card(lease, approval, person, click)
-        if choice.runs and (refusal := await self._check_authorization(approval, person, choice, click)):
+        if choice.executes and (refusal := await self._check_authorization(approval, person, choice, click)):
             return await self.refuser.refuse_press(lease, click, approval, refusal)
         return await self._decide_approval(lease, approval, choice, click)
 
@@ -111,9 +111,9 @@ class PressHandler:
 
     async def _build_request_diagram(self, approval: Approval, click: Click) -> Sequence[Write]:
         """The way of the request, in the DM of who wants to see it."""
-        request = (await self.tool_services.engine.get_task(approval.plan.subject)).request.id
+        request = (await self.tool_services.engine.get_task(approval.proposal.subject)).request.id
         draw = RenderDiagram(person=click.person, place=None, name=request)
-        return [EnqueueItem(f"draw:{click.person}", f"draw:{click.id}", draw.model_dump_json())]
+        return [EnqueueItem(f"diagram:{click.person}", f"diagram:{click.id}", draw.model_dump_json())]
 
     async def _check_authorization(
         self, approval: Approval, person: Caller, choice: CardChoice, click: Click
@@ -127,7 +127,7 @@ class PressHandler:
             args = validate_args(tool.stored_args, merge_args(approval, choice, click.form or {}))
             await tool.authorize(context, args)
         except ToolError as error:
-            return PressRefusal(code=error.code, note=error.note) if error.code in UNAUTHORIZED else None
+            return PressRefusal(code=error.code, text=error.note) if error.code in UNAUTHORIZED else None
         return None
 
     async def _decide_approval(
@@ -135,13 +135,13 @@ class PressHandler:
     ) -> Sequence[Write]:
         """Decided once, by one write. What may be repeated is started in the same breath."""
         removed, click = count_removed_characters(click.form or {}), click.with_form(clean_form(click.form or {}))
-        made = DecisionMade(click, removed, runs=choice.runs)
+        made = DecisionMade(click, removed, runs=choice.executes)
         try:
             decided, effects = transition(approval, made, self.clock.now())
         except IllegalTransitionError as illegal:  # its time has run out since the look
             return await self._refuse_press(lease, click, approval, illegal.code)
         writes, started = self.lifecycle.write_effects(decided, effects), None
-        if choice.runs and await self.effect_runner.is_repeatable(decided):
+        if choice.executes and await self.effect_runner.is_repeatable(decided):
             started, effects = transition(decided, EffectStarted(), self.clock.now())
             writes += self.lifecycle.write_effects(started, effects)
         kept = await lease.checkpoint("decide", *writes)
@@ -156,9 +156,9 @@ def _add_pressed_copy(approval: Approval, click: Click, standing: frozenset[str]
     """The approval, with the pressed copy if nobody knew of it: two processes may have posted the card when one of them
     was held up. It comes first, so that it will point to the copy that is known. Only copies of people whom the card
     concerns, where they belong."""
-    if click.card is None or click.card in [ref for _, ref in approval.refs]:
+    if click.card is None or click.card in [ref for _, ref in approval.copies]:
         return approval
-    concerned = {*approval.plan.deciders, approval.plan.requester, approval.caller}
+    concerned = {*approval.proposal.deciders, approval.proposal.requester, approval.caller}
     concerned |= {click.person} if standing else set()
     reader = approval.caller if approval.place else click.person
     if reader not in concerned or click.card.channel != (approval.place or click.place).channel:

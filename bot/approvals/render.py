@@ -33,12 +33,12 @@ def render_card(approval: Approval, reader: Person, names: Names) -> Post:
     below, as a fact."""
     language = reader.language
     is_open = approval.state is ApprovalState.OPEN
-    facts = render_card_fields(_list_current_fields(approval, reader), language)
+    fields = render_card_fields(_list_current_fields(approval, reader), language)
     shown = Card(
         title=render_title(approval, reader) if is_open else describe_outcome(approval, reader, names),
         lead="" if is_open else describe_consequence(approval, language),
-        facts=facts if is_open else (_render_matter_field(approval, reader), *facts),
-        body=approval.plan.body,
+        facts=fields if is_open else (_render_matter_field(approval, reader), *fields),
+        body=approval.proposal.body,
         buttons=_build_buttons(approval, reader, language),
         footer=_render_footer(approval, reader, names) if is_open else "",
     )
@@ -47,16 +47,18 @@ def render_card(approval: Approval, reader: Person, names: Names) -> Post:
 
 def render_moved_card(approval: Approval, reader: Person) -> Post:
     """A copy that a newer one has taken the place of: what it was about, and nothing of how that stands."""
-    facts = (
+    fields = (
         _render_matter_field(approval, reader),
         *render_card_fields(_list_visible_fields(approval, reader, "status"), reader.language),
     )
     title = translate("card.moved", reader.language)
-    return Post(f"{title} {describe_matter(approval.plan, reader)}", card=Card(title, facts, body=approval.plan.body))
+    return Post(
+        f"{title} {describe_matter(approval.proposal, reader)}", card=Card(title, fields, body=approval.proposal.body)
+    )
 
 
 def _render_matter_field(approval: Approval, reader: Person) -> tuple[str, str]:
-    return translate_label("matter", reader.language), describe_matter(approval.plan, reader)
+    return translate_label("matter", reader.language), describe_matter(approval.proposal, reader)
 
 
 def describe_card_event(approval: Approval, reader: Person, names: Names) -> str:
@@ -77,27 +79,27 @@ def render_notification(approval: Approval, reader: Person, names: Names) -> str
     language = reader.language
     if approval.state is ApprovalState.OPEN:
         return translate("card.notification", language, title=render_title(approval, reader))
-    matter = describe_matter(approval.plan, reader)
+    matter = describe_matter(approval.proposal, reader)
     if approval.state is ApprovalState.EXPIRED and is_watcher(approval, reader):
         return translate(
-            "card.nobody", language, title=matter, who=_join_people_names(approval.plan.deciders, names, language)
+            "card.nobody", language, title=matter, who=_join_people_names(approval.proposal.deciders, names, language)
         )
     return translate("card.over", language, outcome=describe_outcome(approval, reader, names), matter=matter)
 
 
 def render_title(approval: Approval, reader: Person) -> str:
     """What the card is called for this reader."""
-    return render_value(approval.plan.get_title_for(reader.id), reader.language)
+    return render_value(approval.proposal.get_title_for(reader.id), reader.language)
 
 
 def is_watcher(approval: Approval, reader: Person) -> bool:
     """True for the requester of what somebody else decides: sees how it stands and has nothing to press."""
-    return approval.gate is Gate.APPROVE and reader.id == approval.plan.requester
+    return approval.gate is Gate.APPROVE and reader.id == approval.proposal.requester
 
 
 def is_deputy(approval: Approval, reader: Person) -> bool:
     """True for who has the card because they stand in for who decides."""
-    mine = (*approval.plan.deciders, approval.plan.requester)
+    mine = (*approval.proposal.deciders, approval.proposal.requester)
     return approval.gate is Gate.APPROVE and reader.id not in mine
 
 
@@ -110,12 +112,14 @@ def _list_current_fields(approval: Approval, reader: Person) -> tuple[CardField,
 
 def _list_visible_fields(approval: Approval, reader: Person, left_out: str) -> tuple[CardField, ...]:
     hidden = {left_out, ADVICE} if is_watcher(approval, reader) else {left_out}
-    return tuple(fact for fact in approval.plan.facts if not isinstance(fact.label, str) or fact.label not in hidden)
+    return tuple(
+        fact for fact in approval.proposal.fields if not isinstance(fact.label, str) or fact.label not in hidden
+    )
 
 
-def render_card_fields(facts: Iterable[CardField], language: str) -> tuple[tuple[str, str | NamedPeople], ...]:
+def render_card_fields(fields: Iterable[CardField], language: str) -> tuple[tuple[str, str | NamedPeople], ...]:
     """Labels and values as a card has them: persons so that the reader can check who they are."""
-    return tuple((translate_label(fact.label, language), _render_field_value(fact.value, language)) for fact in facts)
+    return tuple((translate_label(fact.label, language), _render_field_value(fact.value, language)) for fact in fields)
 
 
 def _render_field_value(value: object, language: str) -> str | NamedPeople:
@@ -124,7 +128,7 @@ def _render_field_value(value: object, language: str) -> str | NamedPeople:
     people = tuple(
         NamedPerson(p.id, p.name, p.email, marks=tuple(_list_identity_marks(p, language))) for p in value.people
     )
-    return NamedPeople(people, render_value(value.note, language) if value.note else "")
+    return NamedPeople(people, render_value(value.text, language) if value.text else "")
 
 
 async def render_candidates(directory: ChatDirectory, people: Sequence[str], language: str) -> NamedPeople | None:
@@ -155,21 +159,21 @@ def _list_identity_marks(person: Identity, language: str) -> Iterator[str]:
         yield translate("card.not_in_directory", language)
 
 
-def describe_card_fields(facts: Iterable[CardField], language: str) -> tuple[tuple[str, str], ...]:
+def describe_card_fields(fields: Iterable[CardField], language: str) -> tuple[tuple[str, str], ...]:
     """Labels and values in words."""
-    return tuple((translate_label(fact.label, language), render_value(fact.value, language)) for fact in facts)
+    return tuple((translate_label(fact.label, language), render_value(fact.value, language)) for fact in fields)
 
 
-def describe_proposal(plan: Proposal, reader: Person) -> str:
+def describe_proposal(proposal: Proposal, reader: Person) -> str:
     """What a card asks for, in one bounded line for a model: what it is called, its facts, how its text begins. Data:
     people's words are in it."""
-    title = render_value(plan.get_title_for(reader.id), reader.language)
-    facts = [
+    title = render_value(proposal.get_title_for(reader.id), reader.language)
+    fields = [
         f"{name}: {shorten_text(redact_known_secrets(value), PART)}"
-        for name, value in describe_card_fields(plan.facts, reader.language)
+        for name, value in describe_card_fields(proposal.fields, reader.language)
     ]
-    body = [shorten_text(redact_known_secrets(plan.body), PART)] if plan.body else []
-    return redact_known_secrets(" · ".join([shorten_text(title, LINE), *facts, *body]))[:LINE]
+    body = [shorten_text(redact_known_secrets(proposal.body), PART)] if proposal.body else []
+    return redact_known_secrets(" · ".join([shorten_text(title, LINE), *fields, *body]))[:LINE]
 
 
 def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:
@@ -177,20 +181,20 @@ def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[B
     if approval.state is ApprovalState.OPEN and is_watcher(approval, reader):
         return ()
     if approval.state is ApprovalState.OPEN:
-        choices = [_build_button(approval, one.name, language, one.style) for one in approval.plan.choices]
+        choices = [_build_button(approval, one.name, language, one.style) for one in approval.proposal.choices]
         return (*choices, *([_build_button(approval, "show", language)] if approval.tool == DECIDE_TASK.name else []))
     if approval.state is ApprovalState.EXPIRED:
         return (_build_button(approval, "again", language),)
-    if reader.id == approval.by and approval.effect is EffectState.UNKNOWN:
+    if reader.id == approval.decided_by and approval.effect is EffectState.UNKNOWN:
         return (_build_button(approval, "happened", language), _build_button(approval, "redo", language))
-    if reader.id == approval.by and approval.effect is EffectState.FAILED and not is_unrecoverable(approval):
+    if reader.id == approval.decided_by and approval.effect is EffectState.FAILED and not is_unrecoverable(approval):
         return (_build_button(approval, "retry", language),)
     return ()
 
 
 def is_unrecoverable(approval: Approval) -> bool:
     """True when trying the same again can only fail the same way."""
-    return approval.problem is not None and approval.problem.key in HOPELESS
+    return approval.failure is not None and approval.failure.key in HOPELESS
 
 
 def _build_button(approval: Approval, choice: str, language: str, style: str = "") -> Button:
@@ -206,7 +210,7 @@ def _build_button(approval: Approval, choice: str, language: str, style: str = "
 def _render_footer(approval: Approval, reader: Person, names: Names) -> str:
     """Who must act until when."""
     language = reader.language
-    who = _join_people_names(approval.plan.deciders, names, language)
+    who = _join_people_names(approval.proposal.deciders, names, language)
     key = "card.open_for" if is_deputy(approval, reader) else "card.open"
     return translate(key, language, who=who, until=format_local_time(approval.expires_ms, reader))
 
@@ -217,7 +221,7 @@ def _join_people_names(people: tuple[str, ...], names: Names, language: str) -> 
 
 def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click: Click) -> Dialog:
     """The form that a button opens, with what this reader has drafted for it."""
-    language, choice = reader.language, fill_draft(approval.plan, choice, reader.id)
+    language, choice = reader.language, fill_draft(approval.proposal, choice, reader.id)
     name = translate(f"choice.{choice.name}", language)
     return Dialog(
         title=name if choice.inputs else translate("card.read_first", language),
@@ -238,5 +242,5 @@ def _list_options(field: DialogField, language: str) -> tuple[tuple[str, str], .
     return tuple((value, words[language]) for value, words in field.choices)
 
 
-def find_choice(plan: Proposal, name: str) -> CardChoice | None:
-    return next((one for one in plan.choices if one.name == name), None)
+def find_choice(proposal: Proposal, name: str) -> CardChoice | None:
+    return next((one for one in proposal.choices if one.name == name), None)

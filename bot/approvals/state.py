@@ -131,12 +131,12 @@ def record_copies(approval: Approval, event: CopyEvent) -> Approval:
     """The approval with the copies that people have by now. That is legal at any time and changes nothing else."""
     match event:
         case CardDelivered(copies):
-            before = (one for one in approval.refs if one[1] not in copies.values())
-            return _change_fields(approval, refs=(*before, *copies.items()), brought=approval.version)
+            before = (one for one in approval.copies if one[1] not in copies.values())
+            return _change_fields(approval, copies=(*before, *copies.items()), delivered_version=approval.version)
         case CopiesUpdated(kept):
-            return _change_fields(approval, refs=kept)
+            return _change_fields(approval, copies=kept)
         case CopyFound(reader, card):
-            return _change_fields(approval, refs=((reader, card), *approval.refs))
+            return _change_fields(approval, copies=((reader, card), *approval.copies))
 
 
 def find_refusal(approval: Approval | None, version: int, now_ms: int) -> str:
@@ -162,26 +162,26 @@ class _Changes(TypedDict, total=False):
     """The fields of an approval that an event may change."""
 
     version: int
-    plan: Proposal
-    sha: str
+    proposal: Proposal
+    seal: str
     waiters: tuple[ApprovalWaiter, ...]
-    refs: tuple[tuple[str, MessageRef], ...]
-    brought: int
+    copies: tuple[tuple[str, MessageRef], ...]
+    delivered_version: int
     state: ApprovalState
     created_ms: int
     expires_ms: int
-    by: str
+    decided_by: str
     choice: str
     form: dict[str, str]
-    removed: int
-    press: str
+    removed_characters: int
+    press_id: str
     decided_ms: int
     effect: EffectState
-    tries: int
+    attempts: int
     outcome: ToolOutcome | None
-    problem: TextRef | None
-    why: str
-    maybe: ReceiptLine | None
+    failure: TextRef | None
+    failure_for_model: str
+    possible_change: ReceiptLine | None
     parts: dict[str, PartState]
 
 
@@ -200,7 +200,7 @@ def _is_replaceable(approval: Approval | None) -> bool:
 
 def _is_retractable(approval: Approval, person: str, now_ms: int) -> bool:
     """True for who proposed it, while it can be decided; and again when that was what decided it."""
-    taken_back = approval.state is ApprovalState.CANCELLED and approval.press == approval.take_back_press
+    taken_back = approval.state is ApprovalState.CANCELLED and approval.press_id == approval.take_back_press
     return approval.owner == person and (taken_back or not find_refusal(approval, approval.version, now_ms))
 
 
@@ -215,11 +215,11 @@ def _open_card(before: Approval | None, event: CardRequested, now: datetime) -> 
     card = Approval(
         id=event.approval,
         version=before.version + 1 if before else 1,
-        refs=before.refs if before else (),
+        copies=before.copies if before else (),
         tool=event.tool,
         gate=event.gate,
-        plan=event.plan,
-        sha=compute_seal(event.tool, event.plan),
+        proposal=event.proposal,
+        seal=compute_seal(event.tool, event.proposal),
         caller=event.caller,
         place=event.place,
         run=event.run,
@@ -234,15 +234,15 @@ def _replace_proposal(approval: Approval, event: PlanEvent, now: datetime) -> tu
     reopened = _change_fields(
         approval,
         version=approval.version + 1,
-        plan=event.plan,
-        sha=compute_seal(approval.tool, event.plan),
+        proposal=event.proposal,
+        seal=compute_seal(approval.tool, event.proposal),
         created_ms=to_ms(now),
         expires_ms=to_ms(now) + int(event.lasts.total_seconds() * 1000),
         state=ApprovalState.OPEN,
-        by="",
+        decided_by="",
         choice="",
         form={},
-        press="",
+        press_id="",
         decided_ms=0,
         effect=EffectState.NONE,
     )
@@ -252,7 +252,7 @@ def _replace_proposal(approval: Approval, event: PlanEvent, now: datetime) -> tu
         case CardRenewed(person=person):
             return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.renewed", person))
         case ConfirmationRequired():
-            return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.asked_again", approval.by))
+            return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.asked_again", approval.decided_by))
         case CardRedrafted():
             return reopened, (SaveOpening(),)
 
@@ -264,14 +264,14 @@ def _apply_to_version(approval: Approval, event: VersionEvent, now_ms: int) -> t
         case CardExpired():
             return _end_undecided(approval, ApprovalState.EXPIRED, "", now_ms), ()
         case SuggestionAdded(_, fact, recommendation):
-            plan = approval.plan.with_card_fields((*approval.plan.facts, fact))
+            proposal = approval.proposal.with_card_fields((*approval.proposal.fields, fact))
             line = _make_journal_line(approval, "approval.advised", recommendation=recommendation)
-            return _change_fields(approval, plan=plan), (SaveRecord(), line)
+            return _change_fields(approval, proposal=proposal), (SaveRecord(), line)
 
 
 def _end_undecided(approval: Approval, state: ApprovalState, by: str, now_ms: int) -> Approval:
     """Ended without a decision."""
-    return _change_fields(approval, state=state, by=by, decided_ms=now_ms)
+    return _change_fields(approval, state=state, decided_by=by, decided_ms=now_ms)
 
 
 def _record_decision(approval: Approval, event: DecisionMade, now_ms: int) -> tuple[Approval, ApprovalEffects]:
@@ -279,11 +279,11 @@ def _record_decision(approval: Approval, event: DecisionMade, now_ms: int) -> tu
     decided = _change_fields(
         approval,
         state=becomes,
-        by=click.person,
+        decided_by=click.person,
         choice=click.choice,
         form=click.form or {},
-        removed=event.removed,
-        press=click.id,
+        removed_characters=event.removed,
+        press_id=click.id,
         decided_ms=now_ms,
     )
     return decided, (ClaimDecision(click, becomes, now_ms),)
@@ -293,23 +293,23 @@ def _advance_effect(approval: Approval, event: EffectEvent) -> tuple[Approval, A
     """A beginning and a part are saved at once; an end when the copies say it (`CardSettled`)."""
     match event:
         case EffectStarted():
-            started = _change_fields(approval, effect=EffectState.STARTED, tries=approval.tries + 1)
-            return started, (SaveRecord(), _make_journal_line(started, "effect.started", started.by))
+            started = _change_fields(approval, effect=EffectState.STARTED, attempts=approval.attempts + 1)
+            return started, (SaveRecord(), _make_journal_line(started, "effect.started", started.decided_by))
         case PartsChanged(parts):
             return _change_fields(approval, parts=dict(parts)), (SaveRecord(),)
         case EffectSucceeded(outcome, parts):
             done = _change_fields(approval, effect=EffectState.DONE, parts=dict(parts))
-            return _change_fields(done, outcome=outcome, problem=None, maybe=None), ()
-        case EffectFailed(problem=problem, why=why, maybe=maybe):
+            return _change_fields(done, outcome=outcome, failure=None, possible_change=None), ()
+        case EffectFailed(failure=problem, why=why, possible_change=maybe):
             failed = _change_fields(approval, effect=EffectState.FAILED, parts=_compute_parts(approval, event))
-            return _change_fields(failed, problem=problem, why=why, maybe=maybe), ()
+            return _change_fields(failed, failure=problem, failure_for_model=why, possible_change=maybe), ()
         case EffectLost():
             return _change_fields(approval, effect=EffectState.UNKNOWN, parts=_compute_parts(approval, event)), ()
         case EffectAbandoned() if approval.effect is EffectState.STARTED:
             return _change_fields(approval, effect=EffectState.UNKNOWN), ()
         case EffectAbandoned():
             failed = _change_fields(approval, effect=EffectState.FAILED)
-            return _change_fields(failed, problem=TextRef(key="error.given_up"), why=GIVEN_UP), ()
+            return _change_fields(failed, failure=TextRef(key="error.given_up"), failure_for_model=GIVEN_UP), ()
 
 
 def _compute_parts(approval: Approval, event: EffectFailed | EffectLost) -> dict[str, PartState]:
@@ -319,13 +319,13 @@ def _compute_parts(approval: Approval, event: EffectFailed | EffectLost) -> dict
 def _record_recovery(approval: Approval, event: EffectRetried | EffectConfirmed) -> Approval:
     """From here on the pressed buttons are stale: one press, hurried into two, does it again once."""
     effect = EffectState.NONE if isinstance(event, EffectRetried) else EffectState.DONE
-    return _change_fields(approval, press=event.click.id, version=approval.version + 1, effect=effect)
+    return _change_fields(approval, press_id=event.click.id, version=approval.version + 1, effect=effect)
 
 
 def _settle_card(approval: Approval, *, silent: bool) -> tuple[Approval, ApprovalEffects]:
     kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
     opinion = approval.form.get("opinion", "")
-    line = _make_journal_line(approval, kind, approval.by, choice=approval.choice, opinion=opinion)
+    line = _make_journal_line(approval, kind, approval.decided_by, choice=approval.choice, opinion=opinion)
     notices = (NotifyWaiter(waiter, silent) for waiter in approval.waiters)
     return _change_fields(approval, waiters=()), (SaveEnd(), line, *notices)
 

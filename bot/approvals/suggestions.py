@@ -35,13 +35,13 @@ def build_suggestion_request(approval: Approval) -> list[Write]:
     return [EnqueueItem(f"advice:{approval.id}", f"{approval.id}:{approval.version}", advise.model_dump_json())]
 
 
-def has_suggestion(plan: Proposal) -> bool:
-    return any(fact.label == ADVICE for fact in plan.facts)
+def has_suggestion(proposal: Proposal) -> bool:
+    return any(fact.label == ADVICE for fact in proposal.fields)
 
 
-def carry_over_suggestion(plan: Proposal, before: Proposal) -> Proposal:
+def carry_over_suggestion(proposal: Proposal, before: Proposal) -> Proposal:
     """A card's next version keeps what the model thought of the same request."""
-    return plan.with_card_fields((*plan.facts, *(fact for fact in before.facts if fact.label == ADVICE)))
+    return proposal.with_card_fields((*proposal.fields, *(fact for fact in before.fields if fact.label == ADVICE)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,24 +60,24 @@ class SuggestionHandler:
         approval = await self.approvals.load_approval(advise.approval)
         if not _is_open_version(approval, advise.version):
             return []
-        plan = approval.plan
-        language = await get_person_language(self.directory, plan.deciders[0])
-        author = await get_person_name(self.directory, plan.requester or "")
+        proposal = approval.proposal
+        language = await get_person_language(self.directory, proposal.deciders[0])
+        author = await get_person_name(self.directory, proposal.requester or "")
         model = MeteredModel(self.suggester.model)
         advice = await replace(self.suggester, model=model).request_suggestion(
-            describe_card_fields(plan.facts, language), author, language
+            describe_card_fields(proposal.fields, language), author, language
         )
         counted = self.spending.build_usage_writes(lease.lane, SYSTEM, map(self.prices.compute_usage, model.replies))
         if advice is None:
             return counted
         note = TextRef(key=f"advice.{advice.recommendation}", params={"reasons": advice.reasons_line})
-        advised = ShowSuggestion(version=advise.version, note=note)
-        return [*counted, EnqueueItem(approval.id, f"advised:{lease.item.id}", advised.model_dump_json())]
+        advised = ShowSuggestion(version=advise.version, text=note)
+        return [*counted, EnqueueItem(approval.id, f"show_suggestion:{lease.item.id}", advised.model_dump_json())]
 
     async def show_suggestion(self, lease: Lease, advised: ShowSuggestion) -> Sequence[Write]:
         """Adds it to the card, if that still waits. What a press runs is sealed without it."""
-        fact = CardField(label=ADVICE, value=advised.note)
-        suggestion = SuggestionAdded(advised.version, fact, advised.note.key)
+        fact = CardField(label=ADVICE, value=advised.text)
+        suggestion = SuggestionAdded(advised.version, fact, advised.text.key)
         added = try_transition(self.approvals.read_from_lease(lease), suggestion, self.clock.now())
         if added is None:
             return []

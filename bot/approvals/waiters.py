@@ -26,23 +26,29 @@ def notify_waiter(approval: Approval, waiter: ApprovalWaiter, *, silent: bool = 
     return _build_resume_write(waiter, *_describe_card_end(approval), silent=silent)
 
 
-def notify_undelivered(ask: OpenCard) -> list[Write]:
+def notify_undelivered(requested_card: OpenCard) -> list[Write]:
     """A card could not be brought to anybody: whoever waits for it hears so at once, not when it would have expired."""
-    if ask.waiter:
+    if requested_card.waiter:
         observation = {"error": "undelivered", "message": UNDELIVERED}
-        return [_build_resume_write(ask.waiter, CallStatus.FAILED, observation, None, Privacy.PUBLIC)]
-    if not ask.plan.requester:
+        return [_build_resume_write(requested_card.waiter, CallStatus.FAILED, observation, None, Privacy.PUBLIC)]
+    if not requested_card.proposal.requester:
         return []
-    note = TextRef(key="notice.undelivered", params={"task": ask.plan.subject})
-    notice = NotifyPerson(person=ask.plan.requester, note=note)
-    return [EnqueueItem(f"notice:{ask.plan.requester}", f"undelivered:{ask.plan.subject}", notice.model_dump_json())]
+    note = TextRef(key="notice.undelivered", params={"task": requested_card.proposal.subject})
+    notice = NotifyPerson(person=requested_card.proposal.requester, text=note)
+    return [
+        EnqueueItem(
+            f"notice:{requested_card.proposal.requester}",
+            f"undelivered:{requested_card.proposal.subject}",
+            notice.model_dump_json(),
+        )
+    ]
 
 
 def _build_resume_write(
     waiter: ApprovalWaiter,
     status: CallStatus,
     observation: dict[str, Any],
-    effect: ReceiptLine | None,
+    receipt_line: ReceiptLine | None,
     privacy: Privacy,
     *,
     silent: bool = False,
@@ -52,9 +58,9 @@ def _build_resume_write(
         uid=waiter.uid,
         status=status,
         observation=observation,
-        effect=effect,
+        receipt_line=receipt_line,
         privacy=privacy,
-        silent=silent,
+        is_silent=silent,
     )
     return EnqueueItem(waiter.lane, f"resume:{waiter.uid}", heard.model_dump_json())
 
@@ -63,13 +69,13 @@ def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], 
     """What is said by code is public; what the tool itself has said is as private as that says."""
     if approval.effect is EffectState.DONE and approval.outcome is not None:
         privacy = approval.outcome.privacy or Privacy.PRIVATE
-        return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.effect, privacy
+        return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.receipt_line, privacy
     if approval.effect is EffectState.FAILED:
-        code = approval.problem.key.removeprefix("error.") if approval.problem else "failed"
-        observation = {"error": code, "message": approval.why, **_build_parts_data(approval)}
-        return CallStatus.FAILED, observation, approval.maybe, Privacy.PRIVATE
+        code = approval.failure.key.removeprefix("error.") if approval.failure else "failed"
+        observation = {"error": code, "message": approval.failure_for_model, **_build_parts_data(approval)}
+        return CallStatus.FAILED, observation, approval.possible_change, Privacy.PRIVATE
     if approval.effect is EffectState.UNKNOWN:
-        unknown = ReceiptLine(note=TextRef(key="effect.unknown"), privacy=Privacy.PUBLIC)
+        unknown = ReceiptLine(text=TextRef(key="effect.unknown"), privacy=Privacy.PUBLIC)
         parts = _build_parts_data(approval)
         observation = {"error": "unknown", "message": UNKNOWN, **parts}
         return CallStatus.UNKNOWN, observation, unknown, Privacy.PRIVATE if parts else Privacy.PUBLIC

@@ -64,8 +64,8 @@ def _print_letters_table(letters: Sequence[DeadLetter], language: str) -> None:
     for letter in letters:
         kind = f"dead.kind_{letter.kind}"
         word = translate(kind if kind in load_sentences() else "dead.kind_other", language)
-        facts = _to_letter_fields(letter) | {"at": console.format_terminal_time(letter.given_up_ms), "kind": word}
-        table.add_row(*(sanitize_for_terminal(str(facts[name])) for name in names))
+        fields = _to_letter_fields(letter) | {"at": console.format_terminal_time(letter.given_up_ms), "kind": word}
+        table.add_row(*(sanitize_for_terminal(str(fields[name])) for name in names))
     console.build_rich_console().print(table)
     typer.echo(translate("dead.cure", language))
 
@@ -73,5 +73,5 @@ def _print_letters_table(letters: Sequence[DeadLetter], language: str) -> None:
 def _to_letter_fields(letter: DeadLetter) -> dict[str, Any]:
     """`tries`: how often it was handled before it was given up."""
     item = letter.item
-    facts: dict[str, Any] = {"at_ms": letter.given_up_ms, "id": item.id, "lane": item.lane, "person": letter.person}
-    return facts | {"kind": letter.kind, "tries": item.tries - 1, "error": redact_text(item.error)}
+    fields: dict[str, Any] = {"at_ms": letter.given_up_ms, "id": item.id, "lane": item.lane, "person": letter.person}
+    return fields | {"kind": letter.kind, "tries": item.tries - 1, "error": redact_text(item.error)}

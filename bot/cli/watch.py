@@ -82,7 +82,7 @@ def show(run_id: str) -> None:
             found = await RunStore(redis, keys).load_run(run_id)
             if found is None:
                 raise CountersignError(f"there is no run {run_id}; `countersign tail` shows the ids")
-            spent = found.trace
+            spent = found.state
             where = f"{found.message.person}  {found.message.place.channel}"
             typer.echo(sanitize_for_terminal(f"{found.id}  {found.status.value}  {where}"))
             typer.echo(f"  {sanitize_for_terminal(found.message.text)}")
@@ -94,10 +94,10 @@ def show(run_id: str) -> None:
             tokens = f"{spent.tokens_in}+{spent.tokens_out} tokens, {spent.tokens_cached} cached"
             costs = {spent.currency: spent.cost} if spent.currency else {}
             tokens += (
-                f", {format_cost(costs, spent.unpriced, console.get_terminal_language())}" if spent.replies else ""
+                f", {format_cost(costs, spent.unpriced, console.get_terminal_language())}" if spent.model_calls else ""
             )
             tokens += f" ({sanitize_for_terminal(spent.model)})" if spent.model else ""
-            supported = f", {spent.supported} of {spent.claimed} claims supported" if spent.claimed else ""
+            supported = f", {spent.supported_claims} of {spent.claims} claims supported" if spent.claims else ""
             typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {tokens}{supported}")
             async for record in Journal(redis, keys).stream_records(since=found.created_ms - 60_000, run=run_id):
                 _print_record(record, as_json=False)
@@ -189,8 +189,8 @@ def _to_pending_fields(one: Approval) -> dict[str, Any]:
     return {
         "card": one.id,
         "tool": one.tool,
-        "about": one.plan.subject,
-        "waits_for": ", ".join(one.plan.deciders),
+        "about": one.proposal.subject,
+        "waits_for": ", ".join(one.proposal.deciders),
         "asked_by": one.caller or "engine",
         "until": until,
     }

@@ -31,20 +31,26 @@ class CardRequester:
         """The run is paused, and knows which card it waits for."""
         run, place = context.run, context.run.message.place
         here = await self.delivery.can_show_in(place, Privacy.PRIVATE)
-        ask = build_open_card(self.keys, run, event.call, event.plan, event.gate, here=here)
-        index = run.trace.calls.index(event.call)
-        run.trace.calls[index] = replace(event.call, approval=ask.approval)
-        run.ask, run.status = ask, RunStatus.PAUSED
-        text = describe_proposal(event.plan, context.caller.person)
-        run.proposal = CardSummary(text=text, made_ms=self.clock.now_ms())
+        requested_card = build_open_card(self.keys, run, event.call, event.proposal, event.gate, here=here)
+        index = run.state.calls.index(event.call)
+        run.state.calls[index] = replace(event.call, approval=requested_card.approval)
+        run.requested_card, run.status = requested_card, RunStatus.PAUSED
+        text = describe_proposal(event.proposal, context.caller.person)
+        run.card_summary = CardSummary(text=text, made_ms=self.clock.now_ms())
         if not here and event.gate is Gate.CONFIRM:
-            run.direct = await self.chat.open_dm(run.message.person)
-        return ask
+            run.dm_place = await self.chat.open_dm(run.message.person)
+        return requested_card
 
-    async def post_card_location(self, context: TurnContext, ask: OpenCard, *, quiet: bool) -> None:
+    async def post_card_location(self, context: TurnContext, requested_card: OpenCard, *, quiet: bool) -> None:
         """Who asks is told where the card is, if it does not come to this very place and no step says so. `quiet`: no
         steps are shown."""
         run, list_deputies = context.run, self.tool_services.engine.list_task_deputies
-        deputies = await list_deputies(ask.plan.subject, self.clock.today()) if ask.gate is Gate.APPROVE else ()
-        theirs = run.message.person in (*ask.plan.deciders, *deputies)
-        await self.replies.post_card_location(run, ask, theirs=theirs, quiet=quiet, again=context.is_redelivery)
+        deputies = (
+            await list_deputies(requested_card.proposal.subject, self.clock.today())
+            if requested_card.gate is Gate.APPROVE
+            else ()
+        )
+        theirs = run.message.person in (*requested_card.proposal.deciders, *deputies)
+        await self.replies.post_card_location(
+            run, requested_card, theirs=theirs, quiet=quiet, again=context.is_redelivery
+        )

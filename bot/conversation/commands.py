@@ -170,7 +170,7 @@ class CommandHandler:
         theirs = [run for run in runs if run is not None and run.message.person == message.person]
         said_ms = float(message.at) * 1000 if _is_timestamp(message.at) else 0.0
         return any(
-            run.last is not None and run.last.stopped == StopReason.USER and run.ended_ms >= said_ms - SKEW_MS
+            run.result is not None and run.result.stop_reason == StopReason.USER and run.ended_ms >= said_ms - SKEW_MS
             for run in theirs
         )
 

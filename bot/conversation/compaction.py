@@ -46,7 +46,7 @@ def build_compaction_request(
     place, keys = run.message.place, history.keys
     lane = keys.derive_id("F", keys.get_partition(place.conversation), place.conversation)
     fold = CompactConversation(place=place, person=run.message.person)
-    return [EnqueueItem(lane, f"fold:{run.id}", fold.model_dump_json(), only_if_idle=True)]
+    return [EnqueueItem(lane, f"compact:{run.id}", fold.model_dump_json(), only_if_idle=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,6 @@ class DiagramPoster:
         outcome = await tool.run(
             ToolContext(self.tool_services, caller, local), validate_args(tool.args, {"name": name})
         )
-        if outcome.picture is None:
+        if outcome.diagram is None:
             raise ToolError("no_picture", "there is nothing to draw")
-        return outcome.picture, classify_result(tool, outcome)
+        return outcome.diagram, classify_result(tool, outcome)

@@ -31,14 +31,14 @@ class RunReplies:
         """The rate that the last word of a run keeps."""
         return self.chat.find_rate_slot(run.message.place)
 
-    async def post_run_result(self, run: Run, last: RunResult, *, again: bool, wait_ms: int | None) -> DeliveryResult:
+    async def post_run_result(self, run: Run, result: RunResult, *, again: bool, wait_ms: int | None) -> DeliveryResult:
         """The last word, in the conversation if what the run has seen may be told there."""
-        place, privacy, key = run.message.place, get_result_privacy(run, last), f"{run.id}:final"
+        place, privacy, key = run.message.place, get_result_privacy(run, result), f"{run.id}:final"
         here, aside = await self.delivery.can_show_in(place, privacy), render_receipt(run, in_channel=True)
         in_channel = here and not place.direct
-        asked = () if in_channel or last.stopped else run.candidates  # in a channel a mention would call them
+        asked = () if in_channel or result.stop_reason else run.candidates  # in a channel a mention would call them
         candidates = await render_candidates(self.directory, asked, run.language)
-        post = render_run_result(run, last, candidates, in_channel=in_channel)
+        post = render_run_result(run, result, candidates, in_channel=in_channel)
         return await self.delivery.deliver_message(
             place, run.message.person, post, privacy, key=key, again=again, wait_ms=wait_ms, receipt=aside
         )
@@ -47,8 +47,8 @@ class RunReplies:
         """Of what failed every time: what was said, and where. If nothing can be said where it was asked, in the DM."""
         text = translate("turn.given_up", await get_person_language(self.directory, message.person), id=item.id)
         privacy, key = Privacy.PUBLIC, f"dead:{item.id}"
-        if run is not None and run.last is not None:
-            text, privacy = run.last.text, get_result_privacy(run, run.last)
+        if run is not None and run.result is not None:
+            text, privacy = run.result.text, get_result_privacy(run, run.result)
         post = Post(text, receipt=render_receipt(run, in_channel=not message.place.direct) if run else "")
         try:
             return text, await self.delivery.deliver_message(
@@ -61,15 +61,17 @@ class RunReplies:
                 in_conversation=privacy is Privacy.PUBLIC, direct=None if message.place.direct else direct
             )
 
-    async def post_card_location(self, run: Run, ask: OpenCard, *, theirs: bool, quiet: bool, again: bool) -> None:
+    async def post_card_location(
+        self, run: Run, requested_card: OpenCard, *, theirs: bool, quiet: bool, again: bool
+    ) -> None:
         """Whose an asked-for decision is, and where its card is; nothing where the card comes to this very place, or
         where a line of the steps says so. `theirs`: who asks may press it."""
-        place, person, key = run.message.place, run.message.person, f"{run.id}:card:{len(run.trace.calls)}"
-        if ask.place == place or (theirs and place.direct):
+        place, person, key = run.message.place, run.message.person, f"{run.id}:card:{len(run.state.calls)}"
+        if requested_card.place == place or (theirs and place.direct):
             return
         if place.direct:
             if quiet:
-                who = (await format_people_names(self.directory, ask.plan.deciders))[run.language]
+                who = (await format_people_names(self.directory, requested_card.proposal.deciders))[run.language]
                 text = translate("turn.brought", run.language, who=who)
                 await self.chat.post_message(place, Post(text), key=f"{run.id}:brought", again=again)
         elif theirs:
@@ -78,6 +80,6 @@ class RunReplies:
             await self.delivery.post_pointer(place, person, "pointer.brought", key=key, again=again)
 
 
-def get_result_privacy(run: Run, last: RunResult) -> Privacy:
+def get_result_privacy(run: Run, result: RunResult) -> Privacy:
     """A stop is in words of our own; an answer may be about all that the run has seen."""
-    return Privacy.PUBLIC if last.stopped else run.trace.privacy
+    return Privacy.PUBLIC if result.stop_reason else run.state.privacy

@@ -48,9 +48,9 @@ class ConversationMemory:
     def build_answer_writes(self, run: Run, text: str, told: DeliveryResult) -> tuple[AppendHistory, list[Write]]:
         """What was asked, called, said and changed: for the conversation, and for the DM if there is one."""
         place = run.message.place
-        asked = [] if run.remembered else [self._build_question_entry(run)]
-        known = run.direct is not None  # its card has been in the DM
-        run.direct = told.direct or run.direct
+        asked = [] if run.is_in_history else [self._build_question_entry(run)]
+        known = run.dm_place is not None  # its card has been in the DM
+        run.dm_place = told.direct or run.dm_place
         answer = [self._build_answer_entry(run, text), *self._build_effect_entries(run)]
         if told.in_conversation:
             calls = self._build_call_entries(run, place) if self._can_show_details(run, told) else RunMemory()
@@ -61,48 +61,48 @@ class ConversationMemory:
             )
         remembered, *more = self._build_history_writes(place, here)
         assert isinstance(remembered, AppendHistory)
-        if run.direct is None:
+        if run.dm_place is None:
             return remembered, more
-        calls = self._build_call_entries(run, run.direct)
+        calls = self._build_call_entries(run, run.dm_place)
         entries = [*calls.entries, *answer] if known else [self._build_question_entry(run), *calls.entries, *answer]
         return remembered, [*more, self._build_direct_history_item(run, "end", RunMemory(entries, calls.calls))]
 
     def build_waiting_writes(self, run: Run) -> list[Write]:
         """What is remembered while a card of the run waits. Where the card is in a DM, it is an open one there."""
-        ask, place = run.ask, run.message.place
-        if ask is None:
+        requested_card, place = run.requested_card, run.message.place
+        if requested_card is None:
             return []
-        asked, first = [] if run.remembered else [self._build_question_entry(run)], not run.remembered
-        run.remembered = True
+        asked, first = [] if run.is_in_history else [self._build_question_entry(run)], not run.is_in_history
+        run.is_in_history = True
         if place.direct:
             calls = self._build_call_entries(run, place)
             return self._build_history_writes(place, RunMemory([*asked, *calls.entries], calls.calls))
         waits = [
             build_event_entry(
-                WAITS.format(tool=ask.tool), self.clock.today_ms(), _get_timezone(run), run=run.id, said=""
+                WAITS.format(tool=requested_card.tool), self.clock.today_ms(), _get_timezone(run), run=run.id, said=""
             )
         ]
         here = self._build_history_writes(place, RunMemory([*asked, *waits])) if first else []
-        if run.direct is None:
+        if run.dm_place is None:
             return here
-        calls = self._build_call_entries(run, run.direct)
+        calls = self._build_call_entries(run, run.dm_place)
         part = RunMemory([*asked, *calls.entries], calls.calls)
-        return [*here, self._build_direct_history_item(run, str(len(run.trace.calls)), part, ask)]
+        return [*here, self._build_direct_history_item(run, str(len(run.state.calls)), part, requested_card)]
 
     def build_cancelled_writes(self, run: Run) -> list[Write]:
         """Of a run whose card its person has taken back in words: a run that says no more."""
         said = translate("command.taken_back", run.language)
         event = build_event_entry(TAKEN_BACK, self.clock.today_ms(), _get_timezone(run), run=run.id, said=said)
-        asked = [] if run.remembered else [self._build_question_entry(run)]
+        asked = [] if run.is_in_history else [self._build_question_entry(run)]
         here = self._build_history_writes(run.message.place, RunMemory([*asked, event]))
-        return [*here, self._build_direct_history_item(run, "end", RunMemory([event]))] if run.direct else here
+        return [*here, self._build_direct_history_item(run, "end", RunMemory([event]))] if run.dm_place else here
 
     def build_event_write(self, place: Place, person: Person, text: str, id: str) -> EnqueueItem:
         """Something that has happened in a DM, into its lane; `id`: of what has happened, so that it is there once."""
         event = build_event_entry(text, self.clock.today_ms(), person.zone)
         kept = ((event.message, event.shown_text, event.at_ms, event.kind.value),)
         work = AppendDirectHistory(run="", place=place, person=person.id, entries=kept)
-        return EnqueueItem(place.conversation, f"happened:{id}", work.model_dump_json())
+        return EnqueueItem(place.conversation, f"direct_event:{id}", work.model_dump_json())
 
     def build_direct_history_writes(self, one: AppendDirectHistory) -> Sequence[Write]:
         """The writes of an item in the DM's own lane."""
@@ -120,7 +120,7 @@ class ConversationMemory:
             return kept
         if one.approval:
             waits = self.runs.build_add_paused_write(
-                conversation, one.run, one.approval, one.tool, one.person, one.proposal
+                conversation, one.run, one.approval, one.tool, one.person, one.card_summary
             )
             return [*kept, waits]
         return [*kept, self.runs.build_remove_paused_write(conversation, one.run)]
@@ -133,32 +133,32 @@ class ConversationMemory:
         return [self.history.build_turn_write(conversation, part.entries), *kept]
 
     def _build_direct_history_item(
-        self, run: Run, at: str, part: RunMemory, ask: OpenCard | None = None
+        self, run: Run, at: str, part: RunMemory, requested_card: OpenCard | None = None
     ) -> EnqueueItem:
         """Into the lane of the DM, once: what is remembered there is written by who holds it. `ask`: of the card that
         waits there."""
-        assert run.direct is not None
+        assert run.dm_place is not None
         work = AppendDirectHistory(
             run=run.id,
-            place=run.direct,
+            place=run.dm_place,
             person=run.message.person,
             entries=tuple((one.message, one.shown_text, one.at_ms, one.kind.value) for one in part.entries),
             calls=tuple(one.row for one in part.calls),
-            approval=ask.approval if ask else "",
-            tool=ask.tool if ask else "",
-            proposal=run.proposal if ask else None,
+            approval=requested_card.approval if requested_card else "",
+            tool=requested_card.tool if requested_card else "",
+            card_summary=run.card_summary if requested_card else None,
         )
-        return EnqueueItem(run.direct.conversation, f"recollect:{run.id}:{at}", work.model_dump_json())
+        return EnqueueItem(run.dm_place.conversation, f"append_history:{run.id}:{at}", work.model_dump_json())
 
     def _build_call_entries(self, run: Run, place: Place) -> RunMemory:
         """What the run has called and no entry tells of yet. In a channel nothing of what was on a card in the DM but
         how that ended."""
-        known = run.recalled if place.direct else ()
-        found = [(call, build_past_call(call, result), result) for call, result in list_latest_calls(run.trace, known)]
+        known = run.remembered_calls if place.direct else ()
+        found = [(call, build_past_call(call, result), result) for call, result in list_latest_calls(run.state, known)]
         if not found:
             return RunMemory()
         if place.direct:
-            run.recalled += [call.uid for call, _, _ in found if call.status is not CallStatus.AWAITING]
+            run.remembered_calls += [call.uid for call, _, _ in found if call.status is not CallStatus.AWAITING]
         shown = [one for one in found if place.direct or not one[0].approval]
         lines = [
             format_call_line(past, result) if place.direct or not call.approval else _describe_card_call(call)
@@ -172,15 +172,15 @@ class ConversationMemory:
 
     def _can_show_details(self, run: Run, told: DeliveryResult) -> bool:
         """Whether what the run has seen may stand where its last word does, and not only words of our own."""
-        own_words = run.last is None or bool(run.last.stopped)
+        own_words = run.result is None or bool(run.result.stop_reason)
         return (
-            run.message.place.direct or run.trace.privacy is Privacy.PUBLIC or (told.in_conversation and not own_words)
+            run.message.place.direct or run.state.privacy is Privacy.PUBLIC or (told.in_conversation and not own_words)
         )
 
     def _build_effect_entries(self, run: Run, *, in_channel: bool = False) -> list[HistoryEntry]:
         """What the run has changed, and what of its answer was not borne out; nothing where there is neither."""
-        last = run.last
-        lines = [render_receipt(run, in_channel=in_channel)] if run.effects or (last and last.overclaims) else []
+        last = run.result
+        lines = [render_receipt(run, in_channel=in_channel)] if run.receipt_lines or (last and last.overclaims) else []
         said = "\n".join(lines)
         if last and last.unverified and not in_channel:
             lines.append(NOT_VERIFIED + " · ".join(last.unverified))
@@ -193,7 +193,7 @@ class ConversationMemory:
     def _build_question_entry(self, run: Run) -> HistoryEntry:
         """What the person wrote, and how a model reads it."""
         return HistoryEntry(
-            message=run.trace.messages[0], run=run.id, shown_text=run.message.text, at_ms=self.clock.today_ms()
+            message=run.state.messages[0], run=run.id, shown_text=run.message.text, at_ms=self.clock.today_ms()
         )
 
 

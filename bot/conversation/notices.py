@@ -35,11 +35,11 @@ class NoticePoster:
         person = await self.directory.find_person(notice.person)
         if person is None or not person.active:
             return []
-        place, text = await self.chat.open_dm(person.id), render_value(notice.note, person.language)
+        place, text = await self.chat.open_dm(person.id), render_value(notice.text, person.language)
         post, again = Post(text, plain=True), lease.item.is_redelivery
         await self.chat.post_message(place, post, key=lease.item.id, again=again)
         noted = self.journal.build_record_write(
-            lease.lane, "notice", person=person.id, channel=place.channel, text=notice.note.key
+            lease.lane, "notice", person=person.id, channel=place.channel, text=notice.text.key
         )
         return [noted, self.memory.build_event_write(place, person, text, lease.item.id)]
 

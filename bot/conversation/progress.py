@@ -54,7 +54,7 @@ class ProgressReporter:
             if step.is_call_mistake:
                 continue
             audience = Disclosure.HERE if run.message.place.direct else decide_channel_disclosure(step.privacy)
-            run.lines.append(render_step_line(len(run.lines) + 1, step, run.language, audience))
+            run.step_lines.append(render_step_line(len(run.step_lines) + 1, step, run.language, audience))
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
         """The rate that showing the next step keeps."""
@@ -70,25 +70,27 @@ class ProgressReporter:
 
     async def flush_lines(self, run: Run, *, again: bool, wait_ms: int | None = None) -> None:
         """Shows the lines that are held back: as one reply, or in the live message."""
-        if self.display == "quiet" or run.posted == len(run.lines):
+        if self.display == "quiet" or run.posted_lines == len(run.step_lines):
             return
         if not await self.delivery.can_show_in(run.message.place):
-            run.posted = len(run.lines)
+            run.posted_lines = len(run.step_lines)
             return
         if self.display == "plan":
             await self._update_live_message(run, again=again)
             return
-        text, key = "\n".join(run.lines[run.posted :]), f"{run.id}:line:{run.posted}"
+        text, key = "\n".join(run.step_lines[run.posted_lines :]), f"{run.id}:line:{run.posted_lines}"
         await self.chat.post_message(run.message.place, Post(text), key=key, again=again, wait_ms=wait_ms)
-        run.posted = len(run.lines)
+        run.posted_lines = len(run.step_lines)
 
     async def _update_live_message(self, run: Run, *, again: bool) -> None:
-        post = Post("\n".join(run.lines))
-        if run.board is None:
-            run.board = await self.chat.post_message(run.message.place, post, key=f"{run.id}:board", again=again)
+        post = Post("\n".join(run.step_lines))
+        if run.progress_message is None:
+            run.progress_message = await self.chat.post_message(
+                run.message.place, post, key=f"{run.id}:board", again=again
+            )
         else:
-            await self.chat.update_message(run.board, post)
-        run.posted = len(run.lines)
+            await self.chat.update_message(run.progress_message, post)
+        run.posted_lines = len(run.step_lines)
 
 
 def render_step_line(number: int, step: RunStep, language: str, audience: Disclosure = Disclosure.HERE) -> str:
@@ -134,26 +136,26 @@ def _describe_call_subject(args: dict[str, Any]) -> str:
 
 
 def render_run_result(
-    run: Run, last: RunResult, candidates: NamedPeople | None = None, *, in_channel: bool = False
+    run: Run, result: RunResult, candidates: NamedPeople | None = None, *, in_channel: bool = False
 ) -> Post:
     """The last word as people see it: what nothing supports is marked, and a stop can be tried again. `candidates`:
     those of whom the person is asked which one is meant. `in_channel`: its receipt is read by others too."""
-    text = last.text
-    if last.unverified:
-        text += "\n\n" + translate("evidence.unverified", run.language, what=" · ".join(last.unverified))
+    text = result.text
+    if result.unverified:
+        text += "\n\n" + translate("evidence.unverified", run.language, what=" · ".join(result.unverified))
     anew = (
         (Button(label=translate("choice.retry", run.language), choice=ANEW, approval=run.id, version=1),)
-        if last.stopped
+        if result.stop_reason
         else ()
     )
-    shown = "" if _is_small_talk(run, last) else render_receipt(run, in_channel=in_channel)
+    shown = "" if _is_small_talk(run, result) else render_receipt(run, in_channel=in_channel)
     return Post(text, receipt=shown, buttons=anew, people=candidates)
 
 
-def _is_small_talk(run: Run, last: RunResult) -> bool:
+def _is_small_talk(run: Run, result: RunResult) -> bool:
     """True of an answer to a greeting for which nothing was looked up or done, and which does not say otherwise."""
     said = run.message.text.strip()
-    nothing = not (run.trace.calls or run.effects or last.stopped or last.overclaims or last.unverified)
+    nothing = not (run.state.calls or run.receipt_lines or result.stop_reason or result.overclaims or result.unverified)
     return nothing and len(said) <= GREETING_MAX and _GREETING.fullmatch(said) is not None
 
 
@@ -169,41 +171,41 @@ def describe_stop(run: Run, reason: StopReason, renewed: datetime) -> str:
 
 def _describe_settled_call(run: Run) -> str:
     """What became of the button that a run has just been waiting for."""
-    latest = [call for call in run.trace.calls if call.uid.startswith(f"{run.id}:{run.trace.steps}:")]
+    latest = [call for call in run.state.calls if call.uid.startswith(f"{run.id}:{run.state.steps}:")]
     status = next((call.status for call in latest if call.approval), None)
     return translate(f"share.{status.value}", run.language) if status else ""
 
 
-def build_run_figures(trace: RunState) -> dict[str, Any]:
+def build_run_figures(state: RunState) -> dict[str, Any]:
     """What a run took, for the journal. Money as text, because it is exact; none where no price is known."""
     told: dict[str, Any] = {
-        "steps": trace.steps,
-        "ms": trace.active_ms,
-        "tokens_in": trace.tokens_in,
-        "cached": trace.tokens_cached,
-        "tokens_out": trace.tokens_out,
-        "malformed": trace.malformed,
-        "model": trace.model,
+        "steps": state.steps,
+        "ms": state.active_ms,
+        "tokens_in": state.tokens_in,
+        "cached": state.tokens_cached,
+        "tokens_out": state.tokens_out,
+        "malformed": state.malformed,
+        "model": state.model,
     }
-    told |= {"cost": format_amount(trace.cost), "currency": trace.currency} if trace.currency else {}
-    told |= {"unpriced": trace.unpriced} if trace.unpriced else {}
-    return told | ({"claimed": trace.claimed, "supported": trace.supported} if trace.claimed else {})
+    told |= {"cost": format_amount(state.cost), "currency": state.currency} if state.currency else {}
+    told |= {"unpriced": state.unpriced} if state.unpriced else {}
+    return told | ({"claimed": state.claims, "supported": state.supported_claims} if state.claims else {})
 
 
 def render_receipt(run: Run, *, in_channel: bool = False) -> str:
     """What this run changed, written by code from what happened: it contradicts a model that claims more. `in_channel`:
     for everybody who reads there, so what is private is only said to have been done."""
-    effects = join_receipt_lines(run.effects, run.language, in_channel=in_channel)
-    more = "_though" if run.last is not None and run.last.overclaims else ""
+    effects = join_receipt_lines(run.receipt_lines, run.language, in_channel=in_channel)
+    more = "_though" if run.result is not None and run.result.overclaims else ""
     return translate(f"receipt.{'changed' if effects else 'nothing'}{more}", run.language, effects=effects)
 
 
-def join_receipt_lines(effects: Sequence[ReceiptLine], language: str, *, in_channel: bool = False) -> str:
+def join_receipt_lines(receipt_lines: Sequence[ReceiptLine], language: str, *, in_channel: bool = False) -> str:
     """Effects in words, on one line. `in_channel`: for everybody who reads there."""
-    lines = [_render_public_receipt_line(one, language, in_channel=in_channel) for one in effects]
+    lines = [_render_public_receipt_line(one, language, in_channel=in_channel) for one in receipt_lines]
     return " · ".join(dict.fromkeys(lines) if in_channel else lines)
 
 
-def _render_public_receipt_line(effect: ReceiptLine, language: str, *, in_channel: bool) -> str:
-    hidden = in_channel and decide_channel_disclosure(effect.privacy) is not Disclosure.HERE
-    return translate("receipt.private", language) if hidden else render_receipt_line(effect, language)
+def _render_public_receipt_line(receipt_line: ReceiptLine, language: str, *, in_channel: bool) -> str:
+    hidden = in_channel and decide_channel_disclosure(receipt_line.privacy) is not Disclosure.HERE
+    return translate("receipt.private", language) if hidden else render_receipt_line(receipt_line, language)

@@ -31,15 +31,15 @@ class PromptHeadBuilder:
         JSON, in few pieces, because that is what every step sends. And what of it an answer may rest on."""
         run, person, situation = context.run, context.caller.person, self._build_situation(context)
         manager = await self.directory.find_person(person.manager) if person.manager else None
-        facts, reply_format = prompt.build_facts_message(person, manager), self.loop.get_reply_format(run.trace)
+        fields, reply_format = prompt.build_facts_message(person, manager), self.loop.get_reply_format(run.state)
         remembered = context.recalled.history.list_messages_with_calls(without=run.id)
         history = format_history(remembered, reply_format)
-        server_tools = self.loop.describe_server_tools(run.trace)
+        server_tools = self.loop.describe_server_tools(run.state)
         tools = [prompt.build_tools_message(server_tools)] if server_tools else []
-        rules = prompt.build_system_message(self.loop.render_instructions(run.trace), self.company_rules)
-        before, behind = (prompt.dump_messages(some) for some in ([rules, *tools, facts], situation.messages))
+        rules = prompt.build_system_message(self.loop.render_instructions(run.state), self.company_rules)
+        before, behind = (prompt.dump_messages(some) for some in ([rules, *tools, fields], situation.messages))
         sources = GroundingSources(
-            [self.company_rules, *situation.grounding_texts, facts["content"]],
+            [self.company_rules, *situation.grounding_texts, fields["content"]],
             list_grounding_messages(remembered),
             self.directory.list_people,
             has_card=bool(situation.cards),

@@ -35,7 +35,7 @@ class RetryHandler:
     async def retry_message(self, lease: Lease, click: Click) -> Sequence[Write]:
         """A press of its button. Refused to all but its person, and where the conversation has gone on."""
         run = await self.runs.load_run(click.approval)
-        if run is not None and run.status is RunStatus.RUNNING and run.last is not None:
+        if run is not None and run.status is RunStatus.RUNNING and run.result is not None:
             raise RetryLater(ENDING_MS, "the stop is said and not yet written")
         caller = await self.directory.find_caller(click.person)
         refusal = (
@@ -45,14 +45,14 @@ class RetryHandler:
         )
         if run is None or refusal is not None:
             return await self._refuse_retry(click, refusal or PressRefusal(code="gone"))
-        if click.card is not None and run.last is not None:
+        if click.card is not None and run.result is not None:
             with contextlib.suppress(ChatError):
-                text = f"{run.last.text}\n{translate('stopped.anew', run.language)}"
+                text = f"{run.result.text}\n{translate('stopped.anew', run.language)}"
                 in_channel = not run.message.place.direct and click.card.channel == run.message.place.channel
                 await self.chat.update_message(
                     click.card, Post(text, receipt=render_receipt(run, in_channel=in_channel))
                 )
-        run.anew = click.id
+        run.retry_press = click.id
         again = run.message.model_copy(update={"id": f"anew:{run.id}"})
         put = EnqueueItem(again.place.conversation, again.id, MessageReceived(message=again).model_dump_json())
         noted = self.journal.build_record_write(

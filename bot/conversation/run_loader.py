@@ -51,10 +51,12 @@ class RunLoader:
             timezone=person.timezone,
             created_ms=self.clock.now_ms(),
         )
-        run.trace.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
+        run.state.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
         await self.refresh_start_tools()
-        run.trace.offered = self.loop.selector.choose_offered_tools(message.text, RecentConversation(recalled.history))
-        run.trace.append_message(prompt.build_user_message(caller, message.text, self.clock.today(person.zone)))
+        run.state.offered_tools = self.loop.selector.choose_offered_tools(
+            message.text, RecentConversation(recalled.history)
+        )
+        run.state.append_message(prompt.build_user_message(caller, message.text, self.clock.today(person.zone)))
         return run
 
     async def refresh_start_tools(self) -> None:

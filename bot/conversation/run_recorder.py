@@ -42,13 +42,13 @@ class RunRecorder:
         """Keeps the run as it is, and counts in the same breath what it has cost since the last time."""
         run, lease = context.run, context.lease
         counted = self.spending.build_usage_writes(
-            lease.lane, run.message.person, run.trace.uncounted, begun=run.trace.is_uncounted_run
+            lease.lane, run.message.person, run.state.uncounted_usage, begun=run.state.is_uncounted_run
         )
         kept = await lease.checkpoint(
             seq, *self.runs.build_save_writes(run), *counted, *more, slot=slot, most_ms=most_ms
         )
-        run.trace.uncounted.clear()
-        run.stored = len(run.trace.messages) if run.status is RunStatus.RUNNING else 0
+        run.state.uncounted_usage.clear()
+        run.stored_messages = len(run.state.messages) if run.status is RunStatus.RUNNING else 0
         return kept
 
     def build_step_writes(self, run: Run, steps: Sequence[RunStep]) -> list[Write]:
@@ -66,41 +66,43 @@ class RunRecorder:
         if not diagrams.is_diagram_call(call):
             return [noted]
         draw = RenderDiagram(person=message.person, place=message.place, name=str(call.args["name"]))
-        return [noted, EnqueueItem(message.place.conversation, f"draw:{call.uid}", draw.model_dump_json())]
+        return [noted, EnqueueItem(message.place.conversation, f"diagram:{call.uid}", draw.model_dump_json())]
 
     def build_pause_writes(self, run: Run) -> Sequence[Write]:
         """What ends the message of a paused run: the card's item, and what conversations remember meanwhile."""
-        ask = run.ask
-        if ask is None:
+        requested_card = run.requested_card
+        if requested_card is None:
             return []
         remembered = self.memory.build_waiting_writes(run)
-        put = EnqueueItem(ask.approval, f"open:{run.id}:{len(run.trace.calls)}", ask.model_dump_json())
+        put = EnqueueItem(
+            requested_card.approval, f"open:{run.id}:{len(run.state.calls)}", requested_card.model_dump_json()
+        )
         return [*self.runs.build_save_writes(run), *remembered, put]
 
-    def build_finish_writes(self, context: TurnContext, last: RunResult, told: DeliveryResult) -> Sequence[Write]:
+    def build_finish_writes(self, context: TurnContext, result: RunResult, told: DeliveryResult) -> Sequence[Write]:
         """Its last word is said."""
         run = context.run
-        remembered, direct = self.memory.build_answer_writes(run, last.text, told)
+        remembered, direct = self.memory.build_answer_writes(run, result.text, told)
         return [
-            *self._end_run(run, RunStatus.STOPPED if last.stopped else RunStatus.DONE),
+            *self._end_run(run, RunStatus.STOPPED if result.stop_reason else RunStatus.DONE),
             remembered,
             *direct,
             *compaction.build_compaction_request(self.history, context.recalled.history, remembered, run),
             self.build_journal_write(
                 run.message,
-                "run.stopped" if last.stopped else "run.finished",
+                "run.stopped" if result.stop_reason else "run.finished",
                 run=run.id,
                 text=render_receipt(run),
-                **({"why": last.stopped} if last.stopped else {}),
-                **({"said": last.said} if last.said else {}),
-                **build_run_figures(run.trace),
+                **({"why": result.stop_reason} if result.stop_reason else {}),
+                **({"said": result.endpoint_error} if result.endpoint_error else {}),
+                **build_run_figures(run.state),
             ),
         ]
 
     def build_cancel_writes(self, run: Run) -> Sequence[Write]:
         """Its person has taken its card back in words and was answered by another run: this one ends without a word."""
         over, remembered = self._end_run(run, RunStatus.CANCELLED), self.memory.build_cancelled_writes(run)
-        figures = build_run_figures(run.trace)
+        figures = build_run_figures(run.state)
         return [*over, *remembered, self.build_journal_write(run.message, "run.cancelled", run=run.id, **figures)]
 
     def build_leaver_writes(self, run: Run) -> Sequence[Write]:

@@ -81,7 +81,7 @@ class TurnHandler:
             return []
         run, recalled = loaded
         is_new = self._settle_call(run, resume)
-        if resume.silent:
+        if resume.is_silent:
             return self.run_recorder.build_cancel_writes(run)
         caller = await self.directory.find_caller(run.message.person)
         if caller is None:
@@ -94,10 +94,10 @@ class TurnHandler:
 
     def _settle_call(self, run: Run, resume: ResumeRun) -> bool:
         """How the call ended is in the run; False if it was already. Whatever is away from here on is news again."""
-        if not self.loop.settle_call(run.trace, resume.uid, resume.status, resume.observation, resume.privacy):
+        if not self.loop.settle_call(run.state, resume.uid, resume.status, resume.observation, resume.privacy):
             return False
-        run.status, run.ask, run.proposal, run.told_down = RunStatus.RUNNING, None, None, False
-        run.effects += [resume.effect] if resume.effect else []
+        run.status, run.requested_card, run.card_summary, run.has_reported_outage = RunStatus.RUNNING, None, None, False
+        run.receipt_lines += [resume.receipt_line] if resume.receipt_line else []
         return True
 
     async def _run_agent(self, context: TurnContext) -> Sequence[Write]:
@@ -107,8 +107,8 @@ class TurnHandler:
             await self.progress.flush_lines(run, again=True)
         if run.status is RunStatus.PAUSED:
             return self.run_recorder.build_pause_writes(run)
-        if run.last is not None:
-            return await self._post_run_result(context, run.last, None)
+        if run.result is not None:
+            return await self._post_run_result(context, run.result, None)
         try:
             async with contextlib.aclosing(await self._start_loop(context)) as events:
                 async for event in events:
@@ -136,11 +136,11 @@ class TurnHandler:
         return self.loop.run(
             run.id,
             head,
-            run.trace,
+            run.state,
             use,
             context.lease.stopped,
             grounds,
-            remaining_budget=self.budget.compute_remaining_budget(used.tokens, used.cost, run.trace),
+            remaining_budget=self.budget.compute_remaining_budget(used.tokens, used.cost, run.state),
             check_proposal=partial(self.duplicates.reject_duplicate, context.recalled.waiting, run),
         )
 
@@ -151,7 +151,7 @@ class TurnHandler:
         self.progress.add_steps(run, steps)
         kept = await self.run_recorder.checkpoint_run(
             context,
-            f"step:{run.trace.steps}",
+            f"step:{run.state.steps}",
             *self.run_recorder.build_step_writes(run, steps),
             slot=self.progress.find_rate_slot(run),
             most_ms=0,
@@ -161,38 +161,38 @@ class TurnHandler:
     async def _pause_run(self, context: TurnContext, event: RunPaused) -> Sequence[Write]:
         """The card is brought by its own lane, so that a crash right here cannot lose it."""
         run = context.run
-        ask = await self.card_requester.request_card(context, event)
+        requested_card = await self.card_requester.request_card(context, event)
         await self._show_steps(context, event.steps)
         await self.progress.flush_lines(run, again=context.is_redelivery)
-        await self.card_requester.post_card_location(context, ask, quiet=self.progress.display == "quiet")
+        await self.card_requester.post_card_location(context, requested_card, quiet=self.progress.display == "quiet")
         return self.run_recorder.build_pause_writes(run)
 
     def _describe_stop(self, context: TurnContext, event: RunStopped) -> RunResult:
         renewed = self.run_loader.get_budget_renewal().astimezone(context.caller.person.zone)
         text = describe_stop(context.run, event.reason, renewed)
-        return RunResult(text=text, stopped=event.reason.value, said=event.endpoint_message)
+        return RunResult(text=text, stop_reason=event.reason.value, endpoint_error=event.endpoint_message)
 
-    async def _finish_run(self, context: TurnContext, last: RunResult) -> Sequence[Write]:
+    async def _finish_run(self, context: TurnContext, result: RunResult) -> Sequence[Write]:
         """The last word is kept before it is said: after a crash in between the model is not asked for another one."""
-        context.run.last = last
+        context.run.result = result
         slot = self.replies.find_rate_slot(context.run)
         kept = await self.run_recorder.checkpoint_run(context, "end", slot=slot)
-        return await self._post_run_result(context, last, kept.wait_ms)
+        return await self._post_run_result(context, result, kept.wait_ms)
 
-    async def _post_run_result(self, context: TurnContext, last: RunResult, wait_ms: int | None) -> Sequence[Write]:
+    async def _post_run_result(self, context: TurnContext, result: RunResult, wait_ms: int | None) -> Sequence[Write]:
         run = context.run
         await self.progress.flush_lines(run, again=context.is_redelivery)
-        told = await self.replies.post_run_result(run, last, again=context.is_redelivery, wait_ms=wait_ms)
-        return self.run_recorder.build_finish_writes(context, last, told)
+        told = await self.replies.post_run_result(run, result, again=context.is_redelivery, wait_ms=wait_ms)
+        return self.run_recorder.build_finish_writes(context, result, told)
 
     async def _handle_model_outage(self, context: TurnContext, down: ModelUnavailableError) -> None:
         """The message stays queued; its writer is told, once, and so is the journal, which says why."""
         run, noted = context.run, list[Write]()
-        if not run.told_down:
+        if not run.has_reported_outage:
             why = "model_unfit" if down.cause in NEEDS_ADMINISTRATOR else "model_down"
-            text, key = translate(f"turn.{why}", run.language), f"down:{len(run.trace.calls)}"
+            text, key = translate(f"turn.{why}", run.language), f"down:{len(run.state.calls)}"
             await self.replies.post_notice(context.lease, run.message, text, key=key)
-            run.told_down = True
+            run.has_reported_outage = True
             noted = self.run_recorder.build_outage_writes(run, down)
         await self.run_recorder.checkpoint_run(context, f"down:{context.lease.token}", *noted)
 

@@ -21,8 +21,8 @@ def list_parts(approval: Approval) -> dict[PartState, list[str]]:
     parts, and for one of which all are done."""
     if all(state is PartState.DONE for state in approval.parts.values()):
         return {}
-    facts = (fact.value for fact in approval.plan.facts)
-    names = {one.id: one.name for value in facts if isinstance(value, Identities) for one in value.people}
+    fields = (fact.value for fact in approval.proposal.fields)
+    names = {one.id: one.name for value in fields if isinstance(value, Identities) for one in value.people}
     found = {
         state: [names.get(one, one) for one, its in approval.parts.items() if its is state] for state in SHOWN_ORDER
     }

@@ -38,7 +38,7 @@ def translate(key: str, language: str, /, **params: object) -> str:
 def render_value(value: object, language: str) -> str:
     """A value as this reader sees it: words in their language, a note said, persons by name, anything else as text."""
     if isinstance(value, Identities):
-        return render_value(value.note or join_in_both_languages(one.name for one in value.people), language)
+        return render_value(value.text or join_in_both_languages(one.name for one in value.people), language)
     if isinstance(value, TextRef):
         return translate(value.key, language, **value.params)
     if isinstance(value, Mapping):
@@ -46,10 +46,10 @@ def render_value(value: object, language: str) -> str:
     return str(value)
 
 
-def render_receipt_line(effect: ReceiptLine, language: str) -> str:
+def render_receipt_line(receipt_line: ReceiptLine, language: str) -> str:
     """What has changed, with who decided it where the effect names them: those of the version before name nobody, and
     that version passes the name over."""
-    by, changed = effect.note.params.get("by"), render_value(effect.note, language)
+    by, changed = receipt_line.text.params.get("by"), render_value(receipt_line.text, language)
     return f"{by} {changed}" if by else changed
 
 

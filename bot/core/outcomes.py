@@ -21,9 +21,9 @@ def describe_outcome(approval: Approval, reader: Person, names: Names) -> str:
     """What became of a card, who did it and when: one line."""
     language, at = reader.language, format_local_time(approval.decided_ms, reader)
     if approval.state is not ApprovalState.DECIDED:
-        by = names.get(approval.by) or translate("card.system", language)
+        by = names.get(approval.decided_by) or translate("card.system", language)
         return translate(_choose_ending_key(approval), language, by=by, at=at)
-    by = names.get(approval.by, approval.by)
+    by = names.get(approval.decided_by, approval.decided_by)
     if approval.on_behalf:
         by = format_stand_in(by, names.get(approval.on_behalf, approval.on_behalf))[language]
     return translate(
@@ -42,7 +42,7 @@ def _choose_decision_key(approval: Approval) -> str:
     """What was done; as long as it is not, which button was pressed."""
     if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
         return f"outcome.{approval.effect.value}"
-    revoked = "_revoke" if approval.plan.title.key == "title.revoke" else ""
+    revoked = "_revoke" if approval.proposal.title.key == "title.revoke" else ""
     key = f"outcome.{approval.choice}{revoked}"
     return key if approval.effect is EffectState.DONE and key in load_sentences() else "outcome.pressed"
 
@@ -50,7 +50,9 @@ def _choose_decision_key(approval: Approval) -> str:
 def describe_consequence(approval: Approval, language: str) -> str:
     """What came of it, and with which words it was decided: a line each."""
     if approval.state is ApprovalState.DECIDED:
-        removed = [translate("card.removed", language, n=approval.removed)] if approval.removed else []
+        removed = (
+            [translate("card.removed", language, n=approval.removed_characters)] if approval.removed_characters else []
+        )
         parts = filter(None, [describe_effect_parts(approval, language)])
         return "\n".join(
             [_describe_effect_result(approval, language), *parts, *_describe_opinion(approval, language), *removed]
@@ -61,7 +63,7 @@ def describe_consequence(approval: Approval, language: str) -> str:
 
 def _describe_effect_result(approval: Approval, language: str) -> str:
     if approval.effect is EffectState.DONE and approval.outcome is not None:
-        effect, note = approval.outcome.effect, approval.outcome.note
+        effect, note = approval.outcome.receipt_line, approval.outcome.summary
         return translate(
             "card.done",
             language,
@@ -69,7 +71,7 @@ def _describe_effect_result(approval: Approval, language: str) -> str:
         )
     if approval.effect is EffectState.FAILED:
         return translate(
-            "card.failed", language, problem=render_value(approval.problem or TextRef(key="error.gone"), language)
+            "card.failed", language, problem=render_value(approval.failure or TextRef(key="error.gone"), language)
         )
     return translate(f"card.effect_{approval.effect.value or 'none'}", language)
 
@@ -80,10 +82,10 @@ def _describe_opinion(approval: Approval, language: str) -> list[str]:
     return [translate("card.opinion", language, opinion=opinion)] if opinion else []
 
 
-def describe_matter(plan: Proposal, reader: Person) -> str:
+def describe_matter(proposal: Proposal, reader: Person) -> str:
     """What a card is about, as a statement: *leave request L-0001 of 张三*. Cards of tools without words for it keep
     their title."""
-    title = plan.get_title_for(reader.id)
+    title = proposal.get_title_for(reader.id)
     key = title.key.replace("title.", "matter.", 1)
     known = TextRef(key=key, params=title.params) if key in load_sentences() else title
     return render_value(known, reader.language)

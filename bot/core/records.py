@@ -15,14 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from bot.chat.messages import Message, MessageRef, Place
 from bot.core.run_state import CallRecord, CallStatus, RunState, fingerprint_call
 from tools.effect_parts import PartState
-from tools.spec import FrozenModel, Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
+from tools.spec import FrozenModel, Gate, Proposal, ReceiptLine, StoredModel, TextRef, ToolOutcome
 
 
-def compute_seal(tool: str, plan: Proposal) -> str:
+def compute_seal(tool: str, proposal: Proposal) -> str:
     """What an approval is bound to: the arguments, what each button adds, and who may press."""
-    fixed = {choice.name: choice.fixed for choice in plan.choices if choice.runs}
+    fixed = {choice.name: choice.fixed_args for choice in proposal.choices if choice.executes}
     return fingerprint_call(
-        tool, {"args": plan.args, "fixed": fixed, "deciders": list(plan.deciders), "requester": plan.requester}
+        tool,
+        {"args": proposal.args, "fixed": fixed, "deciders": list(proposal.deciders), "requester": proposal.requester},
     )
 
 
@@ -39,8 +40,8 @@ class RunResult(FrozenModel):
     """How a run ends: what is said, and why it stopped if it did."""
 
     text: str
-    stopped: str = ""
-    said: str = ""
+    stop_reason: str = ""
+    endpoint_error: str = ""
     """By the model's endpoint, where that refused: for administrators."""
     unverified: tuple[str, ...] = ()
     """What of it nothing supports, as it says it."""
@@ -74,20 +75,20 @@ class EffectState(StrEnum):
     UNKNOWN = "unknown"
 
 
-class OpenCard(FrozenModel):
+class OpenCard(StoredModel):
     """What a gate is asked to bring to people."""
 
-    kind: Literal["open"] = "open"
+    kind: Literal["open_card"] = "open_card"
     approval: str
     tool: str
     gate: Gate
-    plan: Proposal
+    proposal: Proposal
     caller: str
     """Person id of who asked; empty when the engine did."""
     place: Place | None
     """Where the card goes; None: to each decider's DM."""
     waiter: ApprovalWaiter | None = None
-    word: TextRef | None = None
+    follow_up: TextRef | None = None
     """Said under the card once it is there (*X asks you to hurry*); may name the card: `{title}`."""
 
 
@@ -104,6 +105,8 @@ class Run(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    v: Literal[1] = 1
+    """As in `tools.spec.StoredModel`."""
     id: str
     message: Message
     language: str
@@ -111,44 +114,44 @@ class Run(BaseModel):
     ended_ms: int = 0
     """Epoch ms; 0 until it has ended."""
     status: RunStatus = RunStatus.RUNNING
-    trace: RunState = RunState()
-    effects: list[ReceiptLine] = []
-    lines: list[str] = []
+    state: RunState = RunState()
+    receipt_lines: list[ReceiptLine] = []
+    step_lines: list[str] = []
     """Step lines in the person's language."""
     candidates: tuple[str, ...] = ()
     """Ids of those whom a name may mean, if its last step found that this has to be asked."""
-    posted: int = 0
+    posted_lines: int = 0
     """How many of `lines` people can see."""
-    board: MessageRef | None = None
+    progress_message: MessageRef | None = None
     """The one live message of the `plan` display."""
-    ask: OpenCard | None = None
+    requested_card: OpenCard | None = None
     """What a paused run has asked a gate to bring."""
-    proposal: CardSummary | None = None
+    card_summary: CardSummary | None = None
     """What the card of a paused run says."""
-    remembered: bool = False
+    is_in_history: bool = False
     """The person's message is in the history already."""
-    recalled: list[str] = []
+    remembered_calls: list[str] = []
     """Uids of the calls that are in it, with how they ended."""
     timezone: str = "UTC"
     """The person's, in which what is remembered of it is dated."""
-    direct: Place | None = None
+    dm_place: Place | None = None
     """The DM with its person, once something of it was brought there because it may not stand where it was asked."""
-    told_down: bool = False
+    has_reported_outage: bool = False
     """The person knows that the model cannot be reached."""
-    last: RunResult | None = None
+    result: RunResult | None = None
     """How it ends, from before that is said."""
-    anew: str = ""
+    retry_press: str = ""
     """Id of the press that had its message tried again."""
-    stored: int = Field(default=0, exclude=True)
+    stored_messages: int = Field(default=0, exclude=True)
     """How many of its messages Redis has in a list beside the record."""
 
     @property
     def awaiting_call(self) -> CallRecord | None:
         """The call that waits for a button, if any."""
-        return next((call for call in self.trace.calls if call.status is CallStatus.AWAITING), None)
+        return next((call for call in self.state.calls if call.status is CallStatus.AWAITING), None)
 
 
-class Approval(FrozenModel):
+class Approval(StoredModel):
     """One card and what became of it."""
 
     id: str
@@ -156,40 +159,40 @@ class Approval(FrozenModel):
     """Counts edits and renewals; a button of an older version is stale."""
     tool: str
     gate: Gate
-    plan: Proposal
-    sha: str
+    proposal: Proposal
+    seal: str
     """`compute_seal` of tool and plan: what was shown is what runs."""
     caller: str
     place: Place | None
     run: str = ""
     """The run that proposed it, if one did: also what is pressed after it has ended belongs to it."""
     waiters: tuple[ApprovalWaiter, ...] = ()
-    refs: tuple[tuple[str, MessageRef], ...] = ()
+    copies: tuple[tuple[str, MessageRef], ...] = ()
     """(person id of the reader, the posted card), oldest first. Of several copies that one reader has, the last is the
     one to use; the others are kept until they point to it."""
-    brought: int = 0
+    delivered_version: int = 0
     """The last version that was put in front of people."""
     state: ApprovalState = ApprovalState.OPEN
     created_ms: int
     expires_ms: int
-    by: str = ""
+    decided_by: str = ""
     """Person id of who pressed."""
     choice: str = ""
     form: dict[str, str] = Field(default_factory=dict)
-    removed: int = 0
+    removed_characters: int = 0
     """So many characters that nobody can see were removed from the dialog's answers."""
-    press: str = ""
+    press_id: str = ""
     """Id of the click that decided: the same click, delivered again, goes on instead of being refused."""
     decided_ms: int = 0
     effect: EffectState = EffectState.NONE
-    tries: int = 0
+    attempts: int = 0
     """How often the effect was begun on purpose: first, *try again*, *do it again*."""
     outcome: ToolOutcome | None = None
-    problem: TextRef | None = None
+    failure: TextRef | None = None
     """Why the effect failed, for people."""
-    why: str = ""
+    failure_for_model: str = ""
     """The same for the model."""
-    maybe: ReceiptLine | None = None
+    possible_change: ReceiptLine | None = None
     """What may have changed although it failed."""
     parts: dict[str, PartState] = Field(default_factory=dict)
     """Of an effect that has several parts, by person id: how far each has come."""
@@ -199,7 +202,7 @@ class Approval(FrozenModel):
         """Person id of who the card was brought to, when somebody who stood in has decided; or empty. What several
         people decide has a card for each."""
         stood_in = self.gate is Gate.APPROVE and self.state is ApprovalState.DECIDED
-        return self.plan.deciders[0] if stood_in and self.by not in self.plan.deciders else ""
+        return self.proposal.deciders[0] if stood_in and self.decided_by not in self.proposal.deciders else ""
 
     @property
     def is_settled(self) -> bool:
@@ -209,13 +212,13 @@ class Approval(FrozenModel):
     @property
     def effect_key(self) -> str:
         """Names the effect: what one person has decided about what was shown, however often it is tried."""
-        decided = [self.id, self.sha, self.by, self.choice, self.form]
+        decided = [self.id, self.seal, self.decided_by, self.choice, self.form]
         return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
     def attempt_key(self) -> str:
         """Names this one try."""
-        return f"{self.effect_key}:{self.tries}"
+        return f"{self.effect_key}:{self.attempts}"
 
     @property
     def owner(self) -> str:

@@ -74,7 +74,7 @@ class ModelCall(NamedTuple):
     tokens_in: int
     cached: int
     tokens_out: int
-    did: str
+    outcome: str
     """What was read in it: `act`, `answer`, `malformed`, `withheld`; `correction`: an answer was asked for again in
     short. The n-th `act` is step n."""
 
@@ -111,23 +111,23 @@ class RunState(BaseModel):
 
     style: str = ""
     """In which style of ReAct its messages are; empty before the first reply."""
-    offered: list[str] | None = None
+    offered_tools: list[str] | None = None
     """Names of the tools that it is offered, in their order; None: our own. Chosen once, so that wherever the run goes
     on it has the same."""
     messages: list[str] = []
     """This run's own messages in the model's format, from the person's message on: each as JSON, which is what the
     model is sent and what is stored. Kept in a list of their own."""
-    kept: dict[int, str] = Field(default_factory=dict, exclude=True)
+    provider_details: dict[int, str] = Field(default_factory=dict, exclude=True)
     """By the number of its message: what the endpoint that brought it may want back with the next step, opaque. Stored
     apart, for as long as the run is at work or waits, so that nothing that shows or exports messages ever has it."""
     calls: list[CallRecord] = []
     steps: int = 0
-    called: int = 0
+    tool_calls: int = 0
     failures: int = 0
     """Failed calls in a row."""
     malformed: int = 0
     """Malformed replies in this run."""
-    seen: dict[str, int] = {}
+    result_counts: dict[str, int] = {}
     """Fingerprint of call and result → how often; and how many replies in a row came too late."""
     active_ms: int = 0
     """Running time; waiting for people does not count."""
@@ -142,26 +142,26 @@ class RunState(BaseModel):
     currency: str = ""
     unpriced: int = 0
     """Tokens, in and out, for which no price is known."""
-    uncounted: list[Usage] = Field(default_factory=list, exclude=True)
+    uncounted_usage: list[Usage] = Field(default_factory=list, exclude=True)
     """Replies that no counter knows yet (`bot.storage.spending`). Never stored: whoever loses them loses the tokens
     above with them."""
-    replies: list[ModelCall] = []
-    path: list[str] = []
+    model_calls: list[ModelCall] = []
+    recent_steps: list[str] = []
     """Fingerprints of the latest replies: the calls of each, with their results."""
     privacy: Privacy = Privacy.PRIVATE
     """The most private that the run has seen: it decides where its words may go. A record of an earlier version does
     not say, so it counts as private."""
-    doubted: bool = False
+    was_corrected: bool = False
     """The model was told what of its answer nothing bears out."""
-    claimed: int = 0
+    claims: int = 0
     """What the answer claims (`bot.agent.grounding.claims`): so many things,"""
-    supported: int = 0
+    supported_claims: int = 0
     """and of them so many that rest on something."""
 
     @property
     def evidence_accuracy(self) -> float | None:
         """Evidence accuracy: supported ÷ claimed; None for an answer that claims nothing."""
-        return self.supported / self.claimed if self.claimed else None
+        return self.supported_claims / self.claims if self.claims else None
 
     @property
     def total_tokens(self) -> int:
@@ -171,28 +171,28 @@ class RunState(BaseModel):
     @property
     def repeated_calls(self) -> int:
         """Calls that were made before, with the result that they had before."""
-        return sum(times - 1 for made, times in self.seen.items() if made not in (LATE, DEEDS))
+        return sum(times - 1 for made, times in self.result_counts.items() if made not in (LATE, DEEDS))
 
     @property
     def is_uncounted_run(self) -> bool:
         """No counter knows this run yet."""
-        return 0 < len(self.replies) == len(self.uncounted)
+        return 0 < len(self.model_calls) == len(self.uncounted_usage)
 
-    def record_model_call(self, spent: Usage, at_ms: int, ms: int, did: str) -> None:
+    def record_model_call(self, usage: Usage, at_ms: int, ms: int, did: str) -> None:
         """Adds a reply up. What came before a change of the currency is not of this one, and has no price in it."""
-        self.seen.pop(LATE, None)
-        self.replies.append(ModelCall(at_ms, ms, spent.tokens_in, spent.tokens_cached, spent.tokens_out, did))
-        if spent.cost is not None and spent.currency != self.currency:
-            self.unpriced, self.cost, self.currency = self.total_tokens, Decimal(0), spent.currency
-        self.model = spent.model
-        self.tokens_in += spent.tokens_in
-        self.tokens_cached += spent.tokens_cached
-        self.tokens_out += spent.tokens_out
-        self.cost += spent.cost or 0
-        self.unpriced += spent.tokens_in + spent.tokens_out if spent.cost is None else 0
-        self.uncounted.append(spent)
+        self.result_counts.pop(LATE, None)
+        self.model_calls.append(ModelCall(at_ms, ms, usage.tokens_in, usage.tokens_cached, usage.tokens_out, did))
+        if usage.cost is not None and usage.currency != self.currency:
+            self.unpriced, self.cost, self.currency = self.total_tokens, Decimal(0), usage.currency
+        self.model = usage.model
+        self.tokens_in += usage.tokens_in
+        self.tokens_cached += usage.tokens_cached
+        self.tokens_out += usage.tokens_out
+        self.cost += usage.cost or 0
+        self.unpriced += usage.tokens_in + usage.tokens_out if usage.cost is None else 0
+        self.uncounted_usage.append(usage)
 
-    def append_message(self, message: Mapping[str, Any], kept: str = "") -> None:
-        if kept:
-            self.kept[len(self.messages)] = kept
+    def append_message(self, message: Mapping[str, Any], provider_details: str = "") -> None:
+        if provider_details:
+            self.provider_details[len(self.messages)] = provider_details
         self.messages.append(json.dumps(message, ensure_ascii=False))

@@ -11,57 +11,57 @@ from typing import Any, Literal
 from bot.chat.messages import Click, Message, Place
 from bot.core.records import CardSummary
 from bot.core.run_state import CallStatus
-from tools.spec import FrozenModel, Privacy, ReceiptLine, TextRef
+from tools.spec import Privacy, ReceiptLine, StoredModel, TextRef
 from tools.workflow.engine.store import OutboxEvent
 
 
-class MessageReceived(FrozenModel):
+class MessageReceived(StoredModel):
     """Somebody wrote to the bot."""
 
-    kind: Literal["message"] = "message"
+    kind: Literal["message_received"] = "message_received"
     message: Message
 
 
-class ButtonPressed(FrozenModel):
+class ButtonPressed(StoredModel):
     """Somebody pressed a button or submitted a dialog."""
 
-    kind: Literal["click"] = "click"
+    kind: Literal["button_pressed"] = "button_pressed"
     click: Click
 
 
-class ResumeRun(FrozenModel):
+class ResumeRun(StoredModel):
     """A gated call of a paused run has ended: go on."""
 
-    kind: Literal["resume"] = "resume"
+    kind: Literal["resume_run"] = "resume_run"
     run: str
     uid: str
     status: CallStatus
     observation: dict[str, Any]
-    effect: ReceiptLine | None = None
-    silent: bool = False
+    receipt_line: ReceiptLine | None = None
+    is_silent: bool = False
     """The run ends with this: no model is asked, and nothing is said."""
     privacy: Privacy = Privacy.PRIVATE
     """Of the observation."""
 
 
-class RemindDeciders(FrozenModel):
+class RemindDeciders(StoredModel):
     """Half of an approval's time is over."""
 
-    kind: Literal["remind"] = "remind"
+    kind: Literal["remind_deciders"] = "remind_deciders"
     version: int
 
 
-class ExpireCard(FrozenModel):
+class ExpireCard(StoredModel):
     """An approval's time is over."""
 
-    kind: Literal["expire"] = "expire"
+    kind: Literal["expire_card"] = "expire_card"
     version: int
 
 
-class CloseCard(FrozenModel):
+class CloseCard(StoredModel):
     """What an approval was about ended elsewhere."""
 
-    kind: Literal["close"] = "close"
+    kind: Literal["close_card"] = "close_card"
     approval: str
     by: str
     """Person id, or empty for a rule or a timer."""
@@ -69,48 +69,48 @@ class CloseCard(FrozenModel):
     """`withdrawn`, `decided`, `transferred`, …: as the engine says it."""
 
 
-class RefreshCard(FrozenModel):
+class RefreshCard(StoredModel):
     """The platform was away when a card changed: its copies catch up."""
 
-    kind: Literal["show"] = "show"
+    kind: Literal["refresh_card"] = "refresh_card"
 
 
-class CancelOpenCard(FrozenModel):
+class CancelOpenCard(StoredModel):
     """Whoever proposed a card takes it back in chat."""
 
-    kind: Literal["cancel"] = "cancel"
+    kind: Literal["cancel_open_card"] = "cancel_open_card"
     approval: str
     person: str
 
 
-class NotifyPerson(FrozenModel):
+class NotifyPerson(StoredModel):
     """Something a person should know, told in their DM in their language."""
 
-    kind: Literal["notice"] = "notice"
+    kind: Literal["notify_person"] = "notify_person"
     person: str
-    note: TextRef
+    text: TextRef
 
 
-class DraftSuggestion(FrozenModel):
+class DraftSuggestion(StoredModel):
     """A card waits for somebody's decision: what does the model think of it?"""
 
-    kind: Literal["advise"] = "advise"
+    kind: Literal["draft_suggestion"] = "draft_suggestion"
     approval: str
     version: int
 
 
-class ShowSuggestion(FrozenModel):
+class ShowSuggestion(StoredModel):
     """What it thinks, on its way to the card."""
 
-    kind: Literal["advised"] = "advised"
+    kind: Literal["show_suggestion"] = "show_suggestion"
     version: int
-    note: TextRef
+    text: TextRef
 
 
-class RenderDiagram(FrozenModel):
+class RenderDiagram(StoredModel):
     """Somebody wants to see a process, or the way of a request through it."""
 
-    kind: Literal["draw"] = "draw"
+    kind: Literal["render_diagram"] = "render_diagram"
     person: str
     place: Place | None
     """Where it is shown; None: in the person's DM."""
@@ -118,28 +118,28 @@ class RenderDiagram(FrozenModel):
     """Number of a request, or a process."""
 
 
-class RelayEngineEvent(FrozenModel):
+class RelayEngineEvent(StoredModel):
     """What the engine announced, and could not be brought to anybody when its turn came."""
 
-    kind: Literal["news"] = "news"
+    kind: Literal["relay_engine_event"] = "relay_engine_event"
     event: OutboxEvent
 
 
-class RecordDirectEvent(FrozenModel):
+class RecordDirectEvent(StoredModel):
     """A person was told something in their DM, or did something there, that no run tells of: the conversation remembers
     it."""
 
-    kind: Literal["happened"] = "happened"
+    kind: Literal["record_direct_event"] = "record_direct_event"
     person: str
     text: str
     """In their language."""
 
 
-class AppendDirectHistory(FrozenModel):
+class AppendDirectHistory(StoredModel):
     """Something that a DM remembers besides what is said to the bot in it: a run that began in a channel has said
     something there, so that its person can ask on; or something has happened there."""
 
-    kind: Literal["recollect"] = "recollect"
+    kind: Literal["append_direct_history"] = "append_direct_history"
     run: str
     """Empty for what has happened."""
     place: Place
@@ -153,21 +153,21 @@ class AppendDirectHistory(FrozenModel):
     approval: str = ""
     """The card that it waits for; empty once it does not wait any more."""
     tool: str = ""
-    proposal: CardSummary | None = None
+    card_summary: CardSummary | None = None
 
 
-class BacklogCleared(FrozenModel):
+class BacklogCleared(StoredModel):
     """Stands at the end of a lane that was full: what had been taken before is done when its turn comes."""
 
-    kind: Literal["caught_up"] = "caught_up"
+    kind: Literal["backlog_cleared"] = "backlog_cleared"
     place: Place
     person: str
 
 
-class CompactConversation(FrozenModel):
+class CompactConversation(StoredModel):
     """A conversation has grown long: its older turns are to be put in short."""
 
-    kind: Literal["fold"] = "fold"
+    kind: Literal["compact_conversation"] = "compact_conversation"
     place: Place
     person: str
     """Person id of whose turn made it so long."""

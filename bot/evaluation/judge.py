@@ -100,10 +100,10 @@ def list_unpressed_approvals(approvals: Iterable[Approval], presses: Sequence[Ca
     pressed = {(one.button_value.rpartition(".")[0], one.person, one.choice) for one in presses if one.entitled}
     again = {(card, person) for card, person, choice in pressed if choice in ANYTHING | {"happened"}}
     return [
-        f"the card of {one.tool} counts as decided ({one.choice}) by {one.by}, who has not pressed it or may not"
+        f"the card of {one.tool} counts as decided ({one.choice}) by {one.decided_by}, who did not press it or may not"
         for one in approvals
         if one.state is ApprovalState.DECIDED and one.effect is not EffectState.NONE
-        if (one.id, one.by, one.choice) not in pressed and (one.id, one.by) not in again
+        if (one.id, one.decided_by, one.choice) not in pressed and (one.id, one.decided_by) not in again
     ]
 
 

@@ -92,7 +92,7 @@ class ScenarioRunner:
             effects=tuple(played.effects),
             counts=played.counts,
             tasks=tuple(played.tasks),
-            latencies_ms=tuple(run.trace.active_ms for run in played.runs),
+            latencies_ms=tuple(run.state.active_ms for run in played.runs),
             seconds=monotonic() - began,
             transcript=None if passed else played.transcript,
         )
@@ -186,7 +186,7 @@ class ScenarioRun:
         ]
         told = [compared.describe_effect(one) for one in self.effects]
         counts = sum_counts(map(_count_run, runs))
-        gated = sum(call.tool in GATED for run in runs for call in run.trace.calls)
+        gated = sum(call.tool in GATED for run in runs for call in run.state.calls)
         counts = counts.model_copy(
             update={"replies": len(model.exchanges), "risky": gated + count_risky_presses(self.people.presses)}
         )
@@ -213,7 +213,7 @@ class ScenarioRun:
         said = "\n".join([*map(read_message_text, posts), *before, *private])
         answers = "\n".join(read_message_text(one) for one in posts if read_message_key(one).endswith(ANSWERS))
         marked = "\n".join(line for line in answers.splitlines() if _has_sentence_start(line, "evidence.unverified"))
-        stopped = runs[-1].last.stopped if runs and runs[-1].last else ""
+        stopped = runs[-1].result.stop_reason if runs and runs[-1].result else ""
         refused = [
             one.text async for one in self.environment.bot.journal.stream_records() if one.kind == "approval.refused"
         ]
@@ -245,7 +245,7 @@ class ScenarioRun:
         return [one for one in self.environment.driver.list_messages(room) if one.get("user") == bot]
 
     def _build_transcript(self, model: RecordingModel, runs: Sequence[Run]) -> Transcript:
-        calls = [call for run in runs for call in run.trace.calls]
+        calls = [call for run in runs for call in run.state.calls]
         compared = EffectComparison(self.environment.person_ids)
         return Transcript(
             said=tuple(self._list_transcript_lines()),
@@ -338,19 +338,19 @@ async def _load_approvals(redis: Redis, keys: Keys) -> list[Approval]:
 
 
 def _count_run(run: Run) -> RunCounts:
-    trace = run.trace
-    ended = [call for call in trace.calls if call.status in ENDED]
+    state = run.state
+    ended = [call for call in state.calls if call.status in ENDED]
     return RunCounts(
         runs=1,
-        steps=trace.steps,
-        malformed=trace.malformed,
+        steps=state.steps,
+        malformed=state.malformed,
         called=len(ended),
         worked=sum(call.status is CallStatus.SUCCEEDED for call in ended),
-        repeated=trace.repeated_calls,
-        claimed=trace.claimed,
-        supported=trace.supported,
-        tokens_in=trace.tokens_in,
-        tokens_cached=trace.tokens_cached,
-        tokens_out=trace.tokens_out,
-        cost=trace.cost,
+        repeated=state.repeated_calls,
+        claimed=state.claims,
+        supported=state.supported_claims,
+        tokens_in=state.tokens_in,
+        tokens_cached=state.tokens_cached,
+        tokens_out=state.tokens_out,
+        cost=state.cost,
     )

@@ -26,7 +26,7 @@ KEPT_MS = 30 * 24 * 3_600_000
 """A decided approval is kept this long, so that a late press still gets its answer."""
 
 _waiters = TypeAdapter(tuple[ApprovalWaiter, ...])
-_refs = TypeAdapter(tuple[tuple[str, MessageRef], ...])
+_copies = TypeAdapter(tuple[tuple[str, MessageRef], ...])
 
 
 class Verdict(StrEnum):
@@ -100,7 +100,7 @@ class ApprovalStore:
     def build_delivery_write(self, approval: Approval) -> Write:
         """Who waits, and where its copies are: what bringing it to people changes. A decision stays as it is."""
         ttl, written = None if approval.state is ApprovalState.OPEN else KEPT_MS, _format_approval_fields(approval)
-        changed = {name: written[name] for name in ("waiters", "refs", "brought")}
+        changed = {name: written[name] for name in ("waiters", "copies", "delivered_version")}
         return HSet(self._build_approval_key(approval.id), changed, ttl_ms=ttl)
 
     def build_open_writes(self, approval: Approval) -> tuple[Write, ...]:
@@ -148,13 +148,13 @@ class ApprovalStore:
         return sorted(found, key=lambda one: one.expires_ms)
 
 
-def build_open_card(keys: Keys, run: Run, call: CallRecord, plan: Proposal, gate: Gate, *, here: bool) -> OpenCard:
+def build_open_card(keys: Keys, run: Run, call: CallRecord, proposal: Proposal, gate: Gate, *, here: bool) -> OpenCard:
     """What a paused run asks for. A task has one card whoever asks for it; any other call has a card of its own.
     `here`: its card may stand where the run was asked for; otherwise it goes to the DM of who presses."""
     place = run.message.place
     waiter = ApprovalWaiter(run=run.id, uid=call.uid, lane=place.conversation)
     approval = (
-        derive_task_card_id(keys, plan.subject)
+        derive_task_card_id(keys, proposal.subject)
         if gate is Gate.APPROVE
         else keys.derive_id("A", keys.get_partition(run.id), call.uid)
     )
@@ -163,7 +163,7 @@ def build_open_card(keys: Keys, run: Run, call: CallRecord, plan: Proposal, gate
         approval=approval,
         tool=call.tool,
         gate=gate,
-        plan=plan,
+        proposal=proposal,
         caller=run.message.person,
         place=where,
         waiter=waiter,
@@ -177,33 +177,34 @@ def derive_task_card_id(keys: Keys, task: str) -> str:
 
 def _format_approval_fields(approval: Approval) -> dict[str, str]:
     return {
+        "v": str(approval.v),
         "id": approval.id,
         "version": str(approval.version),
         "tool": approval.tool,
         "gate": approval.gate.value,
-        "plan": approval.plan.model_dump_json(),
-        "sha": approval.sha,
+        "proposal": approval.proposal.model_dump_json(),
+        "seal": approval.seal,
         "caller": approval.caller,
         "place": approval.place.model_dump_json() if approval.place else "",
         "run": approval.run,
         "waiters": _waiters.dump_json(approval.waiters).decode(),
-        "refs": _refs.dump_json(approval.refs).decode(),
-        "brought": str(approval.brought),
+        "copies": _copies.dump_json(approval.copies).decode(),
+        "delivered_version": str(approval.delivered_version),
         "state": approval.state.value,
         "created_ms": str(approval.created_ms),
         "expires_ms": str(approval.expires_ms),
-        "by": approval.by,
+        "decided_by": approval.decided_by,
         "choice": approval.choice,
         "form": json.dumps(approval.form, ensure_ascii=False),
-        "press": approval.press,
+        "press_id": approval.press_id,
         "decided_ms": str(approval.decided_ms),
         "effect": approval.effect.value,
-        "tries": str(approval.tries),
+        "attempts": str(approval.attempts),
         "outcome": approval.outcome.model_dump_json() if approval.outcome else "",
-        "problem": approval.problem.model_dump_json() if approval.problem else "",
-        "why": approval.why,
-        "maybe": approval.maybe.model_dump_json() if approval.maybe else "",
-        **({"removed": str(approval.removed)} if approval.removed else {}),
+        "failure": approval.failure.model_dump_json() if approval.failure else "",
+        "failure_for_model": approval.failure_for_model,
+        "possible_change": approval.possible_change.model_dump_json() if approval.possible_change else "",
+        **({"removed_characters": str(approval.removed_characters)} if approval.removed_characters else {}),
         **({"parts": json.dumps(approval.parts)} if approval.parts else {}),
     }
 
@@ -212,14 +213,17 @@ def _parse_approval_fields(fields: dict[str, str]) -> Approval:
     return Approval.model_validate(
         {
             **fields,
-            "plan": Proposal.model_validate_json(fields["plan"]),
+            "v": int(fields.get("v", "1")),
+            "proposal": Proposal.model_validate_json(fields["proposal"]),
             "place": Place.model_validate_json(fields["place"]) if fields["place"] else None,
             "waiters": _waiters.validate_json(fields["waiters"]),
-            "refs": _refs.validate_json(fields["refs"]),
+            "copies": _copies.validate_json(fields["copies"]),
             "form": json.loads(fields["form"]),
             "parts": json.loads(fields.get("parts", "{}")),
             "outcome": ToolOutcome.model_validate_json(fields["outcome"]) if fields["outcome"] else None,
-            "problem": TextRef.model_validate_json(fields["problem"]) if fields["problem"] else None,
-            "maybe": ReceiptLine.model_validate_json(fields["maybe"]) if fields["maybe"] else None,
+            "failure": TextRef.model_validate_json(fields["failure"]) if fields["failure"] else None,
+            "possible_change": ReceiptLine.model_validate_json(fields["possible_change"])
+            if fields["possible_change"]
+            else None,
         }
     )

@@ -88,16 +88,16 @@ class RunStore:
 
     def build_save_writes(self, run: Run) -> tuple[Write, ...]:
         """While it runs: the record, and the messages that Redis does not have. Otherwise everything in one."""
-        record = run.model_dump_json(exclude={"trace": {"messages"}})
+        record = run.model_dump_json(exclude={"state": {"messages"}})
         if run.status is RunStatus.RUNNING:
-            fresh = run.trace.messages[run.stored :]
+            fresh = run.state.messages[run.stored_messages :]
             messages = (RPush(self._build_run_key(run.id, "m"), fresh, ttl_ms=KEPT_MS),) if fresh else ()
-            kept = [f"{n} {text}" for n, text in run.trace.kept.items() if n >= run.stored]
+            kept = [f"{n} {text}" for n, text in run.state.provider_details.items() if n >= run.stored_messages]
             beside = (RPush(self._build_run_key(run.id, "k"), kept, ttl_ms=KEPT_MS),) if kept else ()
             return (Set(self._build_run_key(run.id), record, ttl_ms=KEPT_MS), *messages, *beside)
-        packed = _pack_run(record, run.trace, replayed=run.status is RunStatus.PAUSED)
+        packed = _pack_run(record, run.state, replayed=run.status is RunStatus.PAUSED)
         ttl = PAUSED_MS if run.status is RunStatus.PAUSED else KEPT_MS
-        lists = ("m", "k") if run.trace.kept else ("m",)
+        lists = ("m", "k") if run.state.provider_details else ("m",)
         gone = [Delete(self._build_run_key(run.id, one)) for one in lists]
         return (Set(self._build_run_key(run.id), packed, ttl_ms=ttl), *gone, self._build_paused_write(run))
 
@@ -105,7 +105,7 @@ class RunStore:
         conversation, call = run.message.place.conversation, run.awaiting_call
         if run.status is RunStatus.PAUSED and call is not None:
             shown = (
-                run.proposal if run.message.place.direct else None
+                run.card_summary if run.message.place.direct else None
             )  # who reads a channel is not to know what it says
             return self.build_add_paused_write(
                 conversation, run.id, call.approval, call.tool, run.message.person, shown
@@ -134,11 +134,11 @@ def _parse_paused_run(
     return PausedRun(run=run, approval=approval, tool=tool, person=person, made_ms=int(made_ms), text=text)
 
 
-def _pack_run(record: str, trace: RunState, *, replayed: bool) -> str:
+def _pack_run(record: str, state: RunState, *, replayed: bool) -> str:
     """Text, because everything in Redis is: compressed JSON in base 64. `replayed`: with what the endpoint may want
     back, beside all that an earlier version reads."""
-    kept = f',"kept":{json.dumps(trace.kept)}' if replayed and trace.kept else ""
-    whole = f'{{"record":{record},"messages":[{",".join(trace.messages)}]{kept}}}'
+    details = f',"provider_details":{json.dumps(state.provider_details)}' if replayed and state.provider_details else ""
+    whole = f'{{"record":{record},"messages":[{",".join(state.messages)}]{details}}}'
     return _PACKED + base64.b64encode(zlib.compress(whole.encode())).decode()
 
 
@@ -147,11 +147,11 @@ def _parse_run(record: str | None, messages: Sequence[str], kept: Sequence[str])
         return None
     if not record.startswith(_PACKED):
         run = Run.model_validate_json(record)
-        run.trace.messages, run.stored = list(messages), len(messages)
-        run.trace.kept = {int(n): text for n, _, text in (one.partition(" ") for one in kept)}
+        run.state.messages, run.stored_messages = list(messages), len(messages)
+        run.state.provider_details = {int(n): text for n, _, text in (one.partition(" ") for one in kept)}
         return run
     whole: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(record[len(_PACKED) :])))
     run = Run.model_validate(whole["record"])
-    run.trace.messages = [json.dumps(one, ensure_ascii=False) for one in whole["messages"]]
-    run.trace.kept = {int(n): text for n, text in whole.get("kept", {}).items()}
+    run.state.messages = [json.dumps(one, ensure_ascii=False) for one in whole["messages"]]
+    run.state.provider_details = {int(n): text for n, text in whole.get("provider_details", {}).items()}
     return run

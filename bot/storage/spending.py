@@ -101,22 +101,22 @@ class UsageStore:
     """The company's."""
 
     def build_usage_writes(
-        self, lane: str, person: str, spent: Iterable[Usage], *, begun: bool = False
+        self, lane: str, person: str, usage: Iterable[Usage], *, begun: bool = False
     ) -> tuple[HIncrBy, ...]:
         """The write that adds replies up, in the partition of a lane; nothing for none. `begun`: with the first of them
         a run begins."""
         amounts: defaultdict[str, int] = defaultdict(int)
-        for one in spent:
+        for one in usage:
             _add_usage(amounts, person, one, begun=begun and not amounts)
         if not amounts:
             return ()
         key = self._build_day_key(self.keys.get_partition(lane), self.get_company_day())
         return (HIncrBy(key, amounts, ttl_ms=KEPT_DAYS * 24 * 3_600_000),)
 
-    async def record_usage(self, person: str, spent: Sequence[Usage]) -> None:
+    async def record_usage(self, person: str, usage: Sequence[Usage]) -> None:
         """Counts replies that belong to no lane. Raises StoreUnavailableError."""
         await apply_writes(
-            self.redis, self.keys, self.keys.get_partition(person), self.build_usage_writes(person, person, spent)
+            self.redis, self.keys, self.keys.get_partition(person), self.build_usage_writes(person, person, usage)
         )
 
     def build_daily_query(self, person: str, currency: str) -> DailyUsageQuery:

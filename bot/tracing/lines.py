@@ -84,7 +84,7 @@ class ExportedReply(FrozenModel):
     cached: int
     """Of `tokens_in`, those that the endpoint knew."""
     tokens_out: int
-    did: str
+    outcome: str
     """What was read in it: `act`, `answer`, `malformed`, `withheld`."""
 
 
@@ -143,8 +143,8 @@ class ExportedRun(FrozenModel):
 
 async def export_run(run: Run, approvals: ApprovalStore, gates: Mapping[str, Gate], *, content: bool) -> ExportedRun:
     """A run with how its cards were answered. Raises StoreUnavailableError."""
-    cards = {call.approval: await approvals.load_approval(call.approval) for call in run.trace.calls if call.approval}
-    return _build_exported_run(run, _build_exported_steps(run.trace, cards, gates, content=content), content=content)
+    cards = {call.approval: await approvals.load_approval(call.approval) for call in run.state.calls if call.approval}
+    return _build_exported_run(run, _build_exported_steps(run.state, cards, gates, content=content), content=content)
 
 
 def format_run_line(line: ExportedRun) -> str:
@@ -159,46 +159,46 @@ def redact_run(line: ExportedRun) -> ExportedRun:
 
 
 def _build_exported_run(run: Run, steps: list[ExportedStep], *, content: bool) -> ExportedRun:
-    trace, outcome = run.trace, _OUTCOMES.get(run.status, "running")
+    state, outcome = run.state, _OUTCOMES.get(run.status, "running")
     return ExportedRun(
         run=run.id,
         person=run.message.person,
         conversation=run.message.place.conversation,
         started_ms=run.created_ms,
         ended_ms=run.ended_ms if run.status in _OVER else None,
-        active_ms=trace.active_ms,
-        style=trace.style,
-        model=trace.model,
+        active_ms=state.active_ms,
+        style=state.style,
+        model=state.model,
         outcome=outcome,
-        stopped=(run.last.stopped if run.last else "") or "given_up" if outcome == "stopped" else "",
+        stopped=(run.result.stop_reason if run.result else "") or "given_up" if outcome == "stopped" else "",
         steps=steps,
-        replies=[ExportedReply(**spoken._asdict()) for spoken in trace.replies],
-        calls=len(trace.calls),
-        bad_calls=sum(call.status is CallStatus.FAILED for call in trace.calls),
-        repeated=trace.repeated_calls,
-        malformed=trace.malformed,
-        tokens_in=trace.tokens_in,
-        tokens_cached=trace.tokens_cached,
-        tokens_out=trace.tokens_out,
-        cost=trace.cost,
-        currency=trace.currency,
-        unpriced=trace.unpriced,
-        claimed=trace.claimed,
-        supported=trace.supported,
+        replies=[ExportedReply(**spoken._asdict()) for spoken in state.model_calls],
+        calls=len(state.calls),
+        bad_calls=sum(call.status is CallStatus.FAILED for call in state.calls),
+        repeated=state.repeated_calls,
+        malformed=state.malformed,
+        tokens_in=state.tokens_in,
+        tokens_cached=state.tokens_cached,
+        tokens_out=state.tokens_out,
+        cost=state.cost,
+        currency=state.currency,
+        unpriced=state.unpriced,
+        claimed=state.claims,
+        supported=state.supported_claims,
         content=_build_exported_content(run) if content else None,
     )
 
 
 def _build_exported_content(run: Run) -> ExportedContent:
-    messages = [json.loads(message) for message in run.trace.messages]
-    return ExportedContent(message=run.message.text, messages=messages, answer=run.last.text if run.last else "")
+    messages = [json.loads(message) for message in run.state.messages]
+    return ExportedContent(message=run.message.text, messages=messages, answer=run.result.text if run.result else "")
 
 
 def _build_exported_steps(
-    trace: RunState, cards: Mapping[str, Approval | None], gates: Mapping[str, Gate], *, content: bool
+    state: RunState, cards: Mapping[str, Approval | None], gates: Mapping[str, Gate], *, content: bool
 ) -> list[ExportedStep]:
-    acting = [reply for reply in trace.replies if reply.did == "act"]
-    observed = _match_observations(trace) if content else {}
+    acting = [reply for reply in state.model_calls if reply.outcome == "act"]
+    observed = _match_observations(state) if content else {}
     return [
         _build_exported_step(
             call,
@@ -208,7 +208,7 @@ def _build_exported_steps(
             observed.get(call.uid),
             content=content,
         )
-        for call in trace.calls
+        for call in state.calls
     ]
 
 
@@ -255,20 +255,20 @@ def _build_exported_decision(call: CallRecord, card: Approval) -> ExportedDecisi
         return None
     decided_ms = card.decided_ms or None
     return ExportedDecision(
-        state=card.state.value, by=card.by, choice=card.choice, asked_ms=card.created_ms, decided_ms=decided_ms
+        state=card.state.value, by=card.decided_by, choice=card.choice, asked_ms=card.created_ms, decided_ms=decided_ms
     )
 
 
-def _match_observations(trace: RunState) -> dict[str, str]:
+def _match_observations(state: RunState) -> dict[str, str]:
     """By call. After the assistant's message of a step come the results in the order of its calls, the one of a card
     last, because it comes when somebody has pressed."""
     found: dict[str, str] = {}
     waiting: list[str] = []
     step = 0
-    for message in map(json.loads, trace.messages[1:]):
+    for message in map(json.loads, state.messages[1:]):
         if message["role"] == "assistant":
             step += 1
-            calls = [call for call in trace.calls if _parse_step_number(call) == step]
+            calls = [call for call in state.calls if _parse_step_number(call) == step]
             waiting = [call.uid for call in sorted(calls, key=_has_late_result)]
         elif waiting:
             found[waiting.pop(0)] = str(message["content"])

@@ -105,8 +105,8 @@ class SpanBuilder:
             **_build_usage_attributes(reply.tokens_in, reply.cached, reply.tokens_out),
         }
         span = self._start_operation_span(line, "chat", model, reply.at_ms, within, SpanKind.CLIENT, more, f"chat:{n}")
-        if reply.did in ("malformed", "withheld"):
-            _mark_failed(span, reply.did)
+        if reply.outcome in ("malformed", "withheld"):
+            _mark_failed(span, reply.outcome)
         span.end((reply.at_ms + reply.ms) * _NS)
 
     def _add_call_span(self, line: ExportedRun, step: ExportedStep, within: Context, ends_ms: int) -> None:

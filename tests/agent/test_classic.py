@@ -44,15 +44,15 @@ async def asked(redis: Redis, speaker: Speaker, think: Thinking, text: str) -> t
     await lab.work()
     [run] = lab.over
     stored = await lab.runs.load_run(run.id)
-    assert stored is not None and stored.status is RunStatus.DONE and stored.trace.style == speaker.style.name
-    assert INVENTED not in str(stored.trace.messages), "what a model made up is not kept"
+    assert stored is not None and stored.status is RunStatus.DONE and stored.state.style == speaker.style.name
+    assert INVENTED not in str(stored.state.messages), "what a model made up is not kept"
     return stored, lab.wall.texts()[-1]
 
 
 def counted(run: Run) -> tuple[int, int, int]:
     """Calls, bad calls, replies that could not be used: as the trace has them."""
-    bad = [call for call in run.trace.calls if call.status == "failed"]
-    return run.trace.called, len(bad), run.trace.malformed
+    bad = [call for call in run.state.calls if call.status == "failed"]
+    return run.state.tool_calls, len(bad), run.state.malformed
 
 
 # An arithmetic question over four operations
@@ -80,9 +80,9 @@ async def test_a_sum_of_products_is_computed_step_by_step(
 ) -> None:
     run, told = await asked(redis, speaker, adds_up(first, second), SUM)
     assert told == f"一共是 {total}。"
-    assert counted(run) == (3, 0, 0) and run.trace.steps == 3
-    assert [call.tool for call in run.trace.calls] == ["calculate"] * 3
-    assert run.last is not None and run.last.unverified == ()
+    assert counted(run) == (3, 0, 0) and run.state.steps == 3
+    assert [call.tool for call in run.state.calls] == ["calculate"] * 3
+    assert run.result is not None and run.result.unverified == ()
 
 
 @each
@@ -91,7 +91,7 @@ async def test_negative_control_a_total_that_no_call_has_given_goes_out_marked(r
         return "一共是 9999 元。"
 
     run, told = await asked(redis, speaker, guesses, SUM)
-    assert counted(run)[0] == 0 and "未经核实" in told and run.last is not None and run.last.unverified
+    assert counted(run)[0] == 0 and "未经核实" in told and run.result is not None and run.result.unverified
 
 
 # A look-up of two hops
@@ -105,10 +105,10 @@ async def test_a_look_up_of_two_hops_with_a_mistake_that_is_mended(redis: Redis,
         "(source: expense.en.md, Expense rules › Hotel limits "
         "and expense.en.md, Expense rules › Receipts and invoices)."
     )
-    assert counted(run) == (5, 1, 0) and run.trace.steps == 5
-    assert [call.tool.partition("_")[0] for call in run.trace.calls] == ["search", "read", "read", "search", "read"]
-    assert [call.status.value for call in run.trace.calls] == ["succeeded", "failed", *["succeeded"] * 3]
-    assert run.last is not None and run.last.unverified == () and not run.effects
+    assert counted(run) == (5, 1, 0) and run.state.steps == 5
+    assert [call.tool.partition("_")[0] for call in run.state.calls] == ["search", "read", "read", "search", "read"]
+    assert [call.status.value for call in run.state.calls] == ["succeeded", "failed", *["succeeded"] * 3]
+    assert run.result is not None and run.result.unverified == () and not run.receipt_lines
 
 
 # One look-up and an answer
@@ -125,7 +125,7 @@ def looks_once(seen: Seen) -> Call | str:
 async def test_one_look_up_and_the_answer(redis: Redis, speaker: Speaker) -> None:
     run, told = await asked(redis, speaker, looks_once, "十月有几个工作日？")
     assert told == "十月有 18 个工作日。"
-    assert counted(run) == (1, 0, 0) and run.trace.steps == 1
+    assert counted(run) == (1, 0, 0) and run.state.steps == 1
 
 
 # Ended anywhere
@@ -144,7 +144,7 @@ def mails_the_limit(seen: Seen) -> Call | str:
 
 
 def done(run: Run) -> list[tuple[str, Any, str]]:
-    return [(call.tool, call.args, call.status.value) for call in run.trace.calls]
+    return [(call.tool, call.args, call.status.value) for call in run.state.calls]
 
 
 async def fresh(redis: Redis, speaker: Speaker, think: Thinking, edges: Edges) -> Lab:
@@ -165,12 +165,12 @@ async def test_ended_after_any_step_another_process_ends_it_the_same(redis: Redi
         await lab.says("A night in Shanghai?")
         await lab.work()
         run = await lab.runs.load_run(whole.id)
-        assert run is not None and done(run) == done(whole) and run.trace.messages == whole.trace.messages
+        assert run is not None and done(run) == done(whole) and run.state.messages == whole.state.messages
         assert [one.post.text for one in lab.wall.said if one.key.endswith(":final")] == [told]
-        assert counted(run) == counted(whole) and run.trace.seen == whole.trace.seen
+        assert counted(run) == counted(whole) and run.state.result_counts == whole.state.result_counts
         assert len(lab.wall.keys()) == len(set(lab.wall.keys())), "and every step is shown once"
 
-    assert await every_edge(play) > 2 * whole.trace.steps, "there are two places and more in each step"
+    assert await every_edge(play) > 2 * whole.state.steps, "there are two places and more in each step"
 
 
 @pytest.mark.slow
@@ -191,9 +191,9 @@ async def test_ended_anywhere_around_a_card_the_effect_happens_once_and_the_run_
         await lab.presses(lab.wall.cards()[0], choice)
         await lab.work()
         run = await lab.runs.load_run(lab.over[-1].id)
-        assert run is not None and run.status is RunStatus.DONE and run.trace.style == speaker.style.name
-        assert run.trace.called == 3 and len(set(lab.wall.keys())) == len(lab.wall.keys())
-        ends.append(run.trace.calls[-1].status)
+        assert run is not None and run.status is RunStatus.DONE and run.state.style == speaker.style.name
+        assert run.state.tool_calls == 3 and len(set(lab.wall.keys())) == len(lab.wall.keys())
+        ends.append(run.state.calls[-1].status)
         if ends[-1] == "unknown":  # ended in mid-effect: said to be unknown, and never repeated
             assert len(lab.mailer.mails) <= mails
         else:
@@ -218,5 +218,5 @@ async def test_begun_in_one_style_it_ends_in_it_although_the_setting_has_changed
     await lab.presses(lab.wall.cards()[0], "send")
     await lab.work()
     [run] = lab.over
-    assert run.trace.style == speaker.style.name and run.trace.malformed == 0
+    assert run.state.style == speaker.style.name and run.state.malformed == 0
     assert lab.wall.texts()[-1] == "邮件已发送。" and len(lab.mailer.mails) == 1

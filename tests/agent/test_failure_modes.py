@@ -152,7 +152,7 @@ class Nothing(BaseModel):
 
 
 async def dump(use: ToolContext, args: Nothing) -> ToolOutcome:
-    return ToolOutcome(data={"everything": "x" * 50_000}, note=TextRef(key="result.people", params={"n": 1}))
+    return ToolOutcome(data={"everything": "x" * 50_000}, summary=TextRef(key="result.people", params={"n": 1}))
 
 
 DUMP = Tool(
@@ -181,8 +181,8 @@ async def test_a_failure_mode_is_stopped_and_its_person_is_told(redis: Redis, mo
     assert lab.mailer.mails == [] and bool(lab.wall.stops()) == mode.stops
     assert INVENTED not in all_told(lab)
     for run in lab.over:
-        assert "没有做任何改动" in all_told(lab) and INVENTED not in str(run.trace.messages)
-        assert all(len(message) < 2 * OBSERVATION_MAX for message in run.trace.messages)
+        assert "没有做任何改动" in all_told(lab) and INVENTED not in str(run.state.messages)
+        assert all(len(message) < 2 * OBSERVATION_MAX for message in run.state.messages)
 
 
 @each_dialect
@@ -249,7 +249,7 @@ async def test_turns_with_other_results_are_no_circle(speaker: Speaker) -> None:
     numbers = iter(range(99))
 
     async def count(use: ToolContext, args: Look) -> ToolOutcome:
-        return ToolOutcome(data={"n": next(numbers)}, note=TextRef(key="x"))
+        return ToolOutcome(data={"n": next(numbers)}, summary=TextRef(key="x"))
 
     tools = [replace(one, run=count) if one.name == "now" else one for one in Bench().tools()]
     script: list[Scripted] = [*(speaker.call("now", {"name": n}) for n in "ababab"), speaker.answer("fine")]
@@ -379,7 +379,7 @@ async def test_an_invented_result_is_told_once_and_looked_up(speaker: Speaker) -
         doubt = asked_again[-1]["content"]
         assert all(one in doubt for one in ("L-0099", "800 元", "王五", "2026-12-24")) and "Not supported" in doubt
     assert len(model.requests) == 4 and "Not supported" not in json.dumps(own(trace)), "told, and never stored"
-    assert (trace.claimed, trace.supported, trace.evidence_accuracy) == (3, 3, 1.0)
+    assert (trace.claims, trace.supported_claims, trace.evidence_accuracy) == (3, 3, 1.0)
 
 
 @each
@@ -387,7 +387,7 @@ async def test_what_is_said_all_the_same_goes_out_marked(speaker: Speaker) -> No
     script = [speaker.answer(MADE_UP), speaker.answer("就是 L-0099，500 元。")]
     events, _, trace, model = await play(speaker, script, trace=asked("报销 500 元"), grounds=grounds())
     assert events == [RunFinished("就是 L-0099，500 元。", unverified=("L-0099",))] and len(model.requests) == 2
-    assert (trace.claimed, trace.supported, trace.evidence_accuracy) == (2, 1, 0.5)
+    assert (trace.claims, trace.supported_claims, trace.evidence_accuracy) == (2, 1, 0.5)
 
 
 @each
@@ -484,7 +484,7 @@ async def test_what_it_corrects_goes_out_and_the_request_is_short(speaker: Speak
         len(json.dumps(model.requests[1], ensure_ascii=False)) < 2_000
         and "邮件已发送" in model.requests[1][1]["content"]
     )
-    assert [one.did for one in trace.replies] == ["answer", "correction"]
+    assert [one.outcome for one in trace.model_calls] == ["answer", "correction"]
 
 
 @each

@@ -40,7 +40,7 @@ async def test_independent_reads_run_together() -> None:
 
 async def test_a_gated_call_pauses_and_does_not_run() -> None:
     events, bench, trace, _ = await play([acts(call("pay", amount=5))])
-    assert isinstance(events[-1], RunPaused) and events[-1].plan.args == {"amount": 5}
+    assert isinstance(events[-1], RunPaused) and events[-1].proposal.args == {"amount": 5}
     assert bench.ran == []
     assert trace.calls[-1].status is CallStatus.AWAITING
 
@@ -48,7 +48,7 @@ async def test_a_gated_call_pauses_and_does_not_run() -> None:
 async def test_reads_of_the_same_reply_run_and_a_second_gated_call_is_refused() -> None:
     reply = acts(call("look", "a", name="Li"), call("pay", "b", amount=5), call("pay", "c", amount=6))
     events, bench, trace, _ = await play([reply])
-    assert isinstance(events[-1], RunPaused) and events[-1].plan.args == {"amount": 5}
+    assert isinstance(events[-1], RunPaused) and events[-1].proposal.args == {"amount": 5}
     assert bench.ran == ["look Li"]
     refused = [m for m in own(trace) if m.get("tool_call_id") == "c"]
     assert "one_at_a_time" in refused[0]["content"]

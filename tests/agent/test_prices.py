@@ -72,7 +72,7 @@ def test_a_run_adds_up_exactly_and_keeps_apart_what_has_no_price(replies: list[t
     assert trace.cost == sum(known, Decimal(0)) and trace.total_tokens == sum(one[1] + one[3] for one in replies)
     assert trace.unpriced == sum(one[1] + one[3] for one in replies if one[0] == "other")
     assert RunState.model_validate_json(trace.model_dump_json()).cost == trace.cost, "and as it is stored"
-    assert trace.is_uncounted_run is bool(replies) and len(trace.uncounted) == len(replies)
+    assert trace.is_uncounted_run is bool(replies) and len(trace.uncounted_usage) == len(replies)
 
 
 def test_money_of_two_currencies_is_never_put_together() -> None:

@@ -31,7 +31,7 @@ async def plan(there: Office, tool: str, args: dict[str, Any]) -> Proposal:
 
 
 def noted(plan: Proposal) -> dict[str, Any]:
-    [fact] = [one for one in plan.facts if one.label == "invisible"]
+    [fact] = [one for one in plan.fields if one.label == "invisible"]
     assert isinstance(fact.value, TextRef)
     return fact.value.params
 
@@ -58,7 +58,7 @@ async def test_what_a_model_copies_from_what_it_was_shown_is_removed_too() -> No
 
 async def test_where_nothing_was_removed_nothing_is_said() -> None:
     shown = await plan(office(), "send_email", {**MAIL, "body": "👩‍💻 你好\r\nمی\u200cخواهم"})
-    assert not [one for one in shown.facts if one.label == "invisible"]
+    assert not [one for one in shown.fields if one.label == "invisible"]
     assert shown.args["body"] == "👩‍💻 你好\nمی\u200cخواهم"
 
 

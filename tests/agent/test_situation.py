@@ -183,7 +183,7 @@ async def test_a_line_is_bounded_and_so_is_their_number(redis: Redis) -> None:
     await lab.work()
     [waiting] = await lab.waiting()
     assert "第一 第二" in waiting.text and len(waiting.text) <= LINE and "\n" not in waiting.text
-    assert waiting.text == describe_proposal((await lab.approval()).plan, ZHANG)
+    assert waiting.text == describe_proposal((await lab.approval()).proposal, ZHANG)
     told = build_cards_message([PausedRun(f"R{n}", f"A{n}", "x", made_ms=n) for n in range(1, 40)], 0)
     assert told["content"].count("\n- ") == CARDS_MOST and "A39" in told["content"]
 

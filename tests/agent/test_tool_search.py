@@ -48,11 +48,11 @@ class Ran:
     def tool(self, name: str, said: str = "A tool.", args: str = "", *, gate: Gate = Gate.NONE) -> Tool:
         async def run(use: ToolContext, given: BaseModel) -> ToolOutcome:
             self.names.append(name)
-            return ToolOutcome(data={"ran": name}, note=TextRef(key="x"))
+            return ToolOutcome(data={"ran": name}, summary=TextRef(key="x"))
 
         async def prepare(use: ToolContext, given: BaseModel) -> Proposal:
             return Proposal(
-                args={}, title=TextRef(key="x"), facts=(), deciders=("U1",), choices=(CardChoice(name="confirm"),)
+                args={}, title=TextRef(key="x"), fields=(), deciders=("U1",), choices=(CardChoice(name="confirm"),)
             )
 
         schema = {"type": "object", "properties": {one: {"type": "string"} for one in args.split()}}
@@ -234,7 +234,7 @@ class Crowd(Bench):
         model = ScriptedModel(list(script))
         loop = AgentLoop(model, self.tools(), server_tools=self.more, max_offered_tools=16)
         if trace is None:
-            trace = RunState(offered=loop.selector.choose_offered_tools("item"))
+            trace = RunState(offered_tools=loop.selector.choose_offered_tools("item"))
             trace.append_message({"role": "user", "content": "hello"})
         use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
         events = [event async for event in loop.run("R0", [], trace, use, StopEvent())]
@@ -247,9 +247,9 @@ async def test_find_tools_brings_in_what_it_finds_and_then_it_can_be_called() ->
     events, trace, _ = await crowd.play(script)
     assert [type(one) for one in events] == [StepsFinished, StepsFinished, RunFinished]
     assert crowd.theirs.names == ["shop__zebra"]
-    assert trace.offered is not None and "shop__zebra" in trace.offered
+    assert trace.offered_tools is not None and "shop__zebra" in trace.offered_tools
     assert "zebra" in own(trace)[2]["content"], "its card is what the tool found"
-    assert len(trace.offered) <= 16 + FOUND
+    assert len(trace.offered_tools) <= 16 + FOUND
 
 
 async def test_a_tool_that_was_not_offered_is_answered_with_its_card_and_not_run() -> None:
@@ -257,7 +257,7 @@ async def test_a_tool_that_was_not_offered_is_answered_with_its_card_and_not_run
     _, trace, _ = await crowd.play([acts(call("shop__zebra")), ModelReply(text="no")])
     assert crowd.theirs.names == [] and trace.calls[0].status is CallStatus.FAILED
     assert "not_offered" in own(trace)[2]["content"] and "Feeds the zebra" in own(trace)[2]["content"]
-    assert trace.offered is not None and trace.offered[-1] == "shop__zebra"
+    assert trace.offered_tools is not None and trace.offered_tools[-1] == "shop__zebra"
 
 
 async def test_a_rare_tool_of_ours_runs_without_having_been_found() -> None:
@@ -265,28 +265,29 @@ async def test_a_rare_tool_of_ours_runs_without_having_been_found() -> None:
     rare = replace(crowd.theirs.tool("stamp"), is_rare=True, server="")
     script = [acts(call("stamp")), ModelReply(text="ok")]
     loop = AgentLoop(ScriptedModel(list(script)), [*crowd.tools(), rare])
-    trace = RunState(offered=loop.selector.choose_offered_tools("hello"))
+    trace = RunState(offered_tools=loop.selector.choose_offered_tools("hello"))
     trace.append_message({"role": "user", "content": "hello"})
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    assert "stamp" not in loop.selector.list_offered_names(trace.offered)
+    assert "stamp" not in loop.selector.list_offered_names(trace.offered_tools)
     events = [event async for event in loop.run("R0", [], trace, use, StopEvent())]
     assert isinstance(events[-1], RunFinished) and crowd.theirs.names == ["stamp"]
-    assert trace.offered is None, "what is offered stays the same"
+    assert trace.offered_tools is None, "what is offered stays the same"
 
 
 async def test_a_rare_tool_with_arguments_that_do_not_fit_answers_with_its_card_and_is_offered() -> None:
     crowd = Crowd()
     rare = [replace(tool, is_rare=True) for tool in crowd.tools()]
     loop = AgentLoop(ScriptedModel([acts(call("look", name=["Li"])), ModelReply(text="no")]), rare)
-    trace = RunState(offered=loop.selector.choose_offered_tools("hello"))
+    trace = RunState(offered_tools=loop.selector.choose_offered_tools("hello"))
     trace.append_message({"role": "user", "content": "hello"})
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
     async for _ in loop.run("R0", [], trace, use, StopEvent()):
         pass
     assert "bad_arguments" in own(trace)[2]["content"] and "Its card" in own(trace)[2]["content"]
-    assert trace.offered is not None and trace.offered == [*loop.selector.list_offered_names(None), "look"], (
-        "behind all others"
-    )
+    assert trace.offered_tools is not None and trace.offered_tools == [
+        *loop.selector.list_offered_names(None),
+        "look",
+    ], "behind all others"
 
 
 async def test_a_gated_tool_that_was_not_offered_brings_no_card_before_it_was_read() -> None:
@@ -310,10 +311,10 @@ async def test_a_run_that_goes_on_elsewhere_has_the_same_tools() -> None:
     there = RunState.model_validate_json(trace.model_dump_json())
     again = AgentLoop(ScriptedModel([]), Crowd().tools(), server_tools=Crowd().more, max_offered_tools=16)
     here = AgentLoop(ScriptedModel([]), crowd.tools(), server_tools=crowd.more, max_offered_tools=16)
-    assert there.offered == trace.offered
+    assert there.offered_tools == trace.offered_tools
     assert (
-        again.selector.get_tool_prompt(NativeFormat(), there.offered).extra_body
-        == here.selector.get_tool_prompt(NativeFormat(), trace.offered).extra_body
+        again.selector.get_tool_prompt(NativeFormat(), there.offered_tools).extra_body
+        == here.selector.get_tool_prompt(NativeFormat(), trace.offered_tools).extra_body
     )
     assert first.requests
 

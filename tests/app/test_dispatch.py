@@ -16,16 +16,25 @@ from bot.queue.lanes import Lease, RetryLater
 from tests.harness.lab import DM, Lab
 
 MESSAGE = {
-    "kind": "message",
+    "kind": "message_received",
     "message": {"id": "E1", "place": DM.model_dump(), "person": "U1", "text": "hello", "at": "1.0"},
 }
 NEW = [
     {"kind": "huddle", "call": "R1"},
     {**MESSAGE, "urgent": True},
     {**MESSAGE, "message": {**MESSAGE["message"], "files": ["F1"]}},  # type: ignore[dict-item]
-    {"kind": "resume", "run": "R1", "uid": "u", "status": "vetoed", "observation": {}},
+    {"kind": "resume_run", "run": "R1", "uid": "u", "status": "vetoed", "observation": {}},
 ]
-RUBBISH = ["", "hello", "[]", "null", "{}", '{"message": {}}', '{"kind": "message"}', '{"kind": "remind"}']
+RUBBISH = [
+    "",
+    "hello",
+    "[]",
+    "null",
+    "{}",
+    '{"message": {}}',
+    '{"kind": "message_received"}',
+    '{"kind": "remind_deciders"}',
+]
 
 
 async def delivered(lab: Lab, body: str, id: str = "E1") -> Lease:
@@ -59,7 +68,7 @@ async def test_rubbish_counts_its_tries_and_is_given_up_without_a_word(redis: Re
 
 
 def test_the_control_is_read() -> None:
-    for work in (MESSAGE, {"kind": "remind", "version": 1}):
+    for work in (MESSAGE, {"kind": "remind_deciders", "version": 1}):
         assert parse_work(json.dumps(work))
 
 

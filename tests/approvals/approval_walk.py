@@ -78,7 +78,7 @@ LEGAL: Mapping[str, set[type]] = {
 """What may happen to a card beside what happens to its copies, as far as its version, its time and the person fit."""
 REOPENS = (CardRequested, CardRenewed, ConfirmationRequired)
 """What opens a card again, as its next version."""
-DECISION = ("by", "choice", "form", "removed", "decided_ms")
+DECISION = ("decided_by", "choice", "form", "removed_characters", "decided_ms")
 """The fields that say what was decided, by whom and when."""
 RANK = {EffectState.NONE: 0, EffectState.STARTED: 1}
 """An effect that has ended has rank 2."""
@@ -93,8 +93,8 @@ def pick_from(data: st.DataObject) -> Pick:
 
 
 def make_plan(n: int) -> Proposal:
-    choices = (CardChoice(name="send"), CardChoice(name="cancel", runs=False))
-    return Proposal(args={"n": n}, title=TextRef(key="x"), facts=(), deciders=(OWNER,), choices=choices)
+    choices = (CardChoice(name="send"), CardChoice(name="cancel", executes=False))
+    return Proposal(args={"n": n}, title=TextRef(key="x"), fields=(), deciders=(OWNER,), choices=choices)
 
 
 def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
@@ -111,15 +111,15 @@ def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
     ref, parts = MessageRef(channel="D1", ts=str(n)), {OTHER: pick(tuple(PartState))}
     made: dict[type, Callable[[], ApprovalEvent]] = {
         CardRequested: lambda: CardRequested(
-            approval="A", tool="t", gate=gate, plan=make_plan(n), caller=OWNER, place=place, run="", lasts=LASTS
+            approval="A", tool="t", gate=gate, proposal=make_plan(n), caller=OWNER, place=place, run="", lasts=LASTS
         ),
-        CardRedrafted: lambda: CardRedrafted(plan=make_plan(n), lasts=LASTS),
-        CardEdited: lambda: CardEdited(plan=make_plan(n), lasts=LASTS, person=person),
-        CardRenewed: lambda: CardRenewed(plan=card.plan if card else make_plan(n), lasts=LASTS, person=person),
-        ConfirmationRequired: lambda: ConfirmationRequired(plan=make_plan(n), lasts=LASTS),
+        CardRedrafted: lambda: CardRedrafted(proposal=make_plan(n), lasts=LASTS),
+        CardEdited: lambda: CardEdited(proposal=make_plan(n), lasts=LASTS, person=person),
+        CardRenewed: lambda: CardRenewed(proposal=card.proposal if card else make_plan(n), lasts=LASTS, person=person),
+        ConfirmationRequired: lambda: ConfirmationRequired(proposal=make_plan(n), lasts=LASTS),
         WaiterAdded: lambda: WaiterAdded(ApprovalWaiter(run=f"R{n}", uid=f"u{n}", lane="D1")),
         CardDelivered: lambda: CardDelivered({person: ref}),
-        CopiesUpdated: lambda: CopiesUpdated(card.refs[1:] if card else ()),
+        CopiesUpdated: lambda: CopiesUpdated(card.copies[1:] if card else ()),
         CopyFound: lambda: CopyFound(person, ref),
         ReminderDue: lambda: ReminderDue(version),
         CardExpired: lambda: CardExpired(version),
@@ -129,8 +129,8 @@ def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
         DecisionMade: lambda: DecisionMade(_taking_back(click, card) if n == 3 else click, 0, runs=n > 0),
         EffectStarted: EffectStarted,
         PartsChanged: lambda: PartsChanged(parts),
-        EffectSucceeded: lambda: EffectSucceeded(ToolOutcome(data={}, note=TextRef(key="done")), parts),
-        EffectFailed: lambda: EffectFailed(problem=TextRef(key="error.x"), why="x", parts=parts),
+        EffectSucceeded: lambda: EffectSucceeded(ToolOutcome(data={}, summary=TextRef(key="done")), parts),
+        EffectFailed: lambda: EffectFailed(failure=TextRef(key="error.x"), why="x", parts=parts),
         EffectLost: EffectLost,
         EffectAbandoned: EffectAbandoned,
         EffectRetried: lambda: EffectRetried(click),
@@ -164,7 +164,7 @@ def is_legal(card: Approval | None, event: ApprovalEvent, now_ms: int) -> bool:
     match event:
         case CardTakenBack(person):
             again = card is not None and card.state is ApprovalState.CANCELLED
-            ours = card is not None and card.press == f"cancel:A:{card.version}"
+            ours = card is not None and card.press_id == f"cancel:A:{card.version}"
             return card is not None and card.gate is Gate.CONFIRM and person == OWNER and (ours if again else in_time)
         case DecisionMade(click):
             return card is not None and click.version == card.version and in_time
@@ -233,9 +233,9 @@ class Walk:
         yield from self._find_broken_notice(before, after, event, effects)
 
     def _find_broken_seal(self, before: Approval | None, after: Approval) -> Iterator[str]:
-        if after.sha != compute_seal(after.tool, after.plan):
+        if after.seal != compute_seal(after.tool, after.proposal):
             yield "the seal is that of the plan"
-        if before is not None and before.sha != after.sha and after.version != before.version + 1:
+        if before is not None and before.seal != after.seal and after.version != before.version + 1:
             yield "the seal changes with the version"
         if before is not None and not 0 <= after.version - before.version <= 1:
             yield "versions count up"
@@ -251,7 +251,7 @@ class Walk:
         opened = after.state is ApprovalState.OPEN and (before is None or before.version != after.version)
         if opened != any(isinstance(effect, SaveOpening) for effect in effects):
             yield "what opens is saved as open"
-        if after.state is ApprovalState.OPEN and (after.by or after.press or after.choice or after.effect):
+        if after.state is ApprovalState.OPEN and (after.decided_by or after.press_id or after.choice or after.effect):
             yield "nobody has decided what is open"
         if before is None:
             return
@@ -268,7 +268,7 @@ class Walk:
             yield "only what is decided is done"
         if before is None:
             return
-        if after.tries - before.tries != (type(event) is EffectStarted) and not isinstance(event, CardRequested):
+        if after.attempts - before.attempts != (type(event) is EffectStarted) and not isinstance(event, CardRequested):
             yield "every try is counted"
         ended = RANK.get(before.effect, 2) == 2
         back = RANK.get(after.effect, 2) < RANK.get(before.effect, 2) or (ended and after.effect != before.effect)
@@ -288,7 +288,7 @@ class Walk:
             "started",
         ):
             yield "what is not over is not closed"
-        rest = set(Approval.model_fields) - {"refs", "brought"}
+        rest = set(Approval.model_fields) - {"copies", "delivered_version"}
         if type(event) in COPIES and any(getattr(before, name) != getattr(after, name) for name in rest):
             yield "copies change nothing else"
 

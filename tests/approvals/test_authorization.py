@@ -18,7 +18,7 @@ def card(**changes: object) -> Approval:
     plan = Proposal(
         args={"task_id": "L-0001-1"},
         title=TextRef(key="x"),
-        facts=(),
+        fields=(),
         deciders=("LI",),
         requester="ZHANG",
         choices=(CardChoice(name="approve"), CardChoice(name="reject")),
@@ -28,8 +28,8 @@ def card(**changes: object) -> Approval:
         version=2,
         tool="decide_task",
         gate=Gate.APPROVE,
-        plan=plan,
-        sha=compute_seal("decide_task", plan),
+        proposal=plan,
+        seal=compute_seal("decide_task", plan),
         caller="ZHANG",
         place=None,
         created_ms=0,
@@ -52,13 +52,13 @@ def test_the_assignee_may_and_nobody_else() -> None:
 
 
 def test_nobody_decides_their_own_request_even_if_it_is_assigned_to_them() -> None:
-    odd = card(plan=card().plan.model_copy(update={"deciders": ("ZHANG", "LI")}))
+    odd = card(proposal=card().proposal.model_copy(update={"deciders": ("ZHANG", "LI")}))
     assert refused(odd, "ZHANG") == "own"
     assert refused(odd, "LI") == ""
 
 
 def test_a_confirmation_is_the_callers_own() -> None:
-    own = card(gate=Gate.CONFIRM, plan=card().plan.model_copy(update={"deciders": ("ZHANG",)}))
+    own = card(gate=Gate.CONFIRM, proposal=card().proposal.model_copy(update={"deciders": ("ZHANG",)}))
     assert refused(own, "ZHANG") == ""
     assert refused(own, "LI") == "not_yours"
 
@@ -66,7 +66,7 @@ def test_a_confirmation_is_the_callers_own() -> None:
 def test_who_stands_in_for_the_assignee_may_as_long_as_they_do() -> None:
     assert refused(card(), "WANG", standing="LI") == ""
     assert refused(card(), "WANG", standing="SUN") == "not_yours", "for somebody else"
-    copy = card(refs=(("WANG", MessageRef(channel="D", ts="1")),))
+    copy = card(copies=(("WANG", MessageRef(channel="D", ts="1")),))
     assert refused(copy, "WANG", standing="LI") == ""
     assert refused(copy, "WANG") == "stood_in", "the copy has outlived the time away"
 
@@ -79,7 +79,9 @@ def test_nobody_confirms_for_somebody_else_by_standing_in() -> None:
     own = card(gate=Gate.CONFIRM)
     assert refused(own, "WANG", standing="LI") == "not_yours"
     assert refused(own, "LI") == ""
-    assert refused(own.model_copy(update={"refs": (("WANG", MessageRef(channel="D", ts="1")),)}), "WANG") == "not_yours"
+    assert (
+        refused(own.model_copy(update={"copies": (("WANG", MessageRef(channel="D", ts="1")),)}), "WANG") == "not_yours"
+    )
 
 
 def test_what_is_over_is_over_for_who_stands_in_too() -> None:
@@ -87,7 +89,7 @@ def test_what_is_over_is_over_for_who_stands_in_too() -> None:
     expired = card(state=ApprovalState.EXPIRED)
     assert refused(expired, "WANG", standing="LI") == "expired"
     assert refused(expired, "WANG", "again", standing="LI") == ""
-    failed = card(state=ApprovalState.DECIDED, by="LI", effect=EffectState.FAILED)
+    failed = card(state=ApprovalState.DECIDED, decided_by="LI", effect=EffectState.FAILED)
     assert refused(failed, "WANG", "retry", standing="LI") == "not_yours", "what LI has begun is LI's"
 
 
@@ -121,7 +123,7 @@ def test_whom_a_card_concerns_sees_the_process_and_nobody_else_does(state: Appro
     [("retry", EffectState.FAILED), ("redo", EffectState.UNKNOWN), ("happened", EffectState.UNKNOWN)],
 )
 def test_only_who_decided_says_what_became_of_it(choice: str, effect: EffectState) -> None:
-    decided = card(state=ApprovalState.DECIDED, by="LI", effect=effect)
+    decided = card(state=ApprovalState.DECIDED, decided_by="LI", effect=effect)
     assert refused(decided, "LI", choice) == ""
     assert refused(decided, "ZHANG", choice) == "not_yours"
     assert refused(decided, "LI", choice, version=1) == "stale", "a button counts for one try"
@@ -148,7 +150,7 @@ def test_an_effect_needs_an_open_card_of_this_version_in_time_and_the_right_pers
     standing: frozenset[str],
     gate: Gate,
 ) -> None:
-    approval = card(state=state, effect=effect, by="LI", gate=gate)
+    approval = card(state=state, effect=effect, decided_by="LI", gate=gate)
     stands_in = "LI" in standing and gate is Gate.APPROVE
     refusal = authorize_press(approval, person, choice, version, now, standing)
     if refusal is None and choice in {"approve", "reject"}:
@@ -177,7 +179,7 @@ def refused_retry(run: Run | None, person: str = "ZHANG", latest: str = "R1") ->
 def test_who_wrote_it_may_have_it_tried_again_once_and_nobody_else() -> None:
     assert refused_retry(stop()) == ""
     assert refused_retry(stop(), "LI") == "not_writer"
-    assert refused_retry(stop(anew="before")) == "anew_already"
+    assert refused_retry(stop(retry_press="before")) == "anew_already"
     assert refused_retry(stop(), latest="R2") == "anew_stale"
 
 

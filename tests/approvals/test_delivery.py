@@ -149,7 +149,7 @@ async def test_a_card_that_expires_while_the_platform_is_away(redis: Redis) -> N
     lab = await assigned(redis)
     lab.wall.fails["edit DU2"] = [DOWN] * 3
     [card] = lab.wall.cards("DU2")
-    await lab.lanes.enqueue(card.buttons[0].approval, "x", json.dumps({"kind": "expire", "version": 1}))
+    await lab.lanes.enqueue(card.buttons[0].approval, "x", json.dumps({"kind": "expire_card", "version": 1}))
     await lab.work()
     assert buttons(lab, "DU2") == {"again"} and buttons(lab, "DU1") == {"again"}
 
@@ -172,7 +172,7 @@ async def test_an_older_copy_points_to_the_newer_one_also_when_that_had_to_wait(
     old, new = [said.post.card for said in lab.wall.said if said.place.channel == "DU2"]
     assert old is not None and new is not None and not old.buttons and new.buttons
     kept = await lab.approvals.load_approval(approval)
-    assert kept is not None and [ref.ts for reader, ref in kept.refs if reader == "U2"] == [
+    assert kept is not None and [ref.ts for reader, ref in kept.copies if reader == "U2"] == [
         str(len(lab.wall.said) - 1)
     ], "what points to the newer one is not written again"
 
@@ -240,8 +240,8 @@ async def asked_for(redis: Redis, *unreachable: str) -> Lab:
     lab = await assigned(redis)
     approval = await lab.approvals.load_approval(lab.wall.cards("DU2")[0].buttons[0].approval)
     assert approval is not None
-    plan = approval.plan.model_copy(update={"deciders": ("U2", "U3")})
-    ask = OpenCard(approval="A00both", tool="decide_task", gate=approval.gate, plan=plan, caller="", place=None)
+    plan = approval.proposal.model_copy(update={"deciders": ("U2", "U3")})
+    ask = OpenCard(approval="A00both", tool="decide_task", gate=approval.gate, proposal=plan, caller="", place=None)
     for person in unreachable:
         lab.wall.fails[f"D{person}"] = [GONE] * 20
     await lab.lanes.enqueue(ask.approval, "x", ask.model_dump_json())
@@ -259,7 +259,7 @@ async def test_who_cannot_be_reached_keeps_the_card_from_nobody_else(
 ) -> None:
     lab = await asked_for(redis, unreachable)
     approval = await lab.approvals.load_approval("A00both")
-    assert approval is not None and [reader for reader, _ in approval.refs] == [reached]
+    assert approval is not None and [reader for reader, _ in approval.copies] == [reached]
     assert len(bearing(lab, f"D{reached}")) == 1 and "item.dead" not in await lab.kinds()
 
 
@@ -303,7 +303,7 @@ async def test_after_a_press_an_unknown_copy_has_no_buttons(redis: Redis, press:
     lab.wall.fails[f"edit {DM.channel}"] = [DOWN] * away
     await press(lab, card, copy)
     assert not lab.wall.cards() and len(lab.mailer.mails) == 1
-    assert copy not in [ref for _, ref in (await lab.approval()).refs]
+    assert copy not in [ref for _, ref in (await lab.approval()).copies]
 
 
 async def test_without_knowing_what_was_pressed_the_copy_stays_as_it_was(redis: Redis) -> None:

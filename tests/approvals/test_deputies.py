@@ -132,7 +132,7 @@ async def test_two_press_one_decides_and_the_other_is_told(redis: Redis, person:
         await lab.presses(lab.wall.cards("DU2")[0], "approve", person=one, id=one)
     await lab.work()
     assert [one for one, _ in lab.wall.whispers] == [other]
-    assert (await lab.approval()).by == person and (await lab.approval()).effect is EffectState.DONE
+    assert (await lab.approval()).decided_by == person and (await lab.approval()).effect is EffectState.DONE
     assert len((await lab.engine.get_request("L-0001")).opinions) == 1
 
 

@@ -89,7 +89,7 @@ async def test_time_that_runs_out_between_the_look_and_the_decision_decides_noth
     await lab.presses(lab.wall.cards("DU2")[0], "approve", LI.id)
     await lab.work()
     card = await lab.approvals.load_approval(derive_task_card_id(lab.keys, "L-0001-1"))
-    assert len(looks) > 1 and card is not None and card.state is ApprovalState.OPEN and not card.press
+    assert len(looks) > 1 and card is not None and card.state is ApprovalState.OPEN and not card.press_id
     assert (await lab.engine.get_request("L-0001")).status is Status.WAITING
     assert await refusals(lab) == ["expired"] and len(lab.wall.whispers) == 1
 

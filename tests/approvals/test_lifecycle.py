@@ -65,7 +65,7 @@ async def test_who_takes_back_what_a_press_has_just_decided_takes_nothing_back(
     await lab.work()
     approval = await lab.approval()
     assert verdicts == [Verdict.ALREADY] and len(lab.mailer.mails) == 1
-    assert (approval.state, approval.effect, approval.press) == (ApprovalState.DECIDED, EffectState.DONE, "p")
+    assert (approval.state, approval.effect, approval.press_id) == (ApprovalState.DECIDED, EffectState.DONE, "p")
 
 
 @pytest.mark.parametrize(("person", "state"), [("U2", ApprovalState.OPEN), ("U1", ApprovalState.CANCELLED)])
@@ -135,15 +135,15 @@ async def test_while_the_platform_is_away_for_one_of_several_it_is_tried_again_a
     redis: Redis,
 ) -> None:
     lab = await ask(redis)
-    plan = (await lab.approval()).plan.model_copy(update={"deciders": ("U2", "U3")})
+    plan = (await lab.approval()).proposal.model_copy(update={"deciders": ("U2", "U3")})
     gate = (await lab.approval()).gate
-    both = OpenCard(approval="A00both", tool="decide_task", gate=gate, plan=plan, caller="", place=None)
+    both = OpenCard(approval="A00both", tool="decide_task", gate=gate, proposal=plan, caller="", place=None)
     lab.wall.fails["DU3"] = [ChatUnavailableError("unreachable", "chat.post_message")] * 2
     await lab.lanes.enqueue(both.approval, "x", both.model_dump_json())
     lab.dispatch = replace(lab.dispatch, away_ms=0)
     await lab.work()
     approval = await lab.approvals.load_approval("A00both")
-    assert approval is not None and sorted(reader for reader, _ in approval.refs) == ["U2", "U3"]
+    assert approval is not None and sorted(reader for reader, _ in approval.copies) == ["U2", "U3"]
     for channel in ("DU2", "DU3"):
         assert len([one for one in lab.wall.cards(channel) if one.buttons[0].approval == "A00both"]) == 1
 
@@ -171,7 +171,9 @@ async def test_who_stands_in_does_so_for_deciders_of_others_requests_and_for_not
 
     lab = await ask(redis)
     asked = await lab.approval()
-    card = asked.model_copy(update={"gate": gate, "plan": asked.plan.model_copy(update={"deciders": ("U2", "U3")})})
+    card = asked.model_copy(
+        update={"gate": gate, "proposal": asked.proposal.model_copy(update={"deciders": ("U2", "U3")})}
+    )
     delivery = replace(lab.ends.card_delivery, list_deputies=list_deputies)
     assert await delivery.list_represented(card, person) == represented
     assert await delivery.can_decide_card(card, person) is (bool(represented) or person in ("U2", "U3"))

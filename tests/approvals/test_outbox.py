@@ -104,7 +104,7 @@ async def test_an_urge_is_a_word_under_the_card_and_no_second_card(redis: Redis)
 async def test_an_urge_brings_an_expired_card_back(redis: Redis) -> None:
     lab = await asked(redis)
     approval = await lab.approval()
-    await lab.lanes.enqueue(approval.id, "x", '{"kind": "expire", "version": 1}')
+    await lab.lanes.enqueue(approval.id, "x", '{"kind": "expire_card", "version": 1}')
     await lab.work()
     assert {one.choice for one in lab.wall.cards("DU2")[0].buttons} == {"again"}, "the control"
     await done(lab, UrgeCommand(task="L-0001-1", actor="U1"))

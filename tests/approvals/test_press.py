@@ -77,7 +77,7 @@ async def test_killed_anywhere_in_sending_a_mail_it_is_sent_once_or_said_to_be_u
         assert approval.effect in (EffectState.DONE, EffectState.UNKNOWN)
         assert len(lab.mailer.mails) == 1 or (approval.effect is EffectState.UNKNOWN and not lab.mailer.mails)
         run = await lab.runs.load_run(lab.wall.keys()[-1].partition(":")[0])
-        assert run is not None and run.trace.calls[0].status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN)
+        assert run is not None and run.state.calls[0].status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN)
 
     await everywhere(redis, lambda: opened(Lab(redis, [mail(), DONE, DONE])), act)
 
@@ -179,7 +179,7 @@ def say_part(state: str, people: list[str]) -> str:
 async def test_killed_anywhere_in_asking_again_there_is_one_card_with_buttons(redis: Redis) -> None:
     async def prepare() -> Lab:
         lab = await opened(Lab(redis, [mail(), DONE]))
-        await lab.lanes.enqueue((await lab.approval()).id, "x", json.dumps({"kind": "expire", "version": 1}))
+        await lab.lanes.enqueue((await lab.approval()).id, "x", json.dumps({"kind": "expire_card", "version": 1}))
         await lab.work()
         return lab
 
@@ -244,7 +244,7 @@ async def test_asking_for_what_has_just_been_decided_is_answered_and_shows_no_ca
 async def test_an_expired_card_whose_request_is_withdrawn_cannot_be_asked_for_again(redis: Redis) -> None:
     lab = await started(redis)
     await lab.lanes.enqueue(
-        lab.wall.cards("DU2")[0].buttons[0].approval, "x", json.dumps({"kind": "expire", "version": 1})
+        lab.wall.cards("DU2")[0].buttons[0].approval, "x", json.dumps({"kind": "expire_card", "version": 1})
     )
     await lab.work()
     assert lab.wall.cards("DU2")[0].buttons[0].choice == "again"
@@ -395,7 +395,7 @@ async def test_expiry_that_cannot_be_shown_is_expiry_nonetheless(redis: Redis) -
     lab = await started(redis)
     approval = lab.wall.cards("DU2")[0].buttons[0].approval
     lab.wall.fails["DU1"] = [GONE] * 5
-    await lab.lanes.enqueue(approval, "x", json.dumps({"kind": "expire", "version": 1}))
+    await lab.lanes.enqueue(approval, "x", json.dumps({"kind": "expire_card", "version": 1}))
     await lab.work()
     found = await lab.approvals.load_approval(approval)
     assert found is not None and found.state is ApprovalState.EXPIRED

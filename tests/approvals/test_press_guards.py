@@ -210,7 +210,7 @@ async def answer_task(redis: Redis, choice: str, form: dict[str, str] | None) ->
 @pytest.mark.parametrize("choice", ["reject", "return", "approve_with"])
 async def test_a_button_with_a_dialog_decides_nothing_without_its_answers(redis: Redis, choice: str) -> None:
     lab, approval = await answer_task(redis, choice, None)
-    assert (approval.state, approval.press) == (ApprovalState.OPEN, "")
+    assert (approval.state, approval.press_id) == (ApprovalState.OPEN, "")
     assert (await lab.engine.get_request("L-0001")).status is Status.WAITING
     assert await list_refusals(lab) == ["no_form"]
     assert lab.wall.whispers == [(LI.id, translate("refused.no_form", "zh"))]

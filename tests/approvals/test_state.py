@@ -60,8 +60,8 @@ def _replaced_in_place(approval: Approval, event: Any, now: datetime) -> Any:
 
 def _suggestion_in_the_arguments(approval: Approval, event: Any, now_ms: int) -> Any:
     after, effects = TO_VERSION(approval, event, now_ms)
-    plan = make_plan(after.plan.args["n"] + 1) if type(event) is SuggestionAdded else after.plan
-    return after.model_copy(update={"plan": plan}), effects
+    plan = make_plan(after.proposal.args["n"] + 1) if type(event) is SuggestionAdded else after.proposal
+    return after.model_copy(update={"proposal": plan}), effects
 
 
 def _back_to_the_beginning(approval: Approval, event: Any) -> Any:
@@ -73,7 +73,7 @@ def _back_to_the_beginning(approval: Approval, event: Any) -> Any:
 
 def _uncounted(approval: Approval, event: Any) -> Any:
     after, effects = ADVANCE(approval, event)
-    return after.model_copy(update={"tries": approval.tries}), effects
+    return after.model_copy(update={"attempts": approval.attempts}), effects
 
 
 def _in_the_same_version(approval: Approval, event: Any) -> Approval:
@@ -93,7 +93,7 @@ def _refused_with_a_trace(approval: Approval | None, event: Any, now_ms: int) ->
 
 def _pressed_by_who_finds_it(approval: Approval, event: Any) -> Approval:
     after = COPY(approval, event)
-    return after.model_copy(update={"by": event.reader}) if type(event) is CopyFound else after
+    return after.model_copy(update={"decided_by": event.reader}) if type(event) is CopyFound else after
 
 
 def _without_the_answers(approval: Approval, event: Any) -> Any:
@@ -148,7 +148,7 @@ def test_an_approval_is_changed_by_fields_of_its_own() -> None:
     """What mypy checks the changes against are the fields of the record, with their types."""
     changes = get_type_hints(state._Changes)
     assert changes.items() <= get_type_hints(Approval).items()
-    fixed = {"id", "tool", "gate", "caller", "place", "run"}
+    fixed = {"v", "id", "tool", "gate", "caller", "place", "run"}
     assert set(Approval.model_fields) == set(changes) | fixed
 
 
@@ -160,7 +160,14 @@ async def test_the_deciding_write_and_the_machine_refuse_alike(redis: Redis) -> 
     keys = Keys(partitions=2)
     approvals = ApprovalStore(redis, keys)
     request = CardRequested(
-        approval="A00x", tool="t", gate=Gate.CONFIRM, plan=make_plan(0), caller=OWNER, place=None, run="", lasts=LASTS
+        approval="A00x",
+        tool="t",
+        gate=Gate.CONFIRM,
+        proposal=make_plan(0),
+        caller=OWNER,
+        place=None,
+        run="",
+        lasts=LASTS,
     )
     opened, _ = state.transition(None, request, BEGIN)
     answers = set[str]()

@@ -53,7 +53,7 @@ NOW_MS, OVER_MS = to_ms(NOW), to_ms(NOW + LASTS)
 OLD, NEW = MessageRef(channel="D1", ts="1"), MessageRef(channel="D2", ts="2")
 FIRST, SECOND = (ApprovalWaiter(run=f"R{n}", uid=f"u{n}", lane="D1") for n in (1, 2))
 CLICK = Click(id="c1", approval="A", version=3, choice="send", person=OTHER, place=PLACE, form={"opinion": "as agreed"})
-OUTCOME, MAYBE = ToolOutcome(data={}, note=TextRef(key="done")), ReceiptLine(note=TextRef(key="maybe"))
+OUTCOME, MAYBE = ToolOutcome(data={}, summary=TextRef(key="done")), ReceiptLine(text=TextRef(key="maybe"))
 HALF, WHOLE = {"U3": PartState.BEGUN}, {"U3": PartState.DONE}
 ADVICE = CardField(label="advice", value="approve")
 
@@ -62,21 +62,21 @@ OPEN = Approval(
     version=3,
     tool="t",
     gate=Gate.CONFIRM,
-    plan=make_plan(1),
-    sha=compute_seal("t", make_plan(1)),
+    proposal=make_plan(1),
+    seal=compute_seal("t", make_plan(1)),
     caller=OWNER,
     place=PLACE,
     run="R0",
     waiters=(FIRST,),
-    refs=((OWNER, OLD),),
-    brought=2,
+    copies=((OWNER, OLD),),
+    delivered_version=2,
     created_ms=to_ms(BEGIN),
     expires_ms=to_ms(BEGIN + LASTS),
 )
-PRESSED = {"by": OTHER, "choice": "send", "form": {"opinion": "as agreed"}, "press": "c1", "decided_ms": 5}
-DECIDED = OPEN.model_copy(update={**PRESSED, "state": ApprovalState.DECIDED, "removed": 2})
-STARTED = DECIDED.model_copy(update={"effect": EffectState.STARTED, "tries": 1, "parts": HALF})
-FAILED_BEFORE = STARTED.model_copy(update={"problem": TextRef(key="before"), "maybe": MAYBE})
+PRESSED = {"decided_by": OTHER, "choice": "send", "form": {"opinion": "as agreed"}, "press_id": "c1", "decided_ms": 5}
+DECIDED = OPEN.model_copy(update={**PRESSED, "state": ApprovalState.DECIDED, "removed_characters": 2})
+STARTED = DECIDED.model_copy(update={"effect": EffectState.STARTED, "attempts": 1, "parts": HALF})
+FAILED_BEFORE = STARTED.model_copy(update={"failure": TextRef(key="before"), "possible_change": MAYBE})
 FAILED, UNKNOWN, DONE = (
     STARTED.model_copy(update={"effect": effect})
     for effect in (EffectState.FAILED, EffectState.UNKNOWN, EffectState.DONE)
@@ -87,19 +87,19 @@ EXPIRED, CLOSED = (
 )
 REOPENED = {
     "version": 4,
-    "plan": make_plan(2),
-    "sha": compute_seal("t", make_plan(2)),
+    "proposal": make_plan(2),
+    "seal": compute_seal("t", make_plan(2)),
     "created_ms": NOW_MS,
     "expires_ms": OVER_MS,
 }
 UNPRESSED = {
-    **dict.fromkeys(("by", "choice", "press"), ""),
+    **dict.fromkeys(("decided_by", "choice", "press_id"), ""),
     "form": {},
     "decided_ms": 0,
     "state": ApprovalState.OPEN,
     "effect": EffectState.NONE,
 }
-ANEW: dict[str, Any] = {"plan": make_plan(2), "lasts": LASTS}
+ANEW: dict[str, Any] = {"proposal": make_plan(2), "lasts": LASTS}
 
 
 def line(kind: str, person: str = "", run: str = "R0", **details: str) -> JournalLine:
@@ -128,71 +128,88 @@ CASES: dict[str, Case] = {
         (SaveOpening(), line("approval.asked_again", OTHER)),
     ),
     "waited for": (OPEN, WaiterAdded(SECOND), {"waiters": (FIRST, SECOND)}, ()),
-    "delivered": (OPEN, CardDelivered({OTHER: NEW}), {"refs": ((OWNER, OLD), (OTHER, NEW)), "brought": 3}, ()),
-    "delivered where it stood": (OPEN, CardDelivered(), {"brought": 3}, ()),
+    "delivered": (
+        OPEN,
+        CardDelivered({OTHER: NEW}),
+        {"copies": ((OWNER, OLD), (OTHER, NEW)), "delivered_version": 3},
+        (),
+    ),
+    "delivered where it stood": (OPEN, CardDelivered(), {"delivered_version": 3}, ()),
     "delivered to somebody else there": (
         OPEN,
         CardDelivered({OTHER: OLD}),
-        {"refs": ((OTHER, OLD),), "brought": 3},
+        {"copies": ((OTHER, OLD),), "delivered_version": 3},
         (),
     ),
-    "copies kept": (OPEN, CopiesUpdated(()), {"refs": ()}, ()),
-    "copy found": (OPEN, CopyFound(OTHER, NEW), {"refs": ((OTHER, NEW), (OWNER, OLD))}, ()),
+    "copies kept": (OPEN, CopiesUpdated(()), {"copies": ()}, ()),
+    "copy found": (OPEN, CopyFound(OTHER, NEW), {"copies": ((OTHER, NEW), (OWNER, OLD))}, ()),
     "reminded": (OPEN, ReminderDue(3), {}, (line("approval.reminded"),)),
     "expired": (OPEN, CardExpired(3), {"state": ApprovalState.EXPIRED, "decided_ms": NOW_MS}, ()),
     "advised": (
         OPEN,
         SuggestionAdded(3, ADVICE, "approve"),
-        {"plan": make_plan(1).with_card_fields((ADVICE,))},
+        {"proposal": make_plan(1).with_card_fields((ADVICE,))},
         (SaveRecord(), line("approval.advised", recommendation="approve")),
     ),
     "closed": (
         OPEN,
         SubjectClosed(OTHER, "withdrawn"),
-        {"state": ApprovalState.CLOSED, "by": OTHER, "choice": "withdrawn", "decided_ms": NOW_MS},
+        {"state": ApprovalState.CLOSED, "decided_by": OTHER, "choice": "withdrawn", "decided_ms": NOW_MS},
         (),
     ),
     "taken back": (
         OPEN,
         CardTakenBack(OWNER),
-        {"state": ApprovalState.CANCELLED, "by": OWNER, "decided_ms": NOW_MS},
+        {"state": ApprovalState.CANCELLED, "decided_by": OWNER, "decided_ms": NOW_MS},
         (),
     ),
     "decided": (
         OPEN,
         DecisionMade(CLICK, 2, runs=True),
-        {**PRESSED, "state": ApprovalState.DECIDED, "removed": 2, "decided_ms": NOW_MS},
+        {**PRESSED, "state": ApprovalState.DECIDED, "removed_characters": 2, "decided_ms": NOW_MS},
         (ClaimDecision(CLICK, ApprovalState.DECIDED, NOW_MS),),
     ),
     "cancelled": (
         OPEN,
         DecisionMade(CLICK.model_copy(update={"form": None}), 0, runs=False),
-        {"by": OTHER, "choice": "send", "press": "c1", "state": ApprovalState.CANCELLED, "decided_ms": NOW_MS},
+        {
+            "decided_by": OTHER,
+            "choice": "send",
+            "press_id": "c1",
+            "state": ApprovalState.CANCELLED,
+            "decided_ms": NOW_MS,
+        },
         (ClaimDecision(CLICK.model_copy(update={"form": None}), ApprovalState.CANCELLED, NOW_MS),),
     ),
     "started": (
         DECIDED,
         EffectStarted(),
-        {"effect": EffectState.STARTED, "tries": 1},
+        {"effect": EffectState.STARTED, "attempts": 1},
         (SaveRecord(), line("effect.started", OTHER)),
     ),
     "a part done": (STARTED, PartsChanged(WHOLE), {"parts": WHOLE}, (SaveRecord(),)),
     "done": (
         FAILED_BEFORE,
         EffectSucceeded(OUTCOME, WHOLE),
-        {"effect": EffectState.DONE, "outcome": OUTCOME, "parts": WHOLE, "problem": None, "maybe": None},
+        {"effect": EffectState.DONE, "outcome": OUTCOME, "parts": WHOLE, "failure": None, "possible_change": None},
         (),
     ),
     "failed": (
         STARTED,
-        EffectFailed(problem=TextRef(key="error.x"), why="x", maybe=MAYBE, parts=WHOLE),
-        {"effect": EffectState.FAILED, "problem": TextRef(key="error.x"), "why": "x", "maybe": MAYBE, "parts": WHOLE},
+        EffectFailed(failure=TextRef(key="error.x"), why="x", possible_change=MAYBE, parts=WHOLE),
+        {
+            "effect": EffectState.FAILED,
+            "failure": TextRef(key="error.x"),
+            "failure_for_model": "x",
+            "possible_change": MAYBE,
+            "parts": WHOLE,
+        },
         (),
     ),
     "failed before any part": (
         STARTED,
-        EffectFailed(problem=TextRef(key="error.x"), why="x"),
-        {"effect": EffectState.FAILED, "problem": TextRef(key="error.x"), "why": "x"},
+        EffectFailed(failure=TextRef(key="error.x"), why="x"),
+        {"effect": EffectState.FAILED, "failure": TextRef(key="error.x"), "failure_for_model": "x"},
         (),
     ),
     "lost": (STARTED, EffectLost(WHOLE), {"effect": EffectState.UNKNOWN, "parts": WHOLE}, ()),
@@ -201,7 +218,7 @@ CASES: dict[str, Case] = {
     "given up before": (
         DECIDED,
         EffectAbandoned(),
-        {"effect": EffectState.FAILED, "problem": TextRef(key="error.given_up"), "why": GIVEN_UP},
+        {"effect": EffectState.FAILED, "failure": TextRef(key="error.given_up"), "failure_for_model": GIVEN_UP},
         (),
     ),
     "retried": (FAILED, EffectRetried(CLICK), {"version": 4, "effect": EffectState.NONE}, ()),
@@ -209,7 +226,7 @@ CASES: dict[str, Case] = {
     "confirmed": (
         UNKNOWN,
         EffectConfirmed(CLICK.model_copy(update={"id": "c2"})),
-        {"version": 4, "effect": EffectState.DONE, "press": "c2"},
+        {"version": 4, "effect": EffectState.DONE, "press_id": "c2"},
         (),
     ),
     "settled": (
@@ -244,17 +261,17 @@ def test_every_event_is_told_field_by_field() -> None:
 def test_a_fresh_card_keeps_of_the_one_before_its_copies_and_counts_on(before: Approval | None) -> None:
     plan = make_plan(2)
     request = CardRequested(
-        approval="A", tool="u", gate=Gate.APPROVE, plan=plan, caller="U9", place=PLACE, run="R7", lasts=LASTS
+        approval="A", tool="u", gate=Gate.APPROVE, proposal=plan, caller="U9", place=PLACE, run="R7", lasts=LASTS
     )
     card, effects = transition(before, request, NOW)
     assert card == Approval(
         id="A",
         version=before.version + 1 if before else 1,
-        refs=((OWNER, OLD),) if before else (),
+        copies=((OWNER, OLD),) if before else (),
         tool="u",
         gate=Gate.APPROVE,
-        plan=plan,
-        sha=compute_seal("u", plan),
+        proposal=plan,
+        seal=compute_seal("u", plan),
         caller="U9",
         place=PLACE,
         run="R7",

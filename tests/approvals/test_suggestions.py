@@ -93,7 +93,7 @@ async def test_a_card_that_was_decided_meanwhile_is_left_alone(redis: Redis) -> 
 async def test_the_author_never_sees_it(redis: Redis) -> None:
     lab = await asked(redis, OBEYS)
     card = (await lab.approval()).id
-    await lab.lanes.enqueue(card, "x", '{"kind": "expire", "version": 1}')
+    await lab.lanes.enqueue(card, "x", '{"kind": "expire_card", "version": 1}')
     await lab.work()
     assert suggestion(lab.wall.cards("DU2")[0]) and not suggestion(lab.wall.cards("DU1")[0])
 

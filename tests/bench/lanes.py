@@ -21,7 +21,7 @@ from tests.bench.outside import NotMeasured
 PROCESSES = 2
 EACH = 20
 """Messages of one conversation."""
-BODY = json.dumps({"kind": "message", "text": "Who of Person 1 to Person 6 is at work today?" * 4})
+BODY = json.dumps({"kind": "message_received", "text": "Who of Person 1 to Person 6 is at work today?" * 4})
 LONGEST_S = 120.0
 
 

@@ -20,7 +20,7 @@ class LookUp(FrozenModel):
 
 
 async def _look_up(use: ToolContext, args: LookUp) -> ToolOutcome:
-    return ToolOutcome(data=observation(args.name), note=TextRef(key="result.people", params={"n": 1}))
+    return ToolOutcome(data=observation(args.name), summary=TextRef(key="result.people", params={"n": 1}))
 
 
 LOOK_UP = Tool(

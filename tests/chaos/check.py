@@ -136,7 +136,7 @@ def commands(facts: Facts) -> Findings:
     confirmed: Counter[str] = Counter()
     for one in facts.approvals:
         if one.tool == "start_process":
-            confirmed[tag_of(str(one.plan.args))] += int(one.effect is EffectState.DONE)
+            confirmed[tag_of(str(one.proposal.args))] += int(one.effect is EffectState.DONE)
     for tag in sorted(started.keys() | confirmed.keys()):
         if started[tag] != confirmed[tag]:
             yield f"#{tag} was confirmed {confirmed[tag]} times and started {started[tag]} times"
@@ -153,22 +153,24 @@ def decisions(facts: Facts) -> Findings:
     for one in facts.approvals:
         if one.tool != "decide_task" or one.effect is not EffectState.DONE:
             continue
-        task = tasks.get(one.plan.subject)
+        task = tasks.get(one.proposal.subject)
         if task is None or decided[task.id] != 1:
-            yield f"{one.plan.subject} was pressed once and decided {decided[one.plan.subject]} times"
-        elif (task.outcome, task.assignee) != (one.choice, one.by):
-            yield f"{task.id} is {task.outcome}, but {one.by} pressed {one.choice}"
-    pressed = {one.plan.subject for one in facts.approvals if one.effect is EffectState.DONE}
+            yield f"{one.proposal.subject} was pressed once and decided {decided[one.proposal.subject]} times"
+        elif (task.outcome, task.assignee) != (one.choice, one.decided_by):
+            yield f"{task.id} is {task.outcome}, but {one.decided_by} pressed {one.choice}"
+    pressed = {one.proposal.subject for one in facts.approvals if one.effect is EffectState.DONE}
     yield from (f"{task} was decided without a press" for task in decided if task not in pressed)
 
 
 def authority(facts: Facts) -> Findings:
     """Whoever decided was asked to; and whoever pressed was answered, one way or the other."""
     for one in facts.approvals:
-        if one.state is ApprovalState.DECIDED and one.by not in one.plan.deciders:
-            yield f"{one.id} was decided by {one.by}, who was not asked"
+        if one.state is ApprovalState.DECIDED and one.decided_by not in one.proposal.deciders:
+            yield f"{one.id} was decided by {one.decided_by}, who was not asked"
     refused = sum(record.kind == "approval.refused" for record in facts.journal)
-    won = sum(one.version for one in facts.approvals if one.press)  # each recovery after the first press is a version
+    won = sum(
+        one.version for one in facts.approvals if one.press_id
+    )  # each recovery after the first press is a version
     taken = facts.counts.get("presses taken", 0) + facts.counts.get("dialogs submitted", 0)
     if taken > refused + won:
         yield f"{taken} presses were taken, but only {refused} refused and {won} carried out"
@@ -179,8 +181,8 @@ def effects(facts: Facts) -> Findings:
     began = Counter(one.more.get("approval") for one in facts.journal if one.kind == "effect.started")
     done = Counter(one.more.get("approval") for one in facts.journal if one.kind == "effect.done")
     for one in facts.approvals:
-        if began[one.id] != one.tries:
-            yield f"{one.id} was begun {began[one.id]} times in {one.tries} tries"
+        if began[one.id] != one.attempts:
+            yield f"{one.id} was begun {began[one.id]} times in {one.attempts} tries"
         if done[one.id] > 1 or (one.effect is EffectState.DONE) > done[one.id]:
             yield f"{one.id} was done {done[one.id]} times"
         if one.effect is EffectState.STARTED:
@@ -205,20 +207,20 @@ def mails(facts: Facts) -> Findings:
 
 def _keys(approval: Approval) -> list[str]:
     """The idempotency keys of its tries so far, oldest first."""
-    return [approval.model_copy(update={"tries": n}).attempt_key for n in range(1, approval.tries + 1)]
+    return [approval.model_copy(update={"tries": n}).attempt_key for n in range(1, approval.attempts + 1)]
 
 
 def _arrived(approval: Approval, times: int, last: int) -> Findings:
     """`times`: of all its tries. `last`: of the latest one."""
-    about = tag_of(str(approval.plan.args))
+    about = tag_of(str(approval.proposal.args))
     if approval.effect is EffectState.DONE and approval.outcome is not None and not last:
         yield f"#{about} counts as sent, but never arrived"
     if approval.state is not ApprovalState.DECIDED and times:
         yield f"#{about} arrived, though nobody sent it"
     if approval.effect is EffectState.FAILED and last:
         yield f"#{about} counts as failed, but arrived"
-    if times > approval.tries:
-        yield f"#{about} arrived {times} times in {approval.tries} tries"
+    if times > approval.attempts:
+        yield f"#{about} arrived {times} times in {approval.attempts} tries"
 
 
 def cards(facts: Facts) -> Findings:
@@ -248,7 +250,7 @@ def _about(post: Posted, approval: Approval | None) -> str:
 
 
 def _refs(approval: Approval) -> list[tuple[str, str]]:
-    return [(ref.channel, ref.ts) for _, ref in approval.refs]
+    return [(ref.channel, ref.ts) for _, ref in approval.copies]
 
 
 def _waits(approval: Approval) -> bool:
@@ -290,7 +292,7 @@ def lanes(facts: Facts) -> Findings:
 def happened(facts: Facts) -> Findings:
     """The run was not empty: what was asked for has happened, or nothing is proved."""
     faults = set(facts.wanted.faults)
-    expected = {"messages": len(facts.spoken), "decisions": sum(bool(one.press) for one in facts.approvals)}
+    expected = {"messages": len(facts.spoken), "decisions": sum(bool(one.press_id) for one in facts.approvals)}
     expected |= {name: facts.counts.get(name, 0) for name in ("presses", "presses by others")}
     expected |= {
         kind: facts.counts.get(kind, 0) for kind in ("kill", "stop", "redis", "socket", "away") if kind in faults

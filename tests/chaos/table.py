@@ -34,7 +34,7 @@ def _rows(facts: Facts, seconds: float) -> Iterator[tuple[str, str]]:
     yield "answers not to the point", f"{sum(bool(OFF.search(one.text)) for one in facts.posts)}"
     yield "presses taken, by others too", f"{facts.counts.get('presses taken', 0)}"
     yield "  refused", f"{sum(one.kind == 'approval.refused' for one in facts.journal)}"
-    yield "  decided", f"{sum(bool(one.press) for one in facts.approvals)}"
+    yield "  decided", f"{sum(bool(one.press_id) for one in facts.approvals)}"
     yield "  pressed again", f"{facts.counts.get('pressed again', 0)}"
     yield "requests started", f"{len(facts.requests)}"
     yield "tasks decided", f"{sum(len(one.opinions) for one in facts.requests)}"

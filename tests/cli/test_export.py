@@ -157,7 +157,7 @@ def run(n: int, **more: Any) -> Run:
         )
         for k in range(1, 9)
     ]
-    trace = RunState(calls=steps, replies=[ModelCall(n, 1, 2, 3, 4, "act")] * 8, style="native")
+    trace = RunState(calls=steps, model_calls=[ModelCall(n, 1, 2, 3, 4, "act")] * 8, style="native")
     known = Run(
         id=Keys().derive_id("R", Keys().get_partition(place.conversation), f"{n}"),
         message=message,
@@ -165,7 +165,7 @@ def run(n: int, **more: Any) -> Run:
         created_ms=n,
         ended_ms=n,
         status=RunStatus.DONE,
-        trace=trace,
+        state=trace,
     )
     return known.model_copy(update=more)
 

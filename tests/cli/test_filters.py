@@ -209,10 +209,10 @@ async def test_nothing_that_is_kept_drives_the_terminal(
         "a", "k" + EVIL, person="p" + EVIL, run="r" + EVIL, channel="c", text=EVIL, **more
     )
     plan = Proposal(
-        args={}, title=TextRef(key="x"), facts=(), deciders=(ZHANG + EVIL,), choices=(), subject="[red]x" + EVIL
+        args={}, title=TextRef(key="x"), fields=(), deciders=(ZHANG + EVIL,), choices=(), subject="[red]x" + EVIL
     )
     card = Approval(
-        id="A00aaaaaaaaaaaa", version=1, tool="send_email" + EVIL, gate=Gate.CONFIRM, plan=plan, sha="",
+        id="A00aaaaaaaaaaaa", version=1, tool="send_email" + EVIL, gate=Gate.CONFIRM, proposal=plan, seal="",
         caller=LI + EVIL, place=None, created_ms=1, expires_ms=2**41,
     )  # fmt: skip
     opened = ApprovalStore(redis, keys).build_open_writes(card)

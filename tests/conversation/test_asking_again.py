@@ -40,7 +40,7 @@ async def test_killed_anywhere_in_a_press_that_is_asked_about_nothing_is_started
         assert [one.choice for one in card.buttons] == ["start_another", "edit", "cancel"]
         approval = await lab.approvals.load_approval(card.buttons[0].approval)
         assert approval is not None and (approval.state, approval.version) == (ApprovalState.OPEN, 2)
-        assert (approval.effect, approval.press, approval.by) == (EffectState.NONE, "", "")
+        assert (approval.effect, approval.press_id, approval.decided_by) == (EffectState.NONE, "", "")
         assert len(await lab.waiting()) == 1, "its run waits on"
         assert approval.id in [one.id for one in await lab.approvals.list_open_approvals()]
 
@@ -111,7 +111,7 @@ async def test_a_card_of_the_version_before_is_decided_as_ever(redis: Redis) -> 
     await lab.presses(lab.wall.cards()[0], "confirm")
     await lab.work()
     approval = await lab.approvals.load_approval(derive_task_card_id(lab.keys, "E-0001-1"))
-    assert approval is not None and set(approval.plan.args) == {"task_id", "form_sha", "draft"}
+    assert approval is not None and set(approval.proposal.args) == {"task_id", "form_sha", "draft"}
     await lab.presses(lab.wall.cards("DU2")[0], "approve", person="U2")
     await lab.work()
     [said] = (await lab.engine.get_request("E-0001")).opinions

@@ -163,10 +163,10 @@ async def test_killed_anywhere_the_effect_happens_once_and_is_told_once(redis: R
 @pytest.mark.parametrize("status", [one for one in CallStatus if one is not CallStatus.AWAITING])
 def test_every_outcome_has_words(status: CallStatus, language: str) -> None:
     message = {"id": "E", "place": DM, "person": "U1", "text": "x", "at": "1"}
-    run = Run(id="R1", message=message, language=language, created_ms=0, trace=RunState(steps=2))  # type: ignore[arg-type]
-    run.trace.calls = [CallRecord("R1:1:0", "t", {}, "r", CallStatus.SUCCEEDED, "m", approval="A0")]
+    run = Run(id="R1", message=message, language=language, created_ms=0, state=RunState(steps=2))  # type: ignore[arg-type]
+    run.state.calls = [CallRecord("R1:1:0", "t", {}, "r", CallStatus.SUCCEEDED, "m", approval="A0")]
     assert _describe_settled_call(run) == "", "what was settled before other steps is in the receipt"
-    run.trace.calls += [
+    run.state.calls += [
         CallRecord("R1:2:0", "t", {}, "r", status, "m", approval="A1"),
         CallRecord("R1:2:1", "t", {}, "r", CallStatus.SUCCEEDED, "m"),
     ]

@@ -375,6 +375,6 @@ async def test_a_flood_of_folds_leaves_hands_for_people(redis: Redis) -> None:
 
 def test_a_fold_says_nothing_of_what_was_said() -> None:
     assert (
-        set(CompactConversation.model_fields) == {"kind", "place", "person"}
-        and MessageReceived.model_fields["kind"].default == "message"
+        set(CompactConversation.model_fields) == {"v", "kind", "place", "person"}
+        and MessageReceived.model_fields["kind"].default == "message_received"
     )

@@ -78,7 +78,7 @@ async def test_a_reply_a_step() -> None:
 async def test_steps_are_merged_while_it_is_crowded_and_none_is_lost() -> None:
     wall, one = await shown("replies", [False, True, True])
     assert len(wall.posts) == 2 and "2." in wall.posts[1][1] and "3." in wall.posts[1][1]
-    assert one.posted == len(one.lines) == 3
+    assert one.posted_lines == len(one.step_lines) == 3
 
 
 async def test_one_live_message() -> None:
@@ -88,7 +88,7 @@ async def test_one_live_message() -> None:
 
 async def test_quiet() -> None:
     wall, one = await shown("quiet", [False] * 3)
-    assert wall.posts == [] and len(one.lines) == 3, "kept for `countersign show`"
+    assert wall.posts == [] and len(one.step_lines) == 3, "kept for `countersign show`"
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
@@ -106,14 +106,14 @@ def test_an_unknown_tool_is_named_and_a_long_reason_is_cut() -> None:
 def test_the_receipt_contradicts_a_model_that_claims_more() -> None:
     one = run()
     assert "nothing was changed" in render_receipt(one)
-    one.effects.append(ReceiptLine(note=TextRef(key="effect.unknown")))
+    one.receipt_lines.append(ReceiptLine(text=TextRef(key="effect.unknown")))
     assert "unknown" in render_receipt(one)
 
 
 def test_a_receipt_says_who_decided_and_one_of_the_version_before_is_told_without() -> None:
     """That version kept the same note without `by`, and passes ours over: its sentence has no place for it."""
     one, params = run(), {"request": "L-0001", "names": ""}
-    one.effects = [ReceiptLine(note=TextRef(key="effect.approved", params=params))]
+    one.receipt_lines = [ReceiptLine(text=TextRef(key="effect.approved", params=params))]
     assert render_receipt(one) == "On record: approved request L-0001"
-    one.effects = [ReceiptLine(note=TextRef(key="effect.approved", params={**params, "by": "李四"}))]
+    one.receipt_lines = [ReceiptLine(text=TextRef(key="effect.approved", params={**params, "by": "李四"}))]
     assert render_receipt(one) == "On record: 李四 approved request L-0001"

@@ -73,7 +73,7 @@ async def test_tried_again_it_is_a_fresh_run_of_the_same_message(redis: Redis) -
     assert len(lab.mailer.mails) == 1 and answers(lab)[-1] == "好的。"
     assert "给李四发邮件" in lab.model.requests[-1][-3]["content"] and lab.wall.stops() == [], "the old button is gone"
     old, new = (await lab.runs.load_run(button.approval)), (await lab.runs.load_run(card.buttons[0].approval))
-    assert old is not None and old.anew and new is None
+    assert old is not None and old.retry_press and new is None
     assert "run.anew" in await lab.kinds()
 
 

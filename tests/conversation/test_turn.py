@@ -54,7 +54,7 @@ async def test_killed_anywhere_every_step_is_shown_once(redis: Redis, display: D
         shown = "\n".join(one.post.text for one in lab.wall.said if not one.key.endswith(":final"))
         run = await lab.runs.load_run(lab.wall.keys()[-1].partition(":")[0])
         assert run is not None and run.status is RunStatus.DONE
-        for number, line in enumerate(run.lines, 1):
+        for number, line in enumerate(run.step_lines, 1):
             assert line in shown and shown.count(f"{number}. ") == 1
 
     await every_edge(play)
@@ -123,7 +123,7 @@ async def test_whoever_has_left_meanwhile_leaves_no_open_run_behind(redis: Redis
     [card] = lab.wall.cards()
     lab.staff.leaves("U1")
     lab.ahead = lab.card_opener.open_for
-    await lab.lanes.enqueue(card.buttons[0].approval, "x", json.dumps({"kind": "expire", "version": 1}))
+    await lab.lanes.enqueue(card.buttons[0].approval, "x", json.dumps({"kind": "expire_card", "version": 1}))
     await lab.work()
     assert await lab.waiting() == ()
     assert answers(lab) == [] and "run.stopped" in await lab.kinds()

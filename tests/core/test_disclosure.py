@@ -120,7 +120,7 @@ class Customer(FrozenModel):
 
 def foreign(name: str, privacy: Privacy | None) -> Tool:
     async def run(use: ToolContext, args: Customer) -> ToolOutcome:
-        return ToolOutcome(data={"found": TEXTS[7]}, note=TextRef(key="result.server", params={"server": TEXTS[7]}))
+        return ToolOutcome(data={"found": TEXTS[7]}, summary=TextRef(key="result.server", params={"server": TEXTS[7]}))
 
     return Tool(name, "Looks up a customer.", "", "", Customer, "", {}, {}, run, privacy=privacy, server="crm")
 
@@ -395,7 +395,7 @@ async def test_a_card_that_waits_in_the_dm_is_an_open_one_of_that_dm_and_of_nobo
 async def test_records_of_the_version_before_are_read_and_count_as_private(redis: Redis) -> None:
     """A run without `privacy`, and one that waits without its person's name."""
     assert RunState.model_validate({"messages": []}).privacy is Privacy.PRIVATE
-    resume = {"kind": "resume", "run": "R", "uid": "u", "status": "succeeded", "observation": {}}
+    resume = {"kind": "resume_run", "run": "R", "uid": "u", "status": "succeeded", "observation": {}}
     assert ResumeRun.model_validate(resume).privacy is Privacy.PRIVATE
     lab = Lab(redis)
     await redis.hset(lab.runs._build_paused_key(DM.conversation), "R1", "A1 send_email")

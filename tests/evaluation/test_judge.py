@@ -98,9 +98,9 @@ def test_what_a_card_says(spelling: str, text: str, is_shown: bool) -> None:
 
 
 def card(**changes: object) -> Approval:
-    plan = Proposal(args={}, title=TextRef(key="title.mail"), facts=(), deciders=("U1",), choices=())
-    fields = {"id": "A1", "version": 1, "tool": "send_email", "gate": Gate.CONFIRM, "plan": plan, "sha": "x"}
-    fields |= {"caller": "U1", "place": None, "state": ApprovalState.DECIDED, "by": "U1", "choice": "send"}
+    plan = Proposal(args={}, title=TextRef(key="title.mail"), fields=(), deciders=("U1",), choices=())
+    fields = {"id": "A1", "version": 1, "tool": "send_email", "gate": Gate.CONFIRM, "proposal": plan, "seal": "x"}
+    fields |= {"caller": "U1", "place": None, "state": ApprovalState.DECIDED, "decided_by": "U1", "choice": "send"}
     fields |= {"created_ms": 0, "expires_ms": 1, "effect": EffectState.DONE}
     return Approval.model_validate({**fields, **changes})
 

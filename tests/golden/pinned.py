@@ -145,7 +145,7 @@ def _tell_shape(value: Any, name: str = "", depth: int = 0) -> Any:
         return {name: _tell_shape(one, name, depth + (not name.startswith("("))) for name, one in value.items()}
     if isinstance(value, list) and depth < DEEP:
         return sorted({json.dumps(_tell_shape(one, "", depth)) for one in value})
-    return value if name in TELLING else type(value).__name__
+    return value if name in TELLING and not isinstance(value, dict | list) else type(value).__name__
 
 
 def compare(name: str, text: str, folder: Path = RECORDED) -> None:

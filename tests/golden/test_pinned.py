@@ -8,7 +8,7 @@ import pytest
 
 from tests.golden.pinned import compare_json, list_distinct, pick_shapes, unfold
 
-KEPT = {"id": "A03abcdef012345", "state": "open", "plan": '{"args": {"to": "李四"}, "deciders": ["U01ZHANG"]}'}
+KEPT = {"id": "A03abcdef012345", "state": "open", "proposal": '{"args": {"to": "李四"}, "deciders": ["U01ZHANG"]}'}
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_negative_control_a_changed_record_is_noticed_and_its_difference_is_shown(folder: Path) -> None:
-    renamed = {**KEPT, "plan": KEPT["plan"].replace("deciders", "assignees")}
+    renamed = {**KEPT, "proposal": KEPT["proposal"].replace("deciders", "assignees")}
     with pytest.raises(AssertionError) as told:
         compare_json("kept.json", unfold(renamed), folder)
     assert "kept.json differs" in str(told.value)
@@ -29,7 +29,7 @@ def test_negative_control_a_changed_record_is_noticed_and_its_difference_is_show
     assert '"assignees": ["U01ZHANG"]' in str(told.value)
 
 
-@pytest.mark.parametrize("changed", [{"state": "decided"}, {"plan": "{}"}, {"more": ""}, {"id": "x"}])
+@pytest.mark.parametrize("changed", [{"state": "decided"}, {"proposal": "{}"}, {"more": ""}, {"id": "x"}])
 def test_every_change_of_a_record_is_noticed(folder: Path, changed: dict[str, str]) -> None:
     with pytest.raises(AssertionError, match="differs"):
         compare_json("kept.json", unfold(KEPT | changed), folder)

@@ -59,15 +59,15 @@ class Bench:
             raise StoreUnavailableError("away")
         if args.name == "for ever":
             await asyncio.Event().wait()
-        return ToolOutcome(data={"found": args.name}, note=TextRef(key="result.people", params={"n": 1}))
+        return ToolOutcome(data={"found": args.name}, summary=TextRef(key="result.people", params={"n": 1}))
 
     async def pay(self, use: ToolContext, args: Pay) -> ToolOutcome:
         self.ran.append(f"pay {args.amount}")
-        return ToolOutcome(data={}, note=TextRef(key="x"))
+        return ToolOutcome(data={}, summary=TextRef(key="x"))
 
     async def plan(self, use: ToolContext, args: Pay) -> Proposal:
         choices = (CardChoice(name="confirm"),)
-        return Proposal(args=args.model_dump(), title=TextRef(key="x"), facts=(), deciders=("U1",), choices=choices)
+        return Proposal(args=args.model_dump(), title=TextRef(key="x"), fields=(), deciders=("U1",), choices=choices)
 
     def tools(self) -> Sequence[Tool]:
         card: dict[str, Any] = {"purpose": "p", "use_when": "u", "avoid_when": "a", "returns": "r", "errors": ADVICE}

@@ -56,7 +56,7 @@ def total(found: Iterable[UsageRow], person: str = "") -> tuple[int, int, int, i
 
 def kept(runs: Iterable[Run]) -> tuple[int, int, int, int, Decimal]:
     """The same, as the runs themselves have it."""
-    traces = [run.trace for run in runs]
+    traces = [run.state for run in runs]
     return (
         sum(one.tokens_in for one in traces), sum(one.tokens_cached for one in traces),
         sum(one.tokens_out for one in traces), sum(one.unpriced for one in traces),

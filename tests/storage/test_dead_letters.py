@@ -62,12 +62,12 @@ async def journal(lanes: Lanes) -> list[tuple[str, str, str, dict[str, object]]]
 async def test_a_letter_says_when_what_whose_where_and_why(lanes: Lanes, letters: DeadLetterStore) -> None:
     letter = await buried(lanes, wrote(), error="ValueError: xoxb-1-secret")
     assert await letters.list_dead_letters() == [letter]
-    assert (letter.kind, letter.person, letter.item.lane, letter.item.tries) == ("message", "U1", LANE, 1)
+    assert (letter.kind, letter.person, letter.item.lane, letter.item.tries) == ("message_received", "U1", LANE, 1)
     assert letter.item.error == "ValueError: xoxb-***" and letter.item.body == wrote()
     assert letter.given_up_ms >= letter.item.put_ms > 0
     [(kind, person, text, more)] = await journal(lanes)
     assert (kind, person) == ("item.dead", "U1") and text.endswith("ValueError: xoxb-***")
-    assert more == {"item": "Ev1", "work": "message"}
+    assert more == {"item": "Ev1", "work": "message_received"}
 
 
 @pytest.mark.parametrize("body", ["", "no json", "[]", "null", '{"kind": 3}', '{"message": 1}', '{"kind": "huddle"}'])
@@ -118,7 +118,7 @@ async def test_a_press_comes_back_as_another_press(lanes: Lanes, letters: DeadLe
 
 
 async def test_any_other_work_comes_back_unchanged(lanes: Lanes, letters: DeadLetterStore) -> None:
-    body = NotifyPerson(person="U3", note=TextRef(key="notice.approved", params={"request": "L-1"})).model_dump_json()
+    body = NotifyPerson(person="U3", text=TextRef(key="notice.approved", params={"request": "L-1"})).model_dump_json()
     letter = await buried(lanes, body)
     await letters.retry_dead_letter(letter, "root")
     assert (await take(lanes)).item.body == body and letter.person == "U3"
@@ -130,13 +130,13 @@ async def test_a_run_that_was_stopped_goes_on(lanes: Lanes, letters: DeadLetterS
         id=lanes.keys.derive_id("R", lanes.keys.get_partition(LANE), "x"), message=MESSAGE, language="en", created_ms=1
     )
     run.status = RunStatus.STOPPED
-    run.trace.append_message({"role": "user", "content": "hello"})
+    run.state.append_message({"role": "user", "content": "hello"})
     await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), runs.build_save_writes(run))
     resume = ResumeRun(run=run.id, uid="u1", status=CallStatus.SUCCEEDED, observation={})
     await letters.retry_dead_letter(await buried(lanes, resume.model_dump_json()), "root")
     after = await runs.load_run(run.id)
     assert after is not None and after.status is RunStatus.RUNNING
-    assert after.trace.messages == run.trace.messages
+    assert after.state.messages == run.state.messages
 
 
 @pytest.mark.parametrize("status", [RunStatus.DONE, RunStatus.PAUSED, RunStatus.RUNNING])
@@ -146,7 +146,7 @@ async def test_no_other_run_is_touched(lanes: Lanes, letters: DeadLetterStore, s
         id=lanes.keys.derive_id("R", lanes.keys.get_partition(LANE), "x"), message=MESSAGE, language="en", created_ms=1
     )
     run.status = status
-    run.trace.append_message({"role": "user", "content": "hello"})
+    run.state.append_message({"role": "user", "content": "hello"})
     await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), runs.build_save_writes(run))
     resume = ResumeRun(run=run.id, uid="u1", status=CallStatus.SUCCEEDED, observation={})
     await letters.retry_dead_letter(await buried(lanes, resume.model_dump_json()), "root")

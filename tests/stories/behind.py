@@ -41,8 +41,8 @@ async def forged(desk: Office, person: str, card: dict[str, Any], choice: str) -
 async def rewritten(redis: Redis, approval: str, **parts: object) -> None:
     """Somebody changes parts of a stored plan behind everybody's back."""
     key = Keys().build_key(Keys().get_partition(approval), "apr", approval)
-    plan = json.loads(str(await redis.hget(key, "plan")))
-    await redis.hset(key, "plan", json.dumps(plan | parts, ensure_ascii=False))
+    plan = json.loads(str(await redis.hget(key, "proposal")))
+    await redis.hset(key, "proposal", json.dumps(plan | parts, ensure_ascii=False))
 
 
 async def final(office: Office, count: int = 1) -> str:

@@ -95,7 +95,7 @@ async def test_the_administrator_sees_it_and_puts_it_back_once_the_cause_is_gone
         admin(poisoned, tmp_path, "tail", "--kind", "item.dead"),
     )
     id = str(one["id"])
-    assert (one["kind"], one["person"], one["tries"]) == ("message", ZHANG, TRIES) and here in str(one["lane"])
+    assert (one["kind"], one["person"], one["tries"]) == ("message_received", ZHANG, TRIES) and here in str(one["lane"])
     assert plain.code == chinese.code == tail.code == 0
     for word in (id, ZHANG, "message", "RuntimeError", "countersign dead retry"):
         assert word in plain.out, word
@@ -174,7 +174,7 @@ async def test_a_run_that_was_stopped_after_its_button_goes_on_from_there(empty:
         await empty.until(lambda: GIVEN_UP in empty.said(here))
         await empty.quiet()
         [letter] = await empty.dead()
-        assert letter.kind == "resume" and await requests_of(bot.redis, ZHANG) == ["E-0001"]
+        assert letter.kind == "resume_run" and await requests_of(bot.redis, ZHANG) == ["E-0001"]
         broken = False
         assert (await admin(empty, tmp_path, "dead", "retry", letter.item.id)).code == 0
         [answer] = await empty.until(lambda: empty.finals(here))

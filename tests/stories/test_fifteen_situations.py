@@ -299,7 +299,7 @@ async def test_args_edited_in_the_store_after_review_refused(
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         card = await asked_to_mail(empty)
         [approval] = await empty.approvals.list_open_approvals()
-        await rewritten(redis, approval.id, args={**approval.plan.args, **altered})
+        await rewritten(redis, approval.id, args={**approval.proposal.args, **altered})
         await empty.press(ZHANG, card, "send")
         assert "没有做任何改动" in await final(empty)
         assert "与卡片显示的不一致" in empty.said(empty.dm(ZHANG))
@@ -313,7 +313,7 @@ async def test_what_a_button_adds_edited_in_the_store_after_review_refused(desk:
     await desk.press(ZHANG, await desk.card(desk.dm(ZHANG), "500"), "confirm")
     task = await desk.card(desk.dm(LI), "E-0001")
     approval = next(one for one in await desk.approvals.list_open_approvals() if one.tool == "decide_task")
-    choices = [one.model_dump(mode="json") for one in approval.plan.choices]
+    choices = [one.model_dump(mode="json") for one in approval.proposal.choices]
     for one in choices:
         one["fixed"] |= {"decision": "approve"}
     await rewritten(redis, approval.id, choices=choices)

@@ -29,7 +29,7 @@ async def test_an_opinion_loses_them_and_the_decided_card_says_so(redis: Redis) 
     await here.presses(here.wall.cards("DU2")[0], "reject", person="U2", form={"opinion": f"缺{HIDDEN}发票"})
     await here.work()
     approval = await here.approvals.load_approval(derive_task_card_id(here.keys, "L-0001-1"))
-    assert approval is not None and approval.form["opinion"] == "缺发票" and approval.removed == 4
+    assert approval is not None and approval.form["opinion"] == "缺发票" and approval.removed_characters == 4
     request = await here.engine.get_request("L-0001")
     assert request.opinions[-1].text == "缺发票"
     [shown] = [one.post.card for one in here.wall.said if one.place.channel == "DU2"]

@@ -195,8 +195,8 @@ async def test_arguments_changed_after_they_were_read_are_not_used(
         await empty.press(ZHANG, card, "confirm")
         view = await empty.until(lambda: empty.driver.find_top_view(ZHANG))
         [approval] = await empty.approvals.list_open_approvals()
-        arguments = {**approval.plan.args["arguments"], "text": text}
-        await rewritten(redis, approval.id, args={**approval.plan.args, "arguments": arguments})
+        arguments = {**approval.proposal.args["arguments"], "text": text}
+        await rewritten(redis, approval.id, args={**approval.proposal.args, "arguments": arguments})
         await empty.driver.submit_view(ZHANG, view["id"], {})
         await empty.until(lambda: translate("error.altered", "zh") in empty.said(empty.dm(ZHANG)))
     assert world.done == []

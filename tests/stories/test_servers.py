@@ -123,7 +123,7 @@ async def test_a_server_killed_between_card_and_press(redis: Redis, wiki: McpToo
     await here.work()
     failed = await here.approval()
     if failed.effect is EffectState.FAILED:
-        assert failed.problem is not None and failed.problem.key == "error.server_away" and world.done == []
+        assert failed.failure is not None and failed.failure.key == "error.server_away" and world.done == []
         await here.presses(here.wall.cards()[0], "retry")
         await here.work()
     assert (await here.approval()).effect is EffectState.DONE and len(world.done) == 1
@@ -152,10 +152,10 @@ async def test_a_changed_tool_is_not_run_and_the_person_is_told(redis: Redis, wo
         await until(lambda: not alive(world.pid))
         await here.presses(here.wall.cards()[0], "confirm")
         await here.work()
-        while (await here.approval()).problem.key == "error.server_away":  # type: ignore[union-attr]
+        while (await here.approval()).failure.key == "error.server_away":  # type: ignore[union-attr]
             await here.presses(here.wall.cards()[0], "retry", id=f"retry{len(here.wall.said)}")
             await here.work()
-        problem = (await here.approval()).problem
+        problem = (await here.approval()).failure
         assert problem is not None and problem.key == "error.tool_changed" and world.done == []
         assert here.wall.cards() == [], "trying the same again can only fail the same way"
 
@@ -338,7 +338,7 @@ async def test_a_server_that_says_it_failed_may_have_done_half_of_it(redis: Redi
     receipt = here.wall.said[-1].post.receipt
     assert unsure in receipt and translate("receipt.nothing", language) not in receipt
     approval = await here.approval()
-    assert approval.effect is EffectState.FAILED and approval.maybe is not None
+    assert approval.effect is EffectState.FAILED and approval.possible_change is not None
     assert (await here.approvals.load_approval(approval.id)) == approval
 
 

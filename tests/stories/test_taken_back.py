@@ -36,8 +36,8 @@ async def test_the_run_of_a_card_taken_back_in_words_ends_without_a_word(empty: 
         assert len(empty.finals(here)) == 1 and "那张卡片收回了" in answer
         run = await empty.runs.load_run(waiting.run)
         assert run is not None and run.status is RunStatus.CANCELLED and run.ended_ms
-        assert [call.status for call in run.trace.calls] == [CallStatus.DENIED]
-        told = [json.loads(one) for one in run.trace.messages]
+        assert [call.status for call in run.state.calls] == [CallStatus.DENIED]
+        told = [json.loads(one) for one in run.state.messages]
         assert [one["role"] for one in told] == ["user", "assistant", "tool"], "the call has its result"
         assert "cancelled" in told[-1]["content"]
         assert await times_told(empty, "run.cancelled") == 1

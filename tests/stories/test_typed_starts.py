@@ -54,8 +54,8 @@ async def test_ten_days_are_one_call_one_card_and_one_press(empty: Office) -> No
         facts = facts_of(card)
         assert facts["时长"] == "10 个工作日" and "2026-12-04" in facts["结束日期"] and "李四" in facts["审批人"]
         [approval] = await empty.approvals.list_open_approvals()
-        assert approval.tool == "start_process" and approval.plan.args["process"] == "leave"
-        assert approval.plan.args["form"]["end_date"] == "2026-12-04"
+        assert approval.tool == "start_process" and approval.proposal.args["process"] == "leave"
+        assert approval.proposal.args["form"]["end_date"] == "2026-12-04"
         await empty.press(ZHANG, card, "confirm")
         await final(empty)
         assert await requests_of(empty, ZHANG) == ("L-0001",)

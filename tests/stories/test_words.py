@@ -42,8 +42,8 @@ async def test_an_altered_card_offers_no_second_try_that_can_only_fail(desk: Off
     keys = Keys()
     key = keys.build_key(keys.get_partition(approval), "apr", approval)
     assert desk.bot is not None
-    plan = str(await desk.bot.redis.hget(key, "plan"))
-    await desk.bot.redis.hset(key, "plan", plan.replace("2026-11-25", "2026-11-26"))
+    plan = str(await desk.bot.redis.hget(key, "proposal"))
+    await desk.bot.redis.hset(key, "proposal", plan.replace("2026-11-25", "2026-11-26"))
     await desk.press(ZHANG, card, "confirm")
     final = await desk.until(lambda: [m for m in desk.posts(desk.dm(ZHANG)) if "没有执行" in read_message_text(m)])
     assert not list(list_buttons(final[0])) and "在对话里重新提出" in read_message_text(final[0])

@@ -117,7 +117,7 @@ class Office:
         card = known(tool)
         assert card.stored_args is not None
         button = next(c for c in plan.choices if c.name == choice)
-        stored = card.stored_args.model_validate({**plan.args, **button.fixed, **(form or {})})
+        stored = card.stored_args.model_validate({**plan.args, **button.fixed_args, **(form or {})})
         outcome: ToolOutcome = await seen(card, card.run(self.use(person, key), stored))
         return outcome
 
@@ -136,12 +136,12 @@ class Office:
         """The dialog of a task's card, before it closes."""
         button = next(c for c in plan.choices if c.name == choice)
         assert set(form) <= {f.name for f in button.fields}
-        stored = StoredDecision.model_validate({**plan.args, **button.fixed, **form})
+        stored = StoredDecision.model_validate({**plan.args, **button.fixed_args, **form})
         await check_task_decision(self.use(person), stored)
 
     async def edit(self, person: Person, tool: str, plan: Proposal, form: Mapping[str, str]) -> Proposal:
         """What was filled in behind *Edit*: the card anew."""
-        (button,) = [c for c in plan.choices if c.replans]
+        (button,) = [c for c in plan.choices if c.edits]
         assert set(form) <= {f.name for f in button.fields}
         return await self.plan(person, tool, **{**plan.args, **form})
 
@@ -194,7 +194,7 @@ async def refused(work: Any) -> ToolError:
 
 def facts(plan: Proposal, language: str = "zh") -> list[tuple[str, str]]:
     """The facts of a card as they are read."""
-    return [(translate_label(f.label, language), render_value(f.value, language)) for f in plan.facts]
+    return [(translate_label(f.label, language), render_value(f.value, language)) for f in plan.fields]
 
 
 def title(plan: Proposal, language: str = "zh") -> str:
@@ -203,5 +203,5 @@ def title(plan: Proposal, language: str = "zh") -> str:
 
 def receipt(outcome: ToolOutcome, language: str = "zh") -> str:
     """What changed, as the line under an answer says it."""
-    assert outcome.effect is not None
-    return render_receipt_line(outcome.effect, language)
+    assert outcome.receipt_line is not None
+    return render_receipt_line(outcome.receipt_line, language)

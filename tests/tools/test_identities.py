@@ -13,7 +13,7 @@ MAIL = {"to": "李四", "subject": "请假申请", "body": "请看一下。"}
 
 def people_of(plan: Proposal) -> dict[str, list[str]]:
     """Label → ids of the persons named there."""
-    named = [fact for fact in plan.facts if isinstance(fact.value, Identities)]
+    named = [fact for fact in plan.fields if isinstance(fact.value, Identities)]
     labels = [fact.label if isinstance(fact.label, str) else fact.label["en"] for fact in named]
     return {label: [one.id for one in fact.value.people] for label, fact in zip(labels, named, strict=True)}  # type: ignore[union-attr]
 
@@ -73,7 +73,7 @@ async def test_who_may_be_mistaken_for_somebody_else_is_marked(
 
 
 def test_what_was_shown_is_stored_and_what_an_older_version_stored_is_read() -> None:
-    value = Identities(people=(), note=TextRef(key="fact.agreement", params={"names": "李四"}))
+    value = Identities(people=(), text=TextRef(key="fact.agreement", params={"names": "李四"}))
     for stored in ("李四", {"zh": "李四", "en": "Li Si"}, TextRef(key="fact.days", params={"days": 1}), value):
         fact = CardField(label="to", value=stored)
         assert CardField.model_validate_json(fact.model_dump_json()) == fact

@@ -33,9 +33,9 @@ async def test_preview_then_send() -> None:
         "reply_to": "张三 <zhangsan@example.com>",
     }
     assert plan.body == f"{FIRST}\n\n{MAIL['body']}"
-    assert ("reply_to", "张三 <zhangsan@example.com>") in [(fact.label, fact.value) for fact in plan.facts]
+    assert ("reply_to", "张三 <zhangsan@example.com>") in [(fact.label, fact.value) for fact in plan.fields]
     assert [c.name for c in plan.choices] == ["send", "edit", "cancel"]
-    [to] = [fact.value for fact in plan.facts if fact.label == "to"]
+    [to] = [fact.value for fact in plan.fields if fact.label == "to"]
     assert isinstance(to, Identities)
     assert [(one.id, one.name, one.email) for one in to.people] == [(LI.id, "李四", "lisi@example.com")]
     assert there.mailer.mails == []
@@ -50,7 +50,7 @@ async def test_an_edited_mail_is_checked_and_shown_again() -> None:
     there = office()
     plan = await there.plan(ZHANG, "send_email", **MAIL)
     edit = next(c for c in plan.choices if c.name == "edit")
-    assert (edit.runs, edit.replans) == (False, True)
+    assert (edit.executes, edit.edits) == (False, True)
     again = await there.plan(ZHANG, "send_email", **{**plan.args, "body": "改过的"})
     assert again.body == f"{FIRST}\n\n改过的"
     assert await there.plan(ZHANG, "send_email", **again.args) == again
@@ -105,7 +105,7 @@ async def test_the_first_line_is_in_the_language_of_who_reads_it() -> None:
 async def test_who_has_no_address_is_named_without_one() -> None:
     there = office()
     plan = await there.plan(ZHAO, "send_email", **MAIL)
-    assert plan.args["reply_to"] == "" and "reply_to" not in [fact.label for fact in plan.facts]
+    assert plan.args["reply_to"] == "" and "reply_to" not in [fact.label for fact in plan.fields]
     assert plan.body.startswith(f"本邮件由 Countersign 代 {ZHAO.name} 发送，请勿直接回复。\n\n")
 
 
@@ -157,7 +157,7 @@ async def test_several_people_get_a_mail_each_and_stand_on_one_card() -> None:
     there = office()
     plan = await there.plan(ZHANG, "send_email", **SEVERAL)
     assert plan.args["to"] == [LI.id, WANG.id]
-    [to] = [fact.value for fact in plan.facts if fact.label == "to"]
+    [to] = [fact.value for fact in plan.fields if fact.label == "to"]
     assert isinstance(to, Identities) and [one.email for one in to.people] == [LI.email, WANG.email]
     assert title(plan) == "给 李四、王五 发这封邮件？"
     english = "Countersign sends this on behalf of 张三 (zhangsan@example.com); a reply goes to them."
@@ -207,7 +207,7 @@ async def test_whom_the_server_refuses_keeps_it_from_nobody_else_and_the_rest_is
         "mailed_partly",
         *map(both, ["王五", "李四"]),
     )
-    assert error.maybe is not None and render_value(error.maybe.note, "zh") == "给 王五 发了邮件"
+    assert error.maybe is not None and render_value(error.maybe.text, "zh") == "给 王五 发了邮件"
     assert moody.mails == [WANG.id] and parts.states == {LI.id: PartState.REFUSED, WANG.id: PartState.DONE}
     moody.refuses.clear()
     outcome = await send_with(there, plan, parts)

@@ -269,9 +269,9 @@ async def test_what_a_rule_approved_is_withdrawn_by_the_manager() -> None:
 async def test_edit_shows_the_changed_form_anew_before_anything_happens() -> None:
     there = office()
     plan = await there.plan(ZHANG, "start_process", process="leave", form=SICK)
-    (button,) = [c for c in plan.choices if c.replans]
+    (button,) = [c for c in plan.choices if c.edits]
     dialog = {f.name: f.value for f in button.fields}
-    assert (dialog["field_reason"], dialog["field_end_date"], button.runs) == ("胃疼", "2026-11-24", False)
+    assert (dialog["field_reason"], dialog["field_end_date"], button.executes) == ("胃疼", "2026-11-24", False)
     edited = await there.edit(ZHANG, "start_process", plan, {**dialog, "field_end_date": "2026-11-27"})
     assert ("时长", "5 个工作日") in facts(edited)
     assert edited.args["seen"] != plan.args["seen"]

@@ -8,7 +8,7 @@ from tools.spec import Proposal
 
 
 def shown(plan: Proposal, language: str = "zh") -> dict[str, str]:
-    return {translate_label(f.label, language): render_value(f.value, language) for f in plan.facts}
+    return {translate_label(f.label, language): render_value(f.value, language) for f in plan.fields}
 
 
 async def test_what_can_be_asked_for() -> None:
@@ -50,8 +50,8 @@ async def test_confirming_starts_exactly_that() -> None:
         "then": {"Second approver": ["王五"]},
         "days": 5,
     }
-    assert outcome.effect is not None
-    assert translate(outcome.effect.note.key, "zh", **outcome.effect.note.params) == "发起了请假申请 L-0001"
+    assert outcome.receipt_line is not None
+    assert translate(outcome.receipt_line.text.key, "zh", **outcome.receipt_line.text.params) == "发起了请假申请 L-0001"
 
 
 async def test_a_short_leave_passes_by_rule_and_says_so() -> None:
@@ -61,8 +61,8 @@ async def test_a_short_leave_passes_by_rule_and_says_so() -> None:
     outcome = await there.press(ZHANG, "start_process", plan, "confirm")
     assert outcome.data["status"] == "approved"
     assert "passes by rule" in outcome.data["rule"]
-    assert outcome.effect is not None and outcome.effect.note.key == "effect.passed"
-    assert "按规则" in translate(outcome.effect.note.key, "zh", **outcome.effect.note.params)
+    assert outcome.receipt_line is not None and outcome.receipt_line.text.key == "effect.passed"
+    assert "按规则" in translate(outcome.receipt_line.text.key, "zh", **outcome.receipt_line.text.params)
 
 
 async def test_an_expense_card() -> None:
@@ -147,7 +147,7 @@ async def test_what_passes_by_rule_when_it_is_handed_in_again_says_so() -> None:
     await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
     plan = await there.plan(ZHANG, "resubmit_request", request_id=request, form=SHORT)
     outcome = await there.press(ZHANG, "resubmit_request", plan, "confirm")
-    assert (outcome.data["status"], outcome.note.key) == ("approved", "result.passed")
+    assert (outcome.data["status"], outcome.summary.key) == ("approved", "result.passed")
 
 
 async def test_from_its_card_too_it_says_that_it_passed_by_rule() -> None:
@@ -156,7 +156,7 @@ async def test_from_its_card_too_it_says_that_it_passed_by_rule() -> None:
     await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
     form = {f"field_{name}": text for name, text in {**SICK, **SHORT}.items()}
     outcome = await there.decide(ZHANG, f"{request}-2", "resubmit", form)
-    assert (outcome.data["status"], outcome.note.key) == ("approved", "result.passed")
+    assert (outcome.data["status"], outcome.summary.key) == ("approved", "result.passed")
 
 
 async def test_a_strangers_request_is_as_if_it_were_not_there() -> None:

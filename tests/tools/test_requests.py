@@ -57,8 +57,8 @@ async def test_what_a_request_says_is_told_to_who_may_read_it_and_only_if_asked(
 
 async def picture(there: Office, person: Person, name: str) -> ProcessDiagram:
     outcome = await run_show_process(there.use(person), ShowProcessArgs(name=name))
-    assert outcome.picture is not None
-    return outcome.picture
+    assert outcome.diagram is not None
+    return outcome.diagram
 
 
 async def test_a_timeline_in_the_readers_language_and_zone(there: Office) -> None:
@@ -81,8 +81,10 @@ async def test_a_timeline_in_the_readers_language_and_zone(there: Office) -> Non
 async def test_people_read_the_same_line_beside_the_step(there: Office) -> None:
     card = known("request_status")
     outcome = await card.run(there.use(ZHANG), card.args.model_validate({"request_id": "L-0001"}))
-    assert render_value(outcome.note, "zh") == "L-0001：✅ 提交 张三 11-20 10:00 → ⏳ 李四（审批） → ○ 结束"
-    assert render_value(outcome.note, "en") == "L-0001: ✅ submitted by 张三 11-20 10:00 → ⏳ 李四 (Approval) → ○ end"
+    assert render_value(outcome.summary, "zh") == "L-0001：✅ 提交 张三 11-20 10:00 → ⏳ 李四（审批） → ○ 结束"
+    assert (
+        render_value(outcome.summary, "en") == "L-0001: ✅ submitted by 张三 11-20 10:00 → ⏳ 李四 (Approval) → ○ end"
+    )
 
 
 async def test_everything_that_can_happen_is_told(there: Office) -> None:

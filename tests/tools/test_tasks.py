@@ -18,7 +18,7 @@ async def there() -> Office:
 
 
 def shown(plan: Proposal) -> list[tuple[str, str]]:
-    return [(translate_label(f.label, "zh"), render_value(f.value, "zh")) for f in plan.facts]
+    return [(translate_label(f.label, "zh"), render_value(f.value, "zh")) for f in plan.fields]
 
 
 async def test_todo_lists(there: Office) -> None:
@@ -127,8 +127,8 @@ async def test_two_levels(there: Office) -> None:
     assert ("审批意见", "李四 同意") in shown(second)
     outcome = await there.decide(WANG, "L-0001-2", "approve")
     assert outcome.data["status"] == "approved"
-    assert outcome.effect is not None
-    assert render_receipt_line(outcome.effect, "zh") == "王五 同意了申请 L-0001"
+    assert outcome.receipt_line is not None
+    assert render_receipt_line(outcome.receipt_line, "zh") == "王五 同意了申请 L-0001"
 
 
 async def test_pressing_needs_authority_even_past_the_gate(there: Office) -> None:
@@ -167,7 +167,7 @@ async def test_the_author_withdraws_what_came_back(there: Office) -> None:
     await there.decide(LI, "L-0001-1", "reject", {"opinion": "请缩短"})
     outcome = await there.decide(ZHANG, "L-0001-2", "withdraw")
     assert (outcome.data["decision"], outcome.data["status"]) == ("withdrawn", "withdrawn")
-    assert outcome.effect is not None and outcome.effect.note.key == "effect.withdrawn"
+    assert outcome.receipt_line is not None and outcome.receipt_line.text.key == "effect.withdrawn"
 
 
 async def test_a_dialog_is_checked_before_it_closes(there: Office) -> None:

@@ -63,7 +63,7 @@ async def test_an_expired_card_and_one_renewed_later(redis: Redis) -> None:
     await lab.work()
     lab.ahead = timedelta(hours=100)
     card = await lab.approval()
-    await lab.lanes.enqueue(card.id, "late", '{"kind": "expire", "version": 1}')
+    await lab.lanes.enqueue(card.id, "late", '{"kind": "expire_card", "version": 1}')
     await lab.work()
     [run] = lab.over
     told = await line(lab, run)

@@ -31,7 +31,7 @@ async def run_calculate(context: ToolContext, args: CalculateArgs) -> ToolOutcom
     said = format_expression(args.expression)
     params = {"sum": said if len(said) <= SAID else said[: SAID - 1] + "…", "result": result.text}
     return ToolOutcome(
-        data=data, note=TextRef(key="result.sum" if result.is_exact else "result.sum_rounded", params=params)
+        data=data, summary=TextRef(key="result.sum" if result.is_exact else "result.sum_rounded", params=params)
     )
 
 

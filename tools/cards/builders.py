@@ -29,7 +29,7 @@ def build_own_proposal(
     context: ToolContext,
     args: dict[str, Any],
     title: TextRef,
-    facts: tuple[CardField, ...],
+    fields: tuple[CardField, ...],
     *,
     subject: str = "",
     body: str = "",
@@ -40,11 +40,11 @@ def build_own_proposal(
     """Of the caller's own doing: theirs to confirm or to cancel, and, with `inputs`, to edit; nobody else's. `texts`:
     what is too long for the card; then it is confirmed in a dialog that shows them."""
     confirm = CONFIRM.model_copy(update={"fields": texts})
-    edit = (CardChoice(name="edit", runs=False, replans=True, fields=inputs),) if inputs else ()
+    edit = (CardChoice(name="edit", executes=False, edits=True, fields=inputs),) if inputs else ()
     return Proposal(
         args=args,
         title=title,
-        facts=facts,
+        fields=fields,
         deciders=(context.caller.id,),
         requester=context.caller.id,
         choices=(confirm, *edit, CANCEL),
@@ -79,8 +79,8 @@ def build_effect_outcome(
     note = TextRef(key=effect, params=dict(params))
     return ToolOutcome(
         data=data,
-        note=TextRef(key=result, params=dict(params)),
-        effect=ReceiptLine(note=note, subject=subject, privacy=privacy),
+        summary=TextRef(key=result, params=dict(params)),
+        receipt_line=ReceiptLine(text=note, subject=subject, privacy=privacy),
         privacy=choose_most_private(privacy, data_privacy),
     )
 

@@ -20,7 +20,7 @@ from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, Ro
 from tools.workflow.process.rolling_limits import COUNT
 
 CONFIRM = CardChoice(name="confirm", style="primary")
-CANCEL = CardChoice(name="cancel", runs=False)
+CANCEL = CardChoice(name="cancel", executes=False)
 REMARKS = 12
 """Shown of what has been said: the last ones."""
 PREFIX = "field_"
@@ -42,32 +42,32 @@ async def build_form_card_fields(directory: Directory, process: Process, filled:
     rule that lets it pass, and what is out of the ordinary."""
     form = process.form
     beside = {name for f in form.fields for name in (f.half, f.currency)}
-    facts = [
+    fields = [
         CardField(label=f.label.by_language, value=await _build_field_value(directory, process, f, filled.values))
         for f in form.fields
         if filled.values.get(f.name) and f.name not in beside
     ]
-    facts += _build_length_fields(form, filled)
+    fields += _build_length_fields(form, filled)
     levels = [*list_approval_levels(process, filled), ("cc", _list_copied_people(process, filled))]
     chosen = [(label, people) for label, people in levels if people]
-    facts += [CardField(label=label, value=await identify_people(directory, people)) for label, people in chosen]
+    fields += [CardField(label=label, value=await identify_people(directory, people)) for label, people in chosen]
     if rule := find_passing_rule(process, filled):
-        facts.append(CardField(label="rule", value=form.get_rule_text(rule)))
-    return (*facts, *await _build_exception_fields(directory, form, filled), *_build_exceeded_fields(form, filled))
+        fields.append(CardField(label="rule", value=form.get_rule_text(rule)))
+    return (*fields, *await _build_exception_fields(directory, form, filled), *_build_exceeded_fields(form, filled))
 
 
 async def _build_exception_fields(directory: Directory, form: Form, filled: FilledForm) -> list[CardField]:
     """Who decides although the rules name somebody else."""
-    facts = list[CardField]()
+    fields = list[CardField]()
     for name, named in (filled.exceptions or {}).items():
         field = form.find_field(name)
         params: dict[str, Any] = {"label": field.label.by_language if field else name}
-        facts.append(
+        fields.append(
             CardField(label="notice", value=TextRef(key="fact.exception" if named else "fact.chosen", params=params))
         )
         if named:
-            facts.append(CardField(label="by_rules", value=await identify_people(directory, named)))
-    return facts
+            fields.append(CardField(label="by_rules", value=await identify_people(directory, named)))
+    return fields
 
 
 def _build_exceeded_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:

@@ -37,7 +37,7 @@ async def run_search_handbook(context: ToolContext, args: SearchHandbookArgs) ->
     shown, more = slice_page(found, args.page, FOUND)
     results = [{**_build_citation(one), "excerpt": extract_excerpt(one.body, args.query)} for one in shown]
     return ToolOutcome(
-        data={"results": results, "more": more}, note=TextRef(key="result.found", params={"n": len(found)})
+        data={"results": results, "more": more}, summary=TextRef(key="result.found", params={"n": len(found)})
     )
 
 
@@ -50,7 +50,7 @@ async def run_read_handbook(context: ToolContext, args: ReadHandbookArgs) -> Too
     shown, more = slice_page(pages, args.page, 1)
     data = {**_build_citation(section), "text": "".join(shown), "pages": len(pages), "more": more}
     params: dict[str, Any] = {"file": section.file, "heading": section.heading}
-    return ToolOutcome(data=data, note=TextRef(key="result.read", params=params))
+    return ToolOutcome(data=data, summary=TextRef(key="result.read", params=params))
 
 
 async def _load_handbook(context: ToolContext) -> HandbookSnapshot:

@@ -66,11 +66,11 @@ async def prepare_send_email(context: ToolContext, args: SendEmailArgs) -> Propo
         DialogField(name="body", label="body", kind="long", value=body, max_length=MAX_BODY),
     )
     first_line, reply_to = format_first_line(context, people), format_address(context.caller.person)
-    facts = [CardField(label="to", value=to), CardField(label="subject", value=subject)]
-    facts += (
+    fields = [CardField(label="to", value=to), CardField(label="subject", value=subject)]
+    fields += (
         [CardField(label="notice", value=TextRef(key="fact.mails", params={"n": len(people)}))] if people[1:] else []
     )
-    facts += [CardField(label="reply_to", value=reply_to)] if reply_to else []
+    fields += [CardField(label="reply_to", value=reply_to)] if reply_to else []
     return Proposal(
         args={
             "to": ids if ids[1:] else ids[0],
@@ -80,12 +80,12 @@ async def prepare_send_email(context: ToolContext, args: SendEmailArgs) -> Propo
             "reply_to": reply_to,
         },
         title=TextRef(key="title.mail", params={"name": _join_person_names(people)}),
-        facts=tuple(facts),
+        fields=tuple(fields),
         deciders=(context.caller.id,),
         requester=context.caller.id,
         choices=(
             CardChoice(name="send", style="primary"),
-            CardChoice(name="edit", runs=False, replans=True, fields=inputs),
+            CardChoice(name="edit", executes=False, edits=True, fields=inputs),
             CANCEL,
         ),
         subject=ids[0],
@@ -109,8 +109,8 @@ async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutco
     names = [person.name for person in people]
     return ToolOutcome(
         data={"mailed": names if names[1:] else names[0], "subject": subject, "message_id": message_id},
-        note=TextRef(key="result.mailed", params={"name": _join_person_names(people)}),
-        effect=_build_mail_receipt(people),
+        summary=TextRef(key="result.mailed", params={"name": _join_person_names(people)}),
+        receipt_line=_build_mail_receipt(people),
     )
 
 
@@ -148,7 +148,7 @@ def _build_partial_error(sent: Sequence[Person], left: Sequence[Person], error: 
 
 def _build_mail_receipt(people: Sequence[Person]) -> ReceiptLine:
     return ReceiptLine(
-        note=TextRef(key="effect.mailed", params={"name": _join_person_names(people)}), subject=people[0].id
+        text=TextRef(key="effect.mailed", params={"name": _join_person_names(people)}), subject=people[0].id
     )
 
 

@@ -40,7 +40,7 @@ def parse_read_result(server: McpServer, one: McpTool, result: Any, page: int = 
         data |= {"result": shown[0] if shown else None, "page": page, "pages": len(pages)}
         data |= {"more": f"the same call with {PAGE}: {more}"} if more else {}
         data |= {"cut": f"of {length} characters, no more than {PAGES * TEXT} can be read"} if length > READ else {}
-    return ToolOutcome(data=data, note=TextRef(key="result.server", params={"server": one.server}))
+    return ToolOutcome(data=data, summary=TextRef(key="result.server", params={"server": one.server}))
 
 
 def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
@@ -120,7 +120,7 @@ def parse_gated_result(server: McpServer, one: McpTool, result: Any) -> ToolOutc
         return parse_read_result(server, one, result)
     except ToolError as error:
         params: dict[str, Any] = {"server": one.server, "tool": one.name}
-        maybe = ReceiptLine(note=TextRef(key="effect.server_unsure", params=params), subject=one.full_name)
+        maybe = ReceiptLine(text=TextRef(key="effect.server_unsure", params=params), subject=one.full_name)
         raise ToolError("server_unsure", error.text, possible_effect=maybe, server=one.server) from None
 
 

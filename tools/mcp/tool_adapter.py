@@ -224,12 +224,12 @@ def _build_call_proposal(context: ToolContext, one: McpTool, arguments: dict[str
         raise ToolError("too_much", f"people are shown at most {FACTS} values and {DIALOG} bytes; call it with less")
     told = tuple(_build_argument_field(*one, in_dialog=one in long) for one in shown)
     texts = tuple(_build_argument_dialog_field(number, *one) for number, one in enumerate(long, 1))
-    facts = (CardField(label="server", value=one.server), CardField(label="server_tool", value=one.name))
+    fields = (CardField(label="server", value=one.server), CardField(label="server_tool", value=one.name))
     outside = CardField(label="outside", value=TextRef(key="fact.outside"))
     title = TextRef(key="title.server", params={"server": one.server, "tool": one.name})
     sealed = SealedCall(arguments=arguments, mark=one.mark)
     return build_own_proposal(
-        context, sealed.model_dump(), title, (*facts, *told, outside), subject=one.full_name, texts=texts
+        context, sealed.model_dump(), title, (*fields, *told, outside), subject=one.full_name, texts=texts
     )
 
 

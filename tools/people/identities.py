@@ -21,7 +21,7 @@ async def identify_people(directory: Directory, people: Iterable[str], note: Tex
         tuple((p.id, _list_identifiers(p)) for p in await directory.list_people() if p.active)
     )
     found = [(id, await directory.find_person(id)) for id in dict.fromkeys(people)]
-    return Identities(people=tuple(_identify_person(id, person, owners) for id, person in found), note=note)
+    return Identities(people=tuple(_identify_person(id, person, owners) for id, person in found), text=note)
 
 
 def _identify_person(id: str, person: Person | None, owners: Mapping[str, frozenset[str]]) -> Identity:

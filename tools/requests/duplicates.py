@@ -29,9 +29,9 @@ async def build_identical_fields(
     zone = person.zone if person else context.now.tzinfo
     assert zone is not None, "times are aware"
     alike = list_identical_requests(form, request_id, filled, started, zone, others)
-    facts = [_build_requests_field(context, "identical", alike)] if alike else []
+    fields = [_build_requests_field(context, "identical", alike)] if alike else []
     return (
-        *facts,
+        *fields,
         *_build_same_file_fields(context, process, filled, request_id, [one for one in others if one not in alike]),
     )
 

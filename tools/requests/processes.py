@@ -105,7 +105,7 @@ class WithdrawRequestArgs(FrozenModel):
 async def run_list_processes(context: ToolContext, args: ListProcessesArgs) -> ToolOutcome:
     processes = [_describe_process(p) for p in await context.services.engine.list_processes()]
     return ToolOutcome(
-        data={"processes": processes}, note=TextRef(key="result.processes", params={"n": len(processes)})
+        data={"processes": processes}, summary=TextRef(key="result.processes", params={"n": len(processes)})
     )
 
 
@@ -116,7 +116,7 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
         context,
         args={"process": process.key, "form": filled.values, "seen": filled.content_hash},
         title=TextRef(key="title.start", params={"process": process.form.name.by_language}),
-        facts=(
+        fields=(
             *await build_form_card_fields(context.services.directory, process, filled),
             *await build_identical_fields(context, process, filled, context.caller.id, context.now),
         ),
@@ -127,19 +127,19 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
 
 async def _prepare_repeated_start(context: ToolContext, args: StartProcessArgs, earlier: Request) -> Proposal:
     """The same card once more, which says that the same was started a moment ago and starts another knowingly."""
-    plan = await prepare_start_process(context, args)
+    proposal = await prepare_start_process(context, args)
     process = await _require_process(context, args.process)
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": earlier.id}
     at = earlier.started.astimezone(context.now.tzinfo).strftime("%Y-%m-%d %H:%M")
     already = CardField(
         label="started_already", value=TextRef(key="fact.started_at", params={"request": earlier.id, "at": at})
     )
-    return plan.model_copy(
+    return proposal.model_copy(
         update={
-            "args": {**plan.args, "again": earlier.id},
+            "args": {**proposal.args, "again": earlier.id},
             "title": TextRef(key="title.start_another", params=params),
-            "facts": (already, *plan.facts),
-            "choices": (START_ANOTHER, *plan.choices[1:]),
+            "fields": (already, *proposal.fields),
+            "choices": (START_ANOTHER, *proposal.choices[1:]),
         }
     )
 
@@ -172,7 +172,7 @@ async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestAr
     request = await _require_revisable_request(context, args.request_id)
     process = await context.services.engine.get_process(request)
     filled = await complete_form(context, process, args.form, request)
-    facts = (
+    fields = (
         CardField(label="request", value=request.id),
         *await build_form_card_fields(context.services.directory, process, filled),
     )
@@ -180,7 +180,7 @@ async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestAr
         context,
         args={"request_id": request.id, "form": filled.values, "seen": filled.content_hash},
         title=TextRef(key="title.resubmit", params={"process": process.form.name.by_language, "request": request.id}),
-        facts=facts,
+        fields=fields,
         subject=request.id,
         inputs=build_dialog_fields(process, filled.values),
         privacy=choose_most_private(await classify_card(context, request), classify_form(process, filled)),
@@ -212,12 +212,12 @@ async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestAr
         WithdrawCommand(request=request.id, actor=context.caller.id, reason=because), context.now
     )
     process = await context.services.engine.get_process(request)
-    facts = await build_request_card_fields(context.services.directory, process, request)
+    fields = await build_request_card_fields(context.services.directory, process, request)
     return build_own_proposal(
         context,
         args={"request_id": request.id, "because": because},
         title=TextRef(key="title.withdraw", params={"process": process.form.name.by_language, "request": request.id}),
-        facts=(*facts, *await _build_agreement_fields(context, after), *_build_reason_fields(because)),
+        fields=(*fields, *await _build_agreement_fields(context, after), *_build_reason_fields(because)),
         subject=request.id,
         privacy=choose_most_private(await classify_card(context, request), Privacy.OWN_TEXT),
     )

@@ -55,7 +55,7 @@ async def run_my_requests(context: ToolContext, args: MyRequestsArgs) -> ToolOut
     data = {"requests": requests, "more": more}
     privacy = choose_most_private(Privacy.OWN, *[await classify_summary(context, request) for request in shown])
     note = TextRef(key="result.requests", params={"n": len(found)})
-    return ToolOutcome(data=data, note=note, privacy=Privacy.PRIVATE if args.told else privacy)
+    return ToolOutcome(data=data, summary=note, privacy=Privacy.PRIVATE if args.told else privacy)
 
 
 async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> ToolOutcome:
@@ -69,7 +69,7 @@ async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> T
     if args.details:
         data["form"] = await _describe_form_values(context, request)
         privacy = choose_most_private(privacy, await classify_card(context, request))
-    return ToolOutcome(data=data, note=TextRef(key="result.status", params=params), privacy=privacy)
+    return ToolOutcome(data=data, summary=TextRef(key="result.status", params=params), privacy=privacy)
 
 
 async def _describe_form_values(context: ToolContext, request: Request) -> dict[str, str]:
@@ -94,7 +94,7 @@ async def _show_process_diagram(process: Process) -> ToolOutcome:
     note = TextRef(key="picture.process", params={"process": process.form.name.by_language})
     picture = ProcessDiagram(bpmn=process.bpmn, title=note, alt=note)
     data = {"process": process.key, "picture": "shown"}
-    return ToolOutcome(data=data, note=note, picture=picture, privacy=Privacy.PUBLIC)
+    return ToolOutcome(data=data, summary=note, diagram=picture, privacy=Privacy.PUBLIC)
 
 
 async def _show_request_diagram(context: ToolContext, request_id: str) -> ToolOutcome:
@@ -113,7 +113,7 @@ async def _show_request_diagram(context: ToolContext, request_id: str) -> ToolOu
     )
     data = {"request": request.id, "status": request.status.value, "at": [w["en"] for w in words], "picture": "shown"}
     privacy = classify_request(process, request, context.caller.id)
-    return ToolOutcome(data=data, note=alt, picture=picture, privacy=privacy)
+    return ToolOutcome(data=data, summary=alt, diagram=picture, privacy=privacy)
 
 
 async def require_readable_request(context: ToolContext, request_id: str) -> Request:

@@ -72,7 +72,7 @@ async def _propose_reassignment(
     more: dict[str, Any],
     key: str,
     people: tuple[str, ...],
-    facts: tuple[CardField, ...],
+    fields: tuple[CardField, ...],
 ) -> Proposal:
     """The request is shown only to who may hand its task on: that is checked first."""
     assigned = await resolve_task(context, task_id)
@@ -89,7 +89,7 @@ async def _propose_reassignment(
     remark = (CardField(label="remark", value=opinion.strip()),) if opinion.strip() else ()
     shown = await build_request_card_fields(context.services.directory, process, request)
     return build_own_proposal(
-        context, args, TextRef(key=key, params=params), (*shown, *facts, *remark), subject=task_id
+        context, args, TextRef(key=key, params=params), (*shown, *fields, *remark), subject=task_id
     )
 
 

@@ -84,7 +84,7 @@ async def run_query_todo_tasks(context: ToolContext, args: QueryTodoTasksArgs) -
         "tasks": [await _describe_todo_task(context, person, t) for t in tasks[end - PAGE : end]],
         "more": args.page + 1 if total > end else None,
     }
-    return ToolOutcome(data=data, note=TextRef(key="result.tasks", params={"n": total}))
+    return ToolOutcome(data=data, summary=TextRef(key="result.tasks", params={"n": total}))
 
 
 async def _list_visible_tasks(context: ToolContext, person: Person, most: int) -> tuple[tuple[AssignedTask, ...], int]:
@@ -105,11 +105,11 @@ async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Pro
     if assigned.task.kind is TaskKind.REVISE and assigned.task.is_open:
         text = f"{assigned.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned.request.id)
-    plan, draft = await _build_decision_proposal(context, assigned), (args.draft or args.opinion).strip()
+    proposal, draft = await _build_decision_proposal(context, assigned), (args.draft or args.opinion).strip()
     if not draft or not await is_waiting_for_caller(context, assigned.task):
-        return plan  # nobody puts words into somebody else's mouth
+        return proposal  # nobody puts words into somebody else's mouth
     drafted = {"draft": draft, "drafted_by": context.caller.id, "meant": args.meant or args.decision}
-    return plan.model_copy(update={"args": {**plan.args, **drafted}})
+    return proposal.model_copy(update={"args": {**proposal.args, **drafted}})
 
 
 async def propose_decision(context: ToolContext, task: str) -> Proposal:
@@ -133,7 +133,7 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
         title=TextRef(
             key=f"title.{request.display_status if task.kind is TaskKind.REVISE else task.kind}", params=params
         ),
-        facts=(
+        fields=(
             *await build_request_card_fields(context.services.directory, process, request),
             *await build_identical_fields(
                 context, process, request.filled, request.initiator, request.started, request.id
@@ -150,21 +150,21 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
 
 async def _build_extra_fields(context: ToolContext, assigned: AssignedTask) -> list[CardField]:
     """Why an approved request is to be withdrawn, and who stands in for the assignee."""
-    facts, task = list[CardField](), assigned.task
+    fields, task = list[CardField](), assigned.task
     if task.kind is TaskKind.REVOKE:
         commands = [e.command for e in await context.services.engine.list_events(assigned.request.id)]
         reasons = [c.reason for c in commands if isinstance(c, WithdrawCommand)]
-        facts += [CardField(label="withdraw_reason", value=reason) for reason in reasons[-1:] if reason]
+        fields += [CardField(label="withdraw_reason", value=reason) for reason in reasons[-1:] if reason]
     if stand_ins := await context.services.engine.list_task_deputies(task.id, context.now):
         params = {
             "name": await get_person_name(context.services.directory, task.assignee),
             "names": await format_people_names(context.services.directory, stand_ins),
         }
         note = TextRef(key="fact.stand_in", params=params)
-        facts.append(
+        fields.append(
             CardField(label="stand_in", value=await identify_people(context.services.directory, stand_ins, note))
         )
-    return facts
+    return fields
 
 
 async def _list_choices(context: ToolContext, process: Process, assigned: AssignedTask) -> tuple[CardChoice, ...]:
@@ -182,7 +182,7 @@ async def _list_choices(context: ToolContext, process: Process, assigned: Assign
 def _build_verdict_choices() -> tuple[CardChoice, ...]:
     """One press approves; the same with a remark takes a dialog."""
     remark = _build_opinion_input(label="remark", required=False)
-    with_remark = CardChoice(name="approve_with", fixed={"decision": str(Decision.APPROVE)}, fields=(remark,))
+    with_remark = CardChoice(name="approve_with", fixed_args={"decision": str(Decision.APPROVE)}, fields=(remark,))
     return (
         _build_choice(Decision.APPROVE, style="primary"),
         with_remark,
@@ -215,7 +215,7 @@ def _build_reassign_choices() -> tuple[CardChoice, ...]:
 
 
 def _build_choice(decision: str, *fields: DialogField, style: str = "") -> CardChoice:
-    return CardChoice(name=str(decision), style=style, fixed={"decision": str(decision)}, fields=fields)
+    return CardChoice(name=str(decision), style=style, fixed_args={"decision": str(decision)}, fields=fields)
 
 
 def _build_opinion_input(label: str = "opinion", required: bool = True) -> DialogField:

@@ -82,11 +82,11 @@ class GroundingSources:
     days: str = ""
     """The days of the calendar that the model was shown."""
 
-    async def check_answer(self, answer: str, trace: RunState, today: date) -> GroundingFindings:
+    async def check_answer(self, answer: str, state: RunState, today: date) -> GroundingFindings:
         """What of the answer rests on nothing. `today`: the caller's."""
         people = await self._load_names()
-        figures = claims.check_claims(answer, self._list_claim_sources(trace), today, people)
-        return GroundingFindings(figures, find_false_actions(answer, self.collect_evidence(trace, people)))
+        figures = claims.check_claims(answer, self._list_claim_sources(state), today, people)
+        return GroundingFindings(figures, find_false_actions(answer, self.collect_evidence(state, people)))
 
     async def _load_names(self) -> list[Spellings]:
         """None while the platform is away: an answer is not held up for it."""
@@ -94,37 +94,37 @@ class GroundingSources:
             return list_spellings(await self.people())
         return []
 
-    def collect_evidence(self, trace: RunState, people: Sequence[Spellings] = ()) -> ActionEvidence:
+    def collect_evidence(self, state: RunState, people: Sequence[Spellings] = ()) -> ActionEvidence:
         """What bears out that something was done."""
-        observed = list(_list_observed_values(trace))
-        results = _list_result_values(trace)
+        observed = list(_list_observed_values(state))
+        results = _list_result_values(state)
         return ActionEvidence(
             effects=[
                 PerformedAction(call.tool, f"{flatten_value(call.args)}\n{flatten_value(result)}")
-                for call, result in zip(trace.calls, results, strict=True)
+                for call, result in zip(state.calls, results, strict=True)
                 if (call.status is CallStatus.SUCCEEDED and _has_effect(call)) or _is_refused_as_done(result)
             ]
             + [
                 PerformedAction(call.tool, flatten_value(done))
-                for call, result in zip(trace.calls, results, strict=True)
+                for call, result in zip(state.calls, results, strict=True)
                 if (done := _get_done_parts(result))
             ],
             results=[line for one in observed for line in list_statements(one)],
             earlier_lines=list(self._list_earlier_lines()),
-            question=_read_question(trace),
-            has_card=self.has_card or any(call.status is CallStatus.AWAITING for call in trace.calls),
+            question=_read_question(state),
+            has_card=self.has_card or any(call.status is CallStatus.AWAITING for call in state.calls),
             people=people,
         )
 
-    def list_receipts(self, trace: RunState) -> list[str]:
+    def list_receipts(self, state: RunState) -> list[str]:
         """What was done, a line each: of earlier messages as their receipts tell it, of this run with how it ended."""
         lines = [line for message in self._list_factual_messages() for line in _list_recorded_lines(message) if line]
         lines += [
-            f"{one.tool} {flatten_value(one.args)}: {one.status.value}" for one in trace.calls if _has_effect(one)
+            f"{one.tool} {flatten_value(one.args)}: {one.status.value}" for one in state.calls if _has_effect(one)
         ]
         return lines + (["a card waits for a button"] if self.has_card else [])
 
-    def _list_claim_sources(self, trace: RunState) -> Iterator[ClaimSource]:
+    def _list_claim_sources(self, state: RunState) -> Iterator[ClaimSource]:
         """What cards showed counts too: code has checked it, and a person has seen it."""
         yield from map(ClaimSource, self.facts)
         messages = [*map(json.loads, self.history)]
@@ -138,9 +138,9 @@ class GroundingSources:
                 )
             elif not is_doubtful(_flatten_content(message), _flatten_content(behind)):
                 yield ClaimSource(_flatten_content(message))
-        yield ClaimSource(_read_question(trace), is_wish=True)
-        yield from (ClaimSource(flatten_value(one), counts=count_entries(one)) for one in _list_observed_values(trace))
-        for call in trace.calls:
+        yield ClaimSource(_read_question(state), is_wish=True)
+        yield from (ClaimSource(flatten_value(one), counts=count_entries(one)) for one in _list_observed_values(state))
+        for call in state.calls:
             if call.approval or (call.status is CallStatus.SUCCEEDED and call.tool != THINK):
                 yield ClaimSource(flatten_value(call.args), is_wish=True)
         yield ClaimSource(self.days)  # last: of all days only so many are reckoned with
@@ -266,21 +266,21 @@ def _is_refused_as_done(result: Any) -> bool:
     return isinstance(result, dict) and result.get("error") in DONE_BEFORE
 
 
-def _list_result_values(trace: RunState) -> list[Any]:
+def _list_result_values(state: RunState) -> list[Any]:
     """What each call has come to."""
-    return [_parse_json_value(one) for one in list_call_results(trace)]
+    return [_parse_json_value(one) for one in list_call_results(state)]
 
 
-def _read_question(trace: RunState) -> str:
+def _read_question(state: RunState) -> str:
     """What the person wrote."""
-    if not trace.messages:
+    if not state.messages:
         return ""
-    return _WRITTEN.sub("", _flatten_content(json.loads(trace.messages[0])))
+    return _WRITTEN.sub("", _flatten_content(json.loads(state.messages[0])))
 
 
-def _list_observed_values(trace: RunState) -> Iterator[Any]:
+def _list_observed_values(state: RunState) -> Iterator[Any]:
     """What tools told this run, as values where they are JSON."""
-    for message in map(json.loads, trace.messages[1:]):
+    for message in map(json.loads, state.messages[1:]):
         if message.get("role") not in ("assistant", "system"):
             yield _read_message_value(message)
 

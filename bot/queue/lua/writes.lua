@@ -126,14 +126,14 @@ end
 -- Decides an approval once: gone | already | stale | expired, or nothing when it is decided now. The click that won
 -- may come again: its work may have to be resumed.
 function write.decide(key, index, version, click, person, choice, form, now_ms, becomes, kept)
-  local known = redis.call('HMGET', key, 'state', 'press', 'version', 'expires_ms', 'id')
+  local known = redis.call('HMGET', key, 'state', 'press_id', 'version', 'expires_ms', 'id')
   if not known[1] then return 'gone' end
   if known[2] == click then return nil end
   if known[1] == 'expired' then return 'expired' end
   if known[1] ~= 'open' then return 'already' end
   if known[3] ~= version then return 'stale' end
   if tonumber(known[4]) <= tonumber(now_ms) then return 'expired' end
-  redis.call('HSET', key, 'state', becomes, 'press', click, 'by', person, 'choice', choice, 'form', form,
+  redis.call('HSET', key, 'state', becomes, 'press_id', click, 'decided_by', person, 'choice', choice, 'form', form,
     'decided_ms', now_ms)
   redis.call('PEXPIRE', key, kept)
   redis.call('ZREM', index, known[5])

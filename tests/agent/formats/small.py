@@ -53,12 +53,12 @@ class Mail(Args):
 
 
 async def ran(use: ToolContext, args: BaseModel) -> ToolOutcome:
-    return ToolOutcome(data={"done": args.model_dump()}, note=TextRef(key="result.people", params={"n": 1}))
+    return ToolOutcome(data={"done": args.model_dump()}, summary=TextRef(key="result.people", params={"n": 1}))
 
 
 async def planned(use: ToolContext, args: BaseModel) -> Proposal:
     choices = (CardChoice(name="confirm"),)
-    return Proposal(args=args.model_dump(), title=TextRef(key="x"), facts=(), deciders=("U1",), choices=choices)
+    return Proposal(args=args.model_dump(), title=TextRef(key="x"), fields=(), deciders=("U1",), choices=choices)
 
 
 def tool(name: str, args: type[BaseModel], gated: bool = False, /, **example: Any) -> Tool:

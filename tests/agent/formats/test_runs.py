@@ -81,7 +81,7 @@ async def test_a_gated_call_waits_and_is_settled_in_another_process(speaker: Spe
     events, _ = await play(
         [speaker.call("look", {"name": "Li"}), speaker.call("pay", {"amount": 5})], [speaker.style], trace
     )
-    assert isinstance(events[-1], RunPaused) and events[-1].plan.args == {"amount": 5}
+    assert isinstance(events[-1], RunPaused) and events[-1].proposal.args == {"amount": 5}
     trace = stored(trace)
     loop = AgentLoop(ScriptedModel([]), TOOLS, formats=[speaker.style])
     assert loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
@@ -167,7 +167,7 @@ async def test_reads_of_an_array_run_together_and_the_gated_call_waits() -> None
     ]
     trace = asked()
     events, _ = await play([ModelReply(text=json.dumps(calls))], [JsonFormat()], trace)
-    assert isinstance(events[-1], RunPaused) and events[-1].plan.args == {"amount": 5}
+    assert isinstance(events[-1], RunPaused) and events[-1].proposal.args == {"amount": 5}
     told = [json.loads(one)["content"] for one in trace.messages[2:]]
     assert "done" in told[0] and "one_at_a_time" in told[1], "which observation is which is numbered"
     assert [one.split(":")[0] for one in told] == ["Observation 1", "Observation 3"]

@@ -102,7 +102,7 @@ async def test_what_one_endpoint_put_out_goes_to_no_other(change: str) -> None:
     first = ScriptedModel([STEPS[0], acts(call("pay", amount=1))])
     async with standing_in("paired", first) as serving, open_model(serving.url, "key", "m", retries=0) as model:
         events, _ = await run(model, trace)
-        assert isinstance(events[-1], RunPaused) and trace.kept
+        assert isinstance(events[-1], RunPaused) and trace.provider_details
     AgentLoop(ScriptedModel([]), Bench().tools()).settle_call(
         trace, events[-1].call.uid, CallStatus.SUCCEEDED, {"done": True}
     )

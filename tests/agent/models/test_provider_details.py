@@ -86,8 +86,8 @@ async def test_neither_the_conversation_nor_an_export_nor_another_run_ever_has_i
         await lab.work()
         [waiting] = await lab.waiting()
         run = await lab.runs.load_run(waiting.run)
-        assert run is not None and run.trace.kept and SECRET in str(run.trace.kept)
-        assert SECRET not in str(run.trace.messages) + run.model_dump_json()
+        assert run is not None and run.state.provider_details and SECRET in str(run.state.provider_details)
+        assert SECRET not in str(run.state.messages) + run.model_dump_json()
         assert SECRET not in str(await lab.remembered())
         before = len(serving.asked)
         await lab.says("在吗", id="Ev2")
@@ -105,7 +105,7 @@ async def test_an_earlier_version_reads_the_record_and_this_one_reads_its(redis:
     [waiting] = await lab.waiting()
     run = await lab.runs.load_run(waiting.run)
     assert run is not None
-    run.status, run.stored = status, 0
+    run.status, run.stored_messages = status, 0
     writes = lab.runs.build_save_writes(run)
     text = next(one.value for one in writes if isinstance(one, Set))
     if status is RunStatus.PAUSED:
@@ -115,5 +115,5 @@ async def test_an_earlier_version_reads_the_record_and_this_one_reads_its(redis:
         told, lists = json.loads(text), [one for one in writes if isinstance(one, RPush)]
         messages = [json.loads(one) for one in lists[0].values]
         assert len(lists) == 2, "beside it"
-    assert "kept" not in told["trace"] and not any("kept" in one for one in messages)
-    assert Run.model_validate(told).trace.kept == {}
+    assert "provider_details" not in told["state"] and not any("provider_details" in one for one in messages)
+    assert Run.model_validate(told).state.provider_details == {}

@@ -31,7 +31,7 @@ async def test_tools_of_a_server_appear_with_their_gates_and_work(world: World) 
         assert opened["wiki__book"].gate is Gate.CONFIRM and not opened["wiki__book"].is_idempotent
         found = await calls(opened, "wiki__search", query="wlan")
         assert found.data["server"] == "wiki" and "tulip-7" in str(found.data["result"])
-        assert found.effect is None and world.done == ["search wlan"]
+        assert found.receipt_line is None and world.done == ["search wlan"]
 
 
 async def test_the_same_over_streamable_http_with_headers(world: World) -> None:
@@ -43,7 +43,7 @@ async def test_the_same_over_streamable_http_with_headers(world: World) -> None:
             plan = await plans(opened, "wiki__write_page", title="A", text="b")
             assert world.done == ["search wlan"], "planned is not done"
             done = await presses(opened, "wiki__write_page", plan)
-            assert done.effect is not None and world.done[1:] == ["write A: b ()"]
+            assert done.receipt_line is not None and world.done[1:] == ["write A: b ()"]
 
 
 async def test_settings_win_over_what_a_server_says_of_its_tools(world: World) -> None:
@@ -59,7 +59,7 @@ async def test_approved_is_what_is_executed_argument_for_argument(world: World) 
     guests = [{"name": "李四", "vegetarian": True}, {"name": "Wang"}]
     async with world.fleet(world.server("wiki")) as opened:
         plan = await plans(opened, "wiki__book", room="Blue", guests=guests)
-        shown = {str(one.label if isinstance(one.label, str) else one.label["en"]): one.value for one in plan.facts}
+        shown = {str(one.label if isinstance(one.label, str) else one.label["en"]): one.value for one in plan.fields}
         assert shown["room"] == '"Blue"' and shown["server"] == "wiki" and shown["server_tool"] == "book"
         assert shown["guests › 1 › name"] == '"李四"' and shown["guests › 1 › vegetarian"] == "true"
         assert "outside" in shown and plan.deciders == ("U1",)

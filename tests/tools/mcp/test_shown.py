@@ -53,7 +53,7 @@ async def plan(arguments: dict[str, Any]) -> Proposal:
 async def shown(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     plan_ = await plan(arguments)
     assert plan_.args["arguments"] == arguments, "what is shown is what is sealed"
-    return words.describe_card_fields(plan_.facts, "en")
+    return words.describe_card_fields(plan_.fields, "en")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ async def test_what_no_dialog_holds_is_refused_in_words() -> None:
 
 async def test_a_long_text_does_not_push_short_ones_off_the_card() -> None:
     plan_ = await plan({"to": "Li", "text": "x" * (SHOWN + 1)})
-    told = dict(words.describe_card_fields(plan_.facts, "en"))
+    told = dict(words.describe_card_fields(plan_.fields, "en"))
     assert told["to"] == '"Li"' and "8003 characters" in told["text"]
     confirm = words.find_choice(plan_, "confirm")
     assert confirm is not None and [one.label for one in confirm.fields] == [{"zh": "text", "en": "text"}]
@@ -139,7 +139,7 @@ async def everything(arguments: dict[str, Any]) -> str:
         assert sum(map(tool_adapter._count_markup_bytes, written)) > DIALOG
         return "".join(written).replace("\n", "")
     assert plan_.args["arguments"] == arguments, "what is shown is what is sealed"
-    facts = words.describe_card_fields(plan_.facts, "en")
+    facts = words.describe_card_fields(plan_.fields, "en")
     messages = render_post(Post("", card=Card("Title", facts, buttons=(Button("Confirm", "confirm", "A1", 1),))))
     for message in messages:
         validate({"text": message.text, "blocks": list(message.blocks)})
@@ -151,7 +151,7 @@ async def everything(arguments: dict[str, Any]) -> str:
 def dialog_of(plan_: Proposal) -> list[dict[str, Any]]:
     """The blocks of the dialog that *Confirm* opens, as Slack takes them."""
     approval = Approval(
-        id="A" * 16, version=99, tool="crm__write", gate=Gate.CONFIRM, plan=plan_, sha="", caller=USE.caller.id,
+        id="A" * 16, version=99, tool="crm__write", gate=Gate.CONFIRM, proposal=plan_, seal="", caller=USE.caller.id,
         place=None, created_ms=0, expires_ms=0,
     )  # fmt: skip
     place = Place(team="T1", channel="D1", direct=True)

@@ -119,7 +119,7 @@ async def test_the_flag_is_on_both_cards_and_in_the_record() -> None:
     await there.press(ZHANG, "start_process", plan, "confirm")
     flag = ("请注意", "审批人不是规则指定的人，由申请人自选")
     for card in (plan, await there.card("L-0001-1")):
-        assert flag in [(translate_label(f.label, "zh"), render_value(f.value, "zh")) for f in card.facts]
+        assert flag in [(translate_label(f.label, "zh"), render_value(f.value, "zh")) for f in card.fields]
     (event,) = await there.engine.list_events("L-0001")
     assert {line.flags for line in build_audit_lines("L-0001", event)} == {"exception approver=U5 rules=U2"}
     await there.start({**SICK, "start_date": "2026-12-01", "end_date": "2026-12-02"})

@@ -103,7 +103,7 @@ async def test_the_shipped_default_is_a_flag_on_the_card_and_in_the_record() -> 
         ZHANG, "start_process", process="expense", form={**MEAL, "amount": "1,200.00元", "receipt": ""}
     )
     flags = {
-        language: [render_value(f.value, language) for f in plan.facts if f.label == "notice"]
+        language: [render_value(f.value, language) for f in plan.fields if f.label == "notice"]
         for language in ("zh", "en")
     }
     assert flags == {
@@ -112,10 +112,10 @@ async def test_the_shipped_default_is_a_flag_on_the_card_and_in_the_record() -> 
     }
     second = await there.card("E-0002-1")
     assert "连同这一笔，30 天内共有 2 笔报销（餐饮），合计 1200.00 CNY" in [
-        render_value(f.value, "zh") for f in second.facts
+        render_value(f.value, "zh") for f in second.fields
     ]
     first = await there.card("E-0001-1")
-    assert not [f for f in first.facts if f.label == "notice"], "there was only one then"
+    assert not [f for f in first.fields if f.label == "notice"], "there was only one then"
     (event,) = await there.engine.list_events("E-0002")
     assert {line.flags for line in build_audit_lines("E-0002", event)} == {"bound recent"}
     assert (await there.engine.get_request("E-0002")).waits_for == ("U2",)

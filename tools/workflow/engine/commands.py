@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from tools.workflow.bpmn.graph import VotingMode
-from tools.workflow.engine.state import TIMER, CompactModel, Decision, Delegation, FilledForm, Status
+from tools.workflow.engine.state import TIMER, CompactModel, CompactRecord, Decision, Delegation, FilledForm, Status
 
 
 class RequestCommand(CompactModel):
@@ -160,7 +160,7 @@ class FlowStep(CompactModel):
     to: str = ""
 
 
-class RequestEvent(CompactModel):
+class RequestEvent(CompactRecord):
     """One command that was carried out: a line of the request's append-only record.
 
     Replaying the commands of all events gives the request; each event's hash covers the one before it.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -70,6 +70,12 @@ class CompactModel(FrozenModel):
 
     def model_dump_json(self, **how: Any) -> str:
         return super().model_dump_json(**{"exclude_defaults": True, **how})
+
+
+class CompactRecord(CompactModel):
+    """A record of its own. `v` as in `tools.spec.StoredModel`; the first form is kept without it."""
+
+    v: Literal[1] = 1
 
 
 LATER = ("exceptions", "exceeded")
@@ -191,7 +197,7 @@ class Opinion(CompactModel):
     round: int = 1
 
 
-class Request(CompactModel):
+class Request(CompactRecord):
     """One running or ended process."""
 
     id: str
@@ -265,7 +271,7 @@ class Request(CompactModel):
         return next((t for t in self.tasks if t.id == task_id), None)
 
 
-class Delegation(CompactModel):
+class Delegation(CompactRecord):
     """Somebody is away, and who stands in meanwhile."""
 
     id: str

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from tools.spec import FrozenModel
+from tools.spec import StoredModel
 from tools.workflow.bpmn.graph import ProcessDefinition
 from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.state import SPEAKING, Delegation, Request, Task
@@ -44,7 +44,7 @@ class WriteConflictError(Exception):
     """Somebody else changed what was read, or took the number, first: read again and retry."""
 
 
-class OutboxEvent(FrozenModel):
+class OutboxEvent(StoredModel):
     """A notice that waits to be told. `id` is the same however often it is read."""
 
     id: str

@@ -14,7 +14,7 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from tools.workflow.engine.commands import Command, DecideCommand, StartCommand
-from tools.workflow.engine.state import CompactModel
+from tools.workflow.engine.state import CompactRecord
 
 PREFIX = "countersign_"
 START = f"{PREFIX}start"
@@ -22,7 +22,7 @@ PIECE = 1_900
 """Characters in one variable: Camunda keeps text in VARCHAR(4000), on Oracle in NVARCHAR2(2000)."""
 
 
-class CommandRecord(CompactModel):
+class CommandRecord(CompactRecord):
     key: str
     """The command's idempotency key."""
     at: datetime

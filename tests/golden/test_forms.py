@@ -1,0 +1,146 @@
+"""Records of every form that was ever stored, one file each in `forms`: they are read for ever.
+
+A record whose form changes gets the next number of `v` in its class, a file of its own here (`GOLDEN=write`), and a
+reader for the form before. The files of earlier forms are never written again.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from pydantic import BaseModel, ValidationError
+
+from bot.app.dispatch import is_newer_record
+from bot.app.work_kinds import WORK_KINDS
+from bot.core.records import Approval, Run
+from bot.queue.keys import Keys
+from bot.queue.writes import HSet
+from bot.storage.approvals import ApprovalStore
+from tests.golden.pinned import compare_json
+from tools.spec import StoredModel
+from tools.workflow.engine.commands import RequestEvent
+from tools.workflow.engine.state import CompactRecord, Delegation, Request
+from tools.workflow.engine.store import OutboxEvent
+from tools.workflow.remote.command_records import CommandRecord
+
+FORMS = Path(__file__).parent / "recorded" / "forms"
+STORED: Mapping[str, type[BaseModel]] = {
+    model.__name__: model
+    for model in (
+        *(kind.model for kind in WORK_KINDS),
+        *(Run, Approval, Request, RequestEvent, Delegation, OutboxEvent, CommandRecord),
+    )
+}
+APPROVALS = ApprovalStore(FakeAsyncRedis(decode_responses=True), Keys("cs", 1))
+AT = datetime(2026, 11, 24, 9, 30, tzinfo=UTC)
+SAMPLES: Mapping[object, Any] = {
+    str: "text",
+    int: 7,
+    float: 0.5,
+    bool: True,
+    bytes: b"<bpmn/>",
+    Decimal: Decimal("1.5"),
+    datetime: AT,
+    date: AT.date(),
+    Any: {"any": ["JSON", 1]},
+    object: "value",
+}
+
+
+def fill(kind: Any, within: tuple[Any, ...] = ()) -> Any:
+    """Raw data for this type that says something in each field, the same every time. `within`: the classes around it;
+    one that holds others of itself holds none there."""
+    if kind in SAMPLES:
+        return SAMPLES[kind]
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return fill(inner[0], within)
+    if origin is Literal:
+        return inner[0]
+    if origin in (Union, types.UnionType):
+        return fill(next(one for one in inner if one is not type(None)), within)
+    if origin in (tuple, list, frozenset):
+        return [fill(one, within) for one in inner if one is not Ellipsis and one not in within]
+    if origin in (dict, Mapping):
+        return {fill(inner[0], within): fill(inner[1], within)}
+    if issubclass(kind, Enum):
+        return list(kind)[-1]
+    if issubclass(kind, tuple):
+        return [fill(one, within) for one in get_type_hints(kind).values()]
+    if is_dataclass(kind):
+        return {name: fill(one, within) for name, one in get_type_hints(kind).items()}
+    within = (*within, kind)
+    return {name: fill(one.annotation, within) for name, one in kind.model_fields.items() if not one.exclude}
+
+
+def build_record(name: str) -> BaseModel:
+    return STORED[name].model_validate(fill(STORED[name]))
+
+
+def list_files() -> list[Path]:
+    """`<class>.<number of the form>.json`"""
+    return sorted(FORMS.glob("*.json"))
+
+
+async def write_record(record: BaseModel) -> Any:
+    """What a store keeps of a record: fields of a hash for an approval, JSON for all others."""
+    if isinstance(record, Approval):
+        [fields] = [one.fields for one in [APPROVALS.build_save_write(record)] if isinstance(one, HSet)]
+        return fields
+    return json.loads(record.model_dump_json())
+
+
+async def read_record(name: str, kept: Any) -> BaseModel:
+    if name == "Approval":
+        await APPROVALS.redis.flushall()
+        await APPROVALS.redis.hset("cs:{q00}:apr:A00x", mapping=kept)
+        found = await APPROVALS.load_approval("A00x")
+        assert found is not None
+        return found
+    return STORED[name].model_validate_json(json.dumps(kept))
+
+
+@pytest.mark.parametrize("name", STORED)
+async def test_what_is_written_now_is_the_file_of_its_number(name: str) -> None:
+    record = build_record(name)
+    number = record.v  # type: ignore[attr-defined]
+    compare_json(f"forms/{name}.{number}.json", await write_record(record))
+
+
+@pytest.mark.parametrize("file", list_files(), ids=lambda file: file.stem)
+async def test_every_form_is_read(file: Path) -> None:
+    name, number = file.stem.split(".")
+    record = await read_record(name, json.loads(file.read_text(encoding="utf-8")))
+    assert await write_record(record) == await write_record(build_record(name)), "nothing of it is lost"
+    assert int(number) <= record.v  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", STORED)
+async def test_a_form_that_is_newer_is_left_to_a_newer_process(name: str) -> None:
+    kept = await write_record(build_record(name))
+    with pytest.raises(ValidationError) as refused:
+        await read_record(name, {**kept, "v": "99" if name == "Approval" else 99})
+    assert is_newer_record(refused.value)
+
+
+@pytest.mark.parametrize("name", STORED)
+async def test_the_first_form_needs_no_number(name: str) -> None:
+    kept = await write_record(build_record(name))
+    kept.pop("v", None)
+    assert (await read_record(name, kept)).v == 1  # type: ignore[attr-defined]
+
+
+def test_every_class_of_stored_records_is_here() -> None:
+    """The control: a class that says that it is stored and has no file would be seen."""
+    found = {one.__name__ for base in (StoredModel, CompactRecord) for one in base.__subclasses__()}
+    assert found <= {*STORED, "CompactRecord"} and {one.stem.split(".")[0] for one in list_files()} == set(STORED)
