@@ -3,33 +3,79 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import os
 import random
 import shutil
 import signal
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import aiohttp
 
 from bot.core.cancellation import cancel_and_wait
 from tests.chaos.outside import APP_TOKEN, BOT_TOKEN, Outside
 from tests.chaos.plan import Plan, Wanted
+from tests.harness.command_server import CommandServer
 
 ROOT = Path(__file__).parent.parent.parent
-SOURCES = ("bot", "tools", "tests/chaos")
-"""What a bot is made of."""
+SOURCES = ("bot", "tools", "tests/chaos", "tests/harness")
+"""What a bot is made of, and what forks it."""
 AGAIN_S = 0.3
 """Between the end of a bot and its next start."""
 LACKS = "countersign: "
 """How it says why it cannot start."""
 EXPECTED_ENDS = (0, -signal.SIGKILL)
+
+
+class BotChild:
+    """A process that another one has forked. It ends when this one is gone."""
+
+    def __init__(self, told: asyncio.StreamReader, pid: int, given: int) -> None:
+        self.pid, self._given = pid, given
+        self.returncode: int | None = None
+        self._end = asyncio.create_task(self._hear_end(told), name=f"bot process {pid}")
+
+    async def _hear_end(self, told: asyncio.StreamReader) -> int:
+        self.returncode = int(await told.readline())
+        os.close(self._given)
+        return self.returncode
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._end)
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+
+async def start_child(folder: Path, env: Mapping[str, str], log: IO[bytes]) -> BotChild:
+    """A bot at home in this folder."""
+    theirs, ours = os.pipe()
+    told = get_bot_server().start((), folder, env, log, log, module="tests.chaos.bot", given=theirs)
+    os.close(theirs)
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(told, "rb", buffering=0)
+    )
+    return BotChild(reader, int(await reader.readline()), ours)
+
+
+@cache
+def get_bot_server() -> CommandServer:
+    """Forks the bots from a copy of the sources: whoever edits them meanwhile would mix versions in a run."""
+    folder = Path(tempfile.mkdtemp(prefix="countersign-chaos-"))
+    atexit.register(shutil.rmtree, folder)
+    for name in SOURCES:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns(".*"))
+    return CommandServer(folder)
 
 
 @dataclass
@@ -39,7 +85,7 @@ class BotProcess:
     number: int
     folder: Path
     env: Mapping[str, str]
-    child: asyncio.subprocess.Process | None = None
+    child: BotChild | None = None
     ends: list[int] = field(default_factory=list)
     """Exit codes of the processes so far."""
     frozen: bool = False
@@ -54,15 +100,7 @@ class BotProcess:
 
     async def start(self) -> None:
         with self.log.open("ab") as log:
-            self.child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tests.chaos.bot",
-                cwd=self.folder,
-                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(self.folder / "code"), **self.env},
-                stdin=asyncio.subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
+            self.child = await start_child(self.folder, self.env, log)
 
     async def kept(self) -> None:
         """Runs it again and again, as an init system does."""
@@ -234,18 +272,12 @@ def environment(
     }
 
 
-def kept_code(folder: Path) -> None:
-    """A copy of the sources for the bots of one run: whoever edits them meanwhile would mix versions in it."""
-    for name in SOURCES:
-        shutil.copytree(ROOT / name, folder / "code" / name, ignore=shutil.ignore_patterns(".*"))
-
-
 @asynccontextmanager
 async def town(
     plan: Plan, out: Outside, redis_url: str, folder: Path, more: Mapping[str, str], crew: asyncio.TaskGroup
 ) -> AsyncIterator[Town]:
     """The bots of a plan, none at work yet, and the model. `more`: environment of the bots."""
-    kept_code(folder)
+    await asyncio.to_thread(get_bot_server)
     model = await started_model(plan.wanted, folder)
     env = environment(plan, out, model.address, redis_url, folder, more)
     own = [{**env, "SLACK_API_URL": f"{out.address}/bot{n}/api/"} for n in range(plan.wanted.processes)]
