@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import aiohttp
 
@@ -25,6 +25,7 @@ from bot.core.cancellation import cancel_and_wait
 from tests.chaos.outside import APP_TOKEN, BOT_TOKEN, Outside
 from tests.chaos.plan import Plan, Wanted
 from tests.harness.command_server import CommandServer
+from tests.harness.forked import ForkedProcess, fork_process
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = ("bot", "tools", "tests/chaos", "tests/harness")
@@ -34,38 +35,6 @@ AGAIN_S = 0.3
 LACKS = "countersign: "
 """How it says why it cannot start."""
 EXPECTED_ENDS = (0, -signal.SIGKILL)
-
-
-class BotChild:
-    """A process that another one has forked. It ends when this one is gone."""
-
-    def __init__(self, told: asyncio.StreamReader, pid: int, given: int) -> None:
-        self.pid, self._given = pid, given
-        self.returncode: int | None = None
-        self._end = asyncio.create_task(self._hear_end(told), name=f"bot process {pid}")
-
-    async def _hear_end(self, told: asyncio.StreamReader) -> int:
-        self.returncode = int(await told.readline())
-        os.close(self._given)
-        return self.returncode
-
-    async def wait(self) -> int:
-        return await asyncio.shield(self._end)
-
-    def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
-
-
-async def start_child(folder: Path, env: Mapping[str, str], log: IO[bytes]) -> BotChild:
-    """A bot at home in this folder."""
-    theirs, ours = os.pipe()
-    told = get_bot_server().start((), folder, env, log, log, module="tests.chaos.bot", given=theirs)
-    os.close(theirs)
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(told, "rb", buffering=0)
-    )
-    return BotChild(reader, int(await reader.readline()), ours)
 
 
 @cache
@@ -85,7 +54,7 @@ class BotProcess:
     number: int
     folder: Path
     env: Mapping[str, str]
-    child: BotChild | None = None
+    child: ForkedProcess | None = None
     ends: list[int] = field(default_factory=list)
     """Exit codes of the processes so far."""
     frozen: bool = False
@@ -100,7 +69,9 @@ class BotProcess:
 
     async def start(self) -> None:
         with self.log.open("ab") as log:
-            self.child = await start_child(self.folder, self.env, log)
+            self.child = await fork_process(
+                "tests.chaos.bot", cwd=self.folder, env=self.env, log=log, server=get_bot_server()
+            )
 
     async def kept(self) -> None:
         """Runs it again and again, as an init system does."""

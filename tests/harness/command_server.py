@@ -23,6 +23,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import IO
 
 ROOT = Path(__file__).parents[2]
@@ -76,8 +77,17 @@ class CommandServer:
         return told
 
 
-@cache
+_OPENING = Lock()
+
+
 def get_command_server() -> CommandServer:
+    """The one of this process, also when several threads ask for it at once."""
+    with _OPENING:
+        return _open_command_server()
+
+
+@cache
+def _open_command_server() -> CommandServer:
     return CommandServer()
 
 
