@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
-import os
 import random
 import shutil
 import signal
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -186,7 +184,7 @@ class Town:
 class ModelProcess:
     """The scripted model, in a process of its own."""
 
-    child: asyncio.subprocess.Process
+    child: ForkedProcess
     address: str
 
     async def counts(self) -> dict[str, int]:
@@ -199,22 +197,14 @@ class ModelProcess:
             await session.post(f"{self.address}/away", params={"seconds": str(seconds)})
 
     async def close(self) -> None:
-        if self.child.returncode is None:
-            self.child.kill()
-        await self.child.wait()
+        await self.child.close()
 
 
 async def started_model(wanted: Wanted, folder: Path) -> ModelProcess:
     rate = wanted.rates.only(wanted.faults).model
     arguments = ("--seed", str(wanted.seed), "--rate", str(rate), "--slow", str(wanted.reply_s * 1.5))
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.chaos.model", *arguments,
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )  # fmt: skip
+    server = await asyncio.to_thread(get_bot_server)
+    child = await fork_process("tests.chaos.model", *arguments, cwd=folder, env={}, server=server)
     assert child.stdout is not None
     address = (await child.stdout.readline()).decode().strip()
     assert address, "the model did not start"
@@ -248,7 +238,6 @@ async def town(
     plan: Plan, out: Outside, redis_url: str, folder: Path, more: Mapping[str, str], crew: asyncio.TaskGroup
 ) -> AsyncIterator[Town]:
     """The bots of a plan, none at work yet, and the model. `more`: environment of the bots."""
-    await asyncio.to_thread(get_bot_server)
     model = await started_model(plan.wanted, folder)
     env = environment(plan, out, model.address, redis_url, folder, more)
     own = [{**env, "SLACK_API_URL": f"{out.address}/bot{n}/api/"} for n in range(plan.wanted.processes)]
