@@ -11,6 +11,7 @@ from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
+from redis.driver_info import DriverInfo
 
 from bot.core.errors import SettingsError, StoreUnavailableError
 from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
@@ -19,6 +20,9 @@ from bot.redis.sentinel import MasterClient, build_master_client, require_known_
 
 SOCKET_TIMEOUT_S = 10.0
 """Every blocking read must ask for less than this, or redis-py repeats it for ever."""
+
+_DRIVER = DriverInfo()
+"""What each connection says of redis-py: without it, each one reads the metadata of the installed package again."""
 
 GONE = (exceptions.ConnectionError, exceptions.TimeoutError)
 """What redis-py raises when the server is away: what code that knows no `bot.store` lets through."""
@@ -76,6 +80,7 @@ def _build_client(address: RedisAddress, connections: int, retries: int) -> Redi
         "encoding_errors": "replace",  # half a surrogate pair, which JSON can smuggle in, becomes "?"
         "socket_timeout": SOCKET_TIMEOUT_S,
         "health_check_interval": 30,
+        "driver_info": _DRIVER,
         **address.options,
     }
     if address.kind is RedisMode.CLUSTER:

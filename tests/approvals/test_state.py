@@ -37,6 +37,7 @@ from tests.approvals.approval_walk import (
 from tools.spec import Gate
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_in_any_order_of_events_an_approval_keeps_its_promises(data: st.DataObject) -> None:

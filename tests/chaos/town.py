@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
-import os
 import random
 import shutil
 import signal
-import sys
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,27 @@ import aiohttp
 from bot.core.cancellation import cancel_and_wait
 from tests.chaos.outside import APP_TOKEN, BOT_TOKEN, Outside
 from tests.chaos.plan import Plan, Wanted
+from tests.harness.command_server import CommandServer
+from tests.harness.forked import ForkedProcess, fork_process
 
 ROOT = Path(__file__).parent.parent.parent
-SOURCES = ("bot", "tools", "tests/chaos")
-"""What a bot is made of."""
+SOURCES = ("bot", "tools", "tests/chaos", "tests/harness")
+"""What a bot is made of, and what forks it."""
 AGAIN_S = 0.3
 """Between the end of a bot and its next start."""
 LACKS = "countersign: "
 """How it says why it cannot start."""
 EXPECTED_ENDS = (0, -signal.SIGKILL)
+
+
+@cache
+def get_bot_server() -> CommandServer:
+    """Forks the bots from a copy of the sources: whoever edits them meanwhile would mix versions in a run."""
+    folder = Path(tempfile.mkdtemp(prefix="countersign-chaos-"))
+    atexit.register(shutil.rmtree, folder)
+    for name in SOURCES:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns(".*"))
+    return CommandServer(folder)
 
 
 @dataclass
@@ -39,7 +52,7 @@ class BotProcess:
     number: int
     folder: Path
     env: Mapping[str, str]
-    child: asyncio.subprocess.Process | None = None
+    child: ForkedProcess | None = None
     ends: list[int] = field(default_factory=list)
     """Exit codes of the processes so far."""
     frozen: bool = False
@@ -54,15 +67,9 @@ class BotProcess:
 
     async def start(self) -> None:
         with self.log.open("ab") as log:
-            self.child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tests.chaos.bot",
-                cwd=self.folder,
-                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(self.folder / "code"), **self.env},
-                stdin=asyncio.subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
+            self.child = await fork_process(
+                "tests.chaos.bot", cwd=self.folder, env=self.env, log=log, server=get_bot_server()
+            )
 
     async def kept(self) -> None:
         """Runs it again and again, as an init system does."""
@@ -177,7 +184,7 @@ class Town:
 class ModelProcess:
     """The scripted model, in a process of its own."""
 
-    child: asyncio.subprocess.Process
+    child: ForkedProcess
     address: str
 
     async def counts(self) -> dict[str, int]:
@@ -190,22 +197,14 @@ class ModelProcess:
             await session.post(f"{self.address}/away", params={"seconds": str(seconds)})
 
     async def close(self) -> None:
-        if self.child.returncode is None:
-            self.child.kill()
-        await self.child.wait()
+        await self.child.close()
 
 
 async def started_model(wanted: Wanted, folder: Path) -> ModelProcess:
     rate = wanted.rates.only(wanted.faults).model
     arguments = ("--seed", str(wanted.seed), "--rate", str(rate), "--slow", str(wanted.reply_s * 1.5))
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.chaos.model", *arguments,
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )  # fmt: skip
+    server = await asyncio.to_thread(get_bot_server)
+    child = await fork_process("tests.chaos.model", *arguments, cwd=folder, env={}, server=server)
     assert child.stdout is not None
     address = (await child.stdout.readline()).decode().strip()
     assert address, "the model did not start"
@@ -234,18 +233,11 @@ def environment(
     }
 
 
-def kept_code(folder: Path) -> None:
-    """A copy of the sources for the bots of one run: whoever edits them meanwhile would mix versions in it."""
-    for name in SOURCES:
-        shutil.copytree(ROOT / name, folder / "code" / name, ignore=shutil.ignore_patterns(".*"))
-
-
 @asynccontextmanager
 async def town(
     plan: Plan, out: Outside, redis_url: str, folder: Path, more: Mapping[str, str], crew: asyncio.TaskGroup
 ) -> AsyncIterator[Town]:
     """The bots of a plan, none at work yet, and the model. `more`: environment of the bots."""
-    kept_code(folder)
     model = await started_model(plan.wanted, folder)
     env = environment(plan, out, model.address, redis_url, folder, more)
     own = [{**env, "SLACK_API_URL": f"{out.address}/bot{n}/api/"} for n in range(plan.wanted.processes)]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tests.chaos.facts import Facts
 from tests.chaos.plan import Line, Plan, Rates, Wanted, planned
 from tests.chaos.run import alive
 from tests.chaos.scenes import PATIENCE_S, one_line
 from tests.chaos.town import BotProcess
+from tests.harness.forked import fork_process
 
 NOTHING = Rates(0, 0, 0, 0, 0, 0)
 
@@ -89,15 +88,10 @@ async def poisoned(*, seed: int = 1, redis: str = "embedded") -> Poisoned:
 
 async def commanded(bot: BotProcess, *words: str) -> str:
     """What `countersign …` says, where this bot is at home."""
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bot", *words,
-        cwd=bot.folder,
-        env={"PATH": "", "COLUMNS": "200", "PYTHONPATH": str(Path(__file__).parent.parent.parent), **bot.env},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    out, _ = await asyncio.wait_for(child.communicate(), PATIENCE_S)
-    return out.decode()
+    child = await fork_process("bot", *words, cwd=bot.folder, env={"COLUMNS": "200", **bot.env})
+    out, err = await asyncio.wait_for(child.communicate(), PATIENCE_S)
+    await child.close()
+    return (out + err).decode()
 
 
 async def silent(wanted: Wanted, seconds: float, *, redis: str = "embedded") -> Facts:

@@ -23,6 +23,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import IO
 
 ROOT = Path(__file__).parents[2]
@@ -32,16 +33,16 @@ LINE = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED":
 
 
 class CommandServer:
-    """The process that forks. It ends with the one that asks."""
+    """The process that forks, with the sources in `root`. It ends with the one that asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path = ROOT) -> None:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             command = (sys.executable, "-m", __name__, str(theirs.fileno()))
             self._process = subprocess.Popen(
                 command,
-                cwd=ROOT,
-                env=LINE,
+                cwd=root,
+                env={**LINE, "PYTHONPATH": str(root)},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
@@ -53,19 +54,40 @@ class CommandServer:
         self._line.close()
         self._process.wait()
 
-    def start(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], out: IO[bytes], err: IO[bytes]) -> int:
-        """Start a command; the file descriptor from which its process id and then its exit code can be read."""
+    def start(
+        self,
+        arguments: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        out: IO[bytes],
+        err: IO[bytes],
+        *,
+        module: str = "bot",
+        given: int | None = None,
+    ) -> int:
+        """Start a command; the file descriptor from which its process id and then its exit code can be read.
+        `given`: its standard input, empty without it."""
         told, tells = os.pipe()
-        wanted = {"arguments": list(arguments), "cwd": str(cwd), "env": {**LINE, **env}}
+        wanted = {"module": module, "arguments": list(arguments), "cwd": str(cwd), "env": {**LINE, **env}}
+        files = [tells, out.fileno(), err.fileno(), *([] if given is None else [given])]
         try:
-            socket.send_fds(self._line, [json.dumps(wanted).encode()], [out.fileno(), err.fileno(), tells])
+            socket.send_fds(self._line, [json.dumps(wanted).encode()], files)
         finally:
             os.close(tells)
         return told
 
 
-@cache
+_OPENING = Lock()
+
+
 def get_command_server() -> CommandServer:
+    """The one of this process, also when several threads ask for it at once."""
+    with _OPENING:
+        return _open_command_server()
+
+
+@cache
+def _open_command_server() -> CommandServer:
     return CommandServer()
 
 
@@ -74,7 +96,7 @@ def serve(line: socket.socket) -> dict[str, object] | None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # watchers are waited for by nobody
     line.send(b"r")
     while True:
-        wanted, descriptors, _, _ = socket.recv_fds(line, REQUEST_MAX, 3)
+        wanted, descriptors, _, _ = socket.recv_fds(line, REQUEST_MAX, 4)
         if not wanted:
             return None
         if os.fork() == 0:
@@ -84,12 +106,12 @@ def serve(line: socket.socket) -> dict[str, object] | None:
             os.close(one)
 
 
-def _watch(wanted: dict[str, object], out: int, err: int, tells: int) -> dict[str, object]:
+def _watch(wanted: dict[str, object], tells: int, *files: int) -> dict[str, object]:
     """Fork the command, tell its process id and how it ended. Returns in the command's process."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if (child := os.fork()) != 0:
-        os.close(out)
-        os.close(err)
+        for one in files:
+            os.close(one)
         os.write(tells, f"{child}\n".encode())
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         with contextlib.suppress(BrokenPipeError):
@@ -97,20 +119,20 @@ def _watch(wanted: dict[str, object], out: int, err: int, tells: int) -> dict[st
         os._exit(0)
     os.setsid()
     os.close(tells)
-    for source, target in ((out, 1), (err, 2)):
+    for source, target in zip(files, (1, 2, 0), strict=False):
         os.dup2(source, target)
         os.close(source)
     return wanted
 
 
 def run(wanted: dict[str, object]) -> None:
-    """What `python -m bot …` does from here on."""
+    """What `python -m MODULE …` does from here on."""
     os.environ.clear()
     os.environ.update(wanted["env"])  # type: ignore[call-overload]
     time.tzset()
     os.chdir(str(wanted["cwd"]))
-    sys.argv = ["bot", *wanted["arguments"]]  # type: ignore[misc]
-    runpy.run_module("bot", run_name="__main__", alter_sys=True)
+    sys.argv = [str(wanted["module"]), *wanted["arguments"]]  # type: ignore[misc]
+    runpy.run_module(str(wanted["module"]), run_name="__main__", alter_sys=True)
 
 
 def import_everything() -> None:

@@ -44,6 +44,7 @@ from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.journal import JournalRecord
 from bot.storage.runs import RunStore
+from tests.harness.forked import Program, fork_process
 
 ROOT = Path(__file__).parent.parent.parent
 DEMO = ROOT / "bot" / "local" / "demo" / "directory.toml"
@@ -134,8 +135,8 @@ class Office:
             await self.driver.wait_for_sockets()
 
     @contextlib.asynccontextmanager
-    async def spawned(self, program: Sequence[str] = ("-m", "bot"), **changes: str) -> AsyncIterator[Process]:
-        """The bot as a process of its own: `countersign run`, as in production."""
+    async def spawned(self, program: Sequence[str] = (), **changes: str) -> AsyncIterator[Process]:
+        """The bot as a process of its own: `countersign run`, as in production; or what Python is told instead."""
         env = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),
@@ -151,8 +152,13 @@ class Office:
             "LEASE_SECONDS": "1.5",
             **changes,
         }
-        command = (sys.executable, *program, "run")
-        child = await asyncio.create_subprocess_exec(*command, cwd=DEMO.parent, env=env)  # no foreign .env
+        home = DEMO.parent  # no foreign .env
+        child: Program
+        if program:
+            child = await asyncio.create_subprocess_exec(sys.executable, *program, "run", cwd=home, env=env)
+        else:
+            with open(os.dup(2), "wb") as log:
+                child = await fork_process("bot", "run", cwd=home, env=env, log=log)
         process = Process(child)
         try:
             await self.driver.wait_for_sockets(timeout=PATIENCE_S)
@@ -314,7 +320,7 @@ class Office:
 class Process:
     """A bot process."""
 
-    child: asyncio.subprocess.Process
+    child: Program
 
     async def kill(self) -> None:
         """SIGKILL: no last words."""

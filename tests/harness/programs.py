@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import select
@@ -20,6 +21,7 @@ from typing import IO
 import pytest
 
 from tests.harness.command_server import get_command_server
+from tests.harness.forked import ForkedProcess, Program, fork_process
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 25.0
@@ -39,25 +41,33 @@ class Ended:
 
 
 @asynccontextmanager
-async def started(*arguments: str, cwd: Path, env: Mapping[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`python -m bot …` in a session of its own, as in a terminal of its own. `cwd` keeps foreign `.env` files away."""
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bot", *arguments,
-        cwd=cwd,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **env},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )  # fmt: skip
+async def started(*arguments: str, cwd: Path, env: Mapping[str, str], fresh: bool = False) -> AsyncIterator[Program]:
+    """`python -m bot …` in a session of its own, as in a terminal of its own. `cwd` keeps foreign `.env` files away.
+    `fresh`: with an interpreter of its own, too; otherwise forked from one that has imported the bot."""
+    child: Program
+    if fresh:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bot", *arguments,
+            cwd=cwd,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **env},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )  # fmt: skip
+    else:
+        child = await fork_process("bot", *arguments, cwd=cwd, env=env)
     try:
         yield child
     finally:
-        if child.returncode is None:
-            child.kill()
-        await child.wait()
+        if isinstance(child, ForkedProcess):
+            await child.close()
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
 
 
-async def ended(child: asyncio.subprocess.Process) -> Ended:
+async def ended(child: Program) -> Ended:
     """Waits for its end."""
     out, err = await asyncio.wait_for(child.communicate(), PATIENCE_S)
     return Ended(child.returncode, out.decode(), err.decode())
@@ -101,7 +111,7 @@ def invoke(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *argum
     return Ended(code, said.out, said.err)
 
 
-async def printed(child: asyncio.subprocess.Process, text: str) -> str:
+async def printed(child: Program, text: str) -> str:
     """Reads its output until it has said this."""
     assert child.stdout is not None
     said = ""
@@ -126,7 +136,7 @@ def free_ports(count: int = 2) -> int:
             return first
 
 
-def ctrl_c(child: asyncio.subprocess.Process) -> None:
+def ctrl_c(child: Program) -> None:
     """What a terminal does: everybody in the foreground gets the signal."""
     os.killpg(child.pid, signal.SIGINT)
 

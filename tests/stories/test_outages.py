@@ -380,7 +380,7 @@ async def test_slack_refusing_or_away_at_the_start_is_said_and_no_token_repeated
 
 async def test_ctrl_c_ends_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
     env = {"DATA_DIR": str(tmp_path), "LOCAL_PORT": str(free_ports())}
-    async with started("run", cwd=tmp_path, env=env) as child:
+    async with started("run", cwd=tmp_path, env=env, fresh=True) as child:
         await printed(child, "Stop it: Ctrl-C")
         assert len(mentioning(str(tmp_path))) >= 2, "control: a server and the stand-ins run"
         ctrl_c(child)

@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from tools.handbook.ranking import Bm25Index, build_index
@@ -96,8 +97,10 @@ class Handbook:
         return "\n".join(found)
 
 
+@lru_cache(maxsize=2)
 def _build_snapshot(sections: tuple[Section, ...]) -> HandbookSnapshot:
-    """A heading with nothing under it is read but never found: what stands below it is."""
+    """A heading with nothing under it is read but never found: what stands below it is. Many bots in one process, as
+    in an evaluation, have one handbook."""
     found = [f"{one.heading} {one.body}" if one.body.strip() else "" for one in sections]
     return HandbookSnapshot(sections, build_index(found))
 
@@ -154,4 +157,9 @@ def _read_sections(folder: Path, file: str) -> tuple[Section, ...]:
         raise HandbookError(file, "is not UTF-8") from None
     if len(content) > SIZE:
         raise HandbookError(file, f"more than {SIZE} bytes")
+    return _split_sections_once(file, text)
+
+
+@lru_cache(maxsize=8)
+def _split_sections_once(file: str, text: str) -> tuple[Section, ...]:
     return split_sections(file, text)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,13 +14,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests.harness.loop import ZHANG
+from tests.tools.mcp.program_server import build_command
 from tools.mcp import fleet
 from tools.mcp.config import McpServer
 from tools.mcp.fleet import McpToolset
 from tools.spec import Caller, Proposal, ToolOutcome
 from tools.tool import ToolContext, ToolServices
 
-PROGRAM = str(Path(__file__).with_name("program.py"))
 USE = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
 
 
@@ -57,7 +56,7 @@ class World:
 
     def server(self, kind: str, *, name: str = "", timeout: float = 10, **more: Any) -> McpServer:
         """By stdio."""
-        command = (sys.executable, PROGRAM, kind, str(self.file))
+        command = build_command(kind, str(self.file))
         return McpServer(name=name or kind, command=command, timeout_seconds=timeout, **more)
 
     @asynccontextmanager
@@ -65,7 +64,7 @@ class World:
         """A server by streamable HTTP; its port."""
         port = port or free_port()
         child = await asyncio.create_subprocess_exec(
-            sys.executable, PROGRAM, kind, str(self.file), "--port", str(port), stderr=asyncio.subprocess.DEVNULL
+            *build_command(kind, str(self.file), "--port", str(port)), stderr=asyncio.subprocess.DEVNULL
         )
         try:
             await until(lambda: child.returncode is not None or _listens(port))
@@ -74,6 +73,7 @@ class World:
             if child.returncode is None:
                 child.kill()
             await child.wait()
+            await until(lambda: not _listens(port))
 
     @asynccontextmanager
     async def fleet(self, *servers: McpServer) -> AsyncIterator[McpToolset]:

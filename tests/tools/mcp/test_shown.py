@@ -68,6 +68,7 @@ async def test_what_is_different_looks_different(one: Any, other: Any) -> None:
     assert await shown({"a": one}) != await shown({"a": other})
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(ARGUMENTS, ARGUMENTS)
 async def test_no_two_arguments_look_alike(one: dict[str, Any], other: dict[str, Any]) -> None:

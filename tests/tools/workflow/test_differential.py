@@ -132,6 +132,7 @@ def run_alike(how: settings) -> None:
     one()
 
 
+@pytest.mark.slow
 def test_drawn_processes_run_alike() -> None:
     run_alike(QUICK)
 

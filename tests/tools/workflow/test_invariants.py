@@ -123,6 +123,7 @@ BROKEN: Mapping[str, tuple[object, str, object, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_machine_is_caught(broken: str) -> None:
     where, name, instead, caught = BROKEN[broken]

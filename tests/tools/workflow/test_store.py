@@ -46,6 +46,7 @@ BROKEN: dict[str, tuple[list[tuple[object, str, object]], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_store_that_forgets_is_caught(broken: str) -> None:
     patches, caught = BROKEN[broken]

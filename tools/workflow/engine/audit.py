@@ -17,6 +17,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -220,6 +221,12 @@ class ProcessFile:
     error: str = ""
 
 
+@lru_cache(maxsize=16)
+def _compile_once(bpmn: bytes, toml: bytes) -> Process:
+    """Audits of one record after another meet the same files."""
+    return compile_process(bpmn, toml)
+
+
 class ProcessFiles:
     """The process files of a store, each read once. `known`: processes that need not have been kept."""
 
@@ -238,7 +245,7 @@ class ProcessFiles:
             if content is None or hashlib.sha256(content).hexdigest() != name:
                 return ProcessFile(None, f"{name[:12] or '-'}: {'missing' if content is None else 'altered'}")
         try:
-            return ProcessFile(compile_process(bpmn or b"", toml or b""))
+            return ProcessFile(_compile_once(bpmn or b"", toml or b""))
         except InvalidDefinitionError as refused:  # by a compiler that has become stricter
             return ProcessFile(None, str(refused))
 
