@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -86,8 +86,10 @@ def build_bolt_app(
     *,
     signing_secret: str = "",
     command: str = COMMAND,
+    note_changed_person: Callable[[str], None] = lambda person: None,
 ) -> AsyncApp:
-    """The app with everything registered. `signing_secret` is needed in HTTP mode only."""
+    """The app with everything registered. `signing_secret` is needed in HTTP mode only. `note_changed_person`: as for
+    `SlackListeners`."""
 
     async def build_authorize_result() -> AuthorizeResult:
         """Known since the start: Bolt's own look-up acknowledges, and so loses, events when it fails."""
@@ -103,9 +105,14 @@ def build_bolt_app(
             signing_secret=signing_secret,
             attaching_conversation_kwargs_enabled=False,
         )
-    SlackListeners(client=client, me=me, intake=intake, channel=channel, directory=directory).register_listeners(
-        app, command
-    )
+    SlackListeners(
+        client=client,
+        me=me,
+        intake=intake,
+        channel=channel,
+        directory=directory,
+        note_changed_person=note_changed_person,
+    ).register_listeners(app, command)
     return app
 
 

@@ -137,6 +137,7 @@ def test_the_scopes_are_those_that_something_needs_and_each_says_why(manifest: d
 def test_it_asks_for_what_the_code_listens_to(manifest: dict[str, Any]) -> None:
     assert [one["command"] for one in manifest["features"]["slash_commands"]] == [COMMAND]
     events = {"app_home_opened", "app_mention", "message.channels", "message.groups", "message.im"}
+    events |= {"user_change", "team_join"}
     assert set(manifest["settings"]["event_subscriptions"]["bot_events"]) == events
     assert manifest["settings"]["interactivity"]["is_enabled"]
     assert manifest["settings"]["socket_mode_enabled"]
