@@ -26,8 +26,8 @@ BYTES = 60_000
 
 
 def render_home_view(home: HomeView, language: str, dm: str = "") -> dict[str, Any]:
-    """The Home tab. `dm`: the channel that its cards belong to; it comes back with every press. A card is shown whole or, when the page is full, counted and left out: its buttons
-    never stand under half of what they do."""
+    """The Home tab. `dm`: the channel that its cards belong to; it comes back with every press. A card is shown whole
+    or, when the page is full, counted and left out: its buttons never stand under half of what they do."""
     blocks, left = render_heading(home.title), 0
     for number, (title, cards, empty) in enumerate(home.sections):
         blocks += render_heading(title)
