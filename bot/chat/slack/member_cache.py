@@ -136,12 +136,10 @@ class MemberCache:
         return self.records[person]
 
     async def look_up_email(self, email: str) -> MemberRecord | None:
-        """The active member with this address, as Slack says."""
+        """The active member with this address, as Slack says. That answer has no language, so they are asked for once
+        more by their id."""
         member = await self._find_member({"email": email})
-        if member is None:
-            return None
-        await self._save_members({str(member["id"]): member}, self._clock())
-        return self.records[str(member["id"])]
+        return await self.look_up(str(member["id"])) if member else None
 
     async def _find_member(self, wanted: Mapping[str, str]) -> Mapping[str, Any] | None:
         method = self._client.users_info if "user" in wanted else self._client.users_lookupByEmail

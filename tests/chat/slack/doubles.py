@@ -223,6 +223,7 @@ class Slack:
                 return {"user": found[0]} if found else {"error": "user_not_found"}
             case "users.lookupByEmail":
                 found = [one for one in self.members if one["profile"]["email"].lower() == a["email"].lower()]
+                found = [{name: value for name, value in one.items() if name != "locale"} for one in found]
                 return {"user": found[0]} if found else {"error": "users_not_found"}
         return {}
 

@@ -120,11 +120,15 @@ async def test_who_waits_too_long_for_the_first_list_waits_no_more(
 async def test_a_manager_is_found_while_the_list_is_not_there(desk: Desk, redis: Redis) -> None:
     """Whose address is the manager's is asked for alone: what a person may ask for depends on it."""
     desk.slack.fields = [{"id": "Xf1", "label": "Manager", "options": {"is_protected": True}}]
+    desk.slack.members[1]["locale"] = "zh-CN"
     for named in ("ZhaoLiu@example.com", ZHAO):
         await redis.flushall()
         desk.slack.profiles = {ZHANG: {"Xf1": named}}
-        found = await open_directory(desk, redis).find_caller(ZHANG)
+        directory = open_directory(desk, redis)
+        found = await directory.find_caller(ZHANG)
         assert found and found.person.manager == ZHAO
+        manager = directory.find_known_person(ZHAO) or await directory.find_person(ZHAO)
+        assert manager and manager.language == "zh", "what Slack says of an address has no language in it"
     assert desk.slack.called("users.list") == []
 
 
