@@ -25,7 +25,7 @@ from bot.chat.slack.listeners import BotIdentity, SlackListeners
 from bot.chat.slack.payload_shape import has_slack_shape
 from bot.chat.slack.request_verifier import HEADERS_S, RequestVerifier
 from bot.chat.slack.web_api import UNREACHABLE, call_slack
-from bot.core.errors import ChatError, ChatUnavailableError, SettingsError
+from bot.core.errors import ChatAccountError, ChatError, ChatUnavailableError, SettingsError
 from tools.local_host import is_local_host
 
 _log = logging.getLogger(__name__)
@@ -65,9 +65,9 @@ async def identify_bot(client: AsyncWebClient) -> BotIdentity:
     reached."""
     try:
         answer = await call_slack(client.auth_test, {})
-    except ChatUnavailableError:
-        raise
     except ChatError as failed:
+        if isinstance(failed, ChatUnavailableError) and not isinstance(failed, ChatAccountError):
+            raise
         raise SettingsError(
             f"Slack refuses SLACK_BOT_TOKEN ({failed.code}). Copy the xoxb-… token from "
             "api.slack.com/apps → your app → OAuth & Permissions, after installing the app."

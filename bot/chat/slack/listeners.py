@@ -36,8 +36,9 @@ wants to hear."""
 RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
-SUBTYPES = (None, "file_share")
-"""Message events that somebody wrote just now; every other subtype is an edit, a notice or a robot."""
+SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
+"""Message events that somebody wrote just now: also with a file, by `/me`, and a reply that is *also sent to the
+channel*. Every other subtype is an edit, a notice or a robot."""
 
 
 class AckFunction(Protocol):
@@ -91,6 +92,8 @@ class SlackListeners:
         app.event("app_home_opened")(self.handle_home_opened)
         for event in ("user_change", "team_join"):
             app.event(event)(self.handle_changed_person)
+        for event in ("app_uninstalled", "tokens_revoked"):
+            app.event(event)(log_removal)
         app.action(re.compile(r"^cs:"))(self.handle_action)
         app.view(dialogs.CALLBACK)(self.handle_view_submission)
         app.command(command)(self.handle_command)
@@ -342,6 +345,11 @@ async def _acknowledge_malformed(ack: AckFunction, what: str) -> None:
     """Acknowledged, since Slack would only send it again."""
     _log.warning("%s of an odd shape is dropped", what)
     await ack()
+
+
+async def log_removal(event: dict[str, Any]) -> None:
+    """Somebody has removed the app, or its token: from now on Slack takes nothing from it."""
+    _log.error("Slack says %.60s: the app has to be installed again, and its new token set", event.get("type"))
 
 
 async def acknowledge_unhandled(ack: AckFunction) -> None:
