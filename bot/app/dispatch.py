@@ -21,8 +21,8 @@ AWAY_MAX_MS = 3_600_000
 """After an hour of a platform that is away, tries are counted again."""
 NEWER_MAX_MS = 24 * 3_600_000
 """After a day of waiting for a process that can read a record, tries are counted again."""
-ACCOUNT_AGAIN_MS = 30_000
-"""How long an item waits before a platform that takes nothing from this installation is tried again."""
+ACCOUNT_TIMES = 6
+"""So many times as long as in an outage an item waits while the platform does not accept our token: half a minute."""
 ACCOUNT_ADVICE = (
     "the platform does not accept the bot's token (any more); nothing is lost. Install the app again, set the new "
     "token and restart: what waits is then said"
@@ -45,14 +45,14 @@ class WorkDispatcher:
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
         """One item of a lane. Returns the writes of the commit that pops it. While the platform is away the item
-        waits, and no try is counted; but not for ever, because a single post may be what the platform chokes on. While it
-        does not accept our token everything waits, however long. An item whose records a newer version has written
-        waits too: while processes are replaced, one of those takes it."""
+        waits, and no try is counted; but not for ever, because a single post may be what the platform chokes on.
+        While it does not accept our token everything waits, however long. An item whose records a newer version has
+        written waits too: while processes are replaced, one of those takes it."""
         try:
             return await handle_work(self.handlers, lease, parse_work(lease.item.body))
         except ChatAccountError as refused:
             await self._journal_refused_account(lease, refused)
-            raise RetryLater(ACCOUNT_AGAIN_MS, str(refused)) from refused
+            raise RetryLater(ACCOUNT_TIMES * self.away_ms, str(refused)) from refused
         except ChatUnavailableError as down:
             if self._compute_age_ms(lease.item) > AWAY_MAX_MS:
                 raise

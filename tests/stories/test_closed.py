@@ -1,4 +1,4 @@
-"""Slack refuses: the token is no longer valid, or the channel is closed to apps. Nothing is lost, and it is said why."""
+"""Slack refuses: the token is no longer valid, or a channel is closed to apps. Nothing is lost, and it says why."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_what_waited_for_a_new_token_is_then_said(empty: Office) -> None:
             await asyncio.sleep(0.02)
     empty.driver.ws.faults.calls.clear()
     async with empty.opened():
-        await empty.until(lambda: "您可以直接这样说" in empty.said(empty.dm(ZHANG)), 40)
+        await empty.until(lambda: "我是 Countersign" in empty.said(empty.dm(ZHANG)), 40)
 
 
 @pytest.mark.parametrize("code", ["restricted_action", "is_archived", "not_in_channel"])
