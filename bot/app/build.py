@@ -211,7 +211,12 @@ def _build_worker(parts: Foundation, handlers: WorkHandlers) -> Worker:
         concurrency=base.settings.concurrency,
         sweep_s=timing.poll_s,
         grace_s=timing.grace_s,
-        jobs=(handlers.outbox.relay_events, timers.run_timers, *base.services.upkeep_jobs),
+        jobs=(
+            handlers.outbox.relay_events,
+            timers.run_timers,
+            base.platform.directory.keep_up_to_date,
+            *base.services.upkeep_jobs,
+        ),
         pause_s=timing.relay_pause_s,
         backoff_ms=timing.backoff_ms,
     )
@@ -236,7 +241,13 @@ def _build_ingress(parts: Foundation, worker: Worker, dialogs: CardDialogs) -> L
 def _build_slack_app(resources: Resources, ingress: LaneIngress) -> AsyncApp:
     platform, secret = resources.platform, resources.services.signing_secret
     return slack.build_bolt_app(
-        platform.client, platform.identity, ingress, platform.channel, platform.directory, signing_secret=secret
+        platform.client,
+        platform.identity,
+        ingress,
+        platform.channel,
+        platform.directory,
+        signing_secret=secret,
+        note_changed_person=platform.directory.note_changed_person,
     )
 
 

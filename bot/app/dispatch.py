@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from bot.app.work_kinds import WorkHandlers, give_up_work, handle_work, parse_work
 from bot.core import logs
 from bot.core.clock import Clock
-from bot.core.errors import ChatUnavailableError
+from bot.core.errors import ChatAccountError, ChatUnavailableError
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.journal import Journal
@@ -21,6 +21,12 @@ AWAY_MAX_MS = 3_600_000
 """After an hour of a platform that is away, tries are counted again."""
 NEWER_MAX_MS = 24 * 3_600_000
 """After a day of waiting for a process that can read a record, tries are counted again."""
+ACCOUNT_TIMES = 6
+"""So many times as long as in an outage an item waits while the platform does not accept our token: half a minute."""
+ACCOUNT_ADVICE = (
+    "the platform does not accept the bot's token (any more); nothing is lost. Install the app again, set the new "
+    "token and restart: what waits is then said"
+)
 NEWER = "of a newer version"
 _UNKNOWN = frozenset({"union_tag_invalid", "extra_forbidden", "enum", "literal_error"})
 """What pydantic says of a kind, a field or a value that this version has never heard of. Anything else (no JSON, no
@@ -39,10 +45,14 @@ class WorkDispatcher:
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
         """One item of a lane. Returns the writes of the commit that pops it. While the platform is away the item
-        waits, and no try is counted; but not for ever, because a single post may be what the platform chokes on. So
-        does an item whose records a newer version has written: while processes are replaced, one of those takes it."""
+        waits, and no try is counted; but not for ever, because a single post may be what the platform chokes on.
+        While it does not accept our token everything waits, however long. An item whose records a newer version has
+        written waits too: while processes are replaced, one of those takes it."""
         try:
             return await handle_work(self.handlers, lease, parse_work(lease.item.body))
+        except ChatAccountError as refused:
+            await self._journal_refused_account(lease, refused)
+            raise RetryLater(ACCOUNT_TIMES * self.away_ms, str(refused)) from refused
         except ChatUnavailableError as down:
             if self._compute_age_ms(lease.item) > AWAY_MAX_MS:
                 raise
@@ -53,6 +63,18 @@ class WorkDispatcher:
                 raise
             await self._journal_newer_record(lease)
             raise RetryLater(int(min(self.away_ms + age_ms / 8, 60_000)), NEWER) from unread
+
+    async def _journal_refused_account(self, lease: Lease, refused: ChatAccountError) -> None:
+        """Said once an item; in chat nobody could be told."""
+        if lease.item.error == str(refused):
+            return
+        log.error("chat.refused", code=refused.code, advice=ACCOUNT_ADVICE)
+        await lease.checkpoint(
+            "chat.refused",
+            self.journal.build_record_write(
+                lease.lane, "chat.refused", text=f"{refused.code}: {ACCOUNT_ADVICE}", item=lease.item.id
+            ),
+        )
 
     async def _journal_newer_record(self, lease: Lease) -> None:
         """Said once: the reason why the item came back tells that it was."""

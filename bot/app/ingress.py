@@ -69,11 +69,11 @@ class LaneIngress:
             raise StoreUnavailableError(f"too many presses wait for {click.approval}")
 
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:
-        """For those who are served: their own work, or, for an administrator, anybody's. The word of others stops
-        nothing."""
-        caller = await self.directory.find_caller(person)
-        if caller is not None:
-            whose = ANYBODY if caller.person.is_administrator else person
+        """Their own work, or, for an administrator, anybody's. It acts before anybody is asked who they are: those who
+        are not served have no work."""
+        known = self.directory.find_known_person(person)
+        if known is None or known.active:
+            whose = ANYBODY if known is not None and known.is_administrator else person
             await self.lanes.request_stop(place.conversation, at, whose)
 
     def is_stop_word(self, text: str) -> bool:
@@ -86,6 +86,9 @@ class LaneIngress:
             return True
         recalled = await self.runs.load_conversation(place.conversation, self.history)
         return bool(recalled.history or recalled.waiting)
+
+    async def opens_dialog(self, click: Click) -> bool:
+        return await self.dialogs.opens_dialog(click)
 
     async def build_dialog(self, click: Click) -> Dialog | None:
         return await self.dialogs.build_dialog(click)

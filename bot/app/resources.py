@@ -38,6 +38,7 @@ from bot.storage.approvals import ApprovalStore
 from bot.storage.cache import TextCache
 from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
+from bot.storage.members import RedisMemberStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
 from tools.tool import Tool
@@ -172,7 +173,8 @@ async def _open_slack(
         limits = RateLimiter(stores.redis, stores.keys)
         chat = SlackChannel(client, limits, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
         facts = DirectoryFile(services.directory_file)
-        directory = SlackDirectory(client, facts, team=me.team, fresh_s=timing.person_max_age_s)
+        people = RedisMemberStore(stores.redis, stores.keys)
+        directory = SlackDirectory(client, facts, team=me.team, store=people, fresh_s=timing.person_max_age_s)
         yield SlackPlatform(
             client=client,
             identity=me,

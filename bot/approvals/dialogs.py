@@ -30,23 +30,34 @@ class CardDialogs:
     tools: Mapping[str, Tool]
     clock: Clock
 
+    async def opens_dialog(self, click: Click) -> bool:
+        """Whether the pressed button has a dialog."""
+        approval = await self.approvals.load_approval(click.approval)
+        return approval is not None and self._find_dialog_choice(approval, click) is not None
+
     async def build_dialog(self, click: Click) -> Dialog | None:
         """The dialog that a press opens; None when it opens none or may not be pressed (then the click says why)."""
         approval = await self.approvals.load_approval(click.approval)
+        choice = self._find_dialog_choice(approval, click) if approval else None
+        if approval is None or choice is None:
+            return None
         person = await self.directory.find_person(click.person)
-        choice = render.find_choice(approval.proposal, click.choice) if approval else None
-        if approval is None or person is None or choice is None or not choice.fields:
-            return None
-        if choice.edits and approval.tool not in self.tools:
-            return None
-        if not await self._is_authorized(approval, click):
+        if person is None or not await self._is_authorized(approval, click):
             return None
         return render.render_dialog(approval, choice, person, click)
 
+    def _find_dialog_choice(self, approval: Approval, click: Click) -> CardChoice | None:
+        choice = render.find_choice(approval.proposal, click.choice)
+        if choice is None or not choice.fields or (choice.edits and approval.tool not in self.tools):
+            return None
+        return choice
+
     async def check_dialog(self, click: Click) -> dict[str, str]:
-        """Field → sentence, for a submitted dialog that would not do."""
+        """Field → sentence, for a submitted dialog that would not do. The platform waits: of somebody who is not known
+        yet nothing is checked here, but when the click is handled, and that answers in words."""
         approval = await self.approvals.load_approval(click.approval)
-        person = await self.directory.find_caller(click.person)
+        known = self.directory.find_known_person(click.person)
+        person = await self.directory.find_caller(click.person) if known else None
         choice = render.find_choice(approval.proposal, click.choice) if approval else None
         if approval is None or person is None or choice is None or approval.tool not in self.tools:
             return {}  # the click itself is answered with words

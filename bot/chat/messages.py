@@ -215,6 +215,9 @@ class ReaderClassifier(Protocol):
 class ChatDirectory(Protocol):
     """People, as everything above the platform sees them."""
 
+    def find_known_person(self, person: str) -> Person | None:
+        """What is known of somebody without asking anybody: for what the platform waits for."""
+
     async def find_person(self, person: str) -> Person | None: ...
 
     async def list_people(self) -> tuple[Person, ...]: ...
@@ -257,6 +260,9 @@ class Ingress(Protocol):
 
     async def is_engaged(self, place: Place) -> bool:
         """True when the bot has taken part in this thread."""
+
+    async def opens_dialog(self, click: Click) -> bool:
+        """True for a press that may open a dialog; asks nobody but the store, because the platform waits."""
 
     async def build_dialog(self, click: Click) -> Dialog | None:
         """The dialog this press opens, or None: then hand it in as a click."""

@@ -58,6 +58,7 @@ class NameLookup:
         if self._directory is None:
             return ""
         try:
+            await asyncio.wait_for(self._directory.list_people(), PATIENCE_S)  # all at once, instead of one by one
             found = await asyncio.wait_for(self._directory.find_person(person), PATIENCE_S)
         except (ChatError, TimeoutError) as error:
             self._directory = None

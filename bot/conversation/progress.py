@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from bot.approvals.authorization import ANEW
 from bot.chat.messages import Button, Channel, NamedPeople, Post, RateSlot
 from bot.conversation.reply import MessageDelivery
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
+from bot.core.errors import PlaceClosedError
 from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Run, RunResult
 from bot.core.run_state import RunState
@@ -79,7 +81,8 @@ class ProgressReporter:
             await self._update_live_message(run, again=again)
             return
         text, key = "\n".join(run.step_lines[run.posted_lines :]), f"{run.id}:line:{run.posted_lines}"
-        await self.chat.post_message(run.message.place, Post(text), key=key, again=again, wait_ms=wait_ms)
+        with suppress(PlaceClosedError):  # the answer will say so
+            await self.chat.post_message(run.message.place, Post(text), key=key, again=again, wait_ms=wait_ms)
         run.posted_lines = len(run.step_lines)
 
     async def _update_live_message(self, run: Run, *, again: bool) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from bot.chat.messages import Channel, ChannelReaders, ChatDirectory, Place, Post, ReaderClassifier
 from bot.core import disclosure, logs
 from bot.core.disclosure import Disclosure
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatError, ChatUnavailableError, PlaceClosedError
 from bot.core.i18n import translate
 from tools.people.names import get_person_language
 from tools.spec import Privacy
@@ -57,7 +57,10 @@ class MessageDelivery:
         """Says it in the place, or to the person. `receipt`: what stands beside the pointer where a receipt may stand
         at all. `key`, `again`, `wait_ms`: as for `Channel.post_message`."""
         if await self.can_show_in(place, privacy):
-            await self.chat.post_message(place, post, key=key, again=again, wait_ms=wait_ms)
+            try:
+                await self.chat.post_message(place, post, key=key, again=again, wait_ms=wait_ms)
+            except PlaceClosedError as closed:
+                return await self._deliver_beside(place, person, post, closed, key, again=again)
             return DeliveryResult(in_conversation=True)
         direct = await self._deliver_to_dm(person, post, key, again=again)
         language = await get_person_language(self.directory, person)
@@ -70,7 +73,21 @@ class MessageDelivery:
     async def post_pointer(self, place: Place, person: str, text: str, *, key: str, again: bool = False) -> None:
         """Says where something is: `text` is the key of a sentence that tells nothing else."""
         words = translate(text, await get_person_language(self.directory, person))
-        await self.chat.post_message(place, Post(words), key=key, again=again)
+        try:
+            await self.chat.post_message(place, Post(words), key=key, again=again)
+        except PlaceClosedError as closed:
+            log.warning("place.closed", channel=place.channel, error=closed.code)
+
+    async def _deliver_beside(
+        self, place: Place, person: str, post: Post, closed: PlaceClosedError, key: str, *, again: bool
+    ) -> DeliveryResult:
+        """In the DM, with the reason: the platform lets us say nothing in the place."""
+        if place.direct:
+            raise closed
+        log.warning("place.closed", channel=place.channel, error=closed.code)
+        reason = translate("pointer.closed", await get_person_language(self.directory, person))
+        direct = await self._deliver_to_dm(person, replace(post, text=f"{reason}\n\n{post.text}"), key, again=again)
+        return DeliveryResult(in_conversation=False, direct=direct)
 
     async def _deliver_to_dm(self, person: str, post: Post, key: str, *, again: bool) -> Place | None:
         """The DM in which it was said; None if the platform lets nobody write to this person."""

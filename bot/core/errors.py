@@ -9,7 +9,9 @@ CountersignError
 ├── ModelUnavailableError            the model cannot be reached now; the message stays queued
 ├── ModelRejectedError         the model will not take this conversation
 ├── ChatError           the chat platform refused a call
-│   └── ChatUnavailableError         the chat platform cannot be reached now
+│   ├── ChatUnavailableError         the chat platform cannot be reached now
+│   │   └── ChatAccountError         it takes nothing from this installation until somebody mends it
+│   └── PlaceClosedError         it lets the bot say nothing in this place
 └── LocalStartError          a local stand-in could not start
 """
 
@@ -97,6 +99,15 @@ class ChatError(CountersignError):
 
 class ChatUnavailableError(ChatError):
     """The chat platform cannot be reached now, or takes no more: what was to be said stays queued."""
+
+
+class ChatAccountError(ChatUnavailableError):
+    """The platform takes nothing from this installation until an administrator mends it: a token was revoked, the app
+    was removed. What was to be said stays queued, as in an outage."""
+
+
+class PlaceClosedError(ChatError):
+    """The platform lets the bot say nothing in this place; elsewhere it may."""
 
 
 class LocalStartError(CountersignError):

@@ -11,6 +11,7 @@ KINDS = frozenset(
         *("approval.asked_again", "approval.refused"),
         *(f"approval.{state.value}" for state in ApprovalState if state is not ApprovalState.OPEN),
         *(f"effect.{state.value}" for state in EffectState if state),
+        "chat.refused",
         "command",
         *("history.folded", "history.not_folded"),
         *("item.dead", "item.newer", "item.retried"),

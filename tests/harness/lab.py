@@ -214,6 +214,9 @@ class Staff(People):
             if (found := self.by_now.pop(person, None)) is not None:
                 self.known = [found if one.id == person else one for one in self.known]
 
+    def find_known_person(self, person: str) -> Person | None:
+        return next((one for one in self.known if one.id == person), None)
+
     async def find_caller(self, person: str) -> Caller | None:
         found = await self.find_person(person)
         return Caller(found) if found and found.active else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -25,7 +25,7 @@ from bot.chat.slack.listeners import BotIdentity, SlackListeners
 from bot.chat.slack.payload_shape import has_slack_shape
 from bot.chat.slack.request_verifier import HEADERS_S, RequestVerifier
 from bot.chat.slack.web_api import UNREACHABLE, call_slack
-from bot.core.errors import ChatError, ChatUnavailableError, SettingsError
+from bot.core.errors import ChatAccountError, ChatError, ChatUnavailableError, SettingsError
 from tools.local_host import is_local_host
 
 _log = logging.getLogger(__name__)
@@ -65,9 +65,9 @@ async def identify_bot(client: AsyncWebClient) -> BotIdentity:
     reached."""
     try:
         answer = await call_slack(client.auth_test, {})
-    except ChatUnavailableError:
-        raise
     except ChatError as failed:
+        if isinstance(failed, ChatUnavailableError) and not isinstance(failed, ChatAccountError):
+            raise
         raise SettingsError(
             f"Slack refuses SLACK_BOT_TOKEN ({failed.code}). Copy the xoxb-… token from "
             "api.slack.com/apps → your app → OAuth & Permissions, after installing the app."
@@ -86,8 +86,10 @@ def build_bolt_app(
     *,
     signing_secret: str = "",
     command: str = COMMAND,
+    note_changed_person: Callable[[str], None] = lambda person: None,
 ) -> AsyncApp:
-    """The app with everything registered. `signing_secret` is needed in HTTP mode only."""
+    """The app with everything registered. `signing_secret` is needed in HTTP mode only. `note_changed_person`: as for
+    `SlackListeners`."""
 
     async def build_authorize_result() -> AuthorizeResult:
         """Known since the start: Bolt's own look-up acknowledges, and so loses, events when it fails."""
@@ -103,9 +105,14 @@ def build_bolt_app(
             signing_secret=signing_secret,
             attaching_conversation_kwargs_enabled=False,
         )
-    SlackListeners(client=client, me=me, intake=intake, channel=channel, directory=directory).register_listeners(
-        app, command
-    )
+    SlackListeners(
+        client=client,
+        me=me,
+        intake=intake,
+        channel=channel,
+        directory=directory,
+        note_changed_person=note_changed_person,
+    ).register_listeners(app, command)
     return app
 
 

@@ -20,8 +20,8 @@ from tools.spec import DialogField
 
 CALLBACK = "cs:dialog"
 INPUT = "cs:input"
-TITLE, LABEL, OPTION, LONGEST, OPTIONS = 24, 150, 75, 3000, 100
-"""Characters in a title, a label (Slack takes 2,000), an option, an input; options of a choice."""
+TITLE, LABEL, OPTION, VALUE, LONGEST, OPTIONS = 24, 150, 75, 150, 3000, 100
+"""Characters in a title, a label (Slack takes 2,000), an option, its value, an input; options of a choice."""
 VALUE_MAX = 60_000
 """Characters of a value that are looked at: no field takes nearly as many, so what is longer is refused as too long."""
 
@@ -101,7 +101,7 @@ def _build_element(field: DialogField, value: str, options: tuple[tuple[str, str
         case "number":
             base = {"type": "number_input", "is_decimal_allowed": True}
             return _set_initial_value(base, "initial_value", value if NUMBER.fullmatch(value) else "")
-        case "choice" if 0 < len(options) <= OPTIONS:
+        case "choice" if 0 < len(options) <= OPTIONS and all(0 < len(name) <= VALUE for name, _ in options):
             return _build_select(value, options)
         case _:
             several = field.kind == "long" or "\n" in value

@@ -7,42 +7,44 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.directory_file import NOTHING, DirectoryEntry, DirectoryFile, read_directory_file
-from bot.chat.slack.profiles import ProfileCache, UserProfile
+from bot.chat.member_store import LocalMemberStore, MemberRecord, MemberStore, UserProfile
+from bot.chat.slack.member_cache import LISTED_S, MemberCache
+from bot.chat.slack.members import ADMINISTERS, Member, get_email, is_bot, is_full_member, is_own_bot
 from bot.chat.slack.text import replace_surrogates
-from bot.chat.slack.web_api import call_slack
-from bot.core.errors import ChatError
+from bot.core import logs
+from bot.core.errors import ChatError, StoreUnavailableError
 from tools.characters import remove_invisible
 from tools.spec import Caller, Person
 
 __all__ = ["DirectoryEntry", "SlackDirectory", "read_directory_file"]
 
-PAGE = 200
+log = logs.get_logger(__name__)
+
 FRESH_S = 30
 """How old what is known of a person may be when something is decided by their authority."""
 MISS_S = 60
 """How long an id that Slack does not know is not asked for again."""
-CATCH_UP_S = 60
-"""When to go on if there are more profiles than Slack gives at one go."""
-ADMINISTERS = ("is_admin", "is_owner", "is_primary_owner")
-"""What Slack says of those who run the workspace."""
-_SLACKBOT = "USLACKBOT"
-_USED = (
-    *("id", "team_id", "name", "real_name", "profile", "locale", "tz", "updated", "is_bot", "is_workflow_bot"),
-    *("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user", *ADMINISTERS),
-)
+UPKEEP_S = 2.0
+"""How often what other processes have learned is taken over."""
+CHANGED_MAX, CHANGED_A_TIME = 1_000, 20
+"""Ids that Slack has told of and that are not asked for yet; more come with the next list. So many are asked for at one
+go, which leaves most of what `users.info` allows (100 a minute) to presses."""
+LIST_AGAIN_S = 30.0
+"""When a list that Slack has refused is asked for again."""
+BUILT_A_TIME = 200
+"""Persons built at one go: presses are acknowledged in between."""
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
 class SlackDirectory:
-    """Implements `bot.chat.messages.ChatDirectory`; everybody is read at once and kept for `ttl_s` seconds. For
-    decisions single people are asked for again (`users.info`, Tier 4: 100 a minute and more), each once in `fresh_s`
-    seconds."""
+    """Implements `bot.chat.messages.ChatDirectory`. Who is known is answered for at once, from what Slack has said
+    before; `keep_up_to_date` reads on in the background. For decisions single people are asked for again
+    (`users.info`, Tier 4: 100 a minute and more), each once in `fresh_s` seconds."""
 
     def __init__(
         self,
@@ -50,35 +52,52 @@ class SlackDirectory:
         facts: DirectoryFile | Mapping[str, DirectoryEntry],
         *,
         team: str,
-        ttl_s: float = 600,
+        store: MemberStore | None = None,
+        listed_s: float = LISTED_S,
         fresh_s: float = FRESH_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`facts`: a file that is read again when it changes, or what is known for good."""
-        self._client, self._team, self._clock = client, team, clock
-        self._ttl_s, self._fresh_s = ttl_s, fresh_s
+        """`facts`: a file that is read again when it changes, or what is known for good. `store`: where all processes
+        keep what Slack has said; None: this one keeps it for itself."""
+        self._team, self._clock, self._fresh_s = team, clock, fresh_s
         self._file = facts if isinstance(facts, DirectoryFile) else None
         self._facts = facts.entries if isinstance(facts, DirectoryFile) else facts
-        self._profiles = ProfileCache(client)
-        self._members: dict[str, Mapping[str, Any]] = {}
-        """What Slack said of everybody, as far as it is used here."""
+        self._cache = MemberCache(
+            client,
+            LocalMemberStore(clock) if store is None else store,
+            needs_profile=self._needs_profile,
+            listed_s=listed_s,
+            clock=clock,
+        )
+        self._built: Mapping[str, MemberRecord] = {}
+        """The records that `_people` was built from."""
         self._people: dict[str, Person] = {}
-        self._read_at: dict[str, float] = {}
-        """When each person was last asked for."""
+        self._ids_by_email: dict[str, str] = {}
+        """Of full members, to find managers."""
         self._asking: dict[str, asyncio.Lock] = {}
         self._missing: dict[str, float] = {}
-        self._bots: set[str] = set()
-        self._fresh_until = float("-inf")
-        self._reading = asyncio.Lock()
+        self._changed: dict[str, None] = {}
+        self._building = asyncio.Lock()
+        self._list_again_at = float("-inf")
+
+    # What is known
+
+    def find_known_person(self, person: str) -> Person | None:
+        """What is known of somebody, without asking anybody."""
+        return self._people.get(person)
 
     async def find_person(self, person: str) -> Person | None:
-        """Anybody human, also guests and the deactivated (`active` is false). Raises ChatError."""
-        await self._load_everybody()
+        """Anybody human, also guests and the deactivated (`active` is false). Slack is asked about this one person if
+        nothing is known of them. Raises ChatError."""
+        await self._reload_file()
         return self._people.get(person) or await self._find_new_person(person)
 
     async def list_people(self) -> tuple[Person, ...]:
-        """Members of the workspace who can be asked to do something. Raises ChatError."""
-        await self._load_everybody()
+        """Members of the workspace who can be asked to do something: all of them, so that a name is never taken for
+        somebody's while a namesake is not known yet. Raises ChatError."""
+        await self._reload_file()
+        await self._cache.complete()
+        await self._build_changed_people()
         return tuple(one for one in self._people.values() if one.active)
 
     async def find_caller(self, person: str) -> Caller | None:
@@ -86,135 +105,176 @@ class SlackDirectory:
         found = await self.find_person(person)
         return Caller(found) if found and found.active else None
 
+    async def is_inside(self, person: str) -> bool:
+        """True for full members and for bots of the workspace; False for guests and whoever is not known. Raises
+        ChatError."""
+        found = await self.find_person(person)
+        if found:
+            return found.active
+        record = self._cache.records.get(person)
+        return record is not None and is_own_bot(record.member, self._team)
+
+    # What is asked again
+
     async def refresh_people(self, people: Iterable[str]) -> None:
         """What is said of these persons is at most `fresh_s` seconds old from here on, and the file is read as it is
         now. Raises ChatError."""
         await self._reload_file(at_once=True)
-        await self._load_everybody()
         wanted = dict.fromkeys(person for person in people if _ID.fullmatch(person))
-        await asyncio.gather(*(self._refresh_person(person) for person in wanted if not self._is_fresh(person)))
+        await asyncio.gather(*(self._refresh_person(person) for person in wanted))
 
     def _is_fresh(self, person: str) -> bool:
-        return self._clock() < self._read_at.get(person, float("-inf")) + self._fresh_s
+        return self._clock() < self._cache.read_at.get(person, float("-inf")) + self._fresh_s
 
     async def _refresh_person(self, person: str) -> None:
         """Asks Slack about one person; whoever else wants to know meanwhile waits for the same answer."""
         async with self._asking.setdefault(person, asyncio.Lock()):
-            if self._is_fresh(person):
-                return
-            at, member = self._clock(), await self._find_member(person)
-            if member is not None:
-                await self._profiles.refresh_profiles([member] if self._needs_profile(member) else [], strict=True)
-            self._store_member(person, member, at)
+            if not self._is_fresh(person):
+                await self._look_up(person, strict=True)
         self._asking.pop(person, None)
 
-    def _store_member(self, person: str, member: Mapping[str, Any] | None, at: float) -> None:
-        """`member`: None for somebody whom Slack does not know."""
-        self._read_at[person] = at
-        self._bots.discard(person)
-        if member is None or _is_bot(member):
-            self._bots |= {person} if member is not None and self._is_own_bot(member) else set()
-            self._missing[person] = at + MISS_S
-            self._members.pop(person, None)
-            self._people.pop(person, None)
+    async def _find_new_person(self, person: str) -> Person | None:
+        """Somebody of whom nothing is known: the list is not read yet, or they joined since."""
+        if not _ID.fullmatch(person) or self._missing.get(person, float("-inf")) > self._clock():
+            return None
+        async with self._asking.setdefault(person, asyncio.Lock()):
+            if person not in self._people:
+                await self._cache.pull_changes()
+                if person in self._cache.records:
+                    await self._build_changed_people()
+                else:
+                    await self._look_up(person, strict=False)
+        self._asking.pop(person, None)
+        return self._people.get(person)
+
+    async def _look_up(self, person: str, *, strict: bool) -> None:
+        """Asks Slack about one person, and about their manager if nothing is known of that one."""
+        record = await self._cache.look_up(person)
+        if record is None or is_bot(record.member):
+            self._missing[person] = self._clock() + MISS_S
+            self._forget_person(person)
             return
-        self._members[person] = _select_used_fields(member)
-        self._people[person] = self._build_person(member, self._map_emails_to_ids())
+        await self._cache.load_profiles([person], strict=strict)
+        record = self._cache.records.get(person, record)
+        self._note_email(person, record.member)
+        await self._look_up_manager(record)
+        self._people[person] = self._build_person(record)
+
+    async def _look_up_manager(self, record: MemberRecord) -> None:
+        """While not everybody is known, the one manager is asked for by themselves."""
+        if self._cache.is_complete or not is_full_member(record.member, self._team):
+            return
+        named = self._get_facts(record.member).manager or (record.profile or UserProfile()).manager
+        if not named or named.lower() in self._ids_by_email or named in self._cache.records:
+            return
+        found = await (self._cache.look_up_email(named) if "@" in named else self._look_up_id(named))
+        if found is not None:
+            self._note_email(str(found.member["id"]), found.member)
+
+    async def _look_up_id(self, id: str) -> MemberRecord | None:
+        return await self._cache.look_up(id) if _ID.fullmatch(id) else None
+
+    # In the background
+
+    def note_changed_person(self, person: str) -> None:
+        """Slack says that this person's record has changed, or that they have joined."""
+        if _ID.fullmatch(person) and len(self._changed) < CHANGED_MAX:
+            self._changed[person] = None
+
+    async def keep_up_to_date(self) -> None:
+        """For as long as the process lives."""
+        while True:
+            try:
+                await self.catch_up()
+            except (ChatError, StoreUnavailableError) as failed:
+                log.info("people are read later", reason=str(failed))
+            await asyncio.sleep(UPKEEP_S)
+
+    async def catch_up(self) -> None:
+        """Takes over what other processes have learned, and does what is due: the list, profiles, changed people.
+        Raises ChatError, StoreUnavailableError."""
+        await self._reload_file()
+        await self._cache.pull_changes()
+        await self._list_if_due()
+        for person in list(self._changed)[:CHANGED_A_TIME]:
+            await self._look_up(person, strict=False)
+            self._changed.pop(person)
+        await self._cache.load_some_profiles()
+        await self._build_changed_people()
+
+    async def _list_if_due(self) -> None:
+        """What keeps the list from being read does not keep the rest from being done."""
+        if self._clock() < self._list_again_at:
+            return
+        try:
+            await self._cache.list_if_due()
+        except ChatError as failed:
+            self._list_again_at = self._clock() + LIST_AGAIN_S
+            log.warning("the list of people is not read", code=failed.code)
 
     async def _reload_file(self, *, at_once: bool = False) -> None:
         """Whoever is known is what a changed file says of them, at once."""
         if self._file is None or not await self._file.reload_if_changed(at_once=at_once):
             return
-        self._facts = self._file.entries
-        self._people = self._build_people(self._members.values())
-        lacking = [m for m in self._members.values() if self._needs_profile(m)]
-        async with self._reading:
-            await self._profiles.refresh_profiles(lacking)
-            self._people = self._build_people(self._members.values())
+        self._facts, self._built = self._file.entries, {}
+        await self._build_changed_people()
 
-    def _map_emails_to_ids(self) -> dict[str, str]:
-        """E-mail → id of every active member, to find managers."""
-        return {one.email.lower(): one.id for one in self._people.values() if one.email and one.active}
+    # Persons of records
 
-    async def is_inside(self, person: str) -> bool:
-        """True for full members and for bots of the workspace; False for guests and whoever is not known. Raises
-        ChatError."""
-        found = await self.find_person(person)
-        return found.active if found else person in self._bots
+    async def _build_changed_people(self) -> None:
+        """Persons are as the records say: those that have changed, and everybody if an address has, because managers
+        are found by theirs."""
+        async with self._building:
+            records = self._cache.records
+            if records is self._built:
+                return
+            changed = [id for id in records.keys() | self._built.keys() if records.get(id) is not self._built.get(id)]
+            before = dict(self._ids_by_email)
+            for id in changed:
+                self._missing.pop(id, None)
+                self._forget_email(id)
+                if record := records.get(id):
+                    self._note_email(id, record.member)
+                if record is None or is_bot(record.member):
+                    self._people.pop(id, None)
+            for n, id in enumerate(changed if before == self._ids_by_email else list(records), 1):
+                if not is_bot(records[id].member) if id in records else False:
+                    self._people[id] = self._build_person(records[id])
+                if n % BUILT_A_TIME == 0:
+                    await asyncio.sleep(0)
+            self._built = records
 
-    async def _load_everybody(self) -> None:
-        await self._reload_file()
-        if self._clock() < self._fresh_until:
-            return
-        async with self._reading:
-            if self._clock() >= self._fresh_until:
-                at, members = self._clock(), await self._list_workspace_members()
-                await self._profiles.refresh_profiles(m for m in members if self._needs_profile(m))
-                self._members = {str(m["id"]): _select_used_fields(m) for m in members if not _is_bot(m)}
-                self._read_at = dict.fromkeys(self._members, at)
-                self._people = self._build_people(self._members.values())
-                self._bots = {str(member["id"]) for member in members if self._is_own_bot(member)}
-                self._missing.clear()
-                ttl_s = min(self._ttl_s, CATCH_UP_S) if self._profiles.is_incomplete else self._ttl_s
-                self._fresh_until = self._clock() + ttl_s
+    def _note_email(self, id: str, member: Member) -> None:
+        if is_full_member(member, self._team) and not is_bot(member) and (email := get_email(member).lower()):
+            self._ids_by_email[email] = id
 
-    async def _list_workspace_members(self) -> list[Mapping[str, Any]]:
-        members: list[Mapping[str, Any]] = []
-        cursor = ""
-        while True:
-            page = {"limit": PAGE, "include_locale": True} | ({"cursor": cursor} if cursor else {})
-            answer = await call_slack(self._client.users_list, page)
-            members += answer.get("members") or ()
-            cursor = (answer.get("response_metadata") or {}).get("next_cursor") or ""
-            if not cursor:
-                return members
+    def _forget_email(self, id: str) -> None:
+        known = self._people.get(id)
+        if known and self._ids_by_email.get(known.email.lower()) == id:
+            del self._ids_by_email[known.email.lower()]
 
-    async def _find_new_person(self, person: str) -> Person | None:
-        """Somebody who joined since everybody was read."""
-        if not _ID.fullmatch(person) or self._missing.get(person, float("-inf")) > self._clock():
-            return None
-        async with self._reading:
-            if person in self._people:
-                return self._people[person]
-            at, member = self._clock(), await self._find_member(person)
-            if member is not None and self._needs_profile(member):
-                await self._profiles.refresh_profiles([member])
-            self._store_member(person, member, at)
-            return self._people.get(person)
+    def _forget_person(self, id: str) -> None:
+        self._forget_email(id)
+        self._people.pop(id, None)
 
-    async def _find_member(self, person: str) -> Mapping[str, Any] | None:
-        try:
-            answer = await call_slack(self._client.users_info, {"user": person, "include_locale": True})
-        except ChatError as failed:
-            if failed.code in ("user_not_found", "user_not_visible", "users_not_found"):
-                return None
-            raise
-        return dict(answer["user"])
-
-    def _build_people(self, members: Iterable[Mapping[str, Any]]) -> dict[str, Person]:
-        """Of people only, no bots."""
-        humans = list(members)
-        ids = {_get_email(member).lower(): str(member["id"]) for member in humans if self._is_full_member(member)}
-        return {str(member["id"]): self._build_person(member, ids) for member in humans}
-
-    def _build_person(self, member: Mapping[str, Any], ids: Mapping[str, str]) -> Person:
-        """`ids`: e-mail → id, to find the manager: by nothing that people can call themselves. Facts are authority:
+    def _build_person(self, record: MemberRecord) -> Person:
+        """The manager is found by an address or an id: by nothing that people can call themselves. Facts are authority:
         full members only; those of the file go before Slack's."""
-        active = self._is_full_member(member)
-        email = _get_email(member)
-        facts = self._facts.get(email.lower(), NOTHING) if active and email else NOTHING
-        profile = self._profiles.get_profile(str(member["id"])) if active else UserProfile()
+        member = record.member
+        active = is_full_member(member, self._team)
+        facts = self._get_facts(member) if active else NOTHING
+        profile = (record.profile if active else None) or UserProfile()
         names = _list_member_names(member)
         return Person(
             id=str(member["id"]),
             name=names[0],
             names=tuple(dict.fromkeys((*names[1:], *facts.names))),
-            email=email,
+            email=get_email(member),
             is_title_official=bool(facts.title),
             title=facts.title or _clean_member_text((member.get("profile") or {}).get("title") or ""),
             locale=member.get("locale") or "en-US",
             timezone=_parse_timezone(member.get("tz")),
-            manager=_find_manager_id(facts.manager or profile.manager, ids),
+            manager=self._find_manager_id(facts.manager or profile.manager),
             roles=facts.roles,
             department=facts.department or profile.department,
             allowance=facts.annual_days,
@@ -223,33 +283,21 @@ class SlackDirectory:
             runs_workspace=active and any(member.get(right) for right in ADMINISTERS),
         )
 
-    def _is_own_bot(self, member: Mapping[str, Any]) -> bool:
-        ours = member.get("team_id", self._team) == self._team and not member.get("is_stranger")
-        return _is_bot(member) and ours and not member.get("deleted")
+    def _get_facts(self, member: Member) -> DirectoryEntry:
+        return self._facts.get(get_email(member).lower(), NOTHING) if get_email(member) else NOTHING
 
-    def _needs_profile(self, member: Mapping[str, Any]) -> bool:
+    def _find_manager_id(self, named: str) -> str | None:
+        """The person id that an e-mail address, or an id, of a full member stands for."""
+        if "@" in named:
+            return self._ids_by_email.get(named.lower())
+        record = self._cache.records.get(named)
+        is_person = record is not None and is_full_member(record.member, self._team) and not is_bot(record.member)
+        return named if is_person else None
+
+    def _needs_profile(self, record: MemberRecord) -> bool:
         """True for somebody of whom the file does not say everything that a profile may."""
-        facts = self._facts.get(_get_email(member).lower(), NOTHING)
-        return self._is_full_member(member) and not _is_bot(member) and not (facts.manager and facts.department)
-
-    def _is_full_member(self, member: Mapping[str, Any]) -> bool:
-        """A full, active member of our workspace."""
-        barred = ("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user")
-        return member.get("team_id", self._team) == self._team and not any(member.get(why) for why in barred)
-
-
-def _select_used_fields(member: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is used of Slack's answer, to be read anew when the file changes."""
-    return {name: member[name] for name in _USED if name in member}
-
-
-def _find_manager_id(said: str, ids: Mapping[str, str]) -> str | None:
-    """The person id that an e-mail address, or an id, stands for."""
-    return ids.get(said.lower()) if "@" in said else next((id for id in ids.values() if id == said), None)
-
-
-def _is_bot(member: Mapping[str, Any]) -> bool:
-    return bool(member.get("is_bot") or member.get("is_workflow_bot")) or member.get("id") == _SLACKBOT
+        facts, member = self._get_facts(record.member), record.member
+        return is_full_member(member, self._team) and not is_bot(member) and not (facts.manager and facts.department)
 
 
 @cache
@@ -261,11 +309,7 @@ def _parse_timezone(name: str | None) -> str:
         return "UTC"
 
 
-def _get_email(member: Mapping[str, Any]) -> str:
-    return str((member.get("profile") or {}).get("email") or "").strip()
-
-
-def _list_member_names(member: Mapping[str, Any]) -> list[str]:
+def _list_member_names(member: Member) -> list[str]:
     """The name people use first, then every other they answer to."""
     profile = member.get("profile") or {}
     given = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from bot.chat.slack.blocks import (
     render_context,
     render_heading,
 )
+from bot.chat.slack.payload_shape import is_short_text
 from bot.core.i18n import translate
 
 BLOCKS = 96
@@ -23,9 +25,9 @@ BYTES = 60_000
 """Well below what Slack takes for a view (about 250 kB)."""
 
 
-def render_home_view(home: HomeView, language: str) -> dict[str, Any]:
-    """The Home tab. A card is shown whole or, when the page is full, counted and left out: its buttons
-    never stand under half of what they do."""
+def render_home_view(home: HomeView, language: str, dm: str = "") -> dict[str, Any]:
+    """The Home tab. `dm`: the channel that its cards belong to; it comes back with every press. A card is shown whole
+    or, when the page is full, counted and left out: its buttons never stand under half of what they do."""
     blocks, left = render_heading(home.title), 0
     for number, (title, cards, empty) in enumerate(home.sections):
         blocks += render_heading(title)
@@ -36,7 +38,16 @@ def render_home_view(home: HomeView, language: str) -> dict[str, Any]:
             blocks, left = (page, left) if fits else (blocks, left + 1)
     if left:
         blocks += render_context(translate("slack.more_at_home", language, count=left))
-    return {"type": "home", "blocks": blocks}
+    return {"type": "home", "blocks": blocks, "private_metadata": json.dumps({"dm": dm})}
+
+
+def parse_home_dm(metadata: object) -> str:
+    """The channel that a page names; empty where it names none."""
+    try:
+        named = json.loads(metadata).get("dm") if isinstance(metadata, str) else ""
+    except (AttributeError, ValueError, RecursionError):
+        return ""
+    return named if is_short_text(named) and named.startswith("D") else ""
 
 
 def _render_home_card(card: Card, where: str) -> Iterator[Block]:

@@ -36,8 +36,9 @@ wants to hear."""
 RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
-SUBTYPES = (None, "file_share")
-"""Message events that somebody wrote just now; every other subtype is an edit, a notice or a robot."""
+SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
+"""Message events that somebody wrote just now: also with a file, by `/me`, and a reply that is *also sent to the
+channel*. Every other subtype is an edit, a notice or a robot."""
 
 
 class AckFunction(Protocol):
@@ -77,7 +78,10 @@ class SlackListeners:
         channel: Channel,
         directory: ChatDirectory,
         clock: Callable[[], float] = time.time,
+        note_changed_person: Callable[[str], None] = lambda person: None,
     ) -> None:
+        """`note_changed_person` takes the ids of people whose record has changed."""
+        self._note_changed_person = note_changed_person
         self._client, self._me, self._intake = client, me, intake
         self._channel, self._directory, self._clock = channel, directory, clock
         self._threads = WeakValueDictionary[str, asyncio.Lock]()
@@ -86,6 +90,10 @@ class SlackListeners:
         """Everything Slack may send is answered; the sinks come last, Bolt takes the first that fits."""
         app.middleware(self.handle_event)
         app.event("app_home_opened")(self.handle_home_opened)
+        for event in ("user_change", "team_join"):
+            app.event(event)(self.handle_changed_person)
+        for event in ("app_uninstalled", "tokens_revoked"):
+            app.event(event)(log_removal)
         app.action(re.compile(r"^cs:"))(self.handle_action)
         app.view(dialogs.CALLBACK)(self.handle_view_submission)
         app.command(command)(self.handle_command)
@@ -177,21 +185,33 @@ class SlackListeners:
     # Presses and dialogs
 
     async def handle_action(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """A button of ours: durable, or its dialog found, before the acknowledgement."""
+        """A button of ours: durable before the acknowledgement, which waits for nothing but the store. A press that
+        opens a dialog has nothing to lose: it is acknowledged first, and Slack then takes the dialog for three
+        seconds."""
         if not is_button_press(body):
             await _acknowledge_malformed(ack, "a press")
             return
         try:
             click = await self.parse_click(body)
-            dialog = await self._intake.build_dialog(click) if click else None
-            if click and not dialog:
+            opens_dialog = click is not None and await self._intake.opens_dialog(click)
+            if click and not opens_dialog:
                 await self._intake.accept_click(click)
         except (StoreUnavailableError, ChatError) as failed:
             await self._notify_press_not_accepted(body, failed)
             raise
         await ack()
-        if click and dialog:
-            await self._open_modal(body["trigger_id"], dialog, click)
+        if click and opens_dialog:
+            await self._open_dialog(body, click)
+
+    async def _open_dialog(self, body: Body, click: Click) -> None:
+        """The dialog of a press; one that may not open any goes the way of every click, which says why."""
+        try:
+            if dialog := await self._intake.build_dialog(click):
+                await self._open_modal(body["trigger_id"], dialog, click)
+            else:
+                await self._intake.accept_click(click)
+        except (StoreUnavailableError, ChatError) as failed:
+            await self._notify_press_not_accepted(body, failed)
 
     async def parse_click(self, body: Body) -> Click | None:
         """The click behind a `build_block_actions` payload; None when it is not well formed."""
@@ -212,11 +232,12 @@ class SlackListeners:
         )
 
     async def _find_press_place(self, body: Body, person: str) -> Place:
-        """Where the pressed card stands; a card of the Home tab belongs to the DM."""
+        """Where the pressed card stands; a card of the Home tab belongs to the DM, which the page names."""
         box, message = body.get("container") or {}, body.get("message") or {}
         channel = box.get("channel_id") or (body.get("channel") or {}).get("id")
         if not channel:
-            return await self._channel.open_dm(person)
+            named = home.parse_home_dm((body.get("view") or {}).get("private_metadata"))
+            return self._build_place(named, None, "im") if named else await self._channel.open_dm(person)
         thread = message.get("thread_ts") or box.get("thread_ts") or box.get("message_ts") or message.get("ts")
         return self._build_place(str(channel), thread)
 
@@ -252,10 +273,20 @@ class SlackListeners:
             return
         try:
             if page := await self._intake.build_home(person):
-                view = home.render_home_view(page, await self._find_language(person))
+                dm = await self._channel.open_dm(person)
+                view = home.render_home_view(page, await self._find_language(person), dm.channel)
                 await call_slack(self._client.views_publish, {"user_id": person, "view": view})
         except (StoreUnavailableError, ChatError) as failed:
             _log.warning("Home tab not shown: %s", failed)
+
+    # People
+
+    async def handle_changed_person(self, event: dict[str, Any]) -> None:
+        """Whose record has changed is looked up again: what the event says of them is not relied on."""
+        user = event.get("user")
+        person = user.get("id") if isinstance(user, Mapping) else user
+        if is_short_text(person):
+            self._note_changed_person(person)
 
     # Saying things of our own
 
@@ -314,6 +345,11 @@ async def _acknowledge_malformed(ack: AckFunction, what: str) -> None:
     """Acknowledged, since Slack would only send it again."""
     _log.warning("%s of an odd shape is dropped", what)
     await ack()
+
+
+async def log_removal(event: dict[str, Any]) -> None:
+    """Somebody has removed the app, or its token: from now on Slack takes nothing from it."""
+    _log.error("Slack says %.60s: the app has to be installed again, and its new token set", event.get("type"))
 
 
 async def acknowledge_unhandled(ack: AckFunction) -> None:

@@ -13,17 +13,13 @@ from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.chat.member_store import UserProfile
 from bot.chat.slack.text import replace_surrogates
 from bot.chat.slack.web_api import call_slack
-from bot.core import logs
-from bot.core.errors import ChatError, ChatUnavailableError
 from tools.people.names import fold_text
-from tools.spec import FrozenModel
-
-log = logs.get_logger(__name__)
 
 A_TIME = 100
-"""People read at one go; the others' turn comes with the next."""
+"""People whose profiles are read at one go; the others' turn comes with the next."""
 AT_ONCE = 5
 LABELS = {
     "manager": "manager",
@@ -36,67 +32,34 @@ LABELS = {
 """Label of a field → what it says."""
 
 
-class UserProfile(FrozenModel):
-    """What somebody's own fields say."""
+async def load_profiles(client: AsyncWebClient, people: Iterable[str]) -> dict[str, UserProfile]:
+    """What the fields of these people say, by id; an empty profile where the workspace has no such field. Raises
+    ChatError."""
+    wanted = list(people)
+    fields = await _load_field_meanings(client)
+    if not fields:
+        return dict.fromkeys(wanted, UserProfile())
+    slots = asyncio.Semaphore(AT_ONCE)
 
-    manager: str = ""
-    """Person id or e-mail address. Never a name: people choose those themselves."""
-    department: str = ""
+    async def load_one_profile(person: str) -> UserProfile:
+        async with slots:
+            answer = await call_slack(client.users_profile_get, {"user": person}, tries=1)
+        return _parse_profile(answer.get("profile") or {}, fields)
+
+    results = await asyncio.gather(*map(load_one_profile, wanted), return_exceptions=True)
+    for failed in results:
+        if isinstance(failed, BaseException):
+            raise failed
+    return {person: found for person, found in zip(wanted, results, strict=True) if isinstance(found, UserProfile)}
 
 
-NOTHING = UserProfile()
-
-
-class ProfileCache:
-    """What is known of people's profile fields; read again when Slack says that somebody's record has changed."""
-
-    def __init__(self, client: AsyncWebClient) -> None:
-        self._client = client
-        self._read: dict[str, tuple[object, UserProfile]] = {}
-        self.is_incomplete = False
-        """True: not everybody has been read."""
-
-    def get_profile(self, person: str) -> UserProfile:
-        return self._read.get(person, (None, NOTHING))[1]
-
-    async def refresh_profiles(self, members: Iterable[Mapping[str, Any]], *, strict: bool = False) -> None:
-        """Those who are unknown or changed. What Slack does not tell stays unknown; it is never waited for. `strict`:
-        raises `ChatUnavailableError` when Slack is away."""
-        stale = [m for m in members if self._read.get(m["id"], (None,))[0] != _get_update_mark(m)]
-        if not stale:
-            return
-        try:
-            if fields := await self._load_field_meanings():
-                await self._load_profiles(stale[:A_TIME], fields)
-            self.is_incomplete = bool(fields) and len(stale) > A_TIME
-        except ChatError as failed:
-            self.is_incomplete = failed.code != "missing_scope"
-            if strict and isinstance(failed, ChatUnavailableError):
-                raise
-            log.info("profile fields are not read", code=failed.code)
-
-    async def _load_field_meanings(self) -> dict[str, str]:
-        """Field id → what it says, of those that only administrators fill in."""
-        answer = await call_slack(self._client.team_profile_get, {}, tries=1)
-        found = (answer.get("profile") or {}).get("fields") or ()
-        return {
-            f["id"]: LABELS[fold_text(f["label"])]
-            for f in found
-            if _is_protected(f) and fold_text(f["label"]) in LABELS
-        }
-
-    async def _load_profiles(self, members: Iterable[Mapping[str, Any]], fields: Mapping[str, str]) -> None:
-        slots = asyncio.Semaphore(AT_ONCE)
-
-        async def load_one_profile(member: Mapping[str, Any]) -> None:
-            async with slots:
-                answer = await call_slack(self._client.users_profile_get, {"user": member["id"]}, tries=1)
-            self._read[member["id"]] = (_get_update_mark(member), _parse_profile(answer.get("profile") or {}, fields))
-
-        results = await asyncio.gather(*(load_one_profile(member) for member in members), return_exceptions=True)
-        for failed in results:
-            if isinstance(failed, BaseException):
-                raise failed
+async def _load_field_meanings(client: AsyncWebClient) -> dict[str, str]:
+    """Field id → what it says, of those that only administrators fill in."""
+    answer = await call_slack(client.team_profile_get, {}, tries=1)
+    found = (answer.get("profile") or {}).get("fields") or ()
+    return {
+        f["id"]: LABELS[fold_text(f["label"])] for f in found if _is_protected(f) and fold_text(f["label"]) in LABELS
+    }
 
 
 def _is_protected(field: Mapping[str, Any]) -> bool:
@@ -112,7 +75,3 @@ def _parse_profile(profile: Mapping[str, Any], fields: Mapping[str, str]) -> Use
         fields[id]: replace_surrogates(str(one.get("value") or "")).strip() for id, one in given.items() if id in fields
     }
     return UserProfile(**said)
-
-
-def _get_update_mark(member: Mapping[str, Any]) -> object:
-    return member.get("updated", 0)

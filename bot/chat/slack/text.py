@@ -18,6 +18,8 @@ _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _FORMATTING = re.compile(r"[*_~`\n\t]|^\s|\s$|^[>•]|:[\w+'-]+:|  ")
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
 _HIDES_TARGET = re.compile(r"\](?=[(\[:])")
+_ENTITY = re.compile(r"&(?=#?\w{1,31};)")
+_QUOTATION = re.compile(r"^(?:[ ]{0,3}>)+", re.MULTILINE)
 
 
 def replace_surrogates(text: str) -> str:
@@ -88,8 +90,12 @@ def quote_block(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Markdown for Slack's `markdown` block: formatting stays; mentions and links with a hidden target go."""
-    return _HIDES_TARGET.sub(r"]\\", escape_text(text))
+    """Markdown for Slack's `markdown` block: formatting stays; mentions and links with a hidden target go. An `&` stays
+    as it is where it begins no entity, because Slack would put `&amp;` into the address of a link; `>` stays where it
+    begins a quotation."""
+    text = _ENTITY.sub("&amp;", replace_surrogates(text)).replace("<", "&lt;")
+    quoted = _QUOTATION.sub(lambda found: found[0].replace(">", "\0"), text)
+    return _HIDES_TARGET.sub(r"]\\", quoted.replace(">", "&gt;").replace("\0", ">"))
 
 
 def truncate_text(text: str, length: int) -> str:
@@ -135,5 +141,8 @@ def split_into_chunks(text: str, limit: int) -> Iterator[str]:
 
 
 def count_escaped_bytes(sign: str) -> int:
-    """UTF-8 bytes of one character once escaped: never less than Slack's own count of it."""
+    """UTF-8 bytes of one character once escaped: never less than Slack's own count of it. A bracket may get a backslash
+    behind it."""
+    if sign == "]":
+        return 2
     return 5 if sign == "`" else len(_ESCAPES.get(sign, sign).encode("utf-8", "replace"))

@@ -11,7 +11,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatAccountError, ChatError, ChatUnavailableError, PlaceClosedError
 
 Method = Callable[..., Awaitable[AsyncSlackResponse]]
 Penalty = Callable[[int], Awaitable[None]]
@@ -19,6 +19,19 @@ Penalty = Callable[[int], Awaitable[None]]
 UNREACHABLE = "unreachable"
 """Our code for a call whose answer never came: it may or may not have been carried out."""
 LIMITED = "ratelimited"
+ACCOUNT = frozenset(
+    {"account_inactive", "invalid_auth", "not_authed", "team_access_not_granted", "token_expired", "token_revoked"}
+)
+"""The token or the app is not valid (any more): nothing is wrong with what was to be said."""
+CLOSED = frozenset(
+    {"is_archived", "not_in_channel", "restricted_action", "restricted_action_non_threadable_channel"}
+    | {
+        "restricted_action_read_only_channel",
+        "restricted_action_thread_locked",
+        "restricted_action_thread_only_channel",
+    }
+)
+"""What `chat.postMessage` says of a channel in which the app may not post."""
 UNCLEAR = frozenset({"internal_error", "fatal_error", "service_unavailable"})
 """Slack's own mishaps: *some aspect of the operation may have succeeded*, its reference says."""
 
@@ -86,7 +99,12 @@ def _get_session(client: AsyncWebClient) -> ClientSession:
 
 
 def _build_chat_error(code: str, method: str) -> ChatError:
-    """Away is another thing than refused: what is away is tried again later."""
+    """Away is another thing than refused: what is away is tried again later, also when it is the token that has to be
+    mended."""
+    if code in ACCOUNT:
+        return ChatAccountError(code, method)
+    if code in CLOSED:
+        return PlaceClosedError(code, method)
     return ChatUnavailableError(code, method) if code in (UNREACHABLE, LIMITED) else ChatError(code, method)
 
 

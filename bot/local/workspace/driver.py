@@ -92,6 +92,10 @@ class WorkspaceDriver:
         """Make the next calls of a method fail: an error name, 429, 500, `drop` or `drop_after`."""
         self.ws.faults.fail_next_call(method, outcome, times)
 
+    def delay_answers(self, seconds: float, *methods: str) -> None:
+        """From now on answers of these methods, or of all, are so long on their way."""
+        self.ws.faults.delays_s.update(dict.fromkeys(methods or ("",), seconds))
+
     def hold_next_acks(self, times: int = 1) -> None:
         """Swallow the next acknowledgements: those events come again."""
         self.ws.faults.hold_next_acks(times)

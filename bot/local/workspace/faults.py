@@ -18,12 +18,18 @@ class PlannedFaults:
     calls: defaultdict[str, deque[Outcome]] = field(default_factory=lambda: defaultdict(deque))
     holds: int = 0
     retry_after_seconds: int = 1
+    delays_s: dict[str, float] = field(default_factory=dict)
+    """How long the answers of a method are on their way; of every other method under the empty name. A call has had its
+    effect by then."""
 
     def fail_next_call(self, method: str, outcome: Outcome, times: int = 1) -> None:
         self.calls[method].extend([outcome] * times)
 
     def take_fault(self, method: str) -> Outcome | None:
         return self.calls[method].popleft() if self.calls[method] else None
+
+    def get_delay_s(self, method: str) -> float:
+        return self.delays_s.get(method, self.delays_s.get("", 0.0))
 
     def hold_next_acks(self, times: int = 1) -> None:
         """Swallow the app's next acknowledgements, as if they were lost on the way."""

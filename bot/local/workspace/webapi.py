@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
@@ -104,6 +105,8 @@ class WebApi:
         except WorkspaceError as refused:
             answer = WebApiAnswer(refused.to_body())
         self._record_call(name, args, answer)
+        if delay_s := self.ws.faults.get_delay_s(name):
+            await asyncio.sleep(delay_s)
         return abort_connection(request) if fault == "drop_after" else self._build_response(answer)
 
     def _apply_fault(self, fault: Outcome | None) -> WebApiAnswer | None:

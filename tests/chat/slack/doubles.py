@@ -64,6 +64,10 @@ class Inbox:
         self._up("engaged")
         return place.thread in self.threads
 
+    async def opens_dialog(self, click: Click) -> bool:
+        self._up("opens")
+        return click.choice in self.dialogs
+
     async def build_dialog(self, click: Click) -> Dialog | None:
         self._up("dialog")
         return self.dialogs.get(click.choice)
@@ -116,6 +120,10 @@ class Slack:
     profiles: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Person → field id → value."""
     pages: int = 1
+    delay_s: float = 0
+    """How long every answer takes."""
+    delays: dict[str, float] = field(default_factory=dict)
+    """The same for one method."""
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     faults: dict[str, list[str | float]] = field(default_factory=lambda: defaultdict(list))
     socket: web.WebSocketResponse | None = None
@@ -134,6 +142,7 @@ class Slack:
         elif request.can_read_body:
             arguments |= dict(await request.post())
         self.calls.append((method, arguments))
+        await asyncio.sleep(self.delays.get(method, self.delay_s))
         self.authorization.append(request.headers.get("Authorization", ""))
         fault = self.fault(method)
         if isinstance(fault, float | int):
@@ -212,6 +221,10 @@ class Slack:
             case "users.info":
                 found = [one for one in self.members if one["id"] == a["user"]]
                 return {"user": found[0]} if found else {"error": "user_not_found"}
+            case "users.lookupByEmail":
+                found = [one for one in self.members if one["profile"]["email"].lower() == a["email"].lower()]
+                found = [{name: value for name, value in one.items() if name != "locale"} for one in found]
+                return {"user": found[0]} if found else {"error": "users_not_found"}
         return {}
 
     async def link(self, request: web.Request) -> web.WebSocketResponse:

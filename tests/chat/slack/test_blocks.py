@@ -295,3 +295,26 @@ def test_dialogs_are_such_as_slack_takes(title: str, label: str, value: str) -> 
     assert all(harmless(text) for text in strings(labels))
     typed = [block["element"].get("initial_value", "") for block in shown["blocks"]]
     assert "".join(typed) == value + value
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("https://x.example/?a=1&b=2", "https://x.example/?a=1&b=2"),
+        ("R&D", "R&D"),
+        ("&lt;!channel&gt;", "&amp;lt;!channel&amp;gt;"),
+        ("&#60;!here&#62; &copy;", "&amp;#60;!here&amp;#62; &amp;copy;"),
+        ("> quoted\n>> twice\n   > so\nnot > here", "> quoted\n>> twice\n   > so\nnot &gt; here"),
+        ("><!channel>", ">&lt;!channel&gt;"),
+        ("<@U02LI>", "&lt;@U02LI&gt;"),
+        ("a -> b", "a -&gt; b"),
+    ],
+)
+def test_markdown_keeps_links_and_quotations_and_lets_nobody_be_called(written: str, sent: str) -> None:
+    assert escape_markdown(written) == sent
+
+
+def test_a_text_full_of_hidden_links_keeps_slacks_limit() -> None:
+    """Each gets a backslash, after the text was cut."""
+    for message in render_post(Post("](" * 9_000)):
+        assert sum(len(one["text"]) for one in message.blocks if one["type"] == "markdown") <= 12_000

@@ -40,7 +40,7 @@ def people(desk: Desk, tmp_path: Path, **more: float) -> SlackDirectory:
         member("USLACKBOT", "Slackbot"),
         member("U0BOT", "Countersign", is_bot=True),
     ]
-    return SlackDirectory(desk.client, read_directory_file(path), team=ME.team, ttl_s=more.get("ttl_s", 600))
+    return SlackDirectory(desk.client, read_directory_file(path), team=ME.team, **more)
 
 
 async def test_people_with_the_facts_slack_does_not_know(desk: Desk, tmp_path: Path) -> None:
@@ -95,14 +95,19 @@ async def test_guests_have_a_name_and_no_authority(desk: Desk, tmp_path: Path) -
 
 async def test_slack_is_asked_once_for_many(desk: Desk, tmp_path: Path) -> None:
     directory = people(desk, tmp_path)
-    await asyncio.gather(*(directory.find_person("U01ZHANG") for _ in range(20)))
+    await asyncio.gather(*(directory.find_person("U04ZHAO") for _ in range(20)))
+    assert [method for method, _ in desk.slack.calls if method.startswith("users.")][:1] == ["users.info"]
+    assert len(desk.slack.called("users.info")) == 1
+    await asyncio.gather(*(directory.list_people() for _ in range(20)))
     assert len(desk.slack.called("users.list")) == 1
 
 
 async def test_everybody_is_read_again_after_a_while(desk: Desk, tmp_path: Path) -> None:
-    directory = people(desk, tmp_path, ttl_s=-1)
+    directory = people(desk, tmp_path, listed_s=-1)
     assert await directory.find_caller("U01ZHANG")
     desk.slack.members[0]["deleted"] = True
+    assert await directory.find_caller("U01ZHANG"), "in the background, and nobody waits for it"
+    await directory.catch_up()
     assert await directory.find_caller("U01ZHANG") is None
 
 
@@ -117,9 +122,14 @@ async def test_newcomers_are_looked_up_and_strangers_only_once(desk: Desk, tmp_p
 
 
 async def test_slack_being_away_makes_nobody_a_caller(desk: Desk, tmp_path: Path) -> None:
+    directory = people(desk, tmp_path)
+    desk.slack.faults["users.info"] = ["fatal_error"] * 3
+    with pytest.raises(ChatError):
+        await directory.find_caller("U01ZHANG")
     desk.slack.faults["users.list"] = ["fatal_error"] * 3
     with pytest.raises(ChatError):
-        await people(desk, tmp_path).find_caller("U01ZHANG")
+        await directory.list_people()
+    assert await directory.find_caller("U01ZHANG"), "the control"
 
 
 @pytest.mark.parametrize("text", ["[[person]]\nname = 1", "[[person", '[[person]]\nemail = "a"\nroles = "finance"'])

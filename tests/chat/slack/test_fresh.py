@@ -43,7 +43,7 @@ def opened(desk: Desk, path: Path | None = None) -> tuple[SlackDirectory, Clock]
 
 async def test_who_lost_their_membership_a_moment_ago_is_no_caller(desk: Desk) -> None:
     directory, clock = opened(desk)
-    assert await directory.find_caller(ZHANG)
+    assert await directory.list_people()
     for change in ({"deleted": True}, {"is_restricted": True}, {"is_ultra_restricted": True}):
         desk.slack.members[0] |= change
         assert await directory.find_caller(ZHANG), "what was read before still says so: the control"
@@ -60,6 +60,7 @@ async def test_who_lost_their_membership_a_moment_ago_is_no_caller(desk: Desk) -
 
 async def test_slack_is_asked_once_in_thirty_seconds_and_once_for_many(desk: Desk) -> None:
     directory, clock = opened(desk)
+    await directory.list_people()
     await directory.refresh_people([ZHANG, ZHAO])
     assert desk.slack.called("users.info") == [], "everybody has just been read"
     clock.now += FRESH_S
@@ -86,7 +87,7 @@ async def test_while_slack_is_away_nothing_is_said_to_be_fresh(desk: Desk) -> No
 
 async def test_who_is_unknown_to_slack_by_now_is_nobody(desk: Desk) -> None:
     directory, clock = opened(desk)
-    assert await directory.find_person(ZHANG)
+    assert await directory.list_people()
     desk.slack.members.pop(0)
     clock.now += FRESH_S
     await directory.refresh_people([ZHANG, "U0NOBODY", "nobody", "", "../x"])
@@ -131,7 +132,7 @@ async def test_the_file_is_read_again_when_it_changes(desk: Desk, tmp_path: Path
         await directory.refresh_people([])
     clock.now += 3
     assert await roles(directory) == frozenset()
-    assert len(desk.slack.called("users.list")) == 1, "and nobody is asked for again"
+    assert len(desk.slack.called("users.info")) == 1, "and nobody is asked for again"
     write(path, FINANCE)
     clock.now += 3
     assert await roles(directory) == {"finance"}

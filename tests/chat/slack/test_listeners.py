@@ -94,6 +94,38 @@ async def test_chat_among_people_is_acknowledged_well_in_time(desk: Desk) -> Non
     assert loop.time() - began < 2 and desk.inbox.log.count("engaged") < 30, "who had to wait looks once"
 
 
+RECORDED_BROADCAST = {
+    "type": "message",
+    "subtype": "thread_broadcast",
+    "text": "and so say all of us",
+    "user": "U01ZHANG",
+    "ts": "10.1",
+    "thread_ts": "9.1",
+    "root": {"type": "message", "user": "U04ZHAO", "text": "shall we?", "ts": "9.1", "thread_ts": "9.1"},
+    "channel": "D01ZHANG",
+    "event_ts": "10.1",
+    "channel_type": "im",
+}
+"""The shape that was recorded in SlackNet#69."""
+
+
+@pytest.mark.parametrize(
+    "said", [written("me", subtype="me_message"), RECORDED_BROADCAST], ids=lambda said: said["subtype"]
+)
+async def test_whatever_somebody_wrote_just_now_is_heard(desk: Desk, said: dict[str, Any]) -> None:
+    await dispatch(desk.app, event(said))
+    assert desk.inbox.texts == [said["text"]]
+
+
+async def test_in_a_group_dm_the_bot_is_addressed_like_in_a_channel(desk: Desk) -> None:
+    for text in ("between us", "<@U0BOT> hello"):
+        said = written(text, "G01GROUP", channel_type="mpim", ts=f"1{len(text)}.1")
+        await dispatch(desk.app, event(said, f"Ev{len(text)}"))
+    assert desk.inbox.texts == ["hello"]
+    [(message, _)] = desk.inbox.messages
+    assert not message.place.direct and message.place.thread == message.at
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -105,9 +137,7 @@ async def test_chat_among_people_is_acknowledged_well_in_time(desk: Desk) -> Non
         written("my own, as Slack sends it", user="U0BOT", bot_id="B0BOT"),
         written("reminder", user="USLACKBOT"),
         written("joined", subtype="channel_join"),
-        written("me", subtype="me_message"),
         written("by a bot", subtype="bot_message", bot_id="B9"),
-        written("thread", subtype="thread_broadcast", thread_ts="9.1"),
         {"type": "message", "subtype": "message_changed", "channel": "D01ZHANG", "channel_type": "im", "ts": "10.2",
          "message": written("edited"), "previous_message": written("before")},
         {"type": "message", "subtype": "message_deleted", "channel": "D01ZHANG", "channel_type": "im", "ts": "10.2",

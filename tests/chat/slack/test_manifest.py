@@ -25,6 +25,8 @@ NEEDED_BY = {
     "groups:read": "conversations.info, conversations.members",
     "im:history": "event message.im, conversations.history",
     "im:write": "conversations.open",
+    "mpim:history": "event message.mpim, conversations.replies",
+    "mpim:read": "conversations.info, conversations.members",
     "users.profile:read": "team.profile.get, users.profile.get",
     "users:read": "users.list, users.info",
     "users:read.email": "profile.email",
@@ -137,6 +139,7 @@ def test_the_scopes_are_those_that_something_needs_and_each_says_why(manifest: d
 def test_it_asks_for_what_the_code_listens_to(manifest: dict[str, Any]) -> None:
     assert [one["command"] for one in manifest["features"]["slash_commands"]] == [COMMAND]
     events = {"app_home_opened", "app_mention", "message.channels", "message.groups", "message.im"}
+    events |= {"message.mpim", "user_change", "team_join", "app_uninstalled", "tokens_revoked"}
     assert set(manifest["settings"]["event_subscriptions"]["bot_events"]) == events
     assert manifest["settings"]["interactivity"]["is_enabled"]
     assert manifest["settings"]["socket_mode_enabled"]

@@ -1,0 +1,210 @@
+"""The members of a workspace in this process: a copy of what all processes keep together, and the only place that asks
+Slack about people. The whole list is read in the background, about once an hour by one process of all; nothing that is
+known waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.chat.member_store import MemberRecord, MemberStore
+from bot.chat.slack.members import cut_down_member, get_update_mark
+from bot.chat.slack.profiles import A_TIME, load_profiles
+from bot.chat.slack.web_api import call_slack
+from bot.core import logs
+from bot.core.errors import ChatError, ChatUnavailableError
+
+log = logs.get_logger(__name__)
+
+PAGE = 1_000
+"""Members a page: the most that `users.list` gives. It may be called 20 times a minute (Tier 2)."""
+LISTED_S = 3_600.0
+"""How often the whole list is read; `user_change` and `team_join` tell what happens in between."""
+COMPLETE_S = 20.0
+"""How long a caller waits for a list that was never read whole."""
+LOOK_S = 0.1
+"""How often such a caller looks whether another process has read it."""
+PROFILES_S = 60.0
+"""How often `A_TIME` profiles are read: Slack allows about 100 a minute."""
+NO_PROFILES_S = 3_600.0
+"""How long Slack is not asked for profiles again after it has refused them."""
+
+
+class MemberCache:
+    """Every call that may ask Slack raises `ChatError`, and `StoreUnavailableError` while the store is away."""
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        store: MemberStore,
+        *,
+        needs_profile: Callable[[MemberRecord], bool] = lambda record: True,
+        listed_s: float = LISTED_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`needs_profile`: False for whom the profile would tell nothing that is not known better."""
+        self._client, self._store, self._clock, self._needs_profile = client, store, clock, needs_profile
+        self._listed_s, self._holder = listed_s, secrets.token_hex(8)
+        self._position, self._no_profiles_until = "", float("-inf")
+        self._pulling, self._completing = asyncio.Lock(), asyncio.Lock()
+        self.records: Mapping[str, MemberRecord] = {}
+        """Everybody who is known, by id; replaced, never changed."""
+        self.read_at: dict[str, float] = {}
+        """When this process has asked Slack for each person last."""
+        self.is_complete = False
+        """The whole list was read at least once, by whichever process."""
+
+    async def pull_changes(self) -> None:
+        """Take over what other processes have learned."""
+        async with self._pulling:
+            changes = await self._store.load_changes(self._position)
+            self._position, self.is_complete = changes.position, changes.is_complete or self.is_complete
+            if changes.is_whole and changes.is_complete:
+                self.records = {id: record for id, record in changes.records.items() if record is not None}
+            elif changes.records:
+                self._take_over(changes.records)
+
+    async def complete(self) -> None:
+        """Return once the whole list is known. Only the first process of an installation ever waits here. Raises
+        `ChatUnavailableError` after `COMPLETE_S`."""
+        if self.is_complete:
+            return
+        async with self._completing:
+            until = self._clock() + COMPLETE_S
+            await self.pull_changes()
+            while not self.is_complete:
+                if await self.list_if_due():
+                    lacking = self._list_lacking_profiles(self.records)
+                    await self.load_profiles(lacking if len(lacking) <= A_TIME else ())
+                elif self._clock() > until:
+                    raise ChatUnavailableError("people_incomplete", "users.list")
+                else:
+                    await asyncio.sleep(LOOK_S)
+                    await self.pull_changes()
+
+    async def list_if_due(self) -> bool:
+        """Read the whole list, or the rest of it, if it is time and nobody else does. True if it was read to its
+        end."""
+        cursor = await self._store.claim_listing(self._holder, self._listed_s)
+        if cursor is None:
+            return False
+        try:
+            is_ended = await self._list_pages(cursor)
+            if is_ended:
+                await self._store.finish_listing(self._holder)
+        finally:
+            await self._store.release_listing(self._holder)
+        await self.pull_changes()
+        return is_ended
+
+    async def _list_pages(self, cursor: str) -> bool:
+        """False: another process goes on."""
+        while True:
+            at, answer = self._clock(), await self._load_page(cursor)
+            members = {str(one["id"]): one for one in answer.get("members") or ()}
+            await self._save_members(members, at)
+            cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
+            if not await self._store.save_page(self._holder, members, cursor):
+                return False
+            if not cursor:
+                return True
+
+    async def _load_page(self, cursor: str) -> dict[str, Any]:
+        """A page; the first one where Slack does not know the cursor any more."""
+        first = {"limit": PAGE, "include_locale": True}
+        try:
+            return await call_slack(self._client.users_list, first | ({"cursor": cursor} if cursor else {}))
+        except ChatError as failed:
+            if not cursor or failed.code != "invalid_cursor":
+                raise
+            return await call_slack(self._client.users_list, first)
+
+    async def look_up(self, person: str) -> MemberRecord | None:
+        """Ask Slack about one person, now; None for whom it does not know."""
+        at, member = self._clock(), await self._find_member({"user": person})
+        if member is None:
+            self.read_at[person] = at
+            if person in self.records:
+                await self._save_records({person: None})
+            return None
+        await self._save_members({person: member}, at)
+        return self.records[person]
+
+    async def look_up_email(self, email: str) -> MemberRecord | None:
+        """The active member with this address, as Slack says. That answer has no language, so they are asked for once
+        more by their id."""
+        member = await self._find_member({"email": email})
+        return await self.look_up(str(member["id"])) if member else None
+
+    async def _find_member(self, wanted: Mapping[str, str]) -> Mapping[str, Any] | None:
+        method = self._client.users_info if "user" in wanted else self._client.users_lookupByEmail
+        more = {"include_locale": True} if "user" in wanted else {}
+        try:
+            answer = await call_slack(method, {**wanted, **more})
+        except ChatError as failed:
+            if failed.code in ("user_not_found", "user_not_visible", "users_not_found"):
+                return None
+            raise
+        return dict(answer["user"])
+
+    async def load_profiles(self, people: Iterable[str], *, strict: bool = False) -> None:
+        """Read the profile fields of these people, where they are lacking. What Slack does not tell stays unknown.
+        `strict`: raises `ChatUnavailableError` when Slack is away."""
+        wanted = self._list_lacking_profiles(people)
+        if not wanted or self._clock() < self._no_profiles_until:
+            return
+        try:
+            found = await load_profiles(self._client, wanted)
+        except ChatError as failed:
+            if strict and isinstance(failed, ChatUnavailableError):
+                raise
+            if not isinstance(failed, ChatUnavailableError):
+                self._no_profiles_until = self._clock() + NO_PROFILES_S
+            log.info("profile fields are not read", code=failed.code)
+            return
+        marks = {id: get_update_mark(self.records[id].member) for id in found if id in self.records}
+        await self._save_records(
+            {
+                id: self.records[id].model_copy(update={"profile": found[id], "profile_mark": mark})
+                for id, mark in marks.items()
+            }
+        )
+
+    async def load_some_profiles(self) -> None:
+        """Some of those that are lacking, if it is this process's turn."""
+        lacking = self._list_lacking_profiles(self.records)
+        if lacking and await self._store.claim_turn("profiles", PROFILES_S):
+            await self.load_profiles(lacking[:A_TIME])
+
+    def _list_lacking_profiles(self, people: Iterable[str]) -> list[str]:
+        """Those of them whose profile is needed and was never read, or who have changed since."""
+        records = ((id, self.records.get(id)) for id in people)
+        return [id for id, record in records if record and _lacks_profile(record) and self._needs_profile(record)]
+
+    async def _save_members(self, members: Mapping[str, Mapping[str, Any]], at: float) -> None:
+        """Keep what Slack has just said; only what differs is written."""
+        self.read_at.update(dict.fromkeys(members, at))
+        fresh = dict[str, MemberRecord]()
+        for id, member in members.items():
+            kept, known = cut_down_member(member), self.records.get(id)
+            if known is None or known.member != kept:
+                fresh[id] = MemberRecord(member=kept) if known is None else known.model_copy(update={"member": kept})
+        await self._save_records(fresh)
+
+    async def _save_records(self, records: Mapping[str, MemberRecord | None]) -> None:
+        if records:
+            await self._store.save_records(records)
+            self._take_over(records)
+
+    def _take_over(self, records: Mapping[str, MemberRecord | None]) -> None:
+        self.records = {id: record for id, record in {**self.records, **records}.items() if record is not None}
+
+
+def _lacks_profile(record: MemberRecord) -> bool:
+    """Its profile was never read, or Slack has changed the record since."""
+    return record.profile is None or record.profile_mark != get_update_mark(record.member)

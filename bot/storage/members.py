@@ -1,0 +1,170 @@
+"""The people of the workspace in Redis, for all processes of an installation: one reads the list, all have it.
+
+All keys share the hash tag `{people}`:
+
+============================  =====================================================================================
+`cs:{people}:members`         hash: id → `MemberRecord` as JSON
+`cs:{people}:changes`         stream: ids whose records were saved, with commas between; about the last 1,000 entries
+`cs:{people}:listing`         hash: `cursor` of the next page; `listed_ms`, when the list was read last (Redis clock)
+`cs:{people}:seen`            set: ids on the pages that were read so far
+`cs:{people}:lock`            who reads the list, for as long as a page may take
+`cs:{people}:turn:<name>`     somebody has had this turn
+============================  =====================================================================================
+
+It is a copy of what Slack knows: lost, it is read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from redis.asyncio import Redis
+
+from bot.chat.member_store import MemberChanges, MemberRecord
+from bot.queue.keys import Keys
+from bot.redis.connect import translate_redis_errors
+
+PAGE_MS = 150_000
+"""How long one page may take: Slack makes callers wait a minute and more."""
+CHANGES = 1_000
+"""Entries of the stream; whoever is further behind reads everybody."""
+BATCH = 500
+"""Records read, or ids written, at one go: so many take a few ms to parse."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisMemberStore:
+    """Implements `bot.chat.member_store.MemberStore`."""
+
+    redis: Redis
+    keys: Keys
+
+    def _build_key(self, *parts: str) -> str:
+        return ":".join((self.keys.prefix, "{people}", *parts))
+
+    async def load_changes(self, position: str) -> MemberChanges:
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.xrange(self._build_key("changes"), count=1)
+                pipe.xrevrange(self._build_key("changes"), count=1)
+                pipe.xrange(self._build_key("changes"), min=f"({position or '0'}")
+                pipe.hget(self._build_key("listing"), "listed_ms")
+                first, last, fresh, listed = await pipe.execute()
+            is_whole = not position or not first or _parse_position(first[0][0]) > _parse_position(position)
+            ids = {id: None for _, entry in fresh for id in entry["ids"].split(",")}
+            records = await self._load_everybody() if is_whole else await self._load_records(list(ids))
+        end = last[0][0] if last else ""
+        return MemberChanges(end, records, is_whole=is_whole, is_complete=bool(listed))
+
+    async def _load_records(self, ids: Sequence[str]) -> dict[str, MemberRecord | None]:
+        found: dict[str, MemberRecord | None] = {}
+        for batch in _split_into_batches(ids):
+            texts: Any = await self.redis.hmget(self._build_key("members"), batch)
+            found |= {id: _parse_record(text) for id, text in zip(batch, texts, strict=True)}
+            await asyncio.sleep(0)  # presses are acknowledged in between
+        return found
+
+    async def _load_everybody(self) -> dict[str, MemberRecord | None]:
+        cursor, found = 0, dict[str, MemberRecord | None]()
+        while True:
+            reply: Any = await self.redis.hscan(self._build_key("members"), cursor, count=BATCH)
+            cursor, texts = int(reply[0]), reply[1]
+            found |= {id: _parse_record(text) for id, text in texts.items()}
+            if not cursor:
+                return found
+            await asyncio.sleep(0)
+
+    async def save_records(self, records: Mapping[str, MemberRecord | None]) -> None:
+        with translate_redis_errors():
+            for batch in _split_into_batches(list(records)):
+                kept: Any = {id: text.model_dump_json() for id in batch if (text := records[id]) is not None}
+                gone = [id for id in batch if records[id] is None]
+                async with self.redis.pipeline(transaction=True) as pipe:
+                    if kept:
+                        pipe.hset(self._build_key("members"), mapping=kept)
+                        pipe.sadd(self._build_key("seen"), *kept)  # who joins while the list is read is on no page
+                    if gone:
+                        pipe.hdel(self._build_key("members"), *gone)
+                    pipe.xadd(self._build_key("changes"), {"ids": ",".join(batch)}, maxlen=CHANGES)
+                    await pipe.execute()
+
+    async def claim_listing(self, holder: str, every_s: float) -> str | None:
+        with translate_redis_errors():
+            if await self._find_due_cursor(every_s) is None:
+                return None
+            if not await self.redis.set(self._build_key("lock"), holder, nx=True, px=PAGE_MS):
+                return None
+            cursor = await self._find_due_cursor(every_s)  # it may have been finished just before
+            if cursor is None:
+                await self.release_listing(holder)
+            elif not cursor:
+                await self.redis.delete(self._build_key("seen"))
+        return cursor
+
+    async def _find_due_cursor(self, every_s: float) -> str | None:
+        """Where to go on; None while the list is young."""
+        async with self.redis.pipeline(transaction=False) as pipe:
+            pipe.time()
+            pipe.hmget(self._build_key("listing"), ["cursor", "listed_ms"])
+            (seconds, micros), (cursor, listed) = await pipe.execute()
+        is_young = listed and seconds * 1000 + micros // 1000 < int(listed) + every_s * 1000
+        return None if is_young else str(cursor or "")
+
+    async def save_page(self, holder: str, ids: Collection[str], cursor: str) -> bool:
+        with translate_redis_errors():
+            if await self.redis.get(self._build_key("lock")) != holder:
+                return False
+            async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.pexpire(self._build_key("lock"), PAGE_MS)
+                pipe.hset(self._build_key("listing"), "cursor", cursor)
+                if ids:
+                    pipe.sadd(self._build_key("seen"), *ids)
+                await pipe.execute()
+        return True
+
+    async def finish_listing(self, holder: str) -> None:
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=False) as pipe:
+                pipe.hkeys(self._build_key("members"))
+                pipe.smembers(self._build_key("seen"))
+                pipe.time()
+                known, seen, (seconds, micros) = await pipe.execute()
+            await self.save_records(dict.fromkeys(set(known) - set(seen)))
+            async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.hset(self._build_key("listing"), "listed_ms", str(seconds * 1000 + micros // 1000))
+                pipe.hdel(self._build_key("listing"), "cursor")
+                pipe.delete(self._build_key("seen"))
+                await pipe.execute()
+        await self.release_listing(holder)
+
+    async def release_listing(self, holder: str) -> None:
+        with translate_redis_errors():
+            if await self.redis.get(self._build_key("lock")) == holder:
+                await self.redis.delete(self._build_key("lock"))
+
+    async def claim_turn(self, name: str, every_s: float) -> bool:
+        with translate_redis_errors():
+            return bool(await self.redis.set(self._build_key("turn", name), "1", nx=True, px=int(every_s * 1000)))
+
+
+def _split_into_batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH]
+
+
+def _parse_position(id: str) -> tuple[int, int]:
+    """A stream id as numbers that can be compared."""
+    ms, _, n = id.partition("-")
+    return int(ms), int(n or 0)
+
+
+def _parse_record(text: str | None) -> MemberRecord | None:
+    """None also for a record that a newer version has written: Slack is asked for that person."""
+    try:
+        return MemberRecord.model_validate_json(text) if text else None
+    except ValidationError:
+        return None
