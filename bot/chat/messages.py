@@ -184,6 +184,10 @@ class Channel(Protocol):
     async def open_dm(self, person: str) -> Place:
         """The DM with a person."""
 
+    def show_status(self, place: Place, text: str) -> None:
+        """Show in the place's thread that the bot is at work, until it says something there. Returns at once and raises
+        nothing: it is a sign of life, and nobody relies on it."""
+
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
     ) -> None:

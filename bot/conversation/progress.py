@@ -62,6 +62,10 @@ class ProgressReporter:
         """The rate that showing the next step keeps."""
         return self.chat.find_rate_slot(run.message.place) if self.display == "replies" else None
 
+    def show_working(self, run: Run) -> None:
+        """Shows that the run is at work: whatever it has said removes the sign that it was."""
+        self.chat.show_status(run.message.place, translate("slack.working", run.language))
+
     async def show_progress(self, run: Run, *, again: bool, wait_ms: int | None) -> None:
         """Shows what the display and the rate allow now. `wait_ms` None: no slot of the rate is free, so the lines wait
         for company."""

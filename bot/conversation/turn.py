@@ -109,12 +109,14 @@ class TurnHandler:
             return self.run_recorder.build_pause_writes(run)
         if run.result is not None:
             return await self._post_run_result(context, run.result, None)
+        self.progress.show_working(run)
         try:
             async with contextlib.aclosing(await self._start_loop(context)) as events:
                 async for event in events:
                     match event:
                         case StepsFinished(steps):
                             await self._show_steps(context, steps)
+                            self.progress.show_working(run)
                         case RunPaused():
                             return await self._pause_run(context, event)
                         case RunFinished(text, unverified, overclaims):

@@ -22,7 +22,7 @@ from bot.app.settings import Settings
 from tests.golden.pinned import compare_json, hide_changing, list_distinct, merge, pick_shapes, unfold
 from tests.harness.office import Office, office
 
-SAYING = ("chat.", "views.", "files.", "reactions.", "assistant.")
+SAYING = ("chat.", "views.", "files.", "reactions.")
 """Methods of the Web API by which people see something."""
 BEGINS = datetime(2099, 1, 5, 2, 0, tzinfo=UTC)
 """What the bot's clock shows when a story begins: no date of it is that of the day on which it is told."""

@@ -128,6 +128,7 @@ class Wall:
     whispers: list[tuple[str, str]] = field(default_factory=list)
     shared: list[Shared] = field(default_factory=list)
     fails: dict[str, list[ChatError]] = field(default_factory=dict)
+    statuses: list[tuple[Place, str]] = field(default_factory=list)
 
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
@@ -156,6 +157,9 @@ class Wall:
 
     async def open_dm(self, person: str) -> Place:
         return Place(team="T1", channel=f"D{person}", direct=True)
+
+    def show_status(self, place: Place, text: str) -> None:
+        self.statuses.append((place, text))
 
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False

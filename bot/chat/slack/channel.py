@@ -17,8 +17,11 @@ from bot.chat.messages import MessageRef, Place, Post, RateSlot
 from bot.chat.slack.blocks import RenderedMessage, render_post
 from bot.chat.slack.text import escape_text, truncate_text
 from bot.chat.slack.web_api import UNREACHABLE, Method, Penalty, call_slack, upload_content
+from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.held_lease import assert_lease_held
+
+log = logs.get_logger(__name__)
 
 EVENT = "countersign_post"
 """Event type of the metadata every message of ours carries: which post it is."""
@@ -30,6 +33,8 @@ THREADLESS = frozenset({"cannot_reply_to_message", "thread_not_found", "message_
 """The message that began the thread is gone: its writer has deleted it."""
 _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
 """No previews: fetching what a text links to is not ours to cause."""
+NO_STATUS_S = 600.0
+"""How long no status is shown after Slack has refused one."""
 UPDATE_MS, UPDATE_BURST = 1_200, 10
 """chat.update is tier 3: 50 a minute in a workspace. Each process keeps it for itself; where several together are
 faster, Slack answers 429 with the time to wait, and that is waited."""
@@ -81,6 +86,8 @@ class SlackChannel:
         self._spacing_ms, self._burst = spacing_ms, burst
         self._updates = LocalRateLimiter(UPDATE_MS, UPDATE_BURST)
         self._directs: dict[str, str] = {}
+        self._setting: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._no_status_until = float("-inf")
 
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
@@ -97,6 +104,8 @@ class SlackChannel:
     async def _post_missing_parts(
         self, place: Place, post: Post, key: str, again: bool, wait_ms: int | None = None
     ) -> MessageRef:
+        if setting := self._setting.get((place.channel, place.thread or "")):
+            await setting  # a status that came after the message would stay
         shown = render_post(post)
         there = await self._find_posted_parts(place, key) if again else {}
         for number, part in enumerate(shown, 1):
@@ -169,6 +178,25 @@ class SlackChannel:
             answer = await call_slack(self._client.conversations_open, {"users": person})
             self._directs[person] = str(answer["channel"]["id"])
         return Place(team=self._team, channel=self._directs[person], direct=True)
+
+    def show_status(self, place: Place, text: str) -> None:
+        """See `Channel.show_status`. `assistant.threads.setStatus` needs no scope but `chat:write`; Slack removes the
+        status with the next message, or after two minutes."""
+        key = (place.channel, place.thread or "")
+        if not place.thread or key in self._setting or time.monotonic() < self._no_status_until:
+            return
+        self._setting[key] = task = asyncio.get_running_loop().create_task(self._set_status(place, text))
+        task.add_done_callback(lambda _: self._setting.pop(key, None))
+
+    async def _set_status(self, place: Place, text: str) -> None:
+        status = {"channel_id": place.channel, "thread_ts": place.thread, "status": text}
+        try:
+            await call_slack(self._client.assistant_threads_setStatus, status, tries=1)
+        except ChatUnavailableError:
+            return
+        except ChatError as failed:
+            log.info("no status is shown", code=failed.code)
+            self._no_status_until = time.monotonic() + NO_STATUS_S
 
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False

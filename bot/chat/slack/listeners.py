@@ -160,6 +160,9 @@ class SlackListeners:
         if self._intake.is_stop_word(message.text):
             await self._intake.stop_conversation(message.place, message.person, message.at)
         await self._intake.accept_message(message, aliases=aliases)
+        known = self._directory.find_known_person(message.person)
+        if known and not message.command:  # whoever is new sees it when they have been looked up
+            self._channel.show_status(message.place, translate("slack.working", known.language))
 
     def _build_place(self, channel: str, thread: str | None, kind: str | None = None, *, shared: bool = False) -> Place:
         direct = kind == "im" or channel.startswith("D")

@@ -78,6 +78,9 @@ class Nowhere:
     async def open_dm(self, person: str) -> Place:
         return Place(team="T1", channel=f"D{person}", direct=True)
 
+    def show_status(self, place: Place, text: str) -> None:
+        pass
+
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
     ) -> None:

@@ -1,0 +1,60 @@
+"""Whoever writes sees at once that the bot is at work, for as long as it is, and no longer."""
+
+from __future__ import annotations
+
+from tests.harness.office import ANN, GENERAL, ZHANG, Office
+
+SET = "assistant.threads.setStatus"
+
+
+def statuses(desk: Office) -> list[str]:
+    return list(desk.driver.ws.state.statuses.values())
+
+
+async def test_a_status_is_there_while_the_model_thinks_and_goes_with_the_answer(desk: Office) -> None:
+    desk.answering.clear()
+    await desk.says(ZHANG, "年假可以结转吗")
+    await desk.until(lambda: statuses(desk) == ["正在处理…"])
+    desk.answering.set()
+    await desk.until(lambda: desk.said(desk.dm(ZHANG)))
+    await desk.quiet()
+    assert statuses(desk) == []
+
+
+async def test_in_a_channel_it_stands_in_the_thread_and_in_the_writers_language(desk: Office) -> None:
+    desk.answering.clear()
+    await desk.driver.mention_bot(ANN.id, GENERAL, "can leave be carried over?")
+    await desk.until(lambda: statuses(desk) == ["is working on it…"])
+    [(channel, thread)] = desk.driver.ws.state.statuses
+    assert channel == GENERAL and thread
+    desk.answering.set()
+    await desk.quiet()
+
+
+async def test_a_message_behind_another_one_has_its_own(desk: Office) -> None:
+    desk.answering.clear()
+    for text in ("年假可以结转吗", "住宿标准是多少"):
+        await desk.says(ZHANG, text)
+    await desk.until(lambda: len(statuses(desk)) == 2)
+    desk.answering.set()
+    await desk.until(lambda: len(desk.posts(desk.dm(ZHANG))) >= 2)
+    await desk.quiet()
+    assert statuses(desk) == []
+
+
+async def test_slow_statuses_hold_up_no_acknowledgement_and_outlive_no_answer(desk: Office) -> None:
+    desk.driver.delay_answers(0.5, SET)
+    await desk.says(ZHANG, "帮助")
+    await desk.until(lambda: desk.said(desk.dm(ZHANG)))
+    await desk.quiet()
+    assert statuses(desk) == []
+
+
+async def test_where_slack_shows_none_everything_else_is_as_ever(desk: Office) -> None:
+    desk.driver.fail_next_call(SET, "missing_scope", 100)
+    for text in ("帮助", "年假可以结转吗"):
+        await desk.says(ZHANG, text)
+    await desk.until(lambda: len(desk.posts(desk.dm(ZHANG))) >= 2)
+    await desk.quiet()
+    assert len([one for one in desk.driver.calls if one.method == SET]) == 1, "it is not asked for again and again"
+    assert not await desk.dead()
