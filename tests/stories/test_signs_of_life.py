@@ -32,6 +32,8 @@ async def test_in_a_channel_it_stands_in_the_thread_and_in_the_writers_language(
 
 
 async def test_a_message_behind_another_one_has_its_own(desk: Office) -> None:
+    await desk.says(ZHANG, "帮助")  # from now on they are known
+    await desk.until(lambda: desk.said(desk.dm(ZHANG)))
     desk.answering.clear()
     for text in ("年假可以结转吗", "住宿标准是多少"):
         await desk.says(ZHANG, text)
