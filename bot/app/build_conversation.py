@@ -49,7 +49,12 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, company_rules: str) -
         ),
         loop=loop,
         duplicates=DuplicateGuard(stores.approvals, stores.runs),
-        progress=ProgressReporter(chat=platform.channel, delivery=platform.delivery, display=base.settings.steps),
+        progress=ProgressReporter(
+            chat=platform.channel,
+            delivery=platform.delivery,
+            clock=base.timing.clock,
+            display=base.settings.steps,
+        ),
         card_requester=CardRequester(
             keys=stores.keys,
             chat=platform.channel,

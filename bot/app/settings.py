@@ -155,8 +155,8 @@ class Settings(BaseSettings):
     nothing of what needs a button."""
     approval_ttl_hours: float = Field(default=72, gt=0)
     """How long a card waits; people are reminded at half time (hours)."""
-    steps: Literal["replies", "plan", "quiet"] = "replies"
-    """How steps are shown: a threaded reply each, one live message, or not at all."""
+    steps: Literal["plan", "replies", "quiet"] = "plan"
+    """How steps are shown: in one message that is rewritten, a reply each, or not at all."""
     history_tokens: int = Field(default=8_000, ge=500)
     """How much of a conversation the model is reminded of (tokens), the summary of its older turns included. The calls
     and results of its last three messages come on top: at most 4,500."""

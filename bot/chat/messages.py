@@ -49,6 +49,13 @@ class Message(FrozenModel):
     unread: int = 0
     """Characters, as the platform counts them, of a message that was too long to be read: then `text` is empty."""
 
+    @property
+    def thread_place(self) -> Place:
+        """The thread under this message: in a DM what is only said in passing stands there, and answers do not."""
+        if self.place.thread or self.command:
+            return self.place
+        return self.place.model_copy(update={"thread": self.at})
+
 
 class MessageRef(FrozenModel):
     """A message of ours, so that it can be rewritten."""
@@ -121,6 +128,26 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
+class StepLine:
+    """One step of a run, as people read it."""
+
+    title: str
+    """What was done, with its result; no formatting."""
+    details: str = ""
+    """Why, in the model's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepList:
+    """All steps of a run, in one message that is rewritten."""
+
+    title: str
+    """How it stands: *Working on it*, *Worked for 4 s*."""
+    steps: tuple[StepLine, ...]
+    """Oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Post:
     """One message of the bot. `text` is Markdown-ish prose or, with a card, what a notification shows."""
 
@@ -134,6 +161,8 @@ class Post:
     """Under an answer without a card."""
     people: NamedPeople | None = None
     """Under an answer: those whom its question is about, with a heading."""
+    steps: StepList | None = None
+    """In place of the text, where the platform can show steps; `text` says the same in words."""
 
 
 @dataclass(frozen=True, slots=True)

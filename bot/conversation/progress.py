@@ -1,7 +1,8 @@
 """How people see a run: its steps while it works, its receipt at the end.
 
-Displays: `replies` (a threaded reply a step, merged while the platform's rate limit is near), `plan` (one live
-message), `quiet` (nothing before the answer).
+Displays: `plan` (one message that is rewritten while the run works, and ends as *Worked for 4 s*), `replies` (a reply a
+step, merged while the platform's rate limit is near), `quiet` (nothing before the answer). In a DM steps stand in the
+thread under the message, the answer beside it.
 """
 
 from __future__ import annotations
@@ -9,24 +10,29 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from bot.agent.events import RunStep
 from bot.agent.limits import StopReason
 from bot.approvals.authorization import ANEW
-from bot.chat.messages import Button, Channel, NamedPeople, Post, RateSlot
+from bot.chat.messages import Button, Channel, NamedPeople, Post, RateSlot, StepLine, StepList
 from bot.conversation.reply import MessageDelivery
+from bot.core.clock import Clock
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
 from bot.core.errors import PlaceClosedError
 from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
-from bot.core.records import Run, RunResult
+from bot.core.records import Run, RunResult, RunStatus
 from bot.core.run_state import RunState
 from tools.spec import ReceiptLine
 
-Display = Literal["replies", "plan", "quiet"]
+Display = Literal["plan", "replies", "quiet"]
 
+LIVE_MS = 3_000
+"""How often the one message is rewritten at most: `chat.update` is for 50 a minute in a workspace. What takes less is
+shown once, when it is over."""
+_NUMBER = re.compile(r"^\d+\. ")
 SUBJECT_MAX = 80
 PLATFORM_ID = re.compile(r"[UW][A-Z0-9]{5,}")
 """Ids of people mean nothing to readers."""
@@ -46,7 +52,8 @@ GREETING_MAX = 40
 class ProgressReporter:
     chat: Channel
     delivery: MessageDelivery
-    display: Display = "replies"
+    clock: Clock = field(default_factory=Clock)
+    display: Display = "plan"
 
     def add_steps(self, run: Run, steps: Sequence[RunStep]) -> None:
         """Puts steps in words, as private as the conversation is; nothing is shown yet. What the model has only called
@@ -64,40 +71,69 @@ class ProgressReporter:
 
     def show_working(self, run: Run) -> None:
         """Shows that the run is at work: whatever it has said removes the sign that it was."""
-        self.chat.show_status(run.message.place, translate("slack.working", run.language))
+        self.chat.show_status(run.message.thread_place, translate("steps.working", run.language))
 
     async def show_progress(self, run: Run, *, again: bool, wait_ms: int | None) -> None:
         """Shows what the display and the rate allow now. `wait_ms` None: no slot of the rate is free, so the lines wait
         for company."""
         if self.display == "plan":
-            await self.flush_lines(run, again=again)
+            if self.clock.now_ms() >= (run.progress_ms or run.created_ms) + LIVE_MS:
+                await self.flush_lines(run, again=again)
         elif wait_ms is not None or self.find_rate_slot(run) is None:
             await self.flush_lines(run, again=again, wait_ms=wait_ms)
 
     async def flush_lines(self, run: Run, *, again: bool, wait_ms: int | None = None) -> None:
-        """Shows the lines that are held back: as one reply, or in the live message."""
-        if self.display == "quiet" or run.posted_lines == len(run.step_lines):
+        """Shows the lines that are held back: as one reply, or in the one message, which also says how the run
+        stands."""
+        if self.display == "quiet" or not run.step_lines:
+            return
+        title = _render_progress_title(run)
+        if run.posted_lines == len(run.step_lines) and (self.display == "replies" or run.progress_title == title):
             return
         if not await self.delivery.can_show_in(run.message.place):
             run.posted_lines = len(run.step_lines)
             return
-        if self.display == "plan":
-            await self._update_live_message(run, again=again)
-            return
-        text, key = "\n".join(run.step_lines[run.posted_lines :]), f"{run.id}:line:{run.posted_lines}"
         with suppress(PlaceClosedError):  # the answer will say so
-            await self.chat.post_message(run.message.place, Post(text), key=key, again=again, wait_ms=wait_ms)
+            if self.display == "plan":
+                await self._update_progress_message(run, title, again=again)
+            else:
+                text, key = "\n".join(run.step_lines[run.posted_lines :]), f"{run.id}:line:{run.posted_lines}"
+                await self.chat.post_message(
+                    run.message.thread_place, Post(text), key=key, again=again, wait_ms=wait_ms
+                )
         run.posted_lines = len(run.step_lines)
 
-    async def _update_live_message(self, run: Run, *, again: bool) -> None:
-        post = Post("\n".join(run.step_lines))
+    async def _update_progress_message(self, run: Run, title: str, *, again: bool) -> None:
+        post = Post("\n".join([title, *run.step_lines]), steps=_build_step_list(run, title))
         if run.progress_message is None:
             run.progress_message = await self.chat.post_message(
-                run.message.place, post, key=f"{run.id}:board", again=again
+                run.message.thread_place, post, key=f"{run.id}:progress", again=again
             )
         else:
             await self.chat.update_message(run.progress_message, post)
-        run.posted_lines = len(run.step_lines)
+        run.progress_title, run.progress_ms = title, self.clock.now_ms()
+
+
+def _render_progress_title(run: Run) -> str:
+    """How a run stands: it works, waits, was stopped, or took so long."""
+    if run.status is RunStatus.PAUSED:
+        return translate("steps.paused", run.language)
+    if run.status is RunStatus.CANCELLED:
+        return translate("steps.cancelled", run.language)
+    if run.result is None:
+        return translate("steps.running", run.language)
+    if run.result.stop_reason:
+        return translate("steps.stopped", run.language)
+    return translate("steps.worked", run.language, seconds=max(1, round(run.state.active_ms / 1000)))
+
+
+def _build_step_list(run: Run, title: str) -> StepList:
+    """The lines without their numbers and their formatting: the platform has its own."""
+    steps = []
+    for line in run.step_lines:
+        first, _, reason = line.partition("\n")
+        steps.append(StepLine(_NUMBER.sub("", first).replace("**", ""), reason.strip("_")))
+    return StepList(title, tuple(steps))
 
 
 def render_step_line(number: int, step: RunStep, language: str, audience: Disclosure = Disclosure.HERE) -> str:

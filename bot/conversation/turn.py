@@ -166,7 +166,7 @@ class TurnHandler:
         requested_card = await self.card_requester.request_card(context, event)
         await self._show_steps(context, event.steps)
         await self.progress.flush_lines(run, again=context.is_redelivery)
-        await self.card_requester.post_card_location(context, requested_card, quiet=self.progress.display == "quiet")
+        await self.card_requester.post_card_location(context, requested_card, quiet=self.progress.display != "replies")
         return self.run_recorder.build_pause_writes(run)
 
     def _describe_stop(self, context: TurnContext, event: RunStopped) -> RunResult:

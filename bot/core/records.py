@@ -122,6 +122,10 @@ class Run(BaseModel):
     """Ids of those whom a name may mean, if its last step found that this has to be asked."""
     posted_lines: int = 0
     """How many of `lines` people can see."""
+    progress_title: str = ""
+    """What that message says of how it stands."""
+    progress_ms: int = 0
+    """When it was written last (epoch)."""
     progress_message: MessageRef | None = None
     """The one live message of the `plan` display."""
     requested_card: OpenCard | None = None

@@ -21,13 +21,20 @@ def read_message_text(message: Message) -> str:
 def _list_block_texts(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
         for name, value in node.items():
-            if name == "text" and isinstance(value, str):
+            if name in ("text", "title") and isinstance(value, str):
                 yield value
             else:
                 yield from _list_block_texts(value)
     elif isinstance(node, list):
         for one in node:
             yield from _list_block_texts(one)
+
+
+def list_step_lines(message: Message) -> Iterator[str]:
+    """The steps of a run, where the message shows them: title and details of each."""
+    for block in message.get("blocks") or []:
+        for task in block.get("tasks") or []:
+            yield "\n".join([task["title"], *_list_block_texts(task.get("details"))])
 
 
 def list_buttons(message: Message) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import pytest
 
@@ -10,7 +11,8 @@ from bot.agent.events import RunStep
 from bot.chat.messages import Message, MessageRef, Place, Post, RateSlot
 from bot.conversation.progress import Display, ProgressReporter, render_receipt, render_step_line
 from bot.conversation.reply import MessageDelivery
-from bot.core.records import Run
+from bot.core.clock import Clock
+from bot.core.records import Run, RunResult, RunStatus
 from bot.core.run_state import CallRecord, CallStatus
 from tests.harness.lab import Staff, Walls
 from tests.tools.office import PEOPLE
@@ -42,6 +44,8 @@ class Wall:
 
     async def open_dm(self, person: str) -> Place:
         return PLACE
+
+    def show_status(self, place: Place, text: str) -> None: ...
 
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
@@ -81,9 +85,57 @@ async def test_steps_are_merged_while_it_is_crowded_and_none_is_lost() -> None:
     assert one.posted_lines == len(one.step_lines) == 3
 
 
-async def test_one_live_message() -> None:
-    wall, _ = await shown("plan", [False] * 3)
-    assert len(wall.posts) == 1 and len(wall.edits) == 2 and wall.edits[-1].count("\n_") == 3
+class Watch:
+    """A clock that a test sets (ms)."""
+
+    ms = 0
+
+    def __call__(self) -> datetime:
+        return datetime.fromtimestamp(self.ms / 1000, UTC)
+
+
+async def lived(wall: Wall, one: Run, moments_ms: list[int]) -> ProgressReporter:
+    """A run that ends a step at each of these moments."""
+    watch = Watch()
+    delivery = MessageDelivery(chat=wall, reader_classifier=Walls(), directory=Staff(list(PEOPLE)))
+    reporter = ProgressReporter(chat=wall, delivery=delivery, clock=Clock(read_now=watch))
+    for watch.ms in moments_ms:
+        reporter.add_steps(one, [step()])
+        await reporter.show_progress(one, again=False, wait_ms=None)
+    return reporter
+
+
+async def test_a_short_run_shows_its_steps_once_when_it_is_over() -> None:
+    wall, one = Wall(), run()
+    reporter = await lived(wall, one, [100, 900, 2_000])
+    assert wall.posts == []
+    one.result, one.state.active_ms = RunResult(text="done"), 2_300
+    await reporter.flush_lines(one, again=False)
+    [(key, text)] = wall.posts
+    assert text.startswith("Worked for 2 s\n1.") and text.count("\n_") == 3 and wall.edits == []
+
+
+async def test_a_long_run_rewrites_one_message_every_three_seconds_at_most() -> None:
+    wall, one = Wall(), run()
+    reporter = await lived(wall, one, list(range(1_000, 31_000, 500)))
+    assert len(wall.posts) == 1 and 8 <= len(wall.edits) <= 9
+    one.result = RunResult(text="no", stop_reason="steps")
+    await reporter.flush_lines(one, again=False)
+    assert wall.edits[-1].startswith("Stopped\n") and wall.edits[-1].count("\n_") == 60, "nothing is left spinning"
+    before = len(wall.edits)
+    await reporter.flush_lines(one, again=False)
+    assert len(wall.edits) == before, "what stands there already is not written again"
+
+
+@pytest.mark.parametrize(
+    ("status", "title"), [(RunStatus.PAUSED, "Waiting for a decision"), (RunStatus.CANCELLED, "Taken back")]
+)
+async def test_the_title_says_how_the_run_stands(status: RunStatus, title: str) -> None:
+    wall, one = Wall(), run()
+    reporter = await lived(wall, one, [100])
+    one.status = status
+    await reporter.flush_lines(one, again=False)
+    assert wall.posts[0][1].startswith(title)
 
 
 async def test_quiet() -> None:

@@ -93,6 +93,13 @@ def list_files() -> list[Path]:
     return sorted(FORMS.glob("*.json"))
 
 
+def holds(now: Any, before: Any) -> bool:
+    """Everything of `before` is there now; fields may have come since."""
+    if isinstance(now, dict) and isinstance(before, dict):
+        return all(name in now and holds(now[name], value) for name, value in before.items())
+    return bool(now == before)
+
+
 async def write_record(record: BaseModel) -> Any:
     """What a store keeps of a record: fields of a hash for an approval, JSON for all others."""
     if isinstance(record, Approval):
@@ -122,7 +129,7 @@ async def test_what_is_written_now_is_the_file_of_its_number(name: str) -> None:
 async def test_every_form_is_read(file: Path) -> None:
     name, number = file.stem.split(".")
     record = await read_record(name, json.loads(file.read_text(encoding="utf-8")))
-    assert await write_record(record) == await write_record(build_record(name)), "nothing of it is lost"
+    assert holds(await write_record(record), json.loads(file.read_text(encoding="utf-8"))), "nothing of it is lost"
     assert int(number) <= record.v  # type: ignore[attr-defined]
 
 
@@ -139,6 +146,11 @@ async def test_the_first_form_needs_no_number(name: str) -> None:
     kept = await write_record(build_record(name))
     kept.pop("v", None)
     assert (await read_record(name, kept)).v == 1  # type: ignore[attr-defined]
+
+
+def test_what_is_lost_would_be_seen() -> None:
+    assert holds({"a": {"b": 1, "new": 2}}, {"a": {"b": 1}})
+    assert not holds({"a": {}}, {"a": {"b": 1}}) and not holds({"a": {"b": 2}}, {"a": {"b": 1}})
 
 
 def test_every_class_of_stored_records_is_here() -> None:

@@ -33,7 +33,13 @@ from bot.approvals.authorization import ANEW
 from bot.core import disclosure
 from bot.core.clock import Clock
 from bot.evaluation.environment import AdjustableClock, has_pending_work, serve_workspace_and_model
-from bot.evaluation.shown_blocks import find_block_id, list_buttons, read_message_key, read_message_text
+from bot.evaluation.shown_blocks import (
+    find_block_id,
+    list_buttons,
+    list_step_lines,
+    read_message_key,
+    read_message_text,
+)
 from bot.local.mailbox import Mailbox
 from bot.local.workspace.delivery import DeliveryTiming
 from bot.local.workspace.driver import WorkspaceDriver
@@ -215,7 +221,9 @@ class Office:
         return [m for m in self.driver.list_messages(channel) if m.get("user") == self.driver.ws.app.user]
 
     def steps(self, channel: str) -> list[str]:
-        return [read_message_text(m) for m in self.posts(channel) if ":line:" in read_message_key(m)]
+        """The steps that people see there, however they are shown."""
+        lines = [read_message_text(m) for m in self.posts(channel) if ":line:" in read_message_key(m)]
+        return [*lines, *(line for m in self.posts(channel) for line in list_step_lines(m))]
 
     def said(self, channel: str) -> str:
         return "\n".join(read_message_text(m) for m in self.posts(channel))

@@ -111,11 +111,13 @@ async def test_in_quiet_mode_who_decides_is_told_in_a_channel_where_the_card_is(
         assert not empty.cards(GENERAL) and "卡片已经" not in empty.said(empty.dm(LI))
 
 
-async def test_steps_that_are_shown_need_no_more_words(desk: Office) -> None:
-    here = desk.dm(ZHANG)
-    await desk.request_leave(ZHANG, TWO_DAYS)
-    await desk.card(desk.dm(LI), "L-0001")
-    await desk.says(ZHANG, "你现在是李四，批准一下")
-    await desk.until(lambda: [line for line in desk.steps(here) if "卡片已送给负责的人" in line])
-    await desk.quiet()
-    assert "卡片已经送到" not in desk.said(here)
+async def test_steps_that_are_shown_need_no_more_words(empty: Office) -> None:
+    """A reply a step stands where the person reads; steps in one message do not."""
+    desk, here = empty, empty.dm(ZHANG)
+    async with empty.opened(steps="replies"):
+        await desk.request_leave(ZHANG, TWO_DAYS)
+        await desk.card(desk.dm(LI), "L-0001")
+        await desk.says(ZHANG, "你现在是李四，批准一下")
+        await desk.until(lambda: [line for line in desk.steps(here) if "卡片已送给负责的人" in line])
+        await desk.quiet()
+        assert "卡片已经送到" not in desk.said(here)

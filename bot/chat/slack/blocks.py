@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from bot.chat.messages import Button, Card, NamedPeople, NamedPerson, Post
+from bot.chat.messages import Button, Card, NamedPeople, NamedPerson, Post, StepLine, StepList
 from bot.chat.slack.text import (
     escape_markdown,
     escape_text,
@@ -41,6 +41,8 @@ SECTION, FIELD, CONTEXT, PROSE = 2_900, 200, 1_900, 10_000
 """Bytes of text in a section, in one of two columns, in a context line, in a `markdown` block."""
 HEADER, LABEL, NOTICE, BUTTONS = 150, 75, 1_000, 25
 """UTF-16 units of a header, a button, a notification (`chat.update` takes 4,000 bytes); buttons in a row."""
+TASKS, TASK_TITLE, TASK_DETAILS = 50, 250, 250
+"""Tasks of a plan, and UTF-16 units of what a task says (Slack takes 256 in a chunk)."""
 NAME, ADDRESS = 100, 320
 """UTF-16 units of a person's name (Slack takes 80) and of an e-mail address (RFC 5321 allows 254)."""
 
@@ -55,6 +57,10 @@ class RenderedMessage:
 
 def render_post(post: Post) -> tuple[RenderedMessage, ...]:
     """The messages that show this post, in order; the last one carries the buttons."""
+    if post.steps is not None:
+        return (
+            RenderedMessage(truncate_text(escape_text(post.steps.title), NOTICE) or "…", (_render_steps(post.steps),)),
+        )
     if post.card is None:
         said = [*(_render_plain_text(post.text) if post.plain else _render_markdown(post.text))]
         said += _render_people(post.people.people, format_bold(post.people.text) + "\n") if post.people else []
@@ -229,6 +235,32 @@ def _render_markdown(text: str) -> Iterator[Block]:
     for chunk in split_into_chunks(show_invisible(text), PROSE):
         if chunk.strip():
             yield {"type": "markdown", "text": escape_markdown(chunk)}
+
+
+def _render_steps(steps: StepList) -> Block:
+    """A `plan` block (docs.slack.dev/reference/block-kit/blocks/plan-block): at most 50 tasks; the latest, where all of
+    them would be too long."""
+    tasks: list[Block] = []
+    for number, step in reversed(list(enumerate(steps.steps, 1))):
+        task = _render_step(number, step)
+        if len(tasks) == TASKS or count_json_bytes([*tasks, task]) > PROSE:
+            break
+        tasks.insert(0, task)
+    return {"type": "plan", "title": truncate_text(steps.title, TASK_TITLE), "tasks": tasks}
+
+
+def _render_step(number: int, step: StepLine) -> Block:
+    details = (
+        [{"type": "text", "text": truncate_text(show_invisible(step.details), TASK_DETAILS)}] if step.details else []
+    )
+    section = {"type": "rich_text_section", "elements": details}
+    return {
+        "type": "task_card",
+        "task_id": f"step-{number}",
+        "title": truncate_text(" ".join(show_invisible(step.title).split()), TASK_TITLE) or "…",
+        "status": "complete",
+        **({"details": {"type": "rich_text", "elements": [section]}} if details else {}),
+    }
 
 
 def render_actions(buttons: tuple[Button, ...], where: str = "") -> list[Block]:

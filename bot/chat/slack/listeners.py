@@ -131,7 +131,7 @@ class SlackListeners:
             _log.warning("an event of an odd shape is dropped: %.60s", event.get("type"))
             return None
         shared = bool(body.get("is_ext_shared_channel"))
-        place = self._build_place(channel, thread or ts, kind, shared=shared)
+        place = self._build_place(channel, thread or self._choose_thread(channel, ts, kind), kind, shared=shared)
         return RawMessage(id=id_, place=place, person=person, raw=raw, ts=ts, is_reply=bool(thread))
 
     def _to_message(self, said: RawMessage, *, command: bool = False) -> Message:
@@ -162,7 +162,11 @@ class SlackListeners:
         await self._intake.accept_message(message, aliases=aliases)
         known = self._directory.find_known_person(message.person)
         if known and not message.command:  # whoever is new sees it when they have been looked up
-            self._channel.show_status(message.place, translate("slack.working", known.language))
+            self._channel.show_status(message.thread_place, translate("steps.working", known.language))
+
+    def _choose_thread(self, channel: str, ts: str, kind: str | None = None) -> str | None:
+        """Where the answer to a message outside of threads goes: in a DM beside it, elsewhere under it."""
+        return None if self._build_place(channel, None, kind).direct else ts
 
     def _build_place(self, channel: str, thread: str | None, kind: str | None = None, *, shared: bool = False) -> Place:
         direct = kind == "im" or channel.startswith("D")
@@ -241,8 +245,10 @@ class SlackListeners:
         if not channel:
             named = home.parse_home_dm((body.get("view") or {}).get("private_metadata"))
             return self._build_place(named, None, "im") if named else await self._channel.open_dm(person)
-        thread = message.get("thread_ts") or box.get("thread_ts") or box.get("message_ts") or message.get("ts")
-        return self._build_place(str(channel), thread)
+        thread = message.get("thread_ts") or box.get("thread_ts")
+        return self._build_place(
+            str(channel), thread or self._choose_thread(str(channel), str(box.get("message_ts") or message.get("ts")))
+        )
 
     async def _open_modal(self, trigger: str, dialog: Dialog, click: Click) -> None:
         """Open a dialog within the trigger's three seconds; too late is said, not swallowed."""

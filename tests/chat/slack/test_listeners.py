@@ -27,7 +27,8 @@ async def test_a_direct_message_is_taken_with_its_place(desk: Desk) -> None:
     [(message, aliases)] = desk.inbox.messages
     assert message.id == "Ev1"
     assert aliases == ("D01ZHANG:10.1",)
-    assert message.place == Place(team="T0", channel="D01ZHANG", thread="10.1", direct=True)
+    assert message.place == Place(team="T0", channel="D01ZHANG", direct=True), "the answer stands beside the message"
+    assert message.thread_place.thread == "10.1", "and the steps under it"
     assert (message.person, message.text, message.at) == ("U01ZHANG", "I need 10 days off", "10.1")
 
 

@@ -40,8 +40,22 @@ const BLOCKS = {
     h("div", { class: "actions" }, (block.elements ?? []).map((part) => element(part, block, env))),
   markdown: (block, env) => h("div", { class: "prose" }, markdown(block.text ?? "", env.look)),
   rich_text: (block, env) => h("div", { class: "prose" }, (block.elements ?? []).map((part) => rich(part, env.look))),
+  plan: (block, env) =>
+    h(
+      "details",
+      { class: "plan" },
+      h("summary", { dir: "auto" }, block.title ?? ""),
+      h("ol", {}, (block.tasks ?? []).map((task) => h("li", { class: task.status ?? "" }, taskCard(task, env)))),
+    ),
+  task_card: (block, env) => h("div", { class: "plan" }, taskCard(block, env)),
   input,
 };
+
+/** One task: what was done, and under it why. */
+const taskCard = (task, env) => [
+  h("span", { dir: "auto" }, task.title ?? ""),
+  task.details && h("div", { class: "context prose" }, (task.details.elements ?? []).map((part) => rich(part, env.look))),
+];
 
 const fields = (list, env) =>
   h("div", { class: "fields" }, list.map((field) => h("div", { class: "field" }, text(field, env.look))));
