@@ -1,12 +1,14 @@
 """The effect of a decided card: started, run with the stored arguments, ended.
 
-Who decided, and when, is on the card before anything runs. A crash after *started* is looked at, never repeated
+A crash after *started* is looked at, never repeated
 blindly: what is not safe to repeat ends as unknown, and a person says on the card what became of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bot.approvals import render
@@ -45,6 +47,8 @@ class EffectRunner:
     tool_services: ToolServices
     tools: Mapping[str, Tool]
     clock: Clock
+    shown_after_s: float = 1.0
+    """How long an effect takes before its card says that it has begun."""
 
     async def carry_out_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
         """From decided to done, failed or unknown. Comes here again after a crash, with the stored record."""
@@ -65,13 +69,11 @@ class EffectRunner:
         """What must not be repeated: a process that dies before the checkpoint has surely not run it."""
         started, effects = transition(approval, EffectStarted(), self.clock.now())
         presser = await self._find_presser(approval)
-        await self.card_delivery.update_copies(started)
         await lease.checkpoint(f"begin:{started.attempts}", *self.lifecycle.write_effects(started, effects))
         return await self._finish_effect(lease, started, presser)
 
     async def run_started_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
-        """Started, and safe to repeat: who decided, and when, is on the card before anything runs."""
-        await self.card_delivery.update_copies(approval)
+        """Started, and safe to repeat."""
         return await self._finish_effect(lease, approval, await self._find_presser(approval))
 
     async def _find_presser(self, approval: Approval) -> Caller | None:
@@ -82,9 +84,31 @@ class EffectRunner:
     async def _finish_effect(self, lease: Lease, approval: Approval, presser: Caller | None) -> Sequence[Write]:
         """What was started comes to its end, or has to be confirmed once more."""
         try:
-            return await self.lifecycle.end_approval(lease.item, await self._execute_tool(lease, approval, presser))
+            async with self._show_started(approval):
+                ended = await self._execute_tool(lease, approval, presser)
+            return await self.lifecycle.end_approval(lease.item, ended)
         except ConfirmAgainError as asked:
             return await self.card_editor.reopen_card(lease, approval, asked.plan)
+
+    @asynccontextmanager
+    async def _show_started(self, approval: Approval) -> AsyncIterator[None]:
+        """What takes longer than a moment has who decided, and when, on its card meanwhile. What does not is rewritten
+        once, when it has ended: the platform allows few rewritings."""
+        has_begun = False
+
+        async def show_later() -> None:
+            nonlocal has_begun
+            await asyncio.sleep(self.shown_after_s)
+            has_begun = True
+            await self.card_delivery.update_copies(approval)
+
+        showing = asyncio.create_task(show_later())
+        try:
+            yield
+        finally:
+            if has_begun:
+                await showing  # or it might come after what is written next
+            showing.cancel()
 
     async def _execute_tool(self, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
         """Runs exactly what was shown, plus what the pressed button and its dialog add; not if the lane was lost

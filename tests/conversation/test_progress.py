@@ -111,7 +111,7 @@ async def test_a_short_run_shows_its_steps_once_when_it_is_over() -> None:
     assert wall.posts == []
     one.result, one.state.active_ms = RunResult(text="done"), 2_300
     await reporter.flush_lines(one, again=False)
-    [(key, text)] = wall.posts
+    [(_, text)] = wall.posts
     assert text.startswith("Worked for 2 s\n1.") and text.count("\n_") == 3 and wall.edits == []
 
 
@@ -132,10 +132,18 @@ async def test_a_long_run_rewrites_one_message_every_three_seconds_at_most() -> 
 )
 async def test_the_title_says_how_the_run_stands(status: RunStatus, title: str) -> None:
     wall, one = Wall(), run()
-    reporter = await lived(wall, one, [100])
+    reporter = await lived(wall, one, [4_000])
     one.status = status
     await reporter.flush_lines(one, again=False)
-    assert wall.posts[0][1].startswith(title)
+    assert wall.edits[0].startswith(title)
+
+
+async def test_a_short_run_that_waits_for_its_card_shows_nothing_beside_it() -> None:
+    wall, one = Wall(), run()
+    reporter = await lived(wall, one, [100])
+    one.status = RunStatus.PAUSED
+    await reporter.flush_lines(one, again=False)
+    assert wall.posts == wall.edits == []
 
 
 async def test_quiet() -> None:
