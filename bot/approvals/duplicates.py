@@ -1,9 +1,8 @@
-"""A call that waits for its button already gets no second card, and one that was just carried out only if it is meant.
+"""Rejects a call that already waits for its button, and a call that was just carried out unless the caller means it.
 
-Which call is the same is decided here, by code: the same caller, conversation, tool and arguments, and a card that can
-still be pressed. What stands in another conversation (a DM, another thread) is another matter; an identical start that
-is pressed there is caught by the engine (`tools.workflow.engine.duplicates`).
-"""
+Code decides which calls are the same: same caller, conversation, tool and arguments, with a card that can still be
+pressed. A card in another conversation (a DM, another thread) does not count. The engine catches an identical start
+that is pressed there (`tools.workflow.engine.duplicates`)."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ JUST = {
         "answer.",
     ),
 }
-"""How a call of the same run has ended: the code and the text of the error for the same once more."""
+"""How an earlier call of the same run ended → code and text of the error for the same call once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,9 @@ class DuplicateGuard:
     runs: RunStore
 
     async def reject_duplicate(self, waiting: Sequence[PausedRun], run: Run, tool: str, proposal: Proposal) -> None:
-        """`waiting`: the runs of the conversation that wait for a button. Raises `ToolError` `card_waits`, or
-        `card_edited` when the person has changed the card since it was proposed: pressing both would do twice what is
-        wanted once; once, when this very run has carried it out, `done_just_now`, and `denied_just_now` when the
-        person did not want it."""
+        """`waiting`: the paused runs of the conversation. Raises `ToolError`: `card_waits` while the same card waits;
+        `card_edited` if the person edited that card (pressing both would do one thing twice); once, `done_just_now` if
+        this run has just carried out the call, or `denied_just_now` if the person cancelled it."""
         _reject_repeated_call(run, tool, proposal)
         for one in waiting:
             other = await self.runs.load_run(one.run) if one.run != run.id and one.tool == tool else None
@@ -52,7 +50,7 @@ class DuplicateGuard:
     async def _reject_waiting_duplicate(self, other: Run, run: Run, tool: str, proposal: Proposal) -> None:
         if (
             other.requested_card is None or other.requested_card.gate is not Gate.CONFIRM
-        ):  # the card of a task is one whoever asks for it
+        ):  # a task has one card for all who ask for it
             return
         approval = await self.approvals.load_approval(other.requested_card.approval)
         if approval is not None and approval.state is not ApprovalState.OPEN:
@@ -70,7 +68,7 @@ class DuplicateGuard:
 
 
 def _reject_repeated_call(run: Run, tool: str, proposal: Proposal) -> None:
-    """Only while it is the last call of the tool: who was told so and calls again, means it."""
+    """Rejects a repeat only while it is the tool's last call: a model that calls again after this error means it."""
     last = next((one for one in reversed(run.state.calls) if one.tool == tool), None)
     if last is None or last.status not in JUST or _drop_derived_args(last.args) != _drop_derived_args(proposal.args):
         return
@@ -78,7 +76,7 @@ def _reject_repeated_call(run: Run, tool: str, proposal: Proposal) -> None:
 
 
 def _drop_derived_args(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without what the program says of the card: sums on it have changed since."""
+    """Drops the arguments that code computes for the card: their values may have changed since."""
     return {name: value for name, value in args.items() if name != "seen"}
 
 
@@ -92,7 +90,7 @@ def _build_duplicate_error(code: str, changed: str, card: str, where: str) -> To
 
 
 def _describe_card_location(approval: Approval | None, run: Run) -> str:
-    """Where the person finds the card. One that is just being brought (no record yet) comes to their DM."""
+    """Where the person finds the card. A card without a record is still on its way to their DM."""
     channels = [ref.channel for reader, ref in approval.copies if reader == run.message.person] if approval else []
     here = run.message.place.channel in channels if channels else run.message.place.direct
     return "above in this conversation" if here else "in their direct messages with you"

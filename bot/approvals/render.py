@@ -1,4 +1,4 @@
-"""Cards in words: every sentence on a card is chosen here, by code, from stored and validated arguments."""
+"""Renders cards. Code chooses every sentence on a card, from stored and validated arguments."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tools.tasks.todo import DECIDE_TASK
 HOPELESS = frozenset(
     {"error.altered", "error.request_changed", "error.task_closed", "error.own_level", "error.tool_changed"}
 )
-"""Problems that no second try mends: the card has no *Try Again* then."""
+"""Errors that no retry can fix: such a card has no *Try Again*."""
 
 LINE, PART = 400, 80
-"""Characters of what a model is told of a card, and of one of its facts."""
+"""Characters a model gets of a whole card, and of one of its fields."""
 VALUE_MAX = 60
-"""Characters of a fact in an event."""
+"""Characters of a field value in an event."""
 ADVICE = "advice"
-"""Label of what a model thinks of it."""
+"""Label of the model's suggestion."""
 
 
 def render_card(approval: Approval, reader: Person, names: Names) -> Post:
-    """The card as it stands now, for one reader. Once it is over it leads with what became of it; what it asked for is
-    below, as a fact."""
+    """The card as it stands now, for one reader. A closed card leads with its outcome and lists what it asked for
+    below."""
     language = reader.language
     is_open = approval.state is ApprovalState.OPEN
     fields = render_card_fields(_list_current_fields(approval, reader), language)
@@ -46,7 +46,7 @@ def render_card(approval: Approval, reader: Person, names: Names) -> Post:
 
 
 def render_moved_card(approval: Approval, reader: Person) -> Post:
-    """A copy that a newer one has taken the place of: what it was about, and nothing of how that stands."""
+    """A copy that a newer one replaces: the subject of the card, and nothing about its state."""
     fields = (
         _render_matter_field(approval, reader),
         *render_card_fields(_list_visible_fields(approval, reader, "status"), reader.language),
@@ -62,13 +62,13 @@ def _render_matter_field(approval: Approval, reader: Person) -> tuple[str, str]:
 
 
 def describe_card_event(approval: Approval, reader: Person, names: Names) -> str:
-    """How the card stands now, for what its reader's DM remembers: what it is about while it is open, and with which
-    words it was decided. Both may be what somebody wrote, so they are quoted."""
+    """How the card stands now, as an event for its reader's DM history: the fields while it is open, the opinion once
+    it is decided. Both may hold people's own text, so they are quoted."""
     opinion = " ".join(approval.form.get("opinion", "").split())
     said = translate("notice.opinion", reader.language, opinion=opinion) if opinion else ""
     if approval.state is ApprovalState.OPEN:
         facts = [one for one in _list_visible_fields(approval, reader, "status") if one.label != "request"]
-        facts.sort(key=lambda one: one.label != "opinion")  # what was said before comes first: the end may be cut
+        facts.sort(key=lambda one: one.label != "opinion")  # the opinion comes first: the end may be cut
         fields = describe_card_fields(facts, reader.language)
         said = f"“{'; '.join(f'{name}: {shorten_text(value, VALUE_MAX)}' for name, value in fields)}”"
     return f"{render_notification(approval, reader, names)} {said}".strip()
@@ -88,24 +88,24 @@ def render_notification(approval: Approval, reader: Person, names: Names) -> str
 
 
 def render_title(approval: Approval, reader: Person) -> str:
-    """What the card is called for this reader."""
+    """The card's title for this reader."""
     return render_value(approval.proposal.get_title_for(reader.id), reader.language)
 
 
 def is_watcher(approval: Approval, reader: Person) -> bool:
-    """True for the requester of what somebody else decides: sees how it stands and has nothing to press."""
+    """True for the requester of what somebody else decides: they see the state and have no buttons."""
     return approval.gate is Gate.APPROVE and reader.id == approval.proposal.requester
 
 
 def is_deputy(approval: Approval, reader: Person) -> bool:
-    """True for who has the card because they stand in for who decides."""
+    """True for a reader who has the card as a deputy of a decider."""
     mine = (*approval.proposal.deciders, approval.proposal.requester)
     return approval.gate is Gate.APPROVE and reader.id not in mine
 
 
 def _list_current_fields(approval: Approval, reader: Person) -> tuple[CardField, ...]:
-    """The facts: without *waiting for a decision* on a card that has been decided; without the model's suggestion for
-    whose request it is; with the draft of who has one."""
+    """The fields to show: without *waiting for a decision* once the card is decided, without the model's suggestion for
+    the requester, with the draft for its author."""
     left_out = "status" if approval.state is not ApprovalState.OPEN else ""
     return (*_list_visible_fields(approval, reader, left_out), *list_draft_fields(approval, reader.id))
 
@@ -118,7 +118,7 @@ def _list_visible_fields(approval: Approval, reader: Person, left_out: str) -> t
 
 
 def render_card_fields(fields: Iterable[CardField], language: str) -> tuple[tuple[str, str | NamedPeople], ...]:
-    """Labels and values as a card has them: persons so that the reader can check who they are."""
+    """Labels and values as on the card. Persons are rendered so that the reader can tell who they are."""
     return tuple((translate_label(fact.label, language), _render_field_value(fact.value, language)) for fact in fields)
 
 
@@ -132,7 +132,7 @@ def _render_field_value(value: object, language: str) -> str | NamedPeople:
 
 
 async def render_candidates(directory: ChatDirectory, people: Sequence[str], language: str) -> NamedPeople | None:
-    """Those whom a name may mean, with what they cannot choose themselves; None for nobody."""
+    """The people whom a name may mean, with details they cannot choose themselves. None if there are none."""
     if not people:
         return None
     shown = []
@@ -165,8 +165,8 @@ def describe_card_fields(fields: Iterable[CardField], language: str) -> tuple[tu
 
 
 def describe_proposal(proposal: Proposal, reader: Person) -> str:
-    """What a card asks for, in one bounded line for a model: what it is called, its facts, how its text begins. Data:
-    people's words are in it."""
+    """What a card asks for, in one bounded line for a model: title, fields, beginning of the text. This is data: it
+    holds people's words."""
     title = render_value(proposal.get_title_for(reader.id), reader.language)
     fields = [
         f"{name}: {shorten_text(redact_known_secrets(value), PART)}"
@@ -177,7 +177,7 @@ def describe_proposal(proposal: Proposal, reader: Person) -> str:
 
 
 def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:
-    """Only what this reader can press now; a decided card has no buttons."""
+    """Only the buttons that this reader can press now. A decided card has none."""
     if approval.state is ApprovalState.OPEN and is_watcher(approval, reader):
         return ()
     if approval.state is ApprovalState.OPEN:
@@ -193,7 +193,7 @@ def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[B
 
 
 def is_unrecoverable(approval: Approval) -> bool:
-    """True when trying the same again can only fail the same way."""
+    """True when a retry of the same can only fail the same way."""
     return approval.failure is not None and approval.failure.key in HOPELESS
 
 
@@ -208,7 +208,7 @@ def _build_button(approval: Approval, choice: str, language: str, style: str = "
 
 
 def _render_footer(approval: Approval, reader: Person, names: Names) -> str:
-    """Who must act until when."""
+    """Who must act, and until when."""
     language = reader.language
     who = _join_people_names(approval.proposal.deciders, names, language)
     key = "card.open_for" if is_deputy(approval, reader) else "card.open"
@@ -220,7 +220,7 @@ def _join_people_names(people: tuple[str, ...], names: Names, language: str) -> 
 
 
 def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click: Click) -> Dialog:
-    """The form that a button opens, with what this reader has drafted for it."""
+    """The form that a button opens, filled with this reader's draft."""
     language, choice = reader.language, fill_draft(approval.proposal, choice, reader.id)
     name = translate(f"choice.{choice.name}", language)
     return Dialog(

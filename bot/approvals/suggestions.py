@@ -1,5 +1,7 @@
-"""A suggestion on a card of an approval. The card comes first: what the model thinks is added when it is there, and
-if it never is, nobody has waited for it. It is drafted in a lane of its own, so that no press waits either."""
+"""Adds a model's suggestion to the card of an approval.
+
+The card comes first: the suggestion is added when it is ready, and nobody waits for it. It is drafted in a lane of its
+own, so no press waits for it either."""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from tools.spec import CardField, Gate, Proposal, TextRef
 
 
 def build_suggestion_request(approval: Approval) -> list[Write]:
-    """What has a suggestion drafted for a fresh card of an approval."""
+    """Has a suggestion drafted for a new card of an approval."""
     if approval.gate is not Gate.APPROVE:
         return []
     advise = DraftSuggestion(approval=approval.id, version=approval.version)
@@ -40,7 +42,7 @@ def has_suggestion(proposal: Proposal) -> bool:
 
 
 def carry_over_suggestion(proposal: Proposal, before: Proposal) -> Proposal:
-    """A card's next version keeps what the model thought of the same request."""
+    """Copies the suggestion to the next version of the card if the request is the same."""
     return proposal.with_card_fields((*proposal.fields, *(fact for fact in before.fields if fact.label == ADVICE)))
 
 
@@ -56,7 +58,8 @@ class SuggestionHandler:
     prices: PriceTable = field(default_factory=PriceTable)
 
     async def draft_suggestion(self, lease: Lease, advise: DraftSuggestion) -> Sequence[Write]:
-        """Asks the model, while the card can be pressed. Nobody has asked for it, so it is on nobody's account."""
+        """Asks the model while the card can be pressed. No person asked for this, so it counts on the system's
+        account."""
         approval = await self.approvals.load_approval(advise.approval)
         if not _is_open_version(approval, advise.version):
             return []
@@ -75,7 +78,7 @@ class SuggestionHandler:
         return [*counted, EnqueueItem(approval.id, f"show_suggestion:{lease.item.id}", advised.model_dump_json())]
 
     async def show_suggestion(self, lease: Lease, advised: ShowSuggestion) -> Sequence[Write]:
-        """Adds it to the card, if that still waits. What a press runs is sealed without it."""
+        """Adds the suggestion to the card if it still waits. The seal does not cover it."""
         fact = CardField(label=ADVICE, value=advised.text)
         suggestion = SuggestionAdded(advised.version, fact, advised.text.key)
         added = try_transition(self.approvals.read_from_lease(lease), suggestion, self.clock.now())

@@ -1,4 +1,4 @@
-"""What a paused run hears of its card: how the call ended, as data, and what changed in the world."""
+"""Notifies a paused run of its card's end: how the call ended, as data, and what changed in the world."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ NOTHING = "The matter of the card ended elsewhere; nothing was done here."
 
 
 def notify_waiter(approval: Approval, waiter: ApprovalWaiter, *, silent: bool = False) -> Write:
-    """What a waiting run hears; `silent`: and ends with."""
+    """The end of the card for a waiting run. `silent`: the run ends with it."""
     return _build_resume_write(waiter, *_describe_card_end(approval), silent=silent)
 
 
 def notify_undelivered(requested_card: OpenCard) -> list[Write]:
-    """A card could not be brought to anybody: whoever waits for it hears so at once, not when it would have expired."""
+    """A card could not be delivered to anybody: its waiting runs are notified at once, not when it would have
+    expired."""
     if requested_card.waiter:
         observation = {"error": "undelivered", "message": UNDELIVERED}
         return [_build_resume_write(requested_card.waiter, CallStatus.FAILED, observation, None, Privacy.PUBLIC)]
@@ -66,7 +67,7 @@ def _build_resume_write(
 
 
 def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], ReceiptLine | None, Privacy]:
-    """What is said by code is public; what the tool itself has said is as private as that says."""
+    """What code says is public. What the tool said has the privacy that it states."""
     if approval.effect is EffectState.DONE and approval.outcome is not None:
         privacy = approval.outcome.privacy or Privacy.PRIVATE
         return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.receipt_line, privacy
