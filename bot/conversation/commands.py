@@ -1,4 +1,4 @@
-"""Plain commands: answered by code alone, as a slash command or as the words themselves in a DM, in zh and en."""
+"""Plain commands, answered by code alone: as a slash command, or as the bare words in a DM, in zh and en."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from tools.workflow.engine.state import TaskKind
 
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
 CONCERNING = ("steps", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
-"""Settings that everybody may know, because they are about what people see; all others are for administrators."""
+"""Settings that everybody may know, because they explain what people see. All others are for administrators."""
 LATELY = 20
-"""Entries of a conversation that are looked through for what a *stop* has ended."""
+"""How many entries of a conversation are searched for a run that a *stop* ended."""
 SKEW_MS = 5_000
-"""How far the platform's clock and ours may be apart."""
+"""How far the platform's clock may differ from ours."""
 HISTORY_SHOWN = 10
 TASKS_SHOWN = 20
 SAID_MAX = 120
-"""Characters that are shown of what was said."""
+"""Characters shown of a message."""
 _FORMATS = re.compile(r"([\\*_~`])")
-"""What would be formatting: what people wrote is shown as they wrote it (`2*3*4`)."""
+"""Formatting characters. What people wrote is shown as they wrote it (`2*3*4`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """A command's answer, and what it changes."""
+    """The answer to a command, and the writes it makes."""
 
     command: str
     text: str
@@ -51,7 +51,7 @@ class CommandReply:
 
 @cache
 def list_command_words() -> Mapping[str, str]:
-    """What people type → command."""
+    """Word that people type → command."""
     return {
         word.strip(): command
         for command in COMMANDS
@@ -61,7 +61,7 @@ def list_command_words() -> Mapping[str, str]:
 
 
 def parse_command(text: str) -> str | None:
-    """The command a text is, if it is nothing but a command."""
+    """The command, if the text is nothing but a command."""
     return list_command_words().get(text.strip().strip("/!！。.?？").strip().lower())
 
 
@@ -74,12 +74,12 @@ class CommandHandler:
     tool_services: ToolServices
     history: HistoryStore
     settings: Callable[[], Mapping[str, str]]
-    """All settings as an administrator may see them: secrets masked."""
+    """All settings as an administrator may see them, with masked secrets."""
     runs: RunStore
     clock: Clock
 
     async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
-        """The answer if this is a command. In shared channels only *stop* is taken as a plain word."""
+        """The answer, if this is a command. In shared channels only *stop* works as a plain word."""
         name = parse_command(message.text)
         if message.command and not message.text.strip():
             name = "help"
@@ -139,7 +139,7 @@ class CommandHandler:
         return CommandReply("history", "\n".join([*_describe_summary(known, zone, language), told]))
 
     async def _answer_settings(self, message: Message, caller: Caller) -> CommandReply:
-        """For an administrator all of them; for everybody else what concerns them."""
+        """All settings for an administrator; for everybody else, those that concern them."""
         language, values = caller.person.language, self.settings()
         if caller.person.is_administrator:
             lines = [f"`{name}` = {redact_text(value) or '—'}" for name, value in values.items()]
@@ -157,14 +157,14 @@ class CommandHandler:
         return CommandReply("forget", translate("command.forgotten", caller.person.language), tuple(writes))
 
     async def _answer_stop(self, message: Message, caller: Caller) -> CommandReply:
-        """Stopping itself happened before the queue; by the time this is read, nothing of theirs runs here."""
+        """The stop itself happened before the queue. By the time this is read, nothing of the person's runs here."""
         key = "stopped"
         if not message.place.direct and not caller.person.is_administrator:
             key = "stopped_own" if await self._has_stopped_own_run(message) else "stopped_nothing"
         return CommandReply("stop", translate(f"command.{key}", caller.person.language))
 
     async def _has_stopped_own_run(self, message: Message) -> bool:
-        """True when something of who says *stop* was ended by it."""
+        """True when this *stop* ended a run of its own author."""
         entries = (await self.history.load_history(message.place.conversation)).entries[-LATELY:]
         runs = [await self.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
         theirs = [run for run in runs if run is not None and run.message.person == message.person]
@@ -192,7 +192,7 @@ class CommandHandler:
 
 
 def _describe_setting_value(name: str, value: str, language: str) -> str:
-    """A value in words, where it has some."""
+    """A setting's value, in words where it has some."""
     key = f"setting.{name}_{value}"
     return translate(key, language) if key in load_sentences() else value
 
@@ -202,7 +202,7 @@ def _is_timestamp(at: str) -> bool:
 
 
 def _choose_task_key(one: AssignedTask, caller: Caller) -> str:
-    """One's own task, or that of somebody who is away."""
+    """The key for a person's own task, or for a task they decide as a deputy."""
     return "command.task" if one.task.assignee == caller.id else "command.task_for"
 
 
@@ -213,7 +213,7 @@ def _format_listing(name: str, lines: Sequence[str], language: str) -> str:
 
 
 def _describe_entry(entry: HistoryEntry, language: str) -> str:
-    """An entry as people know it: their own words, what they were told, and a card instead of a note to the model."""
+    """An entry as people know it: their own words, the answers, and a card instead of a note to the model."""
     is_ours = entry.is_answer or bool(entry.kind)
     by = "bot" if is_ours else "person"
     short = shorten_text(entry.visible_text, SAID_MAX)
@@ -222,7 +222,7 @@ def _describe_entry(entry: HistoryEntry, language: str) -> str:
 
 
 def _describe_summary(known: ConversationHistory, zone: tzinfo, language: str) -> list[str]:
-    """The summary of what was before, with what it stands for; and what it does not."""
+    """The summary of older turns: what it covers, and what it misses."""
     summary = known.summary
     if summary is None:
         return []

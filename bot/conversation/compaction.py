@@ -1,10 +1,9 @@
-"""A conversation that has grown long: its older turns are put in short by the model, in the background.
+"""Compaction: in the background, the model summarizes the older turns of a long conversation.
 
-The commit of the turn that makes it so puts the work into a lane of the conversation's own, so that no message waits
-for it. What comes of it replaces these turns in one script, if they are still there as they were: whoever forgets them
-meanwhile, or is killed at any moment, loses nothing and brings nothing back. If nothing comes of it, they stay until
-there is no room for them any more.
-"""
+The commit of the turn that makes the conversation too long enqueues the work in a lane of its own, so no message waits
+for it. One script then replaces these turns by the summary, if they are still unchanged. A conversation that is
+forgotten meanwhile, or a process killed at any moment, therefore loses nothing and brings nothing back. Without a
+summary, the turns stay until there is no more room for them."""
 
 from __future__ import annotations
 
@@ -30,17 +29,17 @@ from bot.storage.runs import RunStore
 from bot.storage.spending import SYSTEM, UsageStore
 
 AT_ONCE = 4
-"""Summaries drafted at once in one process: the other hands are for people."""
+"""Summaries drafted at once in one process. The other places are for people."""
 TRIES = 4
-"""After so many it is given up, until the next turn."""
+"""After this many tries it gives up until the next turn."""
 BUSY_MS = 1_000
 
 
 def build_compaction_request(
     history: HistoryStore, known: ConversationHistory, turn: AppendHistory, run: Run
 ) -> list[Write]:
-    """What has the older turns folded, if with this one there are enough. The lane is of the conversation's own
-    partition, so it is put in the commit of the turn or not at all."""
+    """The item that compacts the conversation, if this turn makes it long enough. Its lane is in the conversation's own
+    partition, so the commit of the turn writes it or nothing does."""
     if not history.needs_compaction(known, turn):
         return []
     place, keys = run.message.place, history.keys
@@ -60,12 +59,12 @@ class HistoryCompactor:
     prices: PriceTable = field(default_factory=PriceTable)
     budget: DailyBudget = field(default_factory=DailyBudget)
     pause_ms: int = 60_000
-    """Between the first two tries; each further one takes four times as long."""
+    """Pause between the first two tries. Each further pause is four times as long."""
     draft_semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def compact_history(self, lease: Lease, fold: CompactConversation) -> Sequence[Write]:
-        """Folds about half of what is remembered. Raises `RetryLater` while the model is away or its answer is of no
-        use."""
+        """Compacts about half of the history. Raises `RetryLater` while the model cannot be reached or its summary is
+        unusable."""
         if self.draft_semaphore.locked():
             raise RetryLater(BUSY_MS, "enough is folded at once")
         async with self.draft_semaphore:
@@ -82,7 +81,7 @@ class HistoryCompactor:
             draft = await self.summarizer.draft_summary(
                 EarlierTurns(part.entries, zone, notes), self.history.summary_tokens
             )
-            # Nobody has asked for it, so it is on nobody's account.
+            # No person asked for this, so it counts on the system's account.
             counted = self.spending.build_usage_writes(
                 lease.lane, SYSTEM, map(self.prices.compute_usage, draft.replies)
             )
@@ -93,8 +92,8 @@ class HistoryCompactor:
             )
 
     async def _is_budget_used_up(self, person: str) -> bool:
-        """True when the person whose turn asked for it may take no more of the model today. Then nothing is asked of
-        it; the first turn that ends while there is a budget asks again."""
+        """True when the person whose turn caused this has used up today's budget. Then the model is not asked; the
+        first turn that ends with budget left asks again."""
         if not self.budget:
             return False
         used = await self.spending.load_daily_usage(self.spending.build_daily_query(person, self.prices.currency))
@@ -123,7 +122,7 @@ class HistoryCompactor:
     async def _retry_or_give_up(
         self, lease: Lease, fold: CompactConversation, draft: SummaryDraft, counted: Sequence[Write]
     ) -> Sequence[Write]:
-        """What it has cost is written down with every try."""
+        """Every try records what it cost."""
         noted, tries = self._build_journal_write(fold, "history.not_folded", draft, why=draft.failure), lease.item.tries
         if tries >= TRIES:
             return [*counted, noted]
@@ -147,7 +146,7 @@ class HistoryCompactor:
 
 
 def build_summary(part: CompactionRange, lines: Sequence[str], zone: tzinfo) -> HistorySummary:
-    """What stands for a part from now on. Its range is that of what was folded, and of nothing else."""
+    """The summary for a part of the history. Its range is that of the compacted entries, and nothing else."""
     since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (part.since_ms, part.until_ms))
     message = prompt.build_summary_message(lines, since, until, part.turn_count, missed=part.missed)
     told = json.dumps(message, ensure_ascii=False)

@@ -1,5 +1,5 @@
-"""The picture of a process, brought where it was asked for: an item of its own, so that neither a crash nor a platform
-that is away loses it, and nobody's answer waits for the drawing."""
+"""Posts process diagrams. Each is an item of its own, so a crash or an outage of the platform loses none, and no answer
+waits for the drawing."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tools.tool import Tool, ToolContext, ToolServices
 from tools.workflow.diagram.render import render_picture
 
 SHOWS = "show_process"
-"""The tool whose outcome is a picture."""
+"""The tool whose outcome is a diagram."""
 FILE = "process.png"
 Paint = Callable[[bytes, Collection[str], Collection[str], str], Awaitable[bytes]]
-"""(process file, nodes and flows taken, current ones, language) → PNG. Raises `ToolError` where there can be none."""
+"""(process file, nodes and flows taken, current ones, language) → PNG. Raises `ToolError` if it cannot draw one."""
 
 
 def is_diagram_call(call: CallRecord) -> bool:
-    """True for a step that people see a picture of."""
+    """True for a call whose result people see as a diagram."""
     return call.tool == SHOWS and call.status is CallStatus.SUCCEEDED
 
 
@@ -44,7 +44,7 @@ class DiagramPoster:
     paint: Paint = render_picture
 
     async def post_diagram(self, lease: Lease, draw: RenderDiagram) -> Sequence[Write]:
-        """What the person may see, as it is by now; why there is none, if there is none."""
+        """Posts the diagram that the person may see now, or the reason why there is none."""
         caller = await self.directory.find_caller(draw.person)
         if caller is None:
             return []
@@ -66,13 +66,14 @@ class DiagramPoster:
         ]
 
     async def _choose_diagram_place(self, draw: RenderDiagram, privacy: Privacy) -> Place:
-        """Where it was asked for, if it may stand there: if not, the answer of the same run says where it is."""
+        """The place where the person asked, if the diagram may stand there; otherwise their DM. The answer of the same
+        run says where it is."""
         if draw.place is not None and await self.delivery.can_show_in(draw.place, privacy):
             return draw.place
         return await self.chat.open_dm(draw.person)
 
     async def _load_diagram(self, caller: Caller, name: str) -> tuple[ProcessDiagram, Privacy]:
-        """Raises `ToolError` for who may not see it."""
+        """Raises `ToolError` if the caller may not see it."""
         tool, local = self.tools[SHOWS], self.clock.today(caller.person.zone)
         outcome = await tool.run(
             ToolContext(self.tool_services, caller, local), validate_args(tool.args, {"name": name})

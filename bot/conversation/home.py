@@ -1,4 +1,4 @@
-"""A person's own page: what waits for them, and how their requests stand."""
+"""A person's Home page: their tasks, and the state of their requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.workflow.engine.state import Request
 from tools.workflow.process.definition import format_request_line
 
 SHOWN = 20
-"""Tasks on the page; more are only counted."""
+"""Tasks on the page. Further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)

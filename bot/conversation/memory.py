@@ -1,6 +1,8 @@
-"""What conversations remember of a run: the one in which it was asked, and, where something of it was brought to its
-person's DM, that DM; and of a DM, what has happened there besides. What may not stand in a channel is not remembered
-there either: whoever writes next in a thread has a model that reads its history."""
+"""What conversations remember of a run: the conversation where the person asked and, if something went to their DM,
+that DM. A DM also remembers events.
+
+What may not be shown in a channel is not remembered there either: the next person in a thread has a model that reads
+the history."""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class RunMemory:
 
     entries: list[HistoryEntry] = field(default_factory=list)
     calls: Sequence[PastCall] = ()
-    """Of the entry with calls, if there is one."""
+    """Belong to the entry with calls, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,10 @@ class ConversationMemory:
     history: HistoryStore
     runs: RunStore
     clock: Clock
-    """What is remembered is dated by the day that people mean."""
+    """Dates what is remembered by the day that people mean."""
 
     def build_answer_writes(self, run: Run, text: str, told: DeliveryResult) -> tuple[AppendHistory, list[Write]]:
-        """What was asked, called, said and changed: for the conversation, and for the DM if there is one."""
+        """The question, the calls, the answer and the changes: for the conversation, and for the DM if there is one."""
         place = run.message.place
         asked = [] if run.is_in_history else [self._build_question_entry(run)]
         known = run.dm_place is not None  # its card has been in the DM
@@ -68,7 +70,7 @@ class ConversationMemory:
         return remembered, [*more, self._build_direct_history_item(run, "end", RunMemory(entries, calls.calls))]
 
     def build_waiting_writes(self, run: Run) -> list[Write]:
-        """What is remembered while a card of the run waits. Where the card is in a DM, it is an open one there."""
+        """What is remembered while a card of the run waits. If the card is in a DM, that DM lists it as open."""
         requested_card, place = run.requested_card, run.message.place
         if requested_card is None:
             return []
@@ -90,7 +92,7 @@ class ConversationMemory:
         return [*here, self._build_direct_history_item(run, str(len(run.state.calls)), part, requested_card)]
 
     def build_cancelled_writes(self, run: Run) -> list[Write]:
-        """Of a run whose card its person has taken back in words: a run that says no more."""
+        """Ends the run of a card that its person cancelled in chat. This run says nothing more."""
         said = translate("command.taken_back", run.language)
         event = build_event_entry(TAKEN_BACK, self.clock.today_ms(), _get_timezone(run), run=run.id, said=said)
         asked = [] if run.is_in_history else [self._build_question_entry(run)]
@@ -98,7 +100,7 @@ class ConversationMemory:
         return [*here, self._build_direct_history_item(run, "end", RunMemory([event]))] if run.dm_place else here
 
     def build_event_write(self, place: Place, person: Person, text: str, id: str) -> EnqueueItem:
-        """Something that has happened in a DM, into its lane; `id`: of what has happened, so that it is there once."""
+        """Sends an event of a DM to the lane of that DM. `id` names the event, so it is remembered once."""
         event = build_event_entry(text, self.clock.today_ms(), person.zone)
         kept = ((event.message, event.shown_text, event.at_ms, event.kind.value),)
         work = AppendDirectHistory(run="", place=place, person=person.id, entries=kept)
@@ -126,7 +128,7 @@ class ConversationMemory:
         return [*kept, self.runs.build_remove_paused_write(conversation, one.run)]
 
     def _build_history_writes(self, place: Place, part: RunMemory) -> list[Write]:
-        """Of a conversation in its own lane. The first adds the entries."""
+        """The writes of a conversation in its own lane. The first one adds the entries."""
         conversation = place.conversation
         of_calls = [one for one in part.entries if one.kind is EntryKind.CALLS] if part.calls else []
         kept = [self.history.build_calls_write(conversation, one, part.calls) for one in of_calls]
@@ -135,8 +137,8 @@ class ConversationMemory:
     def _build_direct_history_item(
         self, run: Run, at: str, part: RunMemory, requested_card: OpenCard | None = None
     ) -> EnqueueItem:
-        """Into the lane of the DM, once: what is remembered there is written by who holds it. `ask`: of the card that
-        waits there."""
+        """Sends entries to the lane of the DM, once: only the holder of that lane writes its history. `requested_card`:
+        the card that waits there."""
         assert run.dm_place is not None
         work = AppendDirectHistory(
             run=run.id,
@@ -151,8 +153,8 @@ class ConversationMemory:
         return EnqueueItem(run.dm_place.conversation, f"append_history:{run.id}:{at}", work.model_dump_json())
 
     def _build_call_entries(self, run: Run, place: Place) -> RunMemory:
-        """What the run has called and no entry tells of yet. In a channel nothing of what was on a card in the DM but
-        how that ended."""
+        """The calls of the run that no entry holds yet. In a channel, a call with a card in the DM is remembered only
+        by how it ended."""
         known = run.remembered_calls if place.direct else ()
         found = [(call, build_past_call(call, result), result) for call, result in list_latest_calls(run.state, known)]
         if not found:
@@ -171,14 +173,14 @@ class ConversationMemory:
         return RunMemory([entry], [past for _, past, _ in shown])
 
     def _can_show_details(self, run: Run, told: DeliveryResult) -> bool:
-        """Whether what the run has seen may stand where its last word does, and not only words of our own."""
+        """True if what the run has seen may stand beside its answer, and not only words of ours."""
         own_words = run.result is None or bool(run.result.stop_reason)
         return (
             run.message.place.direct or run.state.privacy is Privacy.PUBLIC or (told.in_conversation and not own_words)
         )
 
     def _build_effect_entries(self, run: Run, *, in_channel: bool = False) -> list[HistoryEntry]:
-        """What the run has changed, and what of its answer was not borne out; nothing where there is neither."""
+        """The run's changes and the unsupported parts of its answer. Empty if there are neither."""
         last = run.result
         lines = [render_receipt(run, in_channel=in_channel)] if run.receipt_lines or (last and last.overclaims) else []
         said = "\n".join(lines)
@@ -202,5 +204,5 @@ def _get_timezone(run: Run) -> tzinfo:
 
 
 def _describe_card_call(call: CallRecord) -> str:
-    """A call whose card was in a DM, for everybody who reads the channel."""
+    """A call whose card was in a DM, for the readers of the channel."""
     return f"{call.tool} → {call.status.value}"

@@ -1,4 +1,4 @@
-"""What the bot tells a person of itself, outside any run: news of requests, a backlog that is done, a press in vain."""
+"""Messages that the bot sends outside any run: news of requests, the end of a backlog, a press that failed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NoticePoster:
     journal: Journal
 
     async def notify_person(self, lease: Lease, notice: NotifyPerson) -> Sequence[Write]:
-        """In their DM, in their language; the DM remembers it."""
+        """Tells the person in their DM, in their language. The DM remembers it."""
         person = await self.directory.find_person(notice.person)
         if person is None or not person.active:
             return []
@@ -44,7 +44,7 @@ class NoticePoster:
         return [noted, self.memory.build_event_write(place, person, text, lease.item.id)]
 
     async def record_direct_event(self, lease: Lease, happened: RecordDirectEvent) -> Sequence[Write]:
-        """What a person's DM is to remember goes into its own lane."""
+        """Adds an event to the history of a person's DM, through the lane of that DM."""
         person = await self.directory.find_person(happened.person)
         if person is None or not person.active:
             return []
@@ -60,7 +60,7 @@ class NoticePoster:
         return [self.overflows.build_end_write(lease.lane), noted]
 
     async def notify_given_up_press(self, item: LaneItem, click: Click) -> None:
-        """A press that failed every time. Who cannot be told keeps nothing up."""
+        """A press that failed every time. A person who cannot be told does not block the lane."""
         try:
             text = translate("turn.given_up", await get_person_language(self.directory, click.person), id=item.id)
             await self.chat.post_ephemeral(click.place, click.person, text)

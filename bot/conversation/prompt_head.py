@@ -1,4 +1,4 @@
-"""All that a run's model is told before the run's own messages."""
+"""The head of the prompt: everything the model reads before the run's own messages."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class PromptHeadBuilder:
     loop: AgentLoop
     clock: Clock
     company_rules: str = ""
-    """What the company adds to the rules (`prompt.render_company_rules`)."""
+    """The company's additions to the rules (`prompt.render_company_rules`)."""
 
     async def build_prompt_head(self, context: TurnContext) -> tuple[list[str], GroundingSources]:
-        """The rules, the tools of servers, the person, the history, the situation: what changes last comes last. As
-        JSON, in few pieces, because that is what every step sends. And what of it an answer may rest on."""
+        """Rules, server tools, person, history, situation: the parts that change last come last. As JSON in few pieces,
+        because every step sends it. Also returns what of it may support an answer."""
         run, person, situation = context.run, context.caller.person, self._build_situation(context)
         manager = await self.directory.find_person(person.manager) if person.manager else None
         fields, reply_format = prompt.build_facts_message(person, manager), self.loop.get_reply_format(run.state)
@@ -60,6 +60,6 @@ class PromptHeadBuilder:
 
 
 def _is_own_card(one: PausedRun, run: Run) -> bool:
-    """True for a card that the run's person waits for, from another run."""
+    """True for a card from another run that this run's person waits for."""
     theirs = one.person == run.message.person if one.person else run.message.place.direct
     return theirs and one.run != run.id

@@ -1,4 +1,4 @@
-"""*Try again* on a stop: the same message once more, as a run of its own, once."""
+"""The *Try again* button on a stop message: runs the same message once more, in a new run, once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bot.storage.runs import RunStore
 from tools.people.names import get_person_language
 
 ENDING_MS = 500
-"""A stop that is pressed before its end is written waits so long."""
+"""How long to wait when the button is pressed before the end of its run is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,8 @@ class RetryHandler:
     journal: Journal
 
     async def retry_message(self, lease: Lease, click: Click) -> Sequence[Write]:
-        """A press of its button. Refused to all but its person, and where the conversation has gone on."""
+        """Handles a press of the button. Refuses everybody but the message's author, and refuses once the conversation
+        has gone on."""
         run = await self.runs.load_run(click.approval)
         if run is not None and run.status is RunStatus.RUNNING and run.result is not None:
             raise RetryLater(ENDING_MS, "the stop is said and not yet written")
@@ -61,12 +62,12 @@ class RetryHandler:
         return [*self.runs.build_save_writes(run), put, noted]
 
     async def _find_latest_run(self, run: Run | None) -> str:
-        """The run that the conversation has ended with."""
+        """The last run of the conversation."""
         entries = (await self.history.load_history(run.message.place.conversation)).entries if run else []
         return next((one.run for one in reversed(entries) if one.run), "")
 
     async def _refuse_retry(self, click: Click, refusal: PressRefusal) -> Sequence[Write]:
-        """Never silent: the person is told privately why."""
+        """Tells the person privately why their press does nothing."""
         text = translate(f"refused.{refusal.code}", await get_person_language(self.directory, click.person))
         await self.chat.post_ephemeral(click.place, click.person, text)
         who = {"person": click.person, "channel": click.place.channel}

@@ -1,4 +1,4 @@
-"""The run of a message: started, or loaded as it was left."""
+"""Starts the run of a message, or loads it as it was left."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RunLoader:
     budget: DailyBudget = field(default_factory=DailyBudget)
 
     async def load_or_start_run(self, lease: Lease, message: Message, caller: Caller) -> TurnContext:
-        """The message's run: a new one, or, if the message was begun before, the one that was left."""
+        """The run of the message: a new one, or the stored one if the message was begun before."""
         run_id, usage_query = self._derive_run_id(message), self._build_usage_query(message.person)
         left = run_id if lease.item.is_redelivery else ""
         recalled = await self.runs.load_conversation(lease.lane, self.history, left, usage_query)
@@ -60,11 +60,11 @@ class RunLoader:
         return run
 
     async def refresh_start_tools(self) -> None:
-        """The start tools are those of the processes that there are by now."""
+        """Updates the start tools from the processes that exist now."""
         await self.loop.start_tools.refresh_tools(self.tool_services.engine)
 
     async def load_paused_run(self, lease: Lease, run_id: str) -> tuple[Run, ConversationState] | None:
-        """A run that a button lets go on, with its conversation; None if it has ended."""
+        """A paused run that goes on after a button, with its conversation. None if it has ended."""
         recalled = await self.runs.load_conversation(lease.lane, self.history, run_id)
         run = _find_unfinished_run(recalled.run)
         if run is None:
@@ -89,7 +89,7 @@ class RunLoader:
         return self.keys.derive_id("R", self.keys.get_partition(message.place.conversation), message.id)
 
     def _build_usage_query(self, person: str) -> DailyUsageQuery | None:
-        """What somebody has used today, if that matters."""
+        """The query for the person's usage today, if a budget is set."""
         return self.spending.build_daily_query(person, self.loop.prices.currency) if self.budget else None
 
 

@@ -1,4 +1,4 @@
-"""What is written of a run: checkpoints, pauses and its end, with the journal and what conversations remember."""
+"""The writes of a run: checkpoints, pauses and its end, with the journal and the history."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class RunRecorder:
     spending: UsageStore
     clock: Clock
     on_run_ended: Callable[[Run], object] = field(default=lambda run: None)
-    """Gets every run that ends, a moment before that is kept: returns at once and raises nothing."""
+    """Gets every run that ends, just before the end is stored. Returns at once and raises nothing."""
 
     async def checkpoint_run(
         self, context: TurnContext, seq: str, *more: Write, slot: RateSlot | None = None, most_ms: int | None = None
     ) -> CheckpointResult:
-        """Keeps the run as it is, and counts in the same breath what it has cost since the last time."""
+        """Stores the run, and in the same write its usage since the last checkpoint."""
         run, lease = context.run, context.lease
         counted = self.spending.build_usage_writes(
             lease.lane, run.message.person, run.state.uncounted_usage, begun=run.state.is_uncounted_run
@@ -52,8 +52,8 @@ class RunRecorder:
         return kept
 
     def build_step_writes(self, run: Run, steps: Sequence[RunStep]) -> list[Write]:
-        """For each step the journal's line; and the picture, if it is about one, in the same lane: it comes after the
-        answer."""
+        """A journal line for each step, and an item for its diagram if it has one. The item is in the same lane, so the
+        diagram comes after the answer."""
         return [write for step in steps for write in self._build_one_step_writes(run, step)]
 
     def _build_one_step_writes(self, run: Run, step: RunStep) -> list[Write]:
@@ -69,7 +69,7 @@ class RunRecorder:
         return [noted, EnqueueItem(message.place.conversation, f"diagram:{call.uid}", draw.model_dump_json())]
 
     def build_pause_writes(self, run: Run) -> Sequence[Write]:
-        """What ends the message of a paused run: the card's item, and what conversations remember meanwhile."""
+        """The writes for a pause: the card's item, and what conversations remember meanwhile."""
         requested_card = run.requested_card
         if requested_card is None:
             return []
@@ -80,7 +80,7 @@ class RunRecorder:
         return [*self.runs.build_save_writes(run), *remembered, put]
 
     def build_finish_writes(self, context: TurnContext, result: RunResult, told: DeliveryResult) -> Sequence[Write]:
-        """Its last word is said."""
+        """The writes after the answer has been posted."""
         run = context.run
         remembered, direct = self.memory.build_answer_writes(run, result.text, told)
         return [
@@ -100,24 +100,25 @@ class RunRecorder:
         ]
 
     def build_cancel_writes(self, run: Run) -> Sequence[Write]:
-        """Its person has taken its card back in words and was answered by another run: this one ends without a word."""
+        """The person cancelled the run's card in chat and another run has answered them: this run ends without a
+        word."""
         over, remembered = self._end_run(run, RunStatus.CANCELLED), self.memory.build_cancelled_writes(run)
         figures = build_run_figures(run.state)
         return [*over, *remembered, self.build_journal_write(run.message, "run.cancelled", run=run.id, **figures)]
 
     def build_leaver_writes(self, run: Run) -> Sequence[Write]:
-        """Its person cannot be served any more: nobody is there to be answered."""
+        """The person can no longer be served: there is nobody to answer."""
         why = "its person is not a member any more"
         noted = self.build_journal_write(run.message, "run.stopped", run=run.id, text=why)
         return [*self._end_run(run, RunStatus.STOPPED), noted]
 
     def build_give_up_writes(self, run: Run, text: str, told: DeliveryResult) -> Sequence[Write]:
-        """It failed every time, and its person was told so."""
+        """The run failed every time, and the person was told so."""
         remembered, direct = self.memory.build_answer_writes(run, text, told)
         return [*self._end_run(run, RunStatus.STOPPED), remembered, *direct]
 
     def build_outage_writes(self, run: Run, down: ModelUnavailableError) -> list[Write]:
-        """Its model cannot be reached, and why."""
+        """Journals that the model cannot be reached, and why."""
         why, said = down.cause.value, str(down)
         return [self.build_journal_write(run.message, "model.down", run=run.id, why=why, said=said)]
 
