@@ -42,20 +42,20 @@ class RedisMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """Where Redis is and how to log in."""
+    """The address of Redis and its login."""
 
     kind: RedisMode
     options: Mapping[str, Any] = field(repr=False)
-    """What a connection is made with, as `redis.asyncio.connection.parse_url` names it."""
+    """Options for a connection, named as by `redis.asyncio.connection.parse_url`."""
     hosts: tuple[tuple[str, int], ...] = ()
-    """The nodes or Sentinels to ask, (host, port)."""
+    """The nodes or Sentinels to ask: (host, port)."""
     service: str = ""
-    """The service's name that the Sentinels know."""
+    """The name of the service that the Sentinels know."""
     sentinel_login: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def parse_redis_url(url: str) -> RedisAddress:
-    """The address that a URL means. Raises SettingsError, which says what it should look like."""
+    """The address in a URL. Raises SettingsError, which shows the valid forms."""
     found = _ADDRESS.fullmatch(url)
     if found is None:
         raise _build_url_error(
@@ -131,7 +131,7 @@ def _parse_tcp_options(
 
 
 def _parse_url_options(url: str, options: dict[str, str], known: frozenset[str]) -> dict[str, Any]:
-    """What redis-py makes of a URL with one host and these options."""
+    """The connection options that redis-py reads from a URL with one host and these options."""
     if not known.issuperset(options):
         raise _build_url_error(f"has an option that is unknown here; these are known: {', '.join(sorted(known))}")
     try:

@@ -1,8 +1,8 @@
-"""Is this Redis fit to keep other people's approvals? Looked at when the bot starts, and by `doctor`.
+"""Checks whether this Redis is fit to keep approvals: at the start of the bot, and in `doctor`.
 
-`INFO` first, `CONFIG GET` only as an extra: managed services block it. Each finding names its cure, in the words
-of `words/store.toml`. Of a cluster every master is looked at, and what several have in common is said once.
-"""
+Uses `INFO` first and `CONFIG GET` only as an extra, because managed services block it. Each finding names its cure, in
+the words of `words/store.toml`. In a cluster every master is checked, and a finding that several share is reported
+once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OLDEST = (6, 2)
 FULL_PERCENT = 80
 SKEW_S = 2
 _NO_WRITES = ("version", "sentinel", "replica", "cluster")
-"""Findings after which it is not worth trying to write."""
+"""After one of these findings, a write is not worth trying."""
 
 
 class RedisSeverity(StrEnum):
@@ -37,23 +37,23 @@ class RedisSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RedisFinding:
-    """Something about the Redis in use. `code` is the key `store.<code>` of its sentence."""
+    """A finding about this Redis. Its sentence is `store.<code>`."""
 
     severity: RedisSeverity
     code: str
     params: dict[str, str | int] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
-    """Of a cluster: the masters that it is about, `host:port`."""
+    """In a cluster: the masters that it is about, as `host:port`."""
 
     def format_sentence(self, language: str) -> str:
-        """The finding and its cure, for people."""
+        """The finding and its cure, as a sentence."""
         text = translate(f"store.{self.code}", language, **self.params)
         return f"{', '.join(self.nodes)}: {text}" if self.nodes else text
 
 
 @dataclass(frozen=True, slots=True)
 class RedisFacts:
-    """What a server tells about itself; `info` is empty and a setting is "" where it is hidden."""
+    """What a server says about itself. `info` is empty, and a setting is "", where it is hidden."""
 
     info: dict[str, Any]
     appendfsync: str = ""
@@ -69,11 +69,11 @@ class RedisFacts:
 
 @dataclass(frozen=True, slots=True)
 class RedisServer:
-    """One that keeps data of ours: the only one, or a master of a cluster. `partitions` are those it keeps."""
+    """A server that holds our data: the only one, or a master of a cluster. `partitions`: those that it holds."""
 
     name: str
     target: dict[str, Any]
-    """What sends a command of a cluster's client there."""
+    """The arguments that route a cluster command to this server."""
     partitions: list[int]
 
 
@@ -92,14 +92,14 @@ async def list_servers(redis: Redis, keys: Keys) -> list[RedisServer]:
 async def check_redis(
     redis: Redis, keys: Keys, *, allow_non_durable: bool = False, clock: Callable[[], float] = time.time
 ) -> list[RedisFinding]:
-    """Everything that is wrong or unknown, the worst first. Strict unless `allow_non_durable`: then only what
-    breaks at once, and eviction of everything, is refused. Raises StoreUnavailableError."""
+    """Everything wrong or unknown, the worst first. With `allow_non_durable`, only what fails at once and eviction of
+    everything are refused. Raises StoreUnavailableError."""
     grave = RedisSeverity.WARN if allow_non_durable else RedisSeverity.REFUSE
     found: dict[str, list[RedisFinding]] = {}
     for server in await list_servers(redis, keys):
         facts = await _load_facts(redis, server)
         here = [*_check_server(facts, redis)]
-        if "sentinel" not in (one.code for one in here):  # it has nothing else to tell
+        if "sentinel" not in (one.code for one in here):  # nothing else is readable there
             here += [
                 *_check_memory(facts, grave),
                 *_check_disk(facts, grave),
@@ -114,7 +114,7 @@ async def check_redis(
 
 
 def _merge_findings(found: Mapping[str, Sequence[RedisFinding]]) -> list[RedisFinding]:
-    """What several masters have in common, once, with their names."""
+    """One finding for several masters, with their names."""
     shared: dict[str, RedisFinding] = {}
     for name, findings in found.items():
         for one in findings:
@@ -126,7 +126,7 @@ def _merge_findings(found: Mapping[str, Sequence[RedisFinding]]) -> list[RedisFi
 async def require_fit_redis(
     redis: Redis, keys: Keys, language: str, *, allow_non_durable: bool = False
 ) -> list[RedisFinding]:
-    """The warnings. Raises UnsafeStoreError, saying every reason and its cure, if the Redis is not fit;
+    """The warnings. Raises UnsafeStoreError with every reason and its cure if the Redis is not fit;
     StoreUnavailableError."""
     findings = await check_redis(redis, keys, allow_non_durable=allow_non_durable)
     refused = [one.format_sentence(language) for one in findings if one.severity is RedisSeverity.REFUSE]
@@ -162,7 +162,7 @@ def _check_server(facts: RedisFacts, redis: Redis) -> Iterator[RedisFinding]:
     version = str(facts.info.get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         yield RedisFinding(RedisSeverity.REFUSE, "version", {"version": version})
-    if "sentinel" in (facts.info.get("redis_mode"), facts.info.get("server_mode")):  # Redis says it so, Valkey so
+    if "sentinel" in (facts.info.get("redis_mode"), facts.info.get("server_mode")):  # Redis, Valkey
         yield RedisFinding(RedisSeverity.REFUSE, "sentinel")
     elif facts.info.get("role") != "master":
         yield RedisFinding(RedisSeverity.REFUSE, "replica")
@@ -210,7 +210,7 @@ async def _check_clock_skew(redis: Redis, server: RedisServer, clock: Callable[[
 
 
 async def _check_writing(redis: Redis, keys: Keys, server: RedisServer) -> list[RedisFinding]:
-    """Does a script write there (rights, read-only servers)?"""
+    """Checks that a script can write there (rights, read-only servers)."""
     for partition in server.partitions[:1]:
         key = keys.build_key(partition, "selftest")
         try:
@@ -225,7 +225,7 @@ def _build_selftest_finding(error: Exception) -> RedisFinding:
 
 
 async def _check_partitions(redis: Redis, keys: Keys) -> list[RedisFinding]:
-    """Are lanes where we look?"""
+    """Checks that lanes are in the partitions where we look for them."""
     try:
         with translate_redis_errors():
             await redis.set(f"{keys.prefix}:partitions", keys.partitions, nx=True)

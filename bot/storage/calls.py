@@ -1,4 +1,5 @@
-"""Calls of the latest runs of a conversation, in a list beside its history: that has a line for each, which stays."""
+"""The calls of a conversation's latest runs, in a list beside its history. The history has one line per call, which
+stays."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from collections.abc import Sequence
 from bot.core.history_entries import PastCall
 
 RUNS, UNFOLDED = 3, 4_500
-"""Of so many runs a model is sent the calls and results themselves, and no more than this (tokens, besides what the
-history counts); of older ones a line each."""
+"""For this many latest runs, a model is sent the calls and results themselves, up to this many tokens on top of the
+history. For older runs it gets one line per call."""
 CALLS_KEPT = 2 * RUNS
-"""Entries with calls whose calls are kept: a run that has waited for a button has two."""
+"""Entries whose calls are kept. A run that waited for a button has two entries."""
 TAB = "\t"
-"""Between the parts of an entry: JSON has none of its own."""
+"""Separates the parts of an entry: JSON contains no raw tab."""
 
 
 def format_past_calls(run: str, at_ms: int, tokens: int, calls: Sequence[PastCall]) -> str:
@@ -23,7 +24,7 @@ def format_past_calls(run: str, at_ms: int, tokens: int, calls: Sequence[PastCal
 
 
 def parse_latest_calls(values: Sequence[str], without: str) -> dict[str, Sequence[PastCall]]:
-    """By run and time of their entries (`run⇥when`): the calls of the latest runs but one, as far as may be sent."""
+    """By run and time of their entry (`run⇥when`): the calls of the latest runs except `without`, within the limit."""
     by_run: dict[str, dict[str, list[PastCall]]] = {}
     costs: dict[str, int] = {}
     for value in reversed(values):
@@ -42,6 +43,6 @@ def parse_latest_calls(values: Sequence[str], without: str) -> dict[str, Sequenc
 
 
 def list_called_tools(values: Sequence[str]) -> list[str]:
-    """Names of the tools that were called, each once, the newest last."""
+    """Names of the called tools, each once, the newest last."""
     called = [str(one[1]) for value in values for one in json.loads(value.rpartition(TAB)[2])]
     return list(reversed(dict.fromkeys(reversed(called))))

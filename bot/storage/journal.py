@@ -1,8 +1,7 @@
-"""The journal: what happened, step by step, across all processes. Admins follow it; nothing is decided by it.
+"""The journal: what happened, step by step, across all processes. Administrators follow it; it decides nothing.
 
-One stream per partition, so that an entry is written by the commit of the lane it is about. Records are
-redacted when they are made. Record schema 1: `v k run who ch t m`, where `m` is a JSON object.
-"""
+One stream per partition, so the commit of a lane also writes the entries about it. Records are redacted when they are
+made. Record schema 1: `v k run who ch t m`, where `m` is a JSON object."""
 
 from __future__ import annotations
 
@@ -26,20 +25,20 @@ SCHEMA = "1"
 _PAGE = 500
 _BLOCK_MS = 2_000
 AWAY_S = 0.5
-"""Between two looks whether a store that is away is there again."""
+"""Pause between two checks of a store that is away."""
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 Stamp = tuple[int, int]
-"""A stream id, comparable: (ms, number)."""
+"""A comparable stream id: (ms, number)."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalRecord:
-    """One entry."""
+    """One record."""
 
     at_ms: int
     id: str
-    """Its stream id `<ms>-<n>`."""
+    """Its stream id: `<ms>-<n>`."""
     kind: str
     run: str
     person: str
@@ -50,7 +49,7 @@ class JournalRecord:
 
 @dataclass(frozen=True, slots=True)
 class JournalFilter:
-    """Which records somebody wants to see; empty means all."""
+    """Which records to return; empty means all."""
 
     kinds: frozenset[str] = field(default=frozenset())
     run: str = ""
@@ -68,7 +67,7 @@ class JournalFilter:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The journal of one installation. Entries older than `kept_ms` may go."""
+    """The journal of one installation. Records older than `kept_ms` may be trimmed."""
 
     redis: Redis
     keys: Keys
@@ -95,7 +94,7 @@ class Journal:
         self, lane_or_id: str, kind: str, *, run: str = "", person: str = "", channel: str = "", text: str = "",
         **more: Any,
     ) -> None:  # fmt: skip
-        """Write one record now, outside a commit. Raises StoreUnavailableError."""
+        """Writes one record now, outside a commit. Raises StoreUnavailableError."""
         entry = self.build_record_write(lane_or_id, kind, run=run, person=person, channel=channel, text=text, **more)
         await apply_writes(self.redis, self.keys, self.keys.get_partition(lane_or_id), [entry])
 
@@ -103,12 +102,11 @@ class Journal:
         self, *, since: int | str | None = None, follow: bool = False, kinds: Collection[str] = (),
         run: str = "", channel: str = "", person: str = "", waits: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[JournalRecord]:  # fmt: skip
-        """Records of all partitions in the order of their ids; with `follow`, then those that come.
+        """Records of all partitions in the order of their ids; with `follow`, then new ones as they come.
 
-        `since`: epoch ms, or an age like `90s`, `15m`, `1h`, `7d`; None: everything, or with `follow` from now
-        on. While it follows, a store that is away is waited for, and `waits` is called once each time. Raises
-        StoreUnavailableError, and ValueError for an odd age.
-        """
+        `since`: epoch ms, or an age like `90s`, `15m`, `1h`, `7d`; None: everything, or with `follow` from now on.
+        While it follows, it waits for a store that is away, and calls `waits` once each time. Raises
+        StoreUnavailableError, and ValueError for an invalid age."""
         wanted = JournalFilter(kinds=frozenset(kinds), run=run, channel=channel, person=person)
         seen = dict.fromkeys(range(self.keys.partitions), (await self._compute_start_ms(since, follow) - 1, 2**63))
         async for record in self._stream_existing_records(seen):
@@ -120,8 +118,7 @@ class Journal:
                     yield record
 
     async def has_record(self, wanted: JournalFilter) -> bool:
-        """Whether there is any such record, however old. The newest are looked at first. Raises
-        StoreUnavailableError."""
+        """True if there is such a record, however old. Looks at the newest first. Raises StoreUnavailableError."""
         for partition in range(self.keys.partitions):
             before = "+"
             while page := await self._load_page_backwards(partition, before):
@@ -131,7 +128,7 @@ class Journal:
         return False
 
     async def _load_page_backwards(self, partition: int, before: str) -> list[JournalRecord]:
-        """A page of a partition, newest first."""
+        """One page of a partition, newest first."""
         with translate_redis_errors():
             entries: Any = await self.redis.xrevrange(self._build_journal_key(partition), before, "-", count=_PAGE)
         return [_parse_record(id_, fields) for id_, fields in entries]
@@ -160,7 +157,7 @@ class Journal:
         return max(1, seconds * 1000 + micros // 1000 - (parse_age_ms(since) if since else 0))
 
     async def _stream_existing_records(self, seen: dict[int, Stamp]) -> AsyncIterator[JournalRecord]:
-        """What is there, page by page from every partition, always the oldest first."""
+        """Existing records, read page by page from every partition, always the oldest first."""
         pages = {partition: await self._load_next_page(partition, seen) for partition in seen}
         while any(pages.values()):
             oldest = min((n for n, page in pages.items() if page), key=lambda n: parse_stream_id(pages[n][-1].id))
@@ -171,14 +168,14 @@ class Journal:
             yield record
 
     async def _load_next_page(self, partition: int, seen: dict[int, Stamp]) -> list[JournalRecord]:
-        """The next page of a partition, newest first, so that the oldest is popped."""
+        """The next page of a partition, newest first, so that `pop` returns the oldest."""
         start = "({}-{}".format(*seen[partition])
         with translate_redis_errors():
             entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
         return [_parse_record(id_, fields) for id_, fields in reversed(entries)]
 
     async def _load_new_records(self, seen: dict[int, Stamp]) -> list[JournalRecord]:
-        """What has come since, after waiting for it a while."""
+        """Waits a while for new records and returns them."""
         if isinstance(self.redis, RedisCluster):  # one command cannot wait for streams of several nodes
             await asyncio.sleep(_BLOCK_MS / 4000)
             pages = [await self._load_next_page(partition, seen) for partition in seen]
@@ -203,7 +200,7 @@ _AGE = re.compile(r"(\d{1,6})([smhd])")
 
 
 def parse_age_ms(age: str) -> int:
-    """`90s`, `15m`, `1h`, `7d` in ms. Raises ValueError."""
+    """The age `90s`, `15m`, `1h` or `7d` in ms. Raises ValueError."""
     found = _AGE.fullmatch(age.strip())
     if found is None:
         raise ValueError(f"an age looks like 90s, 15m, 1h or 7d, not {age!r}")

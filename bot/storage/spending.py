@@ -1,13 +1,12 @@
-"""What the model has been used for: replies, tokens and money, by person, model and day.
+"""Usage of the model: replies, tokens and cost, by person, model and day.
 
-Counters are added to in the very script that keeps what a reply was for, a run's checkpoint or an item's commit: a
-reply is counted once, whatever dies and is done again. A reply that its process dies with before that is in no record
-at all, and asked for anew: the provider's bill is above ours by at most one reply a crash, or a call that is cut off.
+The script that stores the result of a reply (a run's checkpoint or an item's commit) also adds to the counters, so a
+reply is counted once, however often its work is retried. If the process dies before that, the reply is in no record and
+is requested again: the provider's bill exceeds ours by at most one reply per crash or interrupted call.
 
-A person's conversations are in several partitions, and a script writes only one: each has counters of its own, one
-hash a day, and they are added up when somebody reads them. A day is the company's, by its own time zone, whoever
-asks and wherever they are.
-"""
+A person's conversations are in several partitions, and a script writes only one. So each partition has its own
+counters, one hash per day, and a reader adds them up. A day is the company's, in its time zone, wherever the person
+is."""
 
 from __future__ import annotations
 
@@ -30,21 +29,21 @@ from bot.redis.connect import translate_redis_errors
 
 KEPT_DAYS = 92
 SYSTEM = "system"
-"""Who has used what nobody asked for: suggestions on cards, summaries, the question at the start what a model can
-do."""
+"""The account for what no person requested: suggestions on cards, summaries, the test of the model's abilities at the
+start."""
 UNKNOWN = "unknown"
 """A model without a name."""
 TOTAL = ""
-"""In place of a model: all of them. A budget reads two fields."""
+"""In place of a model: all of them. A budget check reads two fields."""
 COST = "cost:"
-"""Before the currency: a table of prices in another one begins a counter of its own."""
+"""Comes before the currency: a price table in another currency begins a counter of its own."""
 FIGURES = ("runs", "replies", "in", "cached", "out", "unpriced")
 _TAB = "\t"
 
 
 @dataclass(frozen=True, slots=True)
 class DailyUsage:
-    """What somebody has used on a day."""
+    """One person's usage on one day."""
 
     tokens: int = 0
     """In and out."""
@@ -53,18 +52,18 @@ class DailyUsage:
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """What one person has used of one model on one day."""
+    """One person's usage of one model on one day."""
 
     day: date
     person: str
-    """Or `system`."""
+    """A person id, or `system`."""
     model: str
     runs: int = 0
-    """Those in which this model answered first."""
+    """Runs in which this model answered first."""
     replies: int = 0
     tokens_in: int = 0
     cached: int = 0
-    """Of `tokens_in`."""
+    """Part of `tokens_in`."""
     tokens_out: int = 0
     unpriced: int = 0
     """Tokens, in and out, without a known price."""
@@ -74,8 +73,8 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class DailyUsageQuery:
-    """One person's counters of one day, as a part of somebody else's pipeline: `wanted` asks for them, `read` adds up
-    what that was answered."""
+    """One person's counters of one day, for a shared pipeline: `queue_reads` queues the reads, `parse_reads` adds up
+    the answers."""
 
     spending: UsageStore
     person: str
@@ -98,13 +97,13 @@ class UsageStore:
     keys: Keys
     clock: Clock
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
-    """The company's."""
+    """The company's time zone."""
 
     def build_usage_writes(
         self, lane: str, person: str, usage: Iterable[Usage], *, begun: bool = False
     ) -> tuple[HIncrBy, ...]:
-        """The write that adds replies up, in the partition of a lane; nothing for none. `begun`: with the first of them
-        a run begins."""
+        """The write that adds up replies, in the partition of a lane; none for no replies. `begun`: a run begins with
+        the first of them."""
         amounts: defaultdict[str, int] = defaultdict(int)
         for one in usage:
             _add_usage(amounts, person, one, begun=begun and not amounts)
@@ -130,16 +129,16 @@ class UsageStore:
                 return today.parse_reads(await all_of_them.execute())
 
     def get_company_day(self) -> date:
-        """The company's."""
+        """The company's current day."""
         return self.clock.now().astimezone(self.zone).date()
 
     def get_next_day_start(self) -> datetime:
-        """When the next day begins: aware UTC."""
+        """When the company's next day begins: aware UTC."""
         midnight = datetime.combine(self.get_company_day() + timedelta(days=1), time(), self.zone)
         return midnight.astimezone(UTC)
 
     async def list_usage_rows(self, days: int) -> list[UsageRow]:
-        """What was used today and on the days before, so many in all. Raises StoreUnavailableError."""
+        """Usage of the last `days` days, today included. Raises StoreUnavailableError."""
         wanted = [self.get_company_day() - timedelta(days=n) for n in range(min(days, KEPT_DAYS))]
         places = [(day, key) for day in wanted for key in self.list_day_keys(day)]
         with translate_redis_errors():
@@ -164,12 +163,12 @@ class UsageStore:
 
 
 def _build_counter_field(person: str, model: str, what: str) -> str:
-    """A field: the setting's names and the platform's ids have no tabs."""
+    """A field name. Model names and person ids contain no tabs."""
     return _TAB.join((person, model, what))
 
 
 def _add_usage(amounts: dict[str, int], person: str, one: Usage, *, begun: bool) -> None:
-    """One reply, for its model and for all of them; without zeros."""
+    """Adds one reply, for its model and for all models, without zeros."""
     tokens, cost = one.tokens_in + one.tokens_out, COST + one.currency
     of_it, of_all = _build_counter_field(person, one.model or UNKNOWN, ""), _build_counter_field(person, TOTAL, "")
     units = 0 if one.cost is None else _to_cost_units(one.cost)
@@ -201,7 +200,7 @@ def _build_usage_row(day: date, person: str, model: str, amounts: Mapping[str, i
 
 
 def _to_cost_units(cost: Decimal) -> int:
-    """Money as a counter has it. Exact."""
+    """Money in the unit of the counters. Exact."""
     return int(cost.scaleb(DECIMALS))
 
 
