@@ -1,4 +1,4 @@
-"""Puts together what deals with cards."""
+"""Builds the objects that handle cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One item of a lane, whatever its kind: handled, put off, or given up. Which kinds there are: `bot.app.work_kinds`."""
+"""Dispatches one item of a lane: handled, postponed, or given up. The kinds of work are in `bot.app.work_kinds`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from bot.storage.journal import Journal
 log = logs.get_logger(__name__)
 
 AWAY_MAX_MS = 3_600_000
-"""After an hour of a platform that is away, tries are counted again."""
+"""After an hour without the platform, tries are counted again."""
 NEWER_MAX_MS = 24 * 3_600_000
 """After a day of waiting for a process that can read a record, tries are counted again."""
 NEWER = "of a newer version"
 _UNKNOWN = frozenset({"union_tag_invalid", "extra_forbidden", "enum", "literal_error"})
-"""What pydantic says of a kind, a field or a value that this version has never heard of. Anything else (no JSON, no
-kind, a field missing) no version can read."""
+"""pydantic's error types for a kind, a field or a value that this version does not know. Any other error (no JSON, no
+kind, a missing field) means that no version can read the item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +35,12 @@ class WorkDispatcher:
     journal: Journal
     clock: Clock
     away_ms: int = 5_000
-    """How long an item waits before a platform that is away is tried again."""
+    """How long an item waits before the next try while the platform cannot be reached."""
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
-        """One item of a lane. Returns the writes of the commit that pops it. While the platform is away the item
-        waits, and no try is counted; but not for ever, because a single post may be what the platform chokes on. So
-        does an item whose records a newer version has written: while processes are replaced, one of those takes it."""
+        """Handles one item and returns the writes of the commit that pops it. While the platform cannot be reached, the
+        item waits and no try is counted, but only for a while, because this very post may be the cause. An item whose
+        records a newer version wrote waits too: during a deploy, one of the newer processes takes it."""
         try:
             return await handle_work(self.handlers, lease, parse_work(lease.item.body))
         except ChatUnavailableError as down:
@@ -55,7 +55,7 @@ class WorkDispatcher:
             raise RetryLater(int(min(self.away_ms + age_ms / 8, 60_000)), NEWER) from unread
 
     async def _journal_newer_record(self, lease: Lease) -> None:
-        """Said once: the reason why the item came back tells that it was."""
+        """Journalled once: the stored reason of the last retry shows that it has been."""
         if lease.item.error == NEWER:
             return
         log.warning("item.newer", text="waits for a process of the version that has written it")
@@ -67,8 +67,8 @@ class WorkDispatcher:
         return self.clock.now_ms() - item.put_ms
 
     async def give_up_item(self, item: LaneItem, error: str) -> Sequence[Write]:
-        """An item that failed every time: its writer is told, whoever waits for it goes on, and so does the lane. What
-        cannot be read concerns nobody that we could tell."""
+        """An item that failed every time: its author is told, the waiting runs and the lane go on. Nobody can be told
+        about an unreadable item."""
         try:
             work = parse_work(item.body)
         except ValidationError:
@@ -77,5 +77,5 @@ class WorkDispatcher:
 
 
 def is_newer_record(unread: ValidationError) -> bool:
-    """Nothing is wrong with a record but kinds, fields or values that are new to us."""
+    """True if nothing is wrong with a record except kinds, fields or values that this version does not know."""
     return all(one["type"] in _UNKNOWN for one in unread.errors(include_input=False, include_url=False))

@@ -1,4 +1,4 @@
-"""`countersign doctor`: every outside service is asked once, and what is wrong comes with its cure."""
+"""`countersign doctor`: asks every outside service once and reports each problem with its cure."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ SCOPES = frozenset(
         *("files:write", "im:history", "im:write", "users:read", "users:read.email"),
     }
 )
-"""What the manifest asks for and the bot cannot do without."""
+"""Scopes in the manifest that the bot cannot work without."""
 NOTICE_DAYS = 60
-"""So long before a model is shut down it is time to choose another."""
+"""How many days before a model's shutdown a warning appears."""
 NAMED = 5
-"""So many people are named where something is wrong with more."""
+"""Most people named in one finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One thing looked at. `text` says what was found and, if it is wrong, what to do."""
+    """One thing that was checked. `text` says what was found and, if something is wrong, what to do."""
 
     level: Literal["ok", "warn", "fail"]
     subject: str
@@ -100,14 +100,14 @@ async def check_services(
 
 
 def check_variable_names() -> Iterator[DoctorFinding]:
-    """Names in the environment that are nearly those of settings. Those in `.env` are refused before anything else."""
+    """Names in the environment that resemble settings. Such names in `.env` are refused before anything else."""
     for wrong in find_misspelt_variables():
         yield DoctorFinding("warn", "settings", wrong)
 
 
 def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
-    """The company's own files, read as the start reads them. A policy is checked by the start alone: it is about the
-    processes that the engine has."""
+    """The company's own files, read as at the start. Only the start checks a policy, because that needs the engine's
+    processes."""
     looks: tuple[tuple[str, Path | None, Callable[[], object]], ...] = (
         ("DIRECTORY_FILE", settings.directory_file, lambda: read_directory_file(settings.directory_file)),
         ("CALENDAR_FILE", settings.calendar_file, lambda: load_calendar(settings)),
@@ -126,7 +126,8 @@ def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 async def check_approvers(settings: Settings, services: Services) -> AsyncIterator[DoctorFinding]:
-    """Whether there is somebody to decide for everybody, in each process. What is not reached is told of elsewhere."""
+    """Checks for each process that everybody has an approver. Services that cannot be reached are reported
+    elsewhere."""
     if "workspace" in services.standins:
         return
     team = ""
@@ -152,7 +153,7 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
 
 
 async def _load_processes_in_use(services: Services, directory: Directory) -> Sequence[Process]:
-    """Those in use: deployed, or shipped."""
+    """The processes in use: deployed, or shipped."""
     redis = await connect_redis(services.redis_url, retries=1)
     try:
         with translate_redis_errors():
@@ -174,7 +175,7 @@ async def _check_mcp_servers(servers: Sequence[McpServer]) -> AsyncIterator[Doct
     """Each server's tools, and who presses a button for which."""
     if not servers:
         return
-    from tools.mcp.fleet import open_toolset  # the SDK takes its time to import
+    from tools.mcp.fleet import open_toolset  # the SDK is slow to import
 
     async with open_toolset(servers, lambda event, **about: None) as fleet:
         with suppress(TimeoutError):
@@ -198,7 +199,7 @@ def _check_picture_font() -> DoctorFinding:
 
 
 def explain_error(error: CountersignError) -> str:
-    """What is wrong in one line, and what to do about it."""
+    """What is wrong, in one line, and how to fix it."""
     match error:
         case StoreUnavailableError():
             return translate("store.down", "en", error=redact_text(str(error)))
@@ -260,7 +261,7 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
 
 
 def _check_embedded_redis() -> DoctorFinding:
-    """Neither a setting nor data of an embedded server: the start makes it. To look is not to make one."""
+    """With neither a setting nor the data of an embedded server, only the start creates one; a check must not."""
     binary = find_server_program()
     if not binary:
         return DoctorFinding("fail", "redis", translate("local_store.no_server", "en"))
@@ -283,20 +284,20 @@ async def _describe_redis(redis: Redis) -> str:
 
 
 async def _check_first_model(wish: Wish, services: Services) -> AsyncIterator[DoctorFinding]:
-    """What the model can do, and which style is used for it."""
+    """What the model can do, and the reply format used for it."""
     async for finding in _check_one_model(wish, "model", services.first_model):
         yield finding
 
 
 async def _check_fallback_model(wish: Wish, services: Services) -> AsyncIterator[DoctorFinding]:
-    """The same of the model behind it, whatever becomes of the first."""
+    """The same for the fallback model, whatever the first one's state."""
     if services.fallback_name:
         async for finding in _check_one_model(wish, "fallback", services.fallback_model):
             yield finding
 
 
 async def _check_one_model(wish: Wish, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
-    """Asks one model; what is wrong with it is a finding about this one."""
+    """Checks one model; a problem becomes a finding about this model."""
     try:
         async for finding in _probe_endpoint(wish, what, endpoint):
             yield finding
@@ -307,9 +308,9 @@ async def _check_one_model(wish: Wish, what: str, endpoint: ModelEndpoint) -> As
 
 
 async def _probe_endpoint(wish: Wish, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
-    """What it can do, how it wants to be asked, and for how long there will be such a model. Raises
-    ModelUnavailableError and ModelRejectedError."""
-    from bot.agent.models.openai_model import open_model  # takes as long to import as all the rest
+    """What the model can do, how it wants to be asked, and when it will be shut down. Raises ModelUnavailableError and
+    ModelRejectedError."""
+    from bot.agent.models.openai_model import open_model  # as slow to import as all the rest
 
     async with open_model(
         endpoint.url, endpoint.key, endpoint.name, retries=0, api=endpoint.api, effort=endpoint.effort
@@ -339,12 +340,12 @@ def _build_tool_calls_finding(what: str, name: str, calls: bool, profile: ModelP
 
 
 def _describe_model_profile(profile: ModelProfile) -> str:
-    """How it is asked."""
+    """How the model is asked."""
     return "; ".join([f"API: {profile.api}", *profile.summary_lines])
 
 
 def _build_shutdown_finding(what: str, name: str, days: int, day: date) -> DoctorFinding:
-    """When its provider shuts it down."""
+    """When its provider shuts the model down."""
     if days > NOTICE_DAYS:
         return DoctorFinding("ok", what, f"{name} is shut down on {day}, in {days} days")
     when = f"is shut down on {day}, in {days} days" if days >= 0 else f"was shut down on {day}"

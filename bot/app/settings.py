@@ -1,7 +1,6 @@
-"""Every setting, read once from the environment and `.env`.
+"""All settings, read once from the environment and `.env`.
 
-Secrets are `SecretStr`: they print as asterisks wherever a setting is shown.
-"""
+Secrets are `SecretStr`: they print as asterisks wherever a setting is shown."""
 
 from __future__ import annotations
 
@@ -22,20 +21,20 @@ from bot.core.errors import SettingsError
 from bot.core.redaction import SHORTEST, is_secret_name, read_url_secrets, remember_secrets, spell_secret
 
 ENV_FILE = Path(".env")
-"""Of the folder in which the program is started."""
+"""In the folder where the program was started."""
 MASK = "••••••"
 NO_SECRETS = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
-"""Names that look so and are where somebody stands."""
+"""Names that look secret and hold folders or sockets."""
 PATH_LENGTH = 16
-"""Characters from which a part of an address with letters and digits counts as a secret: tokens stand in paths too."""
+"""A part of an address with letters and digits counts as a secret from this length on: paths can contain tokens."""
 REDIS = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
 Capture = Literal["false", "true", "no_content", "span_only", "event_only", "span_and_event"]
-"""As instrumentations of OpenTelemetry take it. Content goes into spans or nowhere here."""
+"""The values that OpenTelemetry instrumentations accept. Content goes into spans, or nowhere here."""
 
 
 class Settings(BaseSettings):
-    """The environment variable of a setting is its name in capitals."""
+    """The environment variable of each setting is its name in capitals."""
 
     model_config = SettingsConfigDict(env_file=ENV_FILE, extra="ignore", frozen=True, env_ignore_empty=True)
 
@@ -44,7 +43,7 @@ class Settings(BaseSettings):
     slack_app_token: SecretStr | None = None
     """`xapp-…` with `connections:write`: Socket Mode."""
     slack_signing_secret: SecretStr | None = None
-    """HTTP mode only: what requests are verified with."""
+    """HTTP mode only: the secret that requests are verified with."""
     slack_mode: Literal["socket", "http"] = "socket"
     """Socket Mode needs no public address; HTTP mode scales behind a load balancer."""
     slack_api_url: str = "https://slack.com/api/"
@@ -54,7 +53,8 @@ class Settings(BaseSettings):
     http_port: int = Field(default=3000, ge=1, le=65535)
     """HTTP mode: the port to listen on; Slack sends to `/slack/events`."""
     post_spacing_ms: int = Field(default=1050, ge=1)
-    """Slack takes about one message a second and channel; this spacing is shared by all processes (ms)."""
+    """Minimum distance between posts in a channel, shared by all processes (ms). Slack takes about one message per
+    second and channel."""
 
     redis_url: str = ""
     """`redis://host:6379/0`, `rediss://` (TLS) or `unix:///socket`; a cluster: `redis://host:6379,host:6379?cluster=1`;
@@ -66,139 +66,142 @@ class Settings(BaseSettings):
     openai_base_url: str = ""
     """Any OpenAI-compatible endpoint. Empty with an `openai_api_key`: OpenAI's own."""
     openai_api_key: SecretStr | None = None
-    """Without key and base URL the local rehearsal model answers: rules, not a model."""
+    """Without key and base URL, the local rehearsal model answers, by rules."""
     openai_model: str = "gpt-6.1-terra"
     """The model's name at its endpoint."""
     openai_api: Literal["auto", "chat", "responses"] = "auto"
-    """How the endpoint is asked: by chat completions or by Responses. `auto`: as it says itself when it refuses one,
-    kept for a week; OpenAI and Azure are asked by Responses first, all others by chat completions."""
+    """The API of the endpoint: chat completions or Responses. `auto`: OpenAI and Azure are asked by Responses first,
+    all others by chat completions; if an endpoint refuses and names the other one, that is used for a week."""
     openai_reasoning: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
-    """How much the model thinks before it answers: more is slower and dearer. `auto`: as its endpoint does by
-    itself."""
+    """How much the model thinks before it answers: more is slower and costs more. `auto`: the endpoint's default."""
     reply_seconds: float = Field(default=60, gt=0)
-    """How long one reply of the model may take, within `run_seconds` (s): a model on a machine of one's own needs more.
-    One that did not come in time is asked for again after as long a pause, and is then streamed: whatever arrives of it
-    gives it that time anew."""
+    """How long one reply of the model may take, within `run_seconds` (s). A model on your own machine needs more. A
+    reply that is too late is requested once more after as long a pause, then as a stream: each piece of a stream
+    restarts this time."""
     openai_retries: int = Field(default=1, ge=0, le=5)
-    """How often a call that may work later (408, 409, 429, 5xx, no connection) is asked again before the model is taken
-    to be down: within its time, and as the endpoint's `Retry-After` says."""
+    """How often a call that may work later (408, 409, 429, 5xx, no connection) is repeated before the model counts as
+    down: within its time, and as the endpoint's `Retry-After` says."""
     openai_fallback_model: str = ""
-    """Asked while the first cannot be reached, is overloaded or is not known at its address; never for what the first
-    refuses. It has to speak the same `react_style`: a run keeps its own."""
+    """Asked while the first model cannot be reached, is overloaded or is unknown at its address; never for what the
+    first one refuses. It must support the same `react_style`: a run keeps its own."""
     openai_fallback_base_url: str = ""
-    """Empty: the address of the first."""
+    """Empty: the address of the first model."""
     openai_fallback_api_key: SecretStr | None = None
-    """Empty: at the address of the first its key; anywhere else none, because that key is nobody else's business."""
+    """Empty: at the address of the first model its key; anywhere else none, because that key must not go to others."""
     prices_file: Path | None = None
-    """TOML: what a model's tokens cost, per million, in one currency (example: `deploy/env.example`). Without it tokens
-    are counted, and what they cost is not known."""
+    """TOML: the price of a model's tokens, per million, in one currency (example: `deploy/env.example`). Without it
+    tokens are counted, and their cost is unknown."""
     budget_tokens_per_day: int | None = Field(default=None, ge=1)
-    """What one person's messages may take of the model in a day, in and out (tokens). Empty: as much as they like."""
+    """How many tokens of the model one person's messages may use in a day, in and out. Empty: no limit."""
     budget_per_day: str = ""
-    """The same in money, in the currency of `prices_file`, which must know the models in use. Empty: no limit."""
+    """The same as money, in the currency of `prices_file`, which must have a price for each model in use. Empty: no
+    limit."""
     company_timezone: str = "Asia/Shanghai"
-    """At whose midnight a day of use ends and a budget begins anew: an IANA name."""
+    """The time zone (IANA name) at whose midnight a day's usage ends and a new budget begins."""
     react_style: Literal["auto", "native", "text", "json"] = "native"
     """How the model calls tools: by its endpoint's tool calls, as text (Thought / Action), or as one JSON object.
-    `auto`: asks the model what it can do, and takes the first of native, json and text that works."""
+    `auto`: tests what the model can do and takes the first of native, json and text that works."""
 
     smtp_url: SecretStr | None = None
     """`smtp://user:password@host:587` (STARTTLS where offered) or `smtps://…:465`. Without it: a local mailbox."""
     mail_from: str = "countersign@example.com"
-    """Sender of every mail."""
+    """The sender of every email."""
 
     directory_file: Path | None = None
-    """TOML or CSV with what the chat platform does not know of people, by e-mail address: manager, roles, department,
-    title. Read again when it changes."""
+    """TOML or CSV with data about people that the chat platform does not have, by e-mail address: manager, roles,
+    department, title. Read again when it changes."""
     policy_file: Path | None = None
-    """TOML with `[[policy]]` rows that go before those of the forms: who approves what, and where authors may
+    """TOML with `[[policy]]` rows that come before those of the forms: who approves what, and where authors may
     choose."""
     finance_threshold: str = "1000"
-    """Expenses of this amount or more, in CNY, also go to finance."""
+    """Expenses of this amount (CNY) or more also go to finance."""
     annual_leave_days: str = "10"
-    """A year's allowance (days), for whom the directory says nothing else."""
+    """A year's annual leave (days), unless the directory says otherwise."""
     calendar_country: str = "CN"
-    """Whose public holidays: ISO 3166 code, with a region where they differ (`DE-BY`)."""
+    """The country whose public holidays apply: ISO 3166 code, with a region where they differ (`DE-BY`)."""
     calendar_file: Path | None = None
-    """TOML with days that are worked or off in this company, whatever the calendar says."""
+    """TOML with days that this company works or has off, whatever the calendar says."""
 
     workflow_engine: Literal["embedded", "flowable", "camunda"] = "embedded"
-    """Who keeps requests: this program with Redis, Flowable 6/7, or Camunda 7 (also Operaton)."""
+    """What stores requests: this program with Redis, Flowable 6/7, or Camunda 7 (also Operaton)."""
     engine_url: str = ""
     """Flowable: `https://host/flowable-rest/service` or `…/process-api`; Camunda: `https://host/engine-rest`."""
     engine_user: str = ""
-    """Of the engine, for this program alone: the engine itself does not check who may decide what."""
+    """The engine's user for this program alone: the engine itself does not check who may decide what."""
     engine_password: SecretStr | None = None
-    """Of `engine_user`."""
+    """The password of `engine_user`."""
     engine_users_file: Path | None = None
-    """TOML, `[users]`: e-mail address or person id = user of the engine. Others are known there by their own id."""
+    """TOML, `[users]`: e-mail address or person id = user of the engine. The engine knows all others by their person
+    id."""
     engine_timeout_seconds: float = Field(default=10, gt=0)
     """How long to wait for an answer of the engine (s)."""
 
     advice: Literal["off", "on"] = "off"
-    """`on`: the model drafts a suggestion with reasons for whoever decides on a request. It is labelled as such, shown
-    to them only, and decides nothing."""
+    """`on`: the model drafts a suggestion with reasons for the person who decides a request. It is labelled, shown to
+    that person only, and decides nothing."""
     handbook_dir: Path | None = None
     """Folder of Markdown files (`.md`, UTF-8; at most 200 of 256 KiB): the company's rules. The model searches and
     reads them, and a suggestion weighs a request against them. Changes are read at once; hidden files are skipped, and
-    links out of the folder refused. The local workspace has one of its own."""
+    links out of the folder are refused. The local workspace has its own."""
     think_tool: Literal["off", "on"] = "off"
-    """`on`: the model has a tool to write a thought down with, which has no effect; it stays in the run's record."""
+    """`on`: the model has a tool to write a thought down, without any effect; the thought stays in the run's record."""
     mcp_file: Path | None = None
-    """TOML with `[servers.NAME]` tables: MCP servers whose tools the model may use, and who presses a button for
-    which; `${NAME}` in it names a variable (example: `deploy/mcp.example.toml`)."""
+    """TOML with `[servers.NAME]` tables: MCP servers whose tools the model may use, and who presses a button for which.
+    `${NAME}` in it refers to a variable (example: `deploy/mcp.example.toml`)."""
     tools_most: int = Field(default=30, ge=16)
-    """So many tools are offered for one message; if there are more, those that go best with it, and the model can look
-    for further ones."""
+    """Most tools offered for one message. If there are more, the best matches are offered, and the model can search for
+    others."""
     persona_file: Path | None = None
-    """In which tone and language the bot answers, as a text (UTF-8), at most 2,000 characters. It changes no rule, and
-    nothing of what needs a button."""
+    """A text (UTF-8, at most 2,000 characters) on the tone and language of the bot's answers. It changes no rule, and
+    nothing that needs a button."""
     approval_ttl_hours: float = Field(default=72, gt=0)
-    """How long a card waits; people are reminded at half time (hours)."""
+    """How long a card stays open (hours). Deciders are reminded at half time."""
     steps: Literal["replies", "plan", "quiet"] = "replies"
-    """How steps are shown: a threaded reply each, one live message, or not at all."""
+    """How steps are shown: one threaded reply per step, one live message, or not at all."""
     history_tokens: int = Field(default=8_000, ge=500)
-    """How much of a conversation the model is reminded of (tokens), the summary of its older turns included. The calls
-    and results of its last three messages come on top: at most 4,500."""
+    """How much of a conversation the model gets (tokens), including the summary of older turns. The calls and results
+    of its last three messages come on top: at most 4,500."""
     history_days: int = Field(default=30, ge=1)
     """How long a silent conversation is remembered (days)."""
     max_steps: int = Field(default=16, ge=1, le=100)
-    """Replies of the model that call tools, for one message. Calls of tools may be twice as many, and 20 at least."""
+    """Most replies of the model that call tools, for one message. The limit for tool calls is twice this, and at least
+    20."""
     run_seconds: float = Field(default=180, gt=0)
-    """Running time of one message; waiting for people does not count (s)."""
+    """Running time of one message (s); waiting for people does not count."""
     run_tokens: int = Field(default=200_000, ge=1_000)
-    """What one message may cost, in and out, as the model's endpoint counts (tokens)."""
+    """Most tokens for one message, in and out, as the model's endpoint counts them."""
     lease_seconds: float = Field(default=20, ge=0.5)
-    """How soon another process takes over what a dead one was doing (s)."""
+    """How soon another process takes over the work of a dead one (s)."""
     concurrency: int = Field(default=64, ge=1)
     """Conversations handled at once by one process."""
 
     data_dir: Path = Path(".countersign")
-    """Where the embedded Redis and the local stand-ins keep their state: one bot's alone if it has a local workspace or
-    mailbox."""
+    """Where the embedded Redis and the local stand-ins keep their state. One bot uses it alone if it has a local
+    workspace or mailbox."""
     local_port: int = Field(default=8484, ge=1, le=65534)
-    """Where the local workspace page answers; the mail sink takes the next port."""
+    """The port of the local workspace page; the mail sink takes the next port."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """The least severe lines that are written."""
+    """The lowest level that is logged."""
     log_format: Literal["auto", "json", "console"] = "auto"
     """`auto`: coloured on a terminal, JSON elsewhere."""
     redact_personal: Literal["off", "on"] = "off"
-    """`on`: numbers of phones, identity cards, bank accounts and cards stay out of logs, journal and exports too."""
+    """`on`: numbers of phones, identity cards, bank accounts and cards are also kept out of logs, journal and
+    exports."""
 
     traces: Literal["off", "otlp"] = "off"
     """`otlp`: every run that ends becomes OpenTelemetry spans, sent by OTLP over HTTP in the background. Needs the
-    extra `ops`. Further OTEL_* variables (certificates, compression, time-outs, OTEL_RESOURCE_ATTRIBUTES) are read by
-    the exporter from the environment."""
+    extra `ops`. The exporter reads further OTEL_* variables (certificates, compression, time-outs,
+    OTEL_RESOURCE_ATTRIBUTES) from the environment."""
     otel_exporter_otlp_endpoint: str = ""
-    """Where to: a base address, `/v1/traces` is added. Empty: `http://localhost:4318`."""
+    """The base address of the collector; `/v1/traces` is added. Empty: `http://localhost:4318`."""
     otel_exporter_otlp_traces_endpoint: str = ""
-    """The whole address instead."""
+    """The full address of the collector instead."""
     otel_exporter_otlp_headers: SecretStr | None = None
-    """`name=value,name=value`, URL-encoded: what the collector wants to know its senders by."""
+    """`name=value,name=value`, URL-encoded: what authenticates the sender to the collector."""
     otel_service_name: str = "countersign"
-    """The name under which spans are sent."""
+    """The service name of the spans."""
     otel_instrumentation_genai_capture_message_content: Annotated[Capture, BeforeValidator(str.lower)] = "false"
-    """`true`, `span_only` or `span_and_event`: what people and models write goes into the spans too, redacted as logs
+    """`true`, `span_only` or `span_and_event`: the spans also contain what people and models write, redacted as logs
     are."""
 
     @property
@@ -219,7 +222,7 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Every secret in it, as it is sent: also those inside addresses."""
+        """Every secret in the settings, as it is sent: also those inside addresses."""
         hidden = [value.get_secret_value() for _, value in self if isinstance(value, SecretStr)]
         addresses = [*hidden, *(value for _, value in self if isinstance(value, str))]
         inside = [secret for one in addresses if "://" in one for secret in read_url_secrets(one)]
@@ -229,12 +232,12 @@ class Settings(BaseSettings):
         return frozenset(one for one in (*hidden, *inside, *values, *words) if one)
 
     def list_masked_values(self) -> dict[str, str]:
-        """Every setting as an administrator may see it: secrets masked, also where they stand inside another value."""
+        """Every setting as an administrator may see it: secrets masked, also inside other values."""
         secrets = self._list_secret_spellings()
         return {name: _mask_value(value, secrets) for name, value in self}
 
     def _list_secret_spellings(self) -> tuple[str, ...]:
-        """Known secret values, of ours and of the environment, in every spelling; longest first."""
+        """Known secrets of the settings and the environment, in every spelling, longest first."""
         others = [
             value for name, value in load_environment().items() if is_secret_name(name) and name not in NO_SECRETS
         ]
@@ -253,8 +256,8 @@ def _mask_value(value: object, secrets: Iterable[str]) -> str:
 
 
 def _mask_address(rest: str) -> str:
-    """An address behind its scheme: hosts, ports and short names stay; user, password, the values of its query, its
-    fragment and what looks like a token in its path do not. Where it cannot be told which is which, nothing stays."""
+    """An address after its scheme. Hosts, ports and short names stay; user, password, query values, fragment and
+    token-like parts of the path do not. If the parts cannot be told apart, nothing stays."""
     user, at, place = rest.rpartition("@")
     if set(user) & set("/?#"):
         return MASK
@@ -266,21 +269,21 @@ def _mask_address(rest: str) -> str:
 
 
 def _is_token_like(part: str) -> bool:
-    """True for a long part with letters and digits and no dot or colon: no host, no port, no file."""
+    """True for a long part with letters and digits and no dot or colon: no host, port or file."""
     mixed = any(c.isdigit() for c in part) and any(c.isalpha() for c in part)
     return len(part) >= PATH_LENGTH and mixed and not set(part) & set(".:,")
 
 
 def load_environment() -> dict[str, str]:
-    """What `.env` and the environment say beside the settings: files that settings name may refer to it."""
+    """The variables in `.env` and the environment, for files of the settings that refer to them."""
     said = dotenv_values(ENV_FILE)
     return {**{name: value for name, value in said.items() if value}, **os.environ}
 
 
 def load_settings() -> Settings:
-    """The settings; what is secret in them is redacted from now on. Raises `SettingsError` naming the variable and what
-    it should be: every wrong name in `.env` and every value that cannot be read, at once."""
-    names, wrong = read_env_file(ENV_FILE), list[str]()  # first: it says so if the file cannot be read at all
+    """The settings. Their secrets are redacted from now on. Raises `SettingsError` with each wrong name in `.env` and
+    each unreadable value at once, and what it should be."""
+    names, wrong = read_env_file(ENV_FILE), list[str]()  # first: it fails if the file is unreadable
     settings: Settings | None = None
     try:
         settings = Settings()
@@ -296,8 +299,8 @@ def load_settings() -> Settings:
 
 
 def find_misspelt_variables() -> tuple[str, ...]:
-    """What in the environment is nearly the name of a setting, in words. It belongs to all programs of the machine, so
-    this is a warning and no error."""
+    """Near misspellings of settings in the environment, in words. All programs of the machine share it, so this is a
+    warning and no error."""
     used = find_variable_references(_find_mcp_file(None))
     return tuple(find_misspelt_names(os.environ.keys() - used, _list_known_names()))
 
@@ -307,7 +310,7 @@ def _list_known_names() -> frozenset[str]:
 
 
 def _find_mcp_file(settings: Settings | None) -> Path | None:
-    """What it refers to is somebody's, whatever it looks like."""
+    """The variables that this file refers to are in use, whatever they look like."""
     if settings is not None:
         return settings.mcp_file
     named = load_environment().get("MCP_FILE")
@@ -367,7 +370,7 @@ def _require_engine_settings(settings: Settings) -> None:
 
 
 def _require_known_schemes(settings: Settings) -> None:
-    """Addresses are named, not repeated: they may hold a password."""
+    """Names the setting instead of the address, which may contain a password."""
     smtp = settings.smtp_url.get_secret_value() if settings.smtp_url else ""
     web = ("http://", "https://")
     for name, value, beginnings in (

@@ -1,4 +1,4 @@
-"""`SlackDirectory`: the people of the workspace, with the facts Slack does not know (managers, roles)."""
+"""`SlackDirectory`: the people of the workspace, with data that Slack does not have (managers, roles)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["DirectoryEntry", "SlackDirectory", "read_directory_file"]
 
 PAGE = 200
 FRESH_S = 30
-"""How old what is known of a person may be when something is decided by their authority."""
+"""The maximum age (s) of a person's data when their authority decides something."""
 MISS_S = 60
-"""How long an id that Slack does not know is not asked for again."""
+"""How long an unknown id is not asked for again (s)."""
 CATCH_UP_S = 60
-"""When to go on if there are more profiles than Slack gives at one go."""
+"""When to continue if there are more profiles than Slack returns at once (s)."""
 ADMINISTERS = ("is_admin", "is_owner", "is_primary_owner")
-"""What Slack says of those who run the workspace."""
+"""Slack's fields for people who administer the workspace."""
 _SLACKBOT = "USLACKBOT"
 _USED = (
     *("id", "team_id", "name", "real_name", "profile", "locale", "tz", "updated", "is_bot", "is_workflow_bot"),
@@ -40,8 +40,8 @@ _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
 class SlackDirectory:
-    """Implements `bot.chat.messages.ChatDirectory`; everybody is read at once and kept for `ttl_s` seconds. For
-    decisions single people are asked for again (`users.info`, Tier 4: 100 a minute and more), each once in `fresh_s`
+    """Implements `bot.chat.messages.ChatDirectory`. Everybody is read at once and kept for `ttl_s` seconds. For
+    decisions, single people are read again (`users.info`, Tier 4: 100 a minute and more), each once in `fresh_s`
     seconds."""
 
     def __init__(
@@ -54,17 +54,17 @@ class SlackDirectory:
         fresh_s: float = FRESH_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`facts`: a file that is read again when it changes, or what is known for good."""
+        """`facts`: a file that is read again when it changes, or fixed data."""
         self._client, self._team, self._clock = client, team, clock
         self._ttl_s, self._fresh_s = ttl_s, fresh_s
         self._file = facts if isinstance(facts, DirectoryFile) else None
         self._facts = facts.entries if isinstance(facts, DirectoryFile) else facts
         self._profiles = ProfileCache(client)
         self._members: dict[str, Mapping[str, Any]] = {}
-        """What Slack said of everybody, as far as it is used here."""
+        """Slack's data about everybody, as far as it is used here."""
         self._people: dict[str, Person] = {}
         self._read_at: dict[str, float] = {}
-        """When each person was last asked for."""
+        """When each person was last read."""
         self._asking: dict[str, asyncio.Lock] = {}
         self._missing: dict[str, float] = {}
         self._bots: set[str] = set()
@@ -72,23 +72,23 @@ class SlackDirectory:
         self._reading = asyncio.Lock()
 
     async def find_person(self, person: str) -> Person | None:
-        """Anybody human, also guests and the deactivated (`active` is false). Raises ChatError."""
+        """Any human, also guests and deactivated people (`active` is false). Raises ChatError."""
         await self._load_everybody()
         return self._people.get(person) or await self._find_new_person(person)
 
     async def list_people(self) -> tuple[Person, ...]:
-        """Members of the workspace who can be asked to do something. Raises ChatError."""
+        """Members of the workspace who can be given tasks. Raises ChatError."""
         await self._load_everybody()
         return tuple(one for one in self._people.values() if one.active)
 
     async def find_caller(self, person: str) -> Caller | None:
-        """The one place where a `Caller` is made. Raises ChatError."""
+        """The only place where a `Caller` is made. Raises ChatError."""
         found = await self.find_person(person)
         return Caller(found) if found and found.active else None
 
     async def refresh_people(self, people: Iterable[str]) -> None:
-        """What is said of these persons is at most `fresh_s` seconds old from here on, and the file is read as it is
-        now. Raises ChatError."""
+        """From here on, data about these persons is at most `fresh_s` seconds old, and the file is read as it is now.
+        Raises ChatError."""
         await self._reload_file(at_once=True)
         await self._load_everybody()
         wanted = dict.fromkeys(person for person in people if _ID.fullmatch(person))
@@ -98,7 +98,7 @@ class SlackDirectory:
         return self._clock() < self._read_at.get(person, float("-inf")) + self._fresh_s
 
     async def _refresh_person(self, person: str) -> None:
-        """Asks Slack about one person; whoever else wants to know meanwhile waits for the same answer."""
+        """Asks Slack about one person. Concurrent callers wait for the same answer."""
         async with self._asking.setdefault(person, asyncio.Lock()):
             if self._is_fresh(person):
                 return
@@ -109,7 +109,7 @@ class SlackDirectory:
         self._asking.pop(person, None)
 
     def _store_member(self, person: str, member: Mapping[str, Any] | None, at: float) -> None:
-        """`member`: None for somebody whom Slack does not know."""
+        """`member`: None for an id that Slack does not know."""
         self._read_at[person] = at
         self._bots.discard(person)
         if member is None or _is_bot(member):
@@ -122,7 +122,7 @@ class SlackDirectory:
         self._people[person] = self._build_person(member, self._map_emails_to_ids())
 
     async def _reload_file(self, *, at_once: bool = False) -> None:
-        """Whoever is known is what a changed file says of them, at once."""
+        """Applies a changed file at once to all known people."""
         if self._file is None or not await self._file.reload_if_changed(at_once=at_once):
             return
         self._facts = self._file.entries
@@ -137,8 +137,7 @@ class SlackDirectory:
         return {one.email.lower(): one.id for one in self._people.values() if one.email and one.active}
 
     async def is_inside(self, person: str) -> bool:
-        """True for full members and for bots of the workspace; False for guests and whoever is not known. Raises
-        ChatError."""
+        """True for full members and for bots of the workspace; False for guests and unknown ids. Raises ChatError."""
         found = await self.find_person(person)
         return found.active if found else person in self._bots
 
@@ -170,7 +169,7 @@ class SlackDirectory:
                 return members
 
     async def _find_new_person(self, person: str) -> Person | None:
-        """Somebody who joined since everybody was read."""
+        """A person who joined after everybody was read."""
         if not _ID.fullmatch(person) or self._missing.get(person, float("-inf")) > self._clock():
             return None
         async with self._reading:
@@ -192,14 +191,14 @@ class SlackDirectory:
         return dict(answer["user"])
 
     def _build_people(self, members: Iterable[Mapping[str, Any]]) -> dict[str, Person]:
-        """Of people only, no bots."""
+        """People only, no bots."""
         humans = list(members)
         ids = {_get_email(member).lower(): str(member["id"]) for member in humans if self._is_full_member(member)}
         return {str(member["id"]): self._build_person(member, ids) for member in humans}
 
     def _build_person(self, member: Mapping[str, Any], ids: Mapping[str, str]) -> Person:
-        """`ids`: e-mail → id, to find the manager: by nothing that people can call themselves. Facts are authority:
-        full members only; those of the file go before Slack's."""
+        """`ids`: e-mail → id, to find the manager, never by anything that people can choose themselves. This data is
+        authority, so only full members have it; the file comes before Slack."""
         active = self._is_full_member(member)
         email = _get_email(member)
         facts = self._facts.get(email.lower(), NOTHING) if active and email else NOTHING
@@ -228,7 +227,7 @@ class SlackDirectory:
         return _is_bot(member) and ours and not member.get("deleted")
 
     def _needs_profile(self, member: Mapping[str, Any]) -> bool:
-        """True for somebody of whom the file does not say everything that a profile may."""
+        """True if the file lacks data about this person that a profile may have."""
         facts = self._facts.get(_get_email(member).lower(), NOTHING)
         return self._is_full_member(member) and not _is_bot(member) and not (facts.manager and facts.department)
 
@@ -239,12 +238,12 @@ class SlackDirectory:
 
 
 def _select_used_fields(member: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is used of Slack's answer, to be read anew when the file changes."""
+    """The used part of Slack's answer, kept so that a changed file can be applied to it."""
     return {name: member[name] for name in _USED if name in member}
 
 
 def _find_manager_id(said: str, ids: Mapping[str, str]) -> str | None:
-    """The person id that an e-mail address, or an id, stands for."""
+    """The person id that an e-mail address or an id stands for."""
     return ids.get(said.lower()) if "@" in said else next((id for id in ids.values() if id == said), None)
 
 
@@ -254,7 +253,7 @@ def _is_bot(member: Mapping[str, Any]) -> bool:
 
 @cache
 def _parse_timezone(name: str | None) -> str:
-    """UTC where Slack's list of time zones is ahead of this machine's."""
+    """UTC if Slack's list of time zones is newer than this machine's."""
     try:
         return ZoneInfo(name or "UTC").key
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -266,7 +265,7 @@ def _get_email(member: Mapping[str, Any]) -> str:
 
 
 def _list_member_names(member: Mapping[str, Any]) -> list[str]:
-    """The name people use first, then every other they answer to."""
+    """The name people use first, then all others."""
     profile = member.get("profile") or {}
     given = (
         profile.get("real_name") or member.get("real_name"),
@@ -279,5 +278,5 @@ def _list_member_names(member: Mapping[str, Any]) -> list[str]:
 
 
 def _clean_member_text(text: str) -> str:
-    """What people call themselves, without what nobody sees: two names that look alike are alike."""
+    """The names that people chose, without invisible characters: names that look alike become equal."""
     return remove_invisible(replace_surrogates(text), keep_joiners=False)

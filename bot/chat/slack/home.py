@@ -18,14 +18,14 @@ from bot.chat.slack.blocks import (
 from bot.core.i18n import translate
 
 BLOCKS = 96
-"""Blocks of cards; Slack takes 100."""
+"""Most blocks of cards; Slack takes 100."""
 BYTES = 60_000
-"""Well below what Slack takes for a view (about 250 kB)."""
+"""Most bytes, well below Slack's limit for a view (about 250 kB)."""
 
 
 def render_home_view(home: HomeView, language: str) -> dict[str, Any]:
-    """The Home tab. A card is shown whole or, when the page is full, counted and left out: its buttons
-    never stand under half of what they do."""
+    """The Home tab. If the page is full, a card is left out and counted, never shown in part: its buttons need all of
+    its text above them."""
     blocks, left = render_heading(home.title), 0
     for number, (title, cards, empty) in enumerate(home.sections):
         blocks += render_heading(title)

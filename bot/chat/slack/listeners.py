@@ -1,9 +1,8 @@
-"""Verified Slack payloads → `Message` and `Click`, handed to the `Ingress`.
+"""Turns verified Slack payloads into `Message` and `Click` for the `Ingress`.
 
-Bolt acknowledges an event before its listener runs, so messages are taken in a middleware: what it raises
-leaves the event unacknowledged, and Slack sends it again. Interactions are never sent again: they are
-acknowledged once they are durable, and when they cannot be, the person is told.
-"""
+Bolt acknowledges an event before its listener runs. So a middleware takes messages: an exception there leaves the event
+unacknowledged, and Slack sends it again. Interactions are never sent again: they are acknowledged once they are
+durable; if that fails, the person is told."""
 
 from __future__ import annotations
 
@@ -31,13 +30,13 @@ _log = logging.getLogger(__name__)
 
 Body: TypeAlias = Mapping[str, Any]
 AGAIN_S, LOOK_S = 0.75, 0.25
-"""For how long, and how often, it is looked whether a thread is ours: far less than the three seconds in which Slack
-wants to hear."""
+"""For how long and how often to check whether a thread is ours: far less than the three seconds in which Slack wants an
+acknowledgement."""
 RAW_MAX = 60_000
-"""Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
-`&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
+"""Longest message that is read, in Slack's raw characters: five for each of the 12,000 that a message may have (an `&`
+arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
 SUBTYPES = (None, "file_share")
-"""Message events that somebody wrote just now; every other subtype is an edit, a notice or a robot."""
+"""Subtypes of new messages by people. Every other subtype is an edit, a notice or a robot."""
 
 
 class AckFunction(Protocol):
@@ -48,7 +47,7 @@ class AckFunction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BotIdentity:
-    """Who the bot is in this workspace (auth.test)."""
+    """The bot's identity in this workspace (auth.test)."""
 
     team: str
     user: str
@@ -57,7 +56,7 @@ class BotIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RawMessage:
-    """What somebody wrote, as the platform sent it: not read yet."""
+    """A person's message as the platform sent it, not parsed yet."""
 
     id: str
     place: Place
@@ -65,7 +64,7 @@ class RawMessage:
     raw: str
     ts: str
     is_reply: bool = False
-    """It stands in a thread that somebody began before."""
+    """It is in a thread that began earlier."""
 
 
 class SlackListeners:
@@ -83,7 +82,7 @@ class SlackListeners:
         self._threads = WeakValueDictionary[str, asyncio.Lock]()
 
     def register_listeners(self, app: AsyncApp, command: str) -> None:
-        """Everything Slack may send is answered; the sinks come last, Bolt takes the first that fits."""
+        """Handles everything Slack may send. The catch-all listeners come last, because Bolt takes the first match."""
         app.middleware(self.handle_event)
         app.event("app_home_opened")(self.handle_home_opened)
         app.action(re.compile(r"^cs:"))(self.handle_action)
@@ -105,8 +104,8 @@ class SlackListeners:
         await next()
 
     def _parse_message_event(self, body: Body) -> RawMessage | None:
-        """What somebody wrote, not read yet; None for everything else that looks like it, and for what has not the
-        shape of Slack's events."""
+        """A person's message, not parsed yet. None for everything else that looks like one, and for payloads without
+        the shape of Slack's events."""
         event = body.get("event")
         if body.get("type") != "event_callback" or not isinstance(event, Mapping):
             return None
@@ -127,7 +126,7 @@ class SlackListeners:
         return RawMessage(id=id_, place=place, person=person, raw=raw, ts=ts, is_reply=bool(thread))
 
     def _to_message(self, said: RawMessage, *, command: bool = False) -> Message:
-        """Only what is for the bot is read, and only so much of it."""
+        """Parses only messages to the bot, and only a bounded part of each."""
         unread = len(said.raw) if len(said.raw) > RAW_MAX else 0
         text = "" if unread else parse_message_text(said.raw, self._me.user)
         return Message(
@@ -135,9 +134,9 @@ class SlackListeners:
         )
 
     async def _accept_follow_up(self, message: RawMessage) -> None:
-        """In a thread that the bot takes part in no mention is needed. Events overtake each other: what is said right
-        after a mention may be here before the mention is durable, so it is looked again for a moment. Within a thread
-        one comes after the other."""
+        """A thread with the bot needs no mention. Events overtake each other: a reply right after a mention may arrive
+        before the mention is durable, so it checks again for a moment. Within a thread, replies are handled in
+        order."""
         loop, name = asyncio.get_running_loop(), message.place.conversation
         until, turn = loop.time() + AGAIN_S, self._threads.setdefault(name, asyncio.Lock())
         async with turn:
@@ -148,7 +147,7 @@ class SlackListeners:
             await self._submit_message(self._to_message(message), aliases=_build_event_aliases(message))
 
     async def _submit_message(self, message: Message, aliases: tuple[str, ...] = ()) -> None:
-        """*Stop* acts at once; then it is handed in like any message, so that it gets an answer."""
+        """*Stop* acts at once; then it is accepted like any message, so that it gets an answer."""
         if self._intake.is_stop_word(message.text):
             await self._intake.stop_conversation(message.place, message.person, message.at)
         await self._intake.accept_message(message, aliases=aliases)
@@ -177,7 +176,7 @@ class SlackListeners:
     # Presses and dialogs
 
     async def handle_action(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """A button of ours: durable, or its dialog found, before the acknowledgement."""
+        """A button of ours: the press is durable, or its dialog is built, before the acknowledgement."""
         if not is_button_press(body):
             await _acknowledge_malformed(ack, "a press")
             return
@@ -194,7 +193,7 @@ class SlackListeners:
             await self._open_modal(body["trigger_id"], dialog, click)
 
     async def parse_click(self, body: Body) -> Click | None:
-        """The click behind a `build_block_actions` payload; None when it is not well formed."""
+        """The click in a `block_actions` payload. None if it is malformed."""
         action = body["actions"][0]
         approval, dot, version = str(action.get("value") or "").rpartition(".")
         if not dot or not (version.isascii() and version.isdecimal()):
@@ -212,7 +211,7 @@ class SlackListeners:
         )
 
     async def _find_press_place(self, body: Body, person: str) -> Place:
-        """Where the pressed card stands; a card of the Home tab belongs to the DM."""
+        """Where the pressed card is. A card of the Home tab belongs to the DM."""
         box, message = body.get("container") or {}, body.get("message") or {}
         channel = box.get("channel_id") or (body.get("channel") or {}).get("id")
         if not channel:
@@ -221,7 +220,7 @@ class SlackListeners:
         return self._build_place(str(channel), thread)
 
     async def _open_modal(self, trigger: str, dialog: Dialog, click: Click) -> None:
-        """Open a dialog within the trigger's three seconds; too late is said, not swallowed."""
+        """Opens a dialog within the trigger's three seconds. If it is too late, the person is told."""
         try:
             await call_slack(
                 self._client.views_open, {"trigger_id": trigger, "view": dialogs.render_modal(dialog)}, tries=1
@@ -246,7 +245,7 @@ class SlackListeners:
     # Home
 
     async def handle_home_opened(self, event: dict[str, Any]) -> None:
-        """The Home tab, made anew whenever somebody opens it."""
+        """The Home tab, built again whenever a person opens it."""
         person = event.get("user")
         if event.get("tab") != "home" or not is_short_text(person):
             return
@@ -257,7 +256,7 @@ class SlackListeners:
         except (StoreUnavailableError, ChatError) as failed:
             _log.warning("Home tab not shown: %s", failed)
 
-    # Saying things of our own
+    # Posts of our own
 
     async def _notify_press_not_accepted(self, body: Body, failed: Exception) -> None:
         _log.warning("press not taken: %s", failed)
@@ -286,13 +285,13 @@ class SlackListeners:
 
 
 def _build_event_aliases(message: RawMessage) -> tuple[str, ...]:
-    """What the two events of one mention have in common."""
+    """The names that the two events of one mention share."""
     return (f"{message.place.channel}:{message.ts}",)
 
 
 def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
-    """The message that was pressed, if it has that very button: a view has no message, and a message that has been
-    rewritten meanwhile needs nothing."""
+    """The pressed message, if it has that very button. A view has no message, and a message that was updated meanwhile
+    needs nothing."""
     box, message = body.get("container") or {}, body.get("message") or {}
     shown = [button for block in message.get("blocks") or () for button in block.get("elements") or ()]
     here = [one for one in shown if (one.get("action_id"), one.get("value")) == (action["action_id"], action["value"])]
@@ -301,7 +300,7 @@ def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
 
 
 def is_button_press(body: Body) -> bool:
-    """A press of one button, by somebody."""
+    """True for the press of one button by a person."""
     actions, user = body.get("actions"), body.get("user")
     action = actions[0] if isinstance(actions, list) and actions else None
     if not (isinstance(action, Mapping) and isinstance(user, Mapping)):
@@ -311,11 +310,11 @@ def is_button_press(body: Body) -> bool:
 
 
 async def _acknowledge_malformed(ack: AckFunction, what: str) -> None:
-    """Acknowledged, since Slack would only send it again."""
+    """Acknowledged, because Slack would only send it again."""
     _log.warning("%s of an odd shape is dropped", what)
     await ack()
 
 
 async def acknowledge_unhandled(ack: AckFunction) -> None:
-    """Nothing of ours: acknowledged, so that Slack neither repeats it nor shows an error."""
+    """Not ours: acknowledged, so that Slack neither repeats it nor shows an error."""
     await ack()

@@ -1,9 +1,8 @@
 """Manager and department from a workspace's own profile fields.
 
-Slack's rules (docs.slack.dev, `team.profile.get`, `users.profile.get`): the fields' labels are asked for once, each
-person's values one by one, about 100 a minute; asking for labels with the values is heavily limited. Only fields that
-people cannot change themselves are taken: a manager decides, and a department chooses who does.
-"""
+Slack's rules (docs.slack.dev, `team.profile.get`, `users.profile.get`): labels of the fields are read once, each
+person's values one by one, about 100 per minute; reading labels with the values is heavily limited. Only fields that
+people cannot change themselves are used: a manager decides, and a department determines who does."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from tools.spec import FrozenModel
 log = logs.get_logger(__name__)
 
 A_TIME = 100
-"""People read at one go; the others' turn comes with the next."""
+"""People read in one go; the others follow in the next."""
 AT_ONCE = 5
 LABELS = {
     "manager": "manager",
@@ -33,11 +32,11 @@ LABELS = {
     "department": "department",
     "部门": "department",
 }
-"""Label of a field → what it says."""
+"""Label of a field → its meaning."""
 
 
 class UserProfile(FrozenModel):
-    """What somebody's own fields say."""
+    """What a person's own fields say."""
 
     manager: str = ""
     """Person id or e-mail address. Never a name: people choose those themselves."""
@@ -48,20 +47,20 @@ NOTHING = UserProfile()
 
 
 class ProfileCache:
-    """What is known of people's profile fields; read again when Slack says that somebody's record has changed."""
+    """Data from people's profile fields, read again when Slack reports a changed record."""
 
     def __init__(self, client: AsyncWebClient) -> None:
         self._client = client
         self._read: dict[str, tuple[object, UserProfile]] = {}
         self.is_incomplete = False
-        """True: not everybody has been read."""
+        """True if not everybody has been read."""
 
     def get_profile(self, person: str) -> UserProfile:
         return self._read.get(person, (None, NOTHING))[1]
 
     async def refresh_profiles(self, members: Iterable[Mapping[str, Any]], *, strict: bool = False) -> None:
-        """Those who are unknown or changed. What Slack does not tell stays unknown; it is never waited for. `strict`:
-        raises `ChatUnavailableError` when Slack is away."""
+        """Reads unknown or changed people. What Slack does not return stays unknown, without waiting. `strict`: raises
+        `ChatUnavailableError` when Slack cannot be reached."""
         stale = [m for m in members if self._read.get(m["id"], (None,))[0] != _get_update_mark(m)]
         if not stale:
             return
@@ -76,7 +75,7 @@ class ProfileCache:
             log.info("profile fields are not read", code=failed.code)
 
     async def _load_field_meanings(self) -> dict[str, str]:
-        """Field id → what it says, of those that only administrators fill in."""
+        """Field id → meaning, for fields that only administrators fill in."""
         answer = await call_slack(self._client.team_profile_get, {}, tries=1)
         found = (answer.get("profile") or {}).get("fields") or ()
         return {
@@ -105,7 +104,7 @@ def _is_protected(field: Mapping[str, Any]) -> bool:
 
 
 def _parse_profile(profile: Mapping[str, Any], fields: Mapping[str, str]) -> UserProfile:
-    """Slack sends a list instead of a table when there are no values."""
+    """Slack sends a list instead of an object when there are no values."""
     values = profile.get("fields")
     given = values if isinstance(values, Mapping) else {}
     said = {
