@@ -1,5 +1,5 @@
-"""Who approves what, in words for the model: from the policy rows of the forms and of the policy file. Guidance only:
-who decides a request the engine works out by itself, and the card shows it."""
+"""Describes who approves what, in words for the model, from the policy rows of the forms and of the policy file.
+Guidance only: the engine itself works out who decides a request, and the card shows it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tools.workflow.process.forms import Form
 from tools.workflow.process.policy import PeopleSelector, PolicyRow
 
 MOST = 3_000
-"""Characters; what is beyond is left out, and that is said."""
+"""Most characters. The text says if more is left out."""
 
 
 def describe_policies(forms: Iterable[Form], rows: Sequence[PolicyRow] = ()) -> str:
-    """`rows`: those of the policy file, which come first. Empty where no row says anything."""
+    """`rows`: those of the policy file, which come first. Empty if no row says anything."""
     lines = [line for form in forms for line in _describe_form(form, [row for row in rows if row.process == form.key])]
     kept = list[str]()
     for line in lines:

@@ -1,4 +1,4 @@
-"""A second model for when the first is away."""
+"""Falls back to a second model while the first cannot be reached."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from bot.core.errors import NEEDS_ADMINISTRATOR, ModelRejectedError, ModelUnavai
 log = logs.get_logger(__name__)
 
 DOWN_S, DOWN_MAX_S = 15.0, 300.0
-"""For how long a model that was away is not asked again: so long, or as it asks for, up to the second (s); where an
-administrator has to do something, the second."""
+"""How long an unreachable model is not asked again: the first value, or as long as it demands, up to the second (s). If
+an administrator has to fix something, the second."""
 UP = float("-inf")
 """Never known to be down."""
 SHARE = 2 / 3
-"""Of the time of a call, what the first may take: a model that hangs leaves enough for the other."""
+"""The first model's part of a call's time: if it hangs, the rest is enough for the second."""
 
 
 @dataclass(slots=True)
 class FallbackModel:
-    """Asks the first model; once that is down after its tries, the second, and for a while the second at once. Then one
-    call finds out whether the first is back, while the others still go to the second. What the first *refuses* the
-    second is not asked: a refusal is an answer. Each process finds out by itself."""
+    """Asks the first model. If it is down after its tries, asks the second, and for a while asks only the second. Then
+    one call tests the first model, while all others still go to the second. A *refusal* of the first is an answer and
+    does not go to the second. Each process finds out for itself."""
 
     first: Model
     second: Model
     clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
     """Seconds, monotonic."""
     primary_down_until: float = field(default=UP, init=False)
-    """By the clock: until then the first is taken to be down."""
+    """The first model counts as down until then, by `clock`."""
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         began, why = self.clock(), "still down"

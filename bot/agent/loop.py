@@ -1,9 +1,8 @@
 """Think → act → observe. Knows no platform and no Redis.
 
 `AgentLoop.run` yields `StepsFinished` after every reply that acted, and ends with exactly one of `RunFinished`,
-`RunPaused`, `RunStopped`. Whatever it needs to go on in another process is in the `RunState`, which the caller stores
-after each event.
-"""
+`RunPaused`, `RunStopped`. The `RunState` holds everything needed to go on in another process; the caller stores it
+after each event."""
 
 from __future__ import annotations
 
@@ -69,12 +68,12 @@ DOUBT = (
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """What a run goes through the loop with."""
+    """What a run takes through the loop."""
 
     run_id: str
     """Its id."""
     head: list[str]
-    """Rules and history, as JSON: they precede the run's own messages."""
+    """Rules and history, as JSON, before the run's own messages."""
     state: RunState
     tool_context: ToolContext
     grounding: GroundingSources
@@ -87,24 +86,24 @@ class StepContext:
 class AgentLoop:
     model: Model
     tools: Sequence[Tool]
-    """Our own."""
+    """Our own tools."""
     _: KW_ONLY
     limits: RunLimits = field(default_factory=RunLimits)
     clock: Clock = field(default_factory=Clock)
-    """What replies and results are stamped with."""
+    """Stamps replies and results."""
     read_timer_s: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
     """Monotonic."""
     formats: Sequence[ReplyFormat] = (NativeFormat(),)
-    """The first is that of fresh runs; the others are known for runs that were begun in them."""
+    """New runs use the first format; the others are for runs that began in them."""
     reraised: tuple[type[Exception], ...] = (CountersignError,)
-    """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
+    """Exceptions of a tool that end the delivery instead of the call: Redis is away, the lane is lost."""
     prices: PriceTable = field(default_factory=PriceTable)
     server_tools: Mapping[str, Tool] = field(default_factory=dict)
-    """Further tools by name, of servers: they come and go while we run."""
+    """Further tools by name, of servers: they come and go while the bot runs."""
     max_offered_tools: int = 30
-    """A run is offered so many of all; if there are more, those that go best with the conversation."""
+    """Most tools offered to a run. If there are more, those that fit the conversation best."""
     start_tools: StartTools = field(default_factory=StartTools)
-    """The start tools of the processes: whoever begins a run has them refreshed."""
+    """The start tools of the processes, refreshed by whoever starts a run."""
     executor: ToolExecutor = field(init=False, repr=False)
     selector: ToolSelector = field(init=False, repr=False)
 
@@ -118,15 +117,15 @@ class AgentLoop:
         )
 
     def get_reply_format(self, state: RunState) -> ReplyFormat:
-        """The style of a run: it ends in the one that it was begun in."""
+        """The reply format of a run: it keeps the one that it began with."""
         return next((style for style in self.formats if style.name == state.style), self.formats[0])
 
     def render_instructions(self, state: RunState) -> str:
-        """How a run's model is to reply."""
+        """The instructions for replies to a run's model."""
         return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools).instructions
 
     def describe_server_tools(self, state: RunState) -> str:
-        """What servers say of their tools, where the model is told it in a message."""
+        """The description of server tools, if the model gets it in a message."""
         return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools).server_tools
 
     async def run(
@@ -140,9 +139,9 @@ class AgentLoop:
         remaining_budget: RemainingBudget | None = None,
         check_proposal: Screen = allow_any_proposal,
     ) -> AsyncGenerator[Event, None]:
-        """Goes on from `trace`; `head` (rules, history: as JSON) precedes the run's own messages; `sources`: what an
-        answer may rest on besides these; `remaining_budget`: what is left of its person's day; `check_proposal` looks
-        at plans before they become cards. `ModelUnavailableError` passes through."""
+        """Goes on from `state`. `head`: rules and history as JSON, before the run's own messages; `sources`: what else
+        may support an answer; `remaining_budget`: the rest of the person's day; `check_proposal`: looks at proposals
+        before they become cards. `ModelUnavailableError` passes through."""
         context = StepContext(
             run_id,
             list(head),
@@ -179,15 +178,15 @@ class AgentLoop:
             state.append_message({"role": "assistant", "content": grounded.text})
             return grounded
         except ModelUnavailableError as down:
-            began = self.read_timer_s()  # waiting for an endpoint that is away is not running time
+            began = self.read_timer_s()  # waiting for an unreachable endpoint is not running time
             self.limits.count_late_reply(state, down.cause)
             raise
         finally:
             state.active_ms += int((self.read_timer_s() - began) * 1000)
 
     async def _request_usable_decision(self, context: StepContext, *more: str) -> ToolCalls | FinalAnswer:
-        """One usable decision. A malformed reply and what was wrong with it are told in this request only, never
-        stored; so is `more`."""
+        """One usable decision. A malformed reply and its error go into this request only and are never stored; nor is
+        `more`."""
         wrong: list[str] = []
         for _ in range(self.limits.format_retries + 1):
             decision = await self._request_decision(context, [*more, *wrong])
@@ -195,7 +194,7 @@ class AgentLoop:
                 raise RunHalted(StopReason.FILTERED)
             if not isinstance(decision, MalformedReply):
                 return decision
-            if wrong and decision.prose:  # told once how to answer, and words again: they are the answer
+            if wrong and decision.prose:  # told the format once, and words again: they are the answer
                 return FinalAnswer(decision.prose)
             context.state.malformed += 1
             wrong = [_build_loop_note(f"Your last reply could not be used: {decision.problem}")]
@@ -204,8 +203,9 @@ class AgentLoop:
         raise RunHalted(StopReason.MALFORMED)
 
     async def _ground_answer(self, context: StepContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
-        """An answer, once it was seen what it rests on. The model is told once a run what rests on nothing, and once
-        what was not done; what it then still says goes out marked. If it can say no more, its first answer does."""
+        """The answer after a check of its support. Once per run the model is told which figures are unsupported, and
+        once which actions were not done. What is still unsupported then is marked. If the model returns nothing more,
+        its first answer stands."""
         state, today = context.state, context.tool_context.now.date()
         answer = FinalAnswer(show_invisible(answer.text))
         found = await context.grounding.check_answer(answer.text, state, today)
@@ -231,8 +231,8 @@ class AgentLoop:
     async def _request_correction(
         self, context: StepContext, answer: FinalAnswer, wrong: UnsupportedParts
     ) -> ToolCalls | FinalAnswer:
-        """The answer as the model corrects it. It is asked in a short request without tools; if it wants to call one,
-        in a whole one. Raises `RunHalted`, `ModelRejectedError`."""
+        """The model's corrected answer, from a short request without tools; if it wants to call one, from a full
+        request. Raises `RunHalted`, `ModelRejectedError`."""
         state, style = context.state, self.get_reply_format(context.state)
         reply, at_ms, ms = await self._request_timed_reply(
             context, [], build_correction_request(answer.text, wrong, context.grounding.list_receipts(state)), ""
@@ -246,7 +246,7 @@ class AgentLoop:
             better = await self._request_usable_decision(context, *doubted)
             if isinstance(better, ToolCalls) or not (deeds := await self._find_false_claims(context, better)):
                 return better
-            # It wanted to call, and has only said so again.
+            # It wanted to call a tool, and only said so again.
             return await self._request_usable_decision(
                 context, *doubted, *_build_doubt_messages(better, UnsupportedParts(actions=deeds))
             )
@@ -258,7 +258,7 @@ class AgentLoop:
         ).actions
 
     async def _request_decision(self, context: StepContext, more: Sequence[str]) -> Decision:
-        """What the next reply asks for, given `more` behind all that the run has come to."""
+        """The decision in the next reply. `more`: messages after all of the run's own."""
         state = context.state
         style = self.get_reply_format(state)
         sheet = self.selector.get_tool_prompt(style, state.offered_tools)
@@ -280,7 +280,7 @@ class AgentLoop:
     async def _request_timed_reply(
         self, context: StepContext, head: list[str], own: Sequence[str], body: str
     ) -> tuple[ModelReply, int, int]:
-        """A reply, when it was asked for (epoch ms), and how long it took (ms). Raises `RunHalted`."""
+        """A reply, when it was requested (epoch ms), and its duration (ms). Raises `RunHalted`."""
         left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.state))
         self.limits.require_tokens_left(context.state)
         context.remaining_budget.require_budget_left(context.state)
@@ -289,7 +289,7 @@ class AgentLoop:
         return reply, at_ms, int((self.read_timer_s() - began) * 1000)
 
     def _refuse_guessed_calls(self, decision: Decision) -> Decision:
-        """What had to be guessed may look things up; nobody is asked to confirm it."""
+        """A guessed call may look things up, but never becomes a card."""
         if isinstance(decision, ToolCalls):
             for call in decision.calls:
                 if call.is_guess and self.executor.is_gated(call.tool):
@@ -297,7 +297,7 @@ class AgentLoop:
         return decision
 
     async def _execute_calls(self, context: StepContext, act: ToolCalls) -> Event:
-        """Runs what only reads, all at once; holds the first gated call for its button; refuses further ones."""
+        """Runs all reading calls at once, holds the first gated call for its button, and refuses further gated ones."""
         state = context.state
         if state.tool_calls + len(act.calls) > self.limits.calls:
             raise RunHalted(StopReason.CALLS)
@@ -329,7 +329,7 @@ class AgentLoop:
     def _record_results(
         self, state: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, Result]], caller: str
     ) -> Event:
-        """The reply and every result of it go into the trace together, also when one of them ends the run."""
+        """Adds the reply and all its results to the state together, even if one of them ends the run."""
         state.append_message(self.get_reply_format(state).build_assistant_message(act), act.provider_details)
         self._offer_found_tools(state, results)
         steps = tuple(self._build_step_with_privacy(state, call, one, caller) for call, one in results)
@@ -354,21 +354,21 @@ class AgentLoop:
         return paused[0] if paused else StepsFinished(steps)
 
     def _build_step_with_privacy(self, state: RunState, call: CallRecord, result: Result, caller: str) -> RunStep:
-        """A call for people. The run has seen what it has come to, so what it says from now on is as private."""
+        """A call for people. From now on the run is at least as private as this result, because it has seen it."""
         privacy = choose_most_private(state.privacy, classify_result(self.executor.find_tool(call.tool), result))
         step = replace(build_step(call, result, caller), privacy=privacy)
         state.privacy = privacy
         return step
 
     def _offer_found_tools(self, state: RunState, results: Sequence[tuple[CallRecord, Result]]) -> None:
-        """What was found is offered from now on, and what was called without having been."""
+        """Tools that were found, or called without an offer, are offered from now on."""
         if names := [name for call, result in results for name in _list_tools_to_offer(call, result)]:
             state.offered_tools = self.selector.extend_offered_names(names, state.offered_tools)
 
     def _record_observation(
         self, state: RunState, call: CallRecord, result: ToolOutcome | ToolError, observation: str, made: str
     ) -> list[RunHalted]:
-        """Writes the observation down and counts failures and repetition; what ends the run is given back. `made`:
+        """Adds the observation and counts failures and repetition. Returns what ends the run, if anything. `made`:
         fingerprint of call and result."""
         state.failures = state.failures + 1 if isinstance(result, ToolError) else 0
         state.append_message(self.get_reply_format(state).build_tool_message(call.model_id, observation))
@@ -382,7 +382,7 @@ class AgentLoop:
         observation: dict[str, Any],
         privacy: Privacy = Privacy.PUBLIC,
     ) -> bool:
-        """Writes down how a gated call ended; False if it does not wait (any more). `privacy`: of the observation."""
+        """Records how a gated call ended. False if it is not waiting (any more). `privacy`: of the observation."""
         for index, call in enumerate(state.calls):
             if call.uid == uid and call.status is CallStatus.AWAITING:
                 state.calls[index] = replace(call, status=status, ended_ms=self.clock.now_ms())
@@ -402,7 +402,7 @@ def _list_tools_to_offer(call: CallRecord, result: Result) -> Sequence[str]:
 
 
 def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
-    """What a check ends the run for: everything that the reply brought is written down first."""
+    """The reason of a check to end the run: everything in the reply is recorded first."""
     try:
         check()
     except RunHalted as halt:
@@ -411,12 +411,12 @@ def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
 
 
 def _needs_correction(state: RunState, found: GroundingFindings) -> bool:
-    """Whether the model is told: once of figures, and once of deeds also after those."""
+    """True if the model is to be told: once about figures, and once about actions even after that."""
     return bool(found) and (not state.was_corrected or (bool(found.actions) and DEEDS not in state.result_counts))
 
 
 def _remove_imitations(decision: Decision) -> Decision:
-    """An answer without what only code writes. One that is nothing else is none."""
+    """An answer without what only code writes. If nothing is left, it is no answer."""
     if isinstance(decision, MalformedReply) and decision.prose:
         return replace(decision, prose=cut_imitations(decision.prose))
     if not isinstance(decision, FinalAnswer):
@@ -426,25 +426,25 @@ def _remove_imitations(decision: Decision) -> Decision:
 
 
 def _format_unusable_reply(reply: ModelReply) -> str:
-    """What the model wrote, for it to see again: its words, and its calls as text, which no endpoint checks."""
+    """The model's own reply, for it to read again: its words, and its calls as text, which no endpoint validates."""
     calls = (f"{call.name}({call.arguments})" for call in reply.calls)
     return show_invisible("\n".join(filter(None, (reply.text.strip(), *calls)))[:REPLY_MAX])
 
 
 def _build_loop_note(text: str) -> str:
-    """A note of the loop itself."""
+    """A note of the loop."""
     return json.dumps({"role": "system", "content": text}, ensure_ascii=False)
 
 
 def _build_doubt_messages(answer: FinalAnswer, wrong: UnsupportedParts) -> tuple[str, str]:
-    """What the model has said, and what of it is not borne out."""
+    """The model's answer, and its unsupported parts."""
     said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
     return said, _build_loop_note(DOUBT + wrong.describe_unsupported())
 
 
 @contextmanager
 def _halt_on_stop(stopped: StopEvent, left_s: float) -> Iterator[None]:
-    """Raises `RunHalted` within as soon as somebody says stop or the time is up."""
+    """Raises `RunHalted` within, as soon as somebody says stop or the time is up."""
     try:
         with interrupt_work(stopped, left_s):
             yield

@@ -1,4 +1,4 @@
-"""What is remembered of the calls of a run: in no style's form, bounded, and as a line each for when they are old."""
+"""What is remembered of a run's calls: in no particular reply format, bounded, and as a line each once they are old."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, RunState
 
 CALLS_MOST = 6
-"""Calls of a run that are remembered, the latest."""
+"""Most remembered calls of a run, the latest."""
 RESULT, ARGUMENT, ARGUMENTS = 1_200, 240, 800
-"""Characters of a result, of one argument and of all arguments of a call that are remembered."""
+"""Remembered characters of a result, of one argument, and of all arguments of a call."""
 LINE, LINE_ARGUMENTS, IDS_MOST = 160, 120, 8
-"""Characters of a result and of the arguments in a line, and numbers of requests that are kept behind them."""
+"""Characters of a result and of the arguments in a line, and most request numbers kept after them."""
 WAITING = '{"status": "waiting", "message": "A card is there and waits for its button. Nothing has happened yet."}'
 CUT = "… [cut]"
 NOT_KEPT = frozenset({"think", FIND})
-"""Tools whose results say nothing about the company's matters."""
+"""Tools whose results say nothing about the company's business."""
 
 
 def list_latest_calls(state: RunState, known: Sequence[str]) -> list[tuple[CallRecord, str]]:
-    """The latest calls of a run that are worth remembering, each with its result: none whose uid is `known`, and none
-    that the model has only called in a wrong way."""
+    """The latest calls of a run that are worth remembering, each with its result; without those in `known`, and without
+    those that the model only called wrongly."""
     both = zip(state.calls, list_call_results(state), strict=True)
     found = [
         (call, result)
@@ -44,7 +44,7 @@ def _is_call_mistake(call: CallRecord, result: str) -> bool:
 
 
 def build_past_call(call: CallRecord, result: str) -> PastCall:
-    """A call as it is remembered: bounded, without a secret that is known."""
+    """The remembered form of a call: bounded, without known secrets."""
     text = WAITING if call.status is CallStatus.AWAITING else result
     text = text if len(text) <= RESULT else text[:RESULT] + CUT
     args = {name: _shorten_argument(value) for name, value in call.args.items()}
@@ -63,8 +63,8 @@ def _shorten_argument(value: Any) -> Any:
 
 
 def format_call_line(call: PastCall, whole: str) -> str:
-    """A call on a line: what was asked for, how it ended, and the beginning of its `whole` result, with the numbers of
-    requests that stand further behind."""
+    """A call on one line: arguments, end, and the beginning of its `whole` result, with the request numbers further on
+    in it."""
     asked = shorten_text(
         ", ".join(f"{name}={shorten_text(str(one), 40)}" for name, one in call.args.items()), LINE_ARGUMENTS
     )
@@ -86,7 +86,7 @@ def _parse_result_object(text: str) -> dict[str, Any]:
 
 
 def _walk_leaves(value: Any, name: str = "", depth: int = 8) -> Iterator[str]:
-    """The words and numbers of a value; numbers with what they are of."""
+    """The words and numbers of a value; numbers with their names."""
     if isinstance(value, dict) and depth:
         for key, one in value.items():
             yield from _walk_leaves(one, key, depth - 1)

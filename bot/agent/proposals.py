@@ -1,8 +1,7 @@
-"""From the arguments that somebody wrote to the card that shows what will be executed.
+"""Turns a call's arguments into the proposal on a card, which shows what will be executed.
 
-What nobody can see is not in the values that a tool of ours stores and executes; the card says how much of it was taken
-away, and from what. Tools of servers get their arguments as they are: their cards show them with escapes.
-"""
+Invisible characters are removed from the values that a tool of ours stores and executes; the card says how many, and
+from what. Tools of servers get their arguments unchanged: their cards show them with escapes."""
 
 from __future__ import annotations
 
@@ -18,12 +17,12 @@ from tools.spec import CardField, Proposal, TextRef, ToolError
 from tools.tool import Tool, ToolContext
 
 NAMED = 6
-"""So many of the values that something was taken from are named."""
+"""Most names of changed values in the note."""
 
 
 async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]) -> Proposal:
-    """The plan of a gated call, with a note on what was removed from its arguments. Raises `ToolError`; also when a
-    tool of ours would store something that its card cannot show as it is."""
+    """The proposal of a gated call, with a note on what was removed from its arguments. Raises `ToolError`; also if a
+    tool of ours would store something that its card cannot show unchanged."""
     if tool.prepare is None:
         raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
     proposal = await tool.prepare(context, validate_args(tool.args, args))
@@ -40,7 +39,7 @@ async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]
 
 
 def clean_form(form: Mapping[str, str]) -> dict[str, str]:
-    """What a dialog brought, without what cannot be seen."""
+    """The answers of a dialog, without invisible characters."""
     return {name: clean_value(text) for name, text in form.items()}
 
 
@@ -65,7 +64,7 @@ def _label_both_languages(name: str | dict[str, str]) -> dict[str, str]:
 
 
 def _count_removed_by_name(args: Mapping[str, Any]) -> Counter[str]:
-    """Characters that would be removed, by the innermost name of the value that has them."""
+    """Removed characters by the innermost name of their value."""
     counted = Counter[str]()
     for name, text in _walk_texts("", args):
         if count := count_cleaned(text):

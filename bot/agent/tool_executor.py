@@ -1,5 +1,5 @@
-"""What a reply asks for, done: what only reads runs, what has consequences is planned for its card, and whatever goes
-wrong is a result like any other."""
+"""Executes the calls of a reply: reading calls run, gated ones become proposals for cards, and every error is a result
+like any other."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ OBSERVATION_MAX = 6_000
 
 Result = ToolOutcome | Proposal | ToolError
 Screen = Callable[[str, Proposal], Awaitable[None]]
-"""Looks at what a tool has planned before it gets a card. Raises `ToolError` if it must not get one."""
+"""Checks a tool's proposal before it gets a card. Raises `ToolError` if it must not."""
 
 
 async def allow_any_proposal(tool: str, proposal: Proposal) -> None:
-    """The screen of who knows of nothing else that waits."""
+    """The check for callers without other waiting cards."""
 
 
 @dataclass(slots=True)
 class ReadCache:
-    """What was read since the run began, or went on after a button: asked the same, nothing is looked up again."""
+    """Results of reads since the run began, or went on after a button: the same read is not repeated."""
 
     results: dict[str, ToolOutcome | Proposal] = field(default_factory=dict)
     locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    """Of several calls in one reply that are the same, one looks it up."""
+    """Of several identical calls in one reply, one does the read."""
 
     async def read_once(
         self, key: str, read: Callable[[], Awaitable[ToolOutcome | Proposal]]
     ) -> ToolOutcome | Proposal:
-        """Raises what `read` raises; that is not kept."""
+        """Raises what `read` raises; exceptions are not cached."""
         async with self.locks[key]:
             if key not in self.results:
                 self.results[key] = await read()
@@ -55,13 +55,13 @@ class ReadCache:
 
 @dataclass(frozen=True, slots=True)
 class ToolExecutor:
-    """The tools of a loop, and how a call of one becomes a result."""
+    """The tools of a loop. Turns a call of one into a result."""
 
     tools: Sequence[Tool]
     reraised: tuple[type[Exception], ...] = (CountersignError,)
-    """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
+    """Exceptions of a tool that end the delivery instead of the call: Redis is away, the lane is lost."""
     server_tools: Mapping[str, Tool] = field(default_factory=dict)
-    """Further ones by name, of servers; none of them takes the place of one of ours."""
+    """Further tools by name, of servers; none of them replaces one of ours."""
     start_tools: Mapping[str, Tool] = field(default_factory=dict)
     """The start tools of the processes, by name."""
 
@@ -74,7 +74,7 @@ class ToolExecutor:
         return own or self.start_tools.get(name) or self.server_tools.get(name)
 
     def find_error_advice(self, tool: Tool | None, result: ToolOutcome | ToolError) -> str:
-        """What the cards say to do about an error: that of its tool, else of another one that knows it; or nothing."""
+        """The advice of the cards about an error: of its own tool, else of another one that has it; or empty."""
         if not isinstance(result, ToolError) or tool is None:
             return ""
         errors = result.errors if isinstance(result, InvalidFieldsError) else [result]
@@ -96,8 +96,8 @@ class ToolExecutor:
         offered: Collection[str],
         check_proposal: Screen = allow_any_proposal,
     ) -> tuple[CallRecord, Result]:
-        """One call: run if it reads, planned if it is gated. Errors are results, also those that no tool should have;
-        only `reraised` passes. `offered`: names of the tools whose cards the model has read."""
+        """Executes one call: runs it if it reads, proposes it if it is gated. Errors become results, even unexpected
+        ones; only `reraised` passes. `offered`: names of the tools whose cards the model has read."""
         result: Result
         name, given = self._to_stored_call(proposed)
         try:
@@ -111,7 +111,7 @@ class ToolExecutor:
         except self.reraised:
             raise
         except Exception as error:
-            # A tool's mistake is one observation, not the end of the run.
+            # A bug in a tool is one observation, not the end of the run.
             log.exception("tool.broken", tool=proposed.tool[:60], uid=uid)
             result = ToolError("tool_failed", f"{proposed.tool[:60]} did not work ({type(error).__name__}).")
         status = CallStatus.AWAITING if isinstance(result, Proposal) else CallStatus.SUCCEEDED
@@ -127,14 +127,14 @@ class ToolExecutor:
         ), result
 
     def _to_stored_call(self, proposed: ToolCallRequest) -> tuple[str, dict[str, Any]]:
-        """The tool and the arguments as they are kept."""
+        """The tool and the arguments as stored."""
         tool = self.find_tool(proposed.tool)
         if tool is None or tool.alias_of is None:
             return proposed.tool, proposed.args
         return tool.alias_of.tool, tool.alias_of.to_args(proposed.args)
 
     def _require_known_tool(self, proposed: ToolCallRequest, offered: Collection[str]) -> Tool:
-        """Raises `ToolError` if there is no such tool, or if it is of a server and the model has not read its card."""
+        """Raises `ToolError` if there is no such tool, or if it is a server's and the model has not read its card."""
         tool = self.find_tool(proposed.tool)
         if tool is None:
             names = ", ".join(offered)
@@ -146,8 +146,8 @@ class ToolExecutor:
     async def _run_with_cache(
         self, tool: Tool, context: ToolContext, reads: ReadCache, proposed: ToolCallRequest, *, held: bool
     ) -> ToolOutcome | Proposal:
-        """The call, or what the same call gave in this run before anything could change. A tool that is not kept may
-        change what others read."""
+        """The call's result, or the cached result of the same call in this run before anything could change. An
+        uncached tool may change what others read."""
         if not tool.is_cacheable:
             reads.results.clear()
         if tool.gate is not Gate.NONE or not tool.is_cacheable:

@@ -1,4 +1,4 @@
-"""ReAct as one JSON object in a reply, for models that write JSON better than anything else."""
+"""ReAct with each reply as one JSON object, for models that write JSON better than anything else."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ REASON = ("reason_summary", "note", "reason", "thought", "thoughts")
 _FINISH = re.compile(r"finish|final[ _-]?answer", re.IGNORECASE)
 _BEGIN = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*[ \t]*)?(?=[{\[])", re.MULTILINE)
 OBJECTS = 50
-"""Objects of one reply that are read."""
+"""Most objects of one reply that are read."""
 CUT_OFF = 2_000
-"""Characters of an object without an end that are looked at."""
+"""Characters of an unfinished object that are searched."""
 FORM = "Reply with exactly one JSON object, of the form you were shown."
 EITHER = "It was both a tool call and a final answer. " + FORM
 MANUAL = """\
@@ -63,13 +63,13 @@ SEVERAL = (
     "One call in a reply; only calls that just read and do not need one another may go together, as an array of such\n"
     "objects."
 )
-"""Where the endpoint sees to it that a reply is an object, an array is none."""
+"""An endpoint that guarantees an object accepts no array."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """Implements `ReplyFormat`: any model that can write an object. `mode`: the endpoint can be asked to see to
-    that."""
+    """Implements `ReplyFormat` for any model that can write an object. `mode`: the endpoint can be asked to guarantee
+    one."""
 
     mode: bool = False
     name: str = "json"
@@ -110,8 +110,8 @@ class JsonFormat:
 
 
 def _read_payloads(text: str) -> Iterator[JsonPayload]:
-    """What is written in objects and arrays that begin a line. With words behind it may be an example, so that what
-    it asks for is not certain. Raises `PayloadError`."""
+    """The objects and arrays that begin a line. With text after it, one may be an example, so its request is uncertain.
+    Raises `PayloadError`."""
     at, last, most = 0, len(text.rstrip("`~,. \n\t")), OBJECTS
     while (found := _BEGIN.search(text, at)) is not None:
         length = measure_brackets(text, found.end())
@@ -126,7 +126,7 @@ def _read_payloads(text: str) -> Iterator[JsonPayload]:
 
 
 def has_call_object(text: str) -> bool:
-    """Whether an object that begins a line of a reply in words asks for a tool, also one that is cut off."""
+    """True if an object that begins a line of a text reply asks for a tool, even if it is cut off."""
     at = 0
     for _ in range(OBJECTS):
         if (found := _BEGIN.search(text, at)) is None:
@@ -146,7 +146,7 @@ def has_call_object(text: str) -> bool:
 
 
 def _is_call_object(value: Any) -> bool:
-    """Whether it has the form of a call: a name, and arguments."""
+    """True for the form of a call: a name, and arguments."""
     if not isinstance(value, dict):
         return False
     if isinstance(function := value.get("function"), dict):
@@ -157,7 +157,7 @@ def _is_call_object(value: Any) -> bool:
 
 
 def find_object_answer(text: str) -> str:
-    """What an object says that is the whole of a reply and holds an answer, as in the json style; else empty."""
+    """The answer inside an object that is the whole reply, as in the JSON format; otherwise empty."""
     inner, around = strip_fence(text)
     if around or not inner.startswith("{") or measure_brackets(inner) != len(inner):
         return ""
@@ -170,7 +170,7 @@ def find_object_answer(text: str) -> str:
 
 
 def _choose_first_decision(payloads: Sequence[JsonPayload], text: str, tools: Sequence[Tool], most: int) -> Decision:
-    """The first call counts; what is said beside one is not believed."""
+    """The first call counts. An answer beside a call is ignored."""
     if not payloads:
         plain = "{" not in text and "```" not in text and LABEL.search(text) is None
         return MalformedReply(f"There was no object in your reply. {FORM}", prose=text if plain else "")
@@ -185,7 +185,7 @@ def _choose_first_decision(payloads: Sequence[JsonPayload], text: str, tools: Se
 def parse_decision(
     value: Any, tools: Sequence[Tool], *, most: int = 1, repaired: bool = False, reason: str = ""
 ) -> Decision:
-    """What one object says, or an array of calls. `reason`: what was said before it. Raises `PayloadError`."""
+    """The decision in one object, or in an array of calls. `reason`: the text before it. Raises `PayloadError`."""
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         return _parse_call_array(value, tools, most, repaired)
     if not isinstance(value, dict):
@@ -256,5 +256,5 @@ def _find_answer_text(value: Mapping[str, Any]) -> str:
 
 
 def _find_first_text(value: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The first of these that is a text."""
+    """The first of these members that is a text."""
     return next((text.strip() for name in names if isinstance(text := value.get(name), str) and text.strip()), "")

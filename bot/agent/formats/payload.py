@@ -1,10 +1,10 @@
-"""JSON as models write it: single quotes, trailing commas, comments, Python's True and None, line breaks in strings.
+"""Parses JSON as models write it: single quotes, trailing commas, comments, Python's True and None, line breaks in
+strings.
 
-Reading on is safe only while nothing is made up. So a payload that does not end is refused, never completed; and what
-was mended must consist of the very words and strings that were written: mending may change what is around them only.
-Whatever Python's own reader does not take is called `repaired`, and what has consequences is not done by it; but for
-line breaks and tabs in strings, which can mean nothing else.
-"""
+This is safe only if nothing is invented. So an unfinished payload is refused, never completed. A repaired value must
+consist of exactly the words and strings in the text: a repair may change only what is around them. A payload that
+Python's own reader rejects counts as `repaired`, and nothing with consequences is done by it. Line breaks and tabs in
+strings are the exception, because they can mean nothing else."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from typing import Any
 import json_repair
 
 DEPTH, REPAIRABLE = 32, 8_000
-"""Brackets within brackets, and characters of a payload that is mended, at most."""
+"""Deepest nesting of brackets, and longest payload (characters) that is repaired."""
 GUESSES = 50
-"""Strings of a mended payload that do not stand in it as strings, at most: each one is looked for in all of it."""
+"""Most strings of a repaired payload that are not strings in the text: each one is searched for in all of it."""
 _MARK = re.compile(
     r"(?P<bracket>[{}\[\]()])|(?P<quote>[\"'])|(?P<line>//|#)|(?P<block>/\*)|(?P<wide>[：，])"
     r"|(?P<never>\b(?:NaN|Infinity)\b)"
 )
-"""Where something begins that is not read character by character."""
+"""The start of anything that is not read character by character."""
 _REST = {
     '"': re.compile(r'(?:[^"\\]++|\\.)*+"', re.DOTALL),
     "'": re.compile(r"(?:[^'\\]++|\\.)*+'", re.DOTALL),
     "/*": re.compile(r"(?:[^*]++|\*(?!/))*+\*/"),
 }
-"""What follows an opening quote, or comment, up to its end."""
+"""The text after an opening quote or comment, up to its end."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([bfnrt])|(.))", re.DOTALL)
 _ONLY_BREAKS = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*+")
-"""No control characters but those that break a line, and tabs."""
+"""No control characters except line breaks and tabs."""
 _RUN = re.compile(r"\w+")
 _WORD = re.compile(r"-?\d+\.\d+|-?\w+")
 _BLANKS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _PYTHONS = "UNx01234567"
-"""Begin escapes that JSON does not have, and nobody here spells out."""
+"""Start escapes that JSON does not have, and that are not supported here."""
 _PAIRS = {"}": "{", "]": "[", ")": "("}
 _SAME = {"none": "null"}
 """Python's word for it, and JSON's."""
@@ -75,8 +75,8 @@ def parse_payload(text: str) -> JsonPayload:
 
 @dataclass(frozen=True, slots=True)
 class _JsonToken:
-    """A bracket, a string (`text`), a comment, a quote that is never closed (`open`), a sign of Chinese punctuation
-    (`wide`) or a number that JSON does not have (`never`)."""
+    """A bracket, a string (`text`), a comment, an unclosed quote (`open`), Chinese punctuation (`wide`) or a number
+    that JSON does not have (`never`)."""
 
     kind: str
     start: int
@@ -84,8 +84,8 @@ class _JsonToken:
 
 
 def _scan_tokens(text: str, at: int = 0) -> Iterator[_JsonToken]:
-    """What `text` is made of from `at` on. Linear: where one quote is never closed, no later one of its kind is, since
-    every one behind it is escaped. The same holds for comments."""
+    """The tokens of `text` from `at` on. Linear: after one unclosed quote no later quote of its kind can be closed,
+    because all of them are escaped. The same holds for comments."""
     never_closed = set[str]()
     while (mark := _MARK.search(text, at)) is not None:
         kind, opening, at = str(mark.lastgroup), mark[0], mark.end()
@@ -105,8 +105,7 @@ def _scan_tokens(text: str, at: int = 0) -> Iterator[_JsonToken]:
 
 
 def measure_brackets(text: str, start: int = 0) -> int | None:
-    """How many characters the brackets hold that open at `start`; None if they are not closed, or too deep to be
-    meant."""
+    """Length of the brackets that open at `start`; None if they are not closed, or too deep to be meant."""
     stack: list[str] = []
     for token in _scan_tokens(text, start):
         if token.kind == "open":
@@ -148,7 +147,7 @@ def _replace_surrogates(value: Any) -> Any:
 
 
 def _parse_with_line_breaks(text: str) -> Any:
-    """What is valid but for line breaks and tabs in its strings; None if that is not all."""
+    """The value, if line breaks and tabs in strings are the only errors; otherwise None."""
     if not _ONLY_BREAKS.fullmatch(text):
         return None
     try:
@@ -160,7 +159,7 @@ def _parse_with_line_breaks(text: str) -> Any:
 
 
 def _repair_payload(text: str) -> Any:
-    """What it most likely means."""
+    """The most likely meaning."""
     if len(text) > REPAIRABLE:
         raise PayloadError("it is not valid JSON")
     plain = _replace_tokens(text, _normalize_token).strip()
@@ -176,7 +175,7 @@ def _repair_payload(text: str) -> Any:
 
 
 def _is_faithful(value: Any, text: str) -> bool:
-    """Its words are those of the text, in their order, and its strings stand in there as they are."""
+    """True if the value's words are those of the text, in their order, and its strings occur there unchanged."""
     if any(plain and plain in _PYTHONS for _, _, plain in _ESCAPE.findall(text)):
         return False
     meant = _ESCAPE.sub(_unescape_match, text)
@@ -199,7 +198,7 @@ def _is_faithful(value: Any, text: str) -> bool:
 
 
 def _is_bare_string(string: str, bare: str) -> bool:
-    """Without quotes around it."""
+    """True if the string stands there without quotes."""
     return bool(string.strip()) and re.search(rf"(?<!\w){re.escape(string)}(?!\w)", bare) is not None
 
 
@@ -220,7 +219,7 @@ def _walk_strings(value: Any) -> Iterator[str]:
 
 
 def _replace_tokens(text: str, put: Callable[[str, str], str]) -> str:
-    """The text with another one in place of each string, comment, wide sign and impossible number."""
+    """The text with a replacement for each string, comment, wide character and impossible number."""
     done, kept = 0, list[str]()
     for token in _scan_tokens(text):
         if token.kind not in ("bracket", "open"):
@@ -230,7 +229,7 @@ def _replace_tokens(text: str, put: Callable[[str, str], str]) -> str:
 
 
 def _normalize_token(kind: str, found: str) -> str:
-    """Without comments, and with the punctuation of JSON outside its strings."""
+    """Removes comments, and uses JSON's punctuation outside strings."""
     if kind == "never":
         _reject_constant(found)
     if kind == "wide":

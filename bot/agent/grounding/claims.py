@@ -1,12 +1,10 @@
-"""What an answer claims, and whether anything that was seen says so. Pure.
+"""Finds the claims in an answer and checks them against what was seen. Pure.
 
 Claims are numbers of requests and tasks, mail addresses, amounts, balances, counts, days and names of people in the
-directory, each in its usual Chinese and English spellings, brought to one form. A claim is supported when a source has
-it in any spelling, or when it follows from what sources have: an amount as a sum, a difference or a product, a day by
-a length. A date beside a weekday that it does not have is never supported. Where it is not clear that something is
-claimed, it is not: a false alarm costs more trust than a miss, since whatever has consequences stands on a card
-written by code.
-"""
+directory, each in its usual Chinese and English spellings, normalized to one form. A claim is supported if a source has
+it in any spelling, or if it follows from the sources: an amount as a sum, a difference or a product, a day by a
+duration. A date with a wrong weekday is never supported. If it is unclear whether something is a claim, it is none: a
+false alarm costs more trust than a miss, because everything with consequences is on a card that code has written."""
 
 from __future__ import annotations
 
@@ -33,16 +31,16 @@ _OPEN = re.compile(
     re.I,
 )
 MOST = 200
-"""Claims of one kind that are looked at: nobody reads an answer that has more."""
+"""Most claims of one kind that are checked: nobody reads an answer with more."""
 OPERANDS, SUMS, DAYS, LENGTHS = 60, 2_000, 60, 40
-"""What of the sources is reckoned with: so many amounts, sums of neighbours, days and lengths."""
+"""What is used from the sources in calculations: amounts, sums of neighbours, days, durations."""
 SMALLEST = 20
-"""An amount below it is no operand: small numbers are everywhere, and any figure could be made of them."""
+"""A smaller amount is no operand: small numbers are everywhere, and could produce any figure."""
 
 
 class ClaimKind(Enum):
     NAMED = "named"
-    """A number of a request, an address, a person: it is there or it is not."""
+    """A request number, an address, a person: it is there or not."""
     AMOUNT = "amount"
     BALANCE = "balance"
     COUNT = "count"
@@ -52,11 +50,11 @@ class ClaimKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One thing that an answer says, as it says it."""
+    """One claim of an answer, in the answer's words."""
 
     text: str
     values: frozenset[str]
-    """Its one form; several where the words leave more than one open: any of them will do."""
+    """Its normalized form; several if the words are ambiguous, and any of them is enough."""
     kind: ClaimKind = ClaimKind.NAMED
     is_about: bool = False
     """An amount that is said to be rounded."""
@@ -64,33 +62,33 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSource:
-    """Something that an answer may rest on."""
+    """Something that may support an answer."""
 
     text: str
     is_wish: bool = False
-    """The person's own words, or a call's arguments: what somebody asks for is no balance and no count."""
+    """The person's own words, or a call's arguments. A wish supports no balance and no count."""
     counts: frozenset[int] = frozenset()
-    """How many entries of a kind it has."""
+    """Numbers of entries of a kind in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimCheckResult:
-    """What became of an answer's claims."""
+    """The result of checking an answer's claims."""
 
     claim_count: int = 0
     unsupported: tuple[str, ...] = ()
-    """As the answer says them, in its order."""
+    """In the answer's words and order."""
 
 
 @dataclass(slots=True)
 class SourceValues:
-    """All that the sources have."""
+    """All values in the sources."""
 
     values: set[str] = field(default_factory=set)
     amounts: dict[int, None] = field(default_factory=dict)
-    """In hundredths, in their order."""
+    """In hundredths, in order."""
     sums: set[int] = field(default_factory=set)
-    """Of amounts that stand side by side."""
+    """Of neighbouring amounts."""
     factors: dict[int, None] = field(default_factory=dict)
     days: dict[str, None] = field(default_factory=dict)
     lengths: dict[Decimal, None] = field(default_factory=dict)
@@ -105,8 +103,8 @@ class SourceValues:
 def check_claims(
     answer: str, sources: Iterable[ClaimSource], today: date, people: Sequence[Spellings] = ()
 ) -> ClaimCheckResult:
-    """Which claims of `answer` nothing supports. `today`: the day that relative days are counted from; `people`: those
-    of the directory. `sources` is not read if nothing is claimed."""
+    """The unsupported claims of `answer`. `today`: relative days are counted from it; `people`: those of the directory.
+    `sources` is not read if there are no claims."""
     calendar = DayParser(today)
     claims = list(_find_claims(answer, calendar, people))
     if not claims:
@@ -122,7 +120,7 @@ def check_claims(
 
 
 def list_claims(answer: str, today: date, people: Sequence[Spellings] = (), *, whole: bool = False) -> Iterator[Claim]:
-    """What an answer claims, each thing once. `whole`: what it asks or puts as an example, too."""
+    """The claims of an answer, each once. `whole`: also in questions and examples."""
     return _find_claims(answer, DayParser(today), people, whole=whole)
 
 
@@ -149,37 +147,37 @@ def _find_claims(
 
 
 def collect_source_values(source: str, today: date, people: Sequence[Spellings] = ()) -> set[str]:
-    """Everything in a source that a claim can rest on: of numbers also those without a currency, of days also those
-    that may be meant, of people also their short names."""
+    """Everything in a source that can support a claim: also numbers without a currency, ambiguous days, and short names
+    of people."""
     known = SourceValues()
     _add_source(known, ClaimSource(source), DayParser(today), people, frozenset(ClaimKind))
     return known.values | {today.isoformat()}
 
 
 def is_open_ended(clause: str) -> bool:
-    """True for a question, a condition, an advice, a refusal or a plan: it tells of no day that something is so."""
+    """True for a question, a condition, advice, a refusal or a plan: it states no day as a fact."""
     return _OPEN.search(clause) is not None
 
 
 def format_person_value(names: Spellings) -> str:
-    """What a claim of a person means."""
+    """The normalized form of a claim about a person."""
     return "@" + "/".join(names)
 
 
 def find_full_names(text: str, people: Sequence[Spellings]) -> list[Spellings]:
-    """Those whose full name is there: two Chinese characters, or two words of a Latin name. A single Latin word may be
-    any word."""
+    """People whose full name is in the text: two Chinese characters, or two words of a Latin name. A single Latin word
+    may be any word."""
     flat = " ".join(text.split()).casefold()
     return [names for names in people if _find_full_name(names, flat)]
 
 
 def mentions_person(text: str, names: Spellings) -> bool:
-    """True where any name of the person stands, short ones too. `text` is dense (`compact_text`)."""
+    """True if the text has any name of the person, short ones too. `text` is dense (`compact_text`)."""
     return any(len(name) > 1 and compact_text(normalize_text(name)) in text for name in names)
 
 
 def compact_text(text: str) -> str:
-    """Without blanks and capitals."""
+    """The text without blanks and in lower case."""
     return "".join(text.split()).casefold()
 
 
@@ -190,7 +188,7 @@ def _add_source(
     people: Sequence[Spellings],
     kinds: Iterable[ClaimKind],
 ) -> None:
-    """Takes in what the claims of these kinds could rest on."""
+    """Adds what could support claims of these kinds."""
     text = normalize_text(source.text)
     rest, exact = _extract_identifiers(text)
     ids = {value for one in exact for value in one.values}
@@ -278,7 +276,7 @@ def _is_computable_amount(known: SourceValues, value: str, claim: Claim) -> bool
 
 
 def _is_supported_balance(known: SourceValues, value: Decimal) -> bool:
-    """True for a balance that was told, or is what is left of one, or what several come to."""
+    """True for a balance that was seen, is the rest of one, or the sum of several."""
     if value in known.balances:
         return True
     lengths = list(islice(known.lengths, LENGTHS))
@@ -290,7 +288,7 @@ def _is_supported_count(known: SourceValues, value: Decimal) -> bool:
 
 
 def _extract_identifiers(text: str) -> tuple[str, list[Claim]]:
-    """Numbers of requests and tasks and mail addresses; and the text without them."""
+    """Numbers of requests and tasks, and mail addresses; and the text without them."""
     found = list[Claim]()
     for pattern in (_MAIL, IDENTIFIER):
         values = dict.fromkeys(one[0] for one in pattern.finditer(text))
@@ -317,7 +315,7 @@ def _build_number_values(number: numbers.NumberMention) -> frozenset[str]:
 
 
 def _find_date_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
-    """Days by their date."""
+    """Days given as dates."""
     known = set[str]()
     for day in calendar.find_dates(text):
         if day.text not in known:
@@ -333,7 +331,7 @@ def _find_misdated_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
 
 
 def _find_relative_day_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
-    """Days told by their distance, where a clause says how things are."""
+    """Days given relative to today, in clauses that state facts."""
     for clause in split_clauses(text):
         for day, found in calendar.find_relative_days(clause.text) if not is_open_ended(clause.text) else ():
             if is_definite_day(found):
@@ -341,7 +339,7 @@ def _find_relative_day_claims(text: str, calendar: DayParser) -> Iterator[Claim]
 
 
 def _list_agreeing_days(answer: str, calendar: DayParser) -> set[str]:
-    """Days that the answer tells by date and by distance, and both agree: the calendar supports them."""
+    """Days that the answer gives both as a date and relative to today, in agreement: the calendar supports them."""
     text, _ = _extract_identifiers(blank_unstated(blank_examples(normalize_text(answer))))
     days: list[DayMention] = [
         one for one in islice(calendar.find_dates(text), MOST) if calendar.matches_relative_day(text, one)
@@ -365,7 +363,7 @@ def _is_full_name(name: str) -> bool:
 
 
 def _has_whole_name(name: str, text: str) -> bool:
-    """As words of their own, where words have ends."""
+    """As separate words, in scripts that separate words."""
     if not name.isascii() or name not in text:
         return name in text
     return re.search(rf"(?<![a-z]){re.escape(name)}(?![a-z])", text) is not None

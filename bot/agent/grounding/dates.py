@@ -1,4 +1,4 @@
-"""Days as people write them, by date or by their distance, and whether a weekday goes with its date. Pure."""
+"""Finds days as people write them, as dates or relative to today, and checks weekdays against dates. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LOOSE = re.compile(
     rf"(?P<month>{_SHORT_MONTH})",
     re.I,
 )
-"""Days as people shorten them in what they write: 12/1, 12.1, 12月1-3日, 3号, the 3rd, Nov 23-25."""
+"""Short forms of days: 12/1, 12.1, 12月1-3日, 3号, the 3rd, Nov 23-25."""
 _TAIL = re.compile(
     r"(?P<m>[0-9]{1,2})\s?月\s?[0-9]{1,2}\s?[日号]?\s?(?:-|~|至|到)\s?(?P<d>[0-9]{1,2})(?!\s?月)(?![0-9])"
 )
@@ -60,14 +60,14 @@ _NEAR = re.compile(
 _BESIDE = re.compile(
     rf"\s?[(,]?\s?(?:(?:周|星期|礼拜)(?P<zh>{_WEEKDAY_ZH})(?![到至-])|(?P<en>{_WEEKDAY_EN})(?![a-z]))", re.I
 )
-"""A weekday right behind a date."""
+"""A weekday directly after a date."""
 _BEFORE = re.compile(
     rf"(?:(?<![下上])(?<!这个)(?:周|星期|礼拜)(?P<zh>{_WEEKDAY_ZH})|"
     rf"(?<![a-z])(?P<en>{_WEEKDAY_EN}))\s?[(,]?\s?(?:the\s)?$",
     re.I,
 )
 _SEVERAL = re.compile(r"(?:[、,和至到~-]|\b(?:and|to|through))\s?下?$", re.I)
-"""Days in a row, whose dates may stand in a row behind them."""
+"""Several weekdays in a row, with their dates in a row after them."""
 _IS = re.compile(r"\s?(?:是|即|就是|为|=|\(|is|falls on|:)\s?(?:an?\s)?$", re.I)
 _IS_BEHIND = re.compile(r"\s?(?:\(|是|就是|即|is\s)")
 _FEASTS = (
@@ -80,7 +80,7 @@ _FEASTS = (
 
 @dataclass(frozen=True, slots=True)
 class DayMention:
-    """A day in a text: as it is said, and which days that may be, ISO."""
+    """A day in a text: its words, and the days it may mean (ISO)."""
 
     text: str
     dates: frozenset[str]
@@ -89,7 +89,7 @@ class DayMention:
 
 
 class DayParser:
-    """Days counted from one day; what was read once is not read again."""
+    """Parses days relative to one day; caches what it has read."""
 
     def __init__(self, today: date) -> None:
         self.today = today
@@ -97,7 +97,7 @@ class DayParser:
         self._near: dict[str, frozenset[str]] = {}
 
     def find_dates(self, text: str) -> Iterator[DayMention]:
-        """Days by their date. Without a year any that is near may be meant."""
+        """Days given as dates. Without a year, any near one may be meant."""
         for found in DAY.finditer(text):
             said = found[0].strip()
             if said not in self._dates:
@@ -106,7 +106,7 @@ class DayParser:
                 yield DayMention(said, means, found.start(), found.end())
 
     def find_relative_days(self, text: str, start: int = 0) -> Iterator[tuple[DayMention, re.Match[str]]]:
-        """Days by their distance."""
+        """Days given relative to today."""
         for found in _NEAR.finditer(text):
             said = found[0].strip()
             key = said.lower()
@@ -115,7 +115,7 @@ class DayParser:
             yield DayMention(said, self._near[key], start + found.start(), start + found.end()), found
 
     def find_shortened_days(self, text: str) -> set[str]:
-        """Days that a shortened form may mean."""
+        """Days that a short form may mean."""
         found, seen = set[str](), set[tuple[str, ...]]()
         for one in _LOOSE.finditer(text):
             month, day = one["m"], one["d"] or one["day"] or one["until"] or one["since"]
@@ -133,7 +133,7 @@ class DayParser:
         return found
 
     def find_holidays(self, text: str) -> set[str]:
-        """Days that everybody knows by their name."""
+        """Holidays known by name."""
         named = [day for pattern, day in _FEASTS if pattern.search(text)]
         return {value for month, day in named for value in self._list_days_by_year(month, day)}
 
@@ -182,7 +182,7 @@ class DayParser:
             return frozenset()
 
     def find_misdated(self, text: str, days: Iterable[DayMention]) -> Iterator[str]:
-        """Dates that have another weekday than the one beside them, or are not the near day they are said to be."""
+        """Dates with a wrong weekday, and dates that are not the relative day they are said to be."""
         for day in days:
             before = text[max(0, day.start - 24) : day.start]
             wrong = self._has_other_weekday(text, day, before)
@@ -199,14 +199,14 @@ class DayParser:
         return min(said, 6) not in {date.fromisoformat(one).weekday() for one in self._choose_likely_days(day.dates)}
 
     def _choose_likely_days(self, means: frozenset[str]) -> list[str]:
-        """Of a day without a year, the one that people mean: some months back, or the year ahead."""
+        """The likely years of a day without one: some months back, or the year ahead."""
         first, last = (self.today.toordinal() + n for n in (-150, 330))
         near = [one for one in means if first <= date.fromisoformat(one).toordinal() <= last]
         return near or list(means)
 
     def matches_relative_day(self, text: str, day: DayMention) -> bool | None:
-        """Whether a date is the near day that it is said to be (*tomorrow is 24 November*); None if it says nothing of
-        the kind."""
+        """True if a date is the relative day it is said to be (*tomorrow is 24 November*); None if the text says
+        nothing like that."""
         before = text[max(0, day.start - 32) : day.start]
         if link := _IS.search(before):
             near = [
@@ -228,12 +228,12 @@ class DayParser:
 
 
 def list_relative_days(text: str) -> list[str]:
-    """Days told by their distance (*tomorrow*, 下周一): what is read another day must not have them."""
+    """Relative days in the text (*tomorrow*, 下周一), which mean something else when read on another day."""
     return [one[0].strip() for one in _NEAR.finditer(text) if one["day"] or one["zh"] or one["en"]]
 
 
 def is_definite_day(found: re.Match[str], today_too: bool = False) -> bool:
-    """A weekday alone goes with a date or with every week, and *today* is known to everybody."""
+    """False for a weekday alone, which fits a date or every week, and for *today*, which everybody knows."""
     day = found["day"]
     return bool(found["zh"] or found["en"] or (day and (today_too or _RELATIVE[day.lower()])))
 
@@ -243,8 +243,8 @@ def _is_definite_or_today(found: re.Match[str]) -> bool:
 
 
 def is_derived_day(value: str, known: Collection[str], lengths: Collection[Decimal]) -> bool:
-    """True for a day that lies as many days from one that is known as something takes, the first one counted or not,
-    with weekends or without them."""
+    """True for a day whose distance from a known day is a known duration, with the first day counted or not, with
+    weekends or without."""
     day, wanted = date.fromisoformat(value), {int(n) for n in lengths if 0 < n <= 400 and n == int(n)}
     wanted |= {int(n) + 1 for n in lengths if 0 < n <= 400 and n != int(n)}
     for other in known:
@@ -257,7 +257,7 @@ def is_derived_day(value: str, known: Collection[str], lengths: Collection[Decim
 
 
 def _count_working_days(first: date, last: date) -> int:
-    """Weekdays from one day to another, both counted."""
+    """Weekdays from one day to another, both included."""
     whole, rest = divmod((last - first).days + 1, 7)
     return whole * 5 + sum((first.weekday() + n) % 7 < 5 for n in range(rest))
 

@@ -1,4 +1,4 @@
-"""The models that an address has (`GET /v1/models`): when one is shut down, and which are called nearly alike."""
+"""The models at an address (`GET /v1/models`): when one is shut down, and which names are similar."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bot.agent.models.http import HttpClient, ResponseTooLongError, send_http_re
 
 ASKED_S = 5.0
 NEAR, NAMED, LISTED = 3, 100, 5_000
-"""So many names are told; characters of one; models of a list that are looked at."""
+"""How many similar names are told; longest name; most models read from a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ModelCatalog:
     headers: Mapping[str, str]
 
     async def find_similar_models(self, name: str) -> Sequence[str]:
-        """Names that exist and are most like this one; none if nobody says."""
+        """Existing names most similar to this one; none if the endpoint has no list."""
         some = [read_string(read_field(one, "id"))[:NAMED] for one in await self._fetch_models()]
         return get_close_matches(name, [one for one in some if one.isprintable()], NEAR, 0.4)
 

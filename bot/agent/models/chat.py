@@ -1,5 +1,5 @@
-"""Chat completions. The body is put together from JSON that is there already: what the SDK does to each message costs
-more CPU than all the rest of a step."""
+"""Chat completions. The body is built from existing JSON: the SDK's work on each message costs more CPU than all the
+rest of a step."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, p
 from bot.agent.provider_details import MEMBER, detach_details, dump_provider_details
 
 UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""In the place of a signature that nobody has (of an earlier message, or of another model): what Google names for
-calls that its model has not put out itself (Gemini API, thought signatures)."""
+"""Replaces a missing signature (of an earlier message, or of another model): the value that Google defines for calls
+that its model did not write itself (Gemini API, thought signatures)."""
 MOST_CALLS = 128
-"""Tool calls that a stream may number."""
+"""Most tool calls in a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ChatCompletionsTransport:
         message, usage = read_field(first, "message"), read_field(answer, "usage")
         calls = [one for one in read_list(read_field(message, "tool_calls"))]
         finish = read_string(read_field(first, "finish_reason")) or "stop"
-        hit = read_field(usage, "prompt_cache_hit_tokens")  # DeepSeek's
+        hit = read_field(usage, "prompt_cache_hit_tokens")  # DeepSeek's field
         return ModelReply(
             text=read_content(read_field(message, "content")),
             calls=tuple(map(_read_tool_call, calls)),
@@ -66,7 +66,7 @@ class ChatCompletionsTransport:
         )
 
     def join_events(self, events: Sequence[Any]) -> Any:
-        """One completion out of its pieces; None if none of them says that it is over."""
+        """One completion from its pieces; None if none of them ends it."""
         gathered, over = _StreamedMessage(), False
         for event in events:
             if find_embedded_error(event) is not None:
@@ -85,7 +85,7 @@ class _StreamedMessage:
         self.usage: Any = None
 
     def add_event(self, event: Any) -> bool:
-        """Adds a piece; True once the message has ended."""
+        """Adds a piece. True once the message has ended."""
         if isinstance(usage := read_field(event, "usage"), dict):
             self.usage = usage
         choice = next(iter(read_list(read_field(event, "choices"))), None)
@@ -119,7 +119,7 @@ class _StreamedMessage:
 
 
 def _build_request_messages(request: ModelRequest) -> Sequence[str]:
-    """The messages as this endpoint takes them; mostly they are so already."""
+    """The messages in this endpoint's form; most have it already."""
     messages, returned = adapt_roles(request.messages, request.profile), request.profile.returned
     if returned or any(MEMBER in one for one in messages):
         return [_add_returned_members(one, request.owner, returned) for one in messages]
@@ -128,7 +128,7 @@ def _build_request_messages(request: ModelRequest) -> Sequence[str]:
 
 @lru_cache(maxsize=512)
 def _add_returned_members(text: str, of: str, returned: frozenset[str]) -> str:
-    """Messages with what has to come back in them, and nothing else that was kept."""
+    """Messages with the details that must come back in them, and no others."""
     bare, kept = detach_details(text)
     if not returned or '"tool_calls"' not in bare:
         return bare
@@ -144,7 +144,7 @@ def _add_returned_members(text: str, of: str, returned: frozenset[str]) -> str:
 def _fill_returned_members(
     message: dict[str, Any], calls: Sequence[Any], parts: dict[str, Any], returned: frozenset[str]
 ) -> None:
-    if "reasoning_content" in returned:  # an empty one is taken where the true one is not known
+    if "reasoning_content" in returned:  # an empty one is accepted where the real one is unknown
         message["reasoning_content"] = read_string(parts.get("reasoning_content"))
     if "extra_content" in returned:
         known = read_list(parts.get("extra_content")) or [UNSIGNED] * len(calls)
@@ -153,7 +153,7 @@ def _fill_returned_members(
 
 
 def _build_provider_details(message: Any, calls: Sequence[Any], of: str) -> str:
-    """What may have to come back with these calls."""
+    """The details that may have to come back with these calls."""
     thought, more = read_string(read_field(message, RETURNED[0])), [read_field(one, RETURNED[1]) for one in calls]
     parts: dict[str, Any] = {RETURNED[0]: thought} if thought else {}
     parts |= {RETURNED[1]: more} if any(one is not None for one in more) else {}
@@ -162,12 +162,12 @@ def _build_provider_details(message: Any, calls: Sequence[Any], of: str) -> str:
 
 @lru_cache(maxsize=64)
 def _drop_members(extra: str, names: frozenset[str]) -> str:
-    """Members of a request without some of them."""
+    """The request's members without these."""
     return format_json({name: value for name, value in parse_members(extra).items() if name not in names})[1:-1]
 
 
 def _read_tool_call(call: Any) -> RawToolCall:
-    """One tool call; what is not there is empty, and refused where it is needed."""
+    """One tool call. Missing members are empty, and refused where they are needed."""
     function = read_field(call, "function")
     return RawToolCall(
         read_string(read_field(call, "id")),

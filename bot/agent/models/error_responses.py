@@ -1,8 +1,7 @@
-"""What an endpoint says instead of an answer, and what that means.
+"""Parses and classifies the errors of endpoints.
 
 The shapes are those of OpenAI, Azure, Gemini (an array), OpenRouter (inside a 200), FastAPI and vLLM (no `error`), and
-of relays that put another endpoint's error into a text.
-"""
+of relays that put another endpoint's error into a text."""
 
 from __future__ import annotations
 
@@ -18,20 +17,20 @@ from bot.core import logs
 from bot.core.errors import ModelFailureCause, ModelRejectedError, ModelUnavailableError
 
 REASON, READ = 200, 4_000
-"""Characters of an endpoint's words that administrators are told, and that are read."""
+"""Characters of an error that administrators see, and that are read."""
 AGAIN = frozenset({408, 409, 429})
-"""What may work when it is asked again, as may any 5xx: the SDK's own rule."""
+"""Statuses that a retry may fix, besides any 5xx: the SDK's own rule."""
 FAILED = 502
-"""The status of an error inside a 200 that tells none."""
+"""The status of an error inside a 200 that has none."""
 FILTERED = frozenset({"content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed", "1301"})
-"""Codes of a prompt that a content filter has kept back: Azure, OpenAI, Qwen, GLM."""
+"""Codes for a prompt that a content filter withheld: Azure, OpenAI, Qwen, GLM."""
 QUOTA = frozenset(
     {
         *("insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached"),
         *("exceeded_current_quota_error", "1113", *map(str, range(1308, 1322))),
     }
 )
-"""Codes and types of what was paid for and is used up: OpenAI, Kimi, GLM."""
+"""Codes and types for a used-up quota: OpenAI, Kimi, GLM."""
 UNKNOWN = frozenset({"model_not_found", "model_not_exist", "deploymentnotfound"})
 TOO_LONG = (
     *("maximum context length", "exceeds the context window", "context length exceeded", "prompt is too long"),
@@ -41,7 +40,7 @@ TOO_LONG = (
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """An error as its endpoint tells it; what it does not say is empty."""
+    """An endpoint's error; missing parts are empty."""
 
     status: int
     text: str = ""
@@ -50,13 +49,13 @@ class ErrorResponse:
     """Its `type`, or Google's `status`."""
     param: str = ""
     inner: str = ""
-    """Azure's reason behind the code."""
+    """Azure's reason inside the error."""
     json: bool = True
-    """Told in JSON: not by a proxy, and not by a server that knows no such path."""
+    """It was JSON: not from a proxy, and not from a server without such a path."""
 
     @property
     def lowered_text(self) -> str:
-        """All that can be looked for in it, in small letters."""
+        """All searchable text in it, in lower case."""
         return self.text.casefold()
 
     @property
@@ -66,13 +65,13 @@ class ErrorResponse:
 
     @property
     def is_content_filtered(self) -> bool:
-        """A content filter has kept the conversation back."""
+        """A content filter withheld the conversation."""
         flagged = self.status == 403 and ("moderation" in self.lowered_text or "flagged" in self.lowered_text)
         return flagged or self.code in FILTERED or self.inner == "ResponsibleAIPolicyViolation"
 
 
 def parse_error_response(status: int, body: bytes) -> ErrorResponse:
-    """An answer other than 200."""
+    """The error in an answer other than 200."""
     try:
         return parse_error_body(status, parse_json(body))
     except ValueError:
@@ -90,7 +89,7 @@ def parse_error_body(status: int, answer: Any) -> ErrorResponse:
     if details := read_list(read_field(error, "detail")):
         return _parse_validation_error(status, details[0])
     told = read_string(error.get("message") or error.get("detail"))
-    inner = read_string(read_field(error, "metadata", "raw"))  # OpenRouter: what the provider has said
+    inner = read_string(read_field(error, "metadata", "raw"))  # OpenRouter: the provider's own words
     return ErrorResponse(
         status,
         _collapse_whitespace(f"{told} {inner}"),
@@ -102,7 +101,7 @@ def parse_error_body(status: int, answer: Any) -> ErrorResponse:
 
 
 def _parse_validation_error(status: int, detail: Any) -> ErrorResponse:
-    """FastAPI's first finding: where in the body, and what."""
+    """FastAPI's first finding: the place in the body, and the problem."""
     place = [one for one in read_list(read_field(detail, "loc")) if isinstance(one, str) and one != "body"]
     return ErrorResponse(
         status, _collapse_whitespace(read_string(read_field(detail, "msg"))), param=".".join(place)[:READ]
@@ -122,7 +121,7 @@ def find_embedded_error(answer: Any) -> ErrorResponse | None:
 
 
 def build_model_error(refusal: ErrorResponse, wait_s: float = 0.0) -> ModelUnavailableError | ModelRejectedError:
-    """What it means: later it may work, or elsewhere; or it will not."""
+    """What it means: it may work later, or elsewhere, or never."""
     cause = classify_error(refusal)
     match cause:
         case ModelFailureCause.CONTEXT | ModelFailureCause.REQUEST:
@@ -136,7 +135,7 @@ def build_model_error(refusal: ErrorResponse, wait_s: float = 0.0) -> ModelUnava
 
 
 def classify_error(refusal: ErrorResponse) -> ModelFailureCause:
-    """Why an endpoint refuses, by its status, its codes and, where these tell nothing, its words."""
+    """Why an endpoint refuses: by status, then codes, then words."""
     status = refusal.status
     if status == 402 or (status in (403, 429) and _is_quota_exceeded(refusal)):
         return ModelFailureCause.QUOTA
@@ -152,7 +151,7 @@ def classify_error(refusal: ErrorResponse) -> ModelFailureCause:
 
 
 def is_unknown_model(refusal: ErrorResponse) -> bool:
-    """There is no model of that name."""
+    """True if there is no model of that name."""
     if refusal.code.casefold() in UNKNOWN:
         return True
     missing = any(words in refusal.lowered_text for words in ("not exist", "not found", "no such"))
@@ -160,7 +159,7 @@ def is_unknown_model(refusal: ErrorResponse) -> bool:
 
 
 def can_retry_request(refusal: ErrorResponse, headers: Mapping[str, str]) -> bool:
-    """Another try may do. An endpoint that knows better is believed."""
+    """True if a retry may help. An endpoint's own word comes first."""
     return classify_error(refusal) is ModelFailureCause.BUSY and headers.get("x-should-retry") != "false"
 
 
@@ -176,8 +175,8 @@ def _is_context_too_long(refusal: ErrorResponse) -> bool:
 
 
 def parse_retry_after_s(headers: Mapping[str, str], now: float) -> float:
-    """How long the endpoint asks to be left alone (s): `Retry-After-Ms`, or `Retry-After` in seconds or as an HTTP
-    date. 0 if it does not say, or nothing that can be read."""
+    """How long the endpoint asks us to wait (s): `Retry-After-Ms`, or `Retry-After` in seconds or as an HTTP date. 0 if
+    it does not say, or not readably."""
     ms, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
     for text, unit in ((ms, 1000), (after, 1)):
         with suppress(ValueError):
@@ -188,7 +187,7 @@ def parse_retry_after_s(headers: Mapping[str, str], now: float) -> float:
 
 
 def _keep_finite(seconds: float) -> float:
-    """Neither gone by, nor infinite, nor no number."""
+    """The number if it is positive and finite, otherwise 0."""
     return seconds if 0 < seconds < math.inf else 0.0
 
 
@@ -197,7 +196,7 @@ def _collapse_whitespace(text: str) -> str:
 
 
 def _read_code(value: Any) -> str:
-    """A code, whether it was written as a text or as a number."""
+    """A code, written as text or as a number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return read_string(value)[:READ]

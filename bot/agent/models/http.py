@@ -1,8 +1,7 @@
 """One request over one connection: bytes out, JSON or a stream of events in, both bounded.
 
-It goes straight over aiohttp, which the SDK uses as well: what the SDK's own client does to each request and answer
-costs as much CPU as a checkpoint in Redis.
-"""
+Uses aiohttp directly, as the SDK does underneath: the SDK's own work on each request and answer costs as much CPU as a
+checkpoint in Redis."""
 
 from __future__ import annotations
 
@@ -19,15 +18,15 @@ from httpx2 import create_ssl_context
 from bot.agent.models.fields import parse_json
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Of one answer: far more than any reply that is read (`bot.agent.formats.reply_text.LONGEST`)."""
+"""Most bytes of one answer: far more than any reply that is read (`bot.agent.formats.reply_text.LONGEST`)."""
 CONNECTIONS = 1_000
-"""At once, at most: as many as the SDK allows itself."""
+"""Most simultaneous connections: the SDK's own limit."""
 EVENTS = "text/event-stream"
 DONE = b"[DONE]"
 
 
 class ResponseTooLongError(Exception):
-    """An answer goes on and on."""
+    """The answer exceeds the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class HttpResponse:
     headers: Mapping[str, str]
     body: bytes = b""
     events: list[Any] | None = field(default=None)
-    """Of a stream, one after the other; None where it was none."""
+    """The events of a stream, in order; None for any other answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +46,12 @@ class HttpClient:
 
     session: ClientSession
     proxy: str | None = None
-    """Through which it is reached."""
+    """The proxy for it."""
 
 
 @asynccontextmanager
 async def open_http_client(url: str) -> AsyncIterator[HttpClient]:
-    """With the certificates that the SDK trusts, and the proxy that the environment names for this address."""
+    """A client with the certificates that the SDK trusts, and the proxy that the environment names for this address."""
     connector = TCPConnector(limit=CONNECTIONS, ssl=create_ssl_context())
     async with ClientSession(
         connector=connector, timeout=ClientTimeout(total=None, sock_connect=None), cookie_jar=DummyCookieJar()
@@ -61,7 +60,7 @@ async def open_http_client(url: str) -> AsyncIterator[HttpClient]:
 
 
 def split_login(url: str) -> tuple[str, str]:
-    """An address without the user and password in it, and the header that these come to; empty without any."""
+    """An address without its user and password, and the header made from them; empty without any."""
     parts = urlsplit(url)
     if not parts.username:
         return url, ""
@@ -79,7 +78,7 @@ def _find_proxy(url: str) -> str | None:
 async def send_http_request(
     http: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes, on_event: Callable[[], None]
 ) -> HttpResponse:
-    """`alive` is called for every event of a stream. Raises ClientError and TooLong."""
+    """`on_event` is called for every event of a stream. Raises ClientError and ResponseTooLongError."""
     async with http.session.request(method, url, data=body or None, headers=headers, proxy=http.proxy) as response:
         if response.status == 200 and EVENTS in response.headers.get("content-type", ""):
             return HttpResponse(200, response.headers, events=[one async for one in _read_events(response, on_event)])
@@ -97,8 +96,8 @@ async def _read_bounded_body(response: ClientResponse) -> bytes:
 
 
 async def _read_events(response: ClientResponse, alive: Callable[[], None]) -> AsyncIterator[Any]:
-    """The data of each event as JSON; what is none is passed over. A comment, which keeps a connection open, is no sign
-    of a reply."""
+    """The data of each event as JSON; other data is skipped. A comment, which keeps a connection open, is no sign of a
+    reply."""
     data = list[bytes]()
     async for line in _read_lines(response):
         if line.startswith(b"data:"):
@@ -115,7 +114,7 @@ async def _read_events(response: ClientResponse, alive: Callable[[], None]) -> A
 
 
 async def _read_lines(response: ClientResponse) -> AsyncIterator[bytes]:
-    """Lines without their ends, an empty one after the last."""
+    """Lines without their ends, and an empty one after the last."""
     rest, size = b"", 0
     async for piece in response.content.iter_any():
         size += len(piece)

@@ -1,8 +1,7 @@
-"""What an endpoint takes, learned from its own refusals: tables of names and models age, what it says is true today.
+"""What an endpoint supports, learned from its own refusals: tables of names and models get old, its own words do not.
 
-Only 400, 404 and 422 teach anything: 401, 403, 429 and 5xx are about a key, an account or a moment. But for chat
-templates: llama.cpp and LM Studio tell with a 500 what theirs do not take.
-"""
+Only 400, 404 and 422 teach anything: 401, 403, 429 and 5xx are about a key, an account or a moment. Chat templates are
+the exception: llama.cpp and LM Studio report with a 500 what theirs do not support."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ WEEK_MS = 7 * 24 * 3_600_000
 """How long a lesson is kept."""
 EFFORT = "reasoning_effort"
 RETURNED = ("reasoning_content", "extra_content")
-"""What a step's reply may hold that has to come back with the next one: DeepSeek and Kimi, Gemini."""
+"""Members of a step's reply that must come back with the next request: DeepSeek and Kimi, Gemini."""
 OPTIONAL: dict[Api, dict[str, tuple[str, ...]]] = {
     "chat": {
         "temperature": ("temperature",),
@@ -44,12 +43,12 @@ OPTIONAL: dict[Api, dict[str, tuple[str, ...]]] = {
         "stream": ("stream",),
     },
 }
-"""What a request of either transport can do without, and how refusals call it."""
+"""Optional members of a request, and what refusals call them."""
 UNWANTED = (
     *("support", "unknown", "unrecognized", "unexpected", "not permitted", "not allowed", "only 1 is allowed"),
     *("extra inputs", "no such", "must be omitted", "invalid temperature"),
 )
-"""Words of a refusal that is about a member's being there, or about its value where that is ours to choose."""
+"""Words of a refusal of a member itself, or of a value that we may choose."""
 NO_STREAM = ("stream mode", "non-streaming", "only support stream", "stream must be set to true", "streaming only")
 ONE_SYSTEM = (
     *("system message must be at the beginning", "only one system message", "multiple system messages"),
@@ -65,12 +64,12 @@ ALTERNATING = (
 )
 """How they refuse two messages of one side in a row: Mistral's, Gemma's."""
 SILENT = ("gpt-oss", "gpt_oss")
-"""Models whose chat template leaves out later messages of the system without a word, so that no refusal teaches it."""
+"""Models whose chat template silently drops later system messages, so that no refusal teaches it."""
 NO_SYSTEM = (
     *("system role not supported", "system role is not supported", "developer instruction is not enabled"),
     "messages[0].role' does not support 'system'",
 )
-"""How they refuse any message of the system: Gemma's."""
+"""How they refuse every system message: Gemma's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +78,19 @@ class ModelProfile:
 
     api: Api = "chat"
     missing_apis: frozenset[str] = frozenset()
-    """Transports that the address does not have."""
+    """APIs that the address does not have."""
     unsupported: frozenset[str] = frozenset()
     """Members of `OPTIONAL` that are left out."""
     effort: Literal["", "none"] = ""
-    """What `reasoning_effort` has to be; empty: as the setting says."""
+    """What `reasoning_effort` must be; empty: as the setting says."""
     returned: frozenset[str] = frozenset()
-    """Of `RETURNED`, what is sent back."""
+    """Members of `RETURNED` that are sent back."""
     streams: bool = False
-    """It answers in a stream only."""
+    """It answers only in streams."""
     one_system: bool = False
-    """It takes one system message, the first: later ones are the user's, with a mark."""
+    """It takes one system message, the first. Later ones are sent as the user's, with a mark."""
     no_system: bool = False
-    """It takes none: the first is the user's, too."""
+    """It takes no system message: the first is sent as the user's, too."""
     alternates: bool = False
     """It takes no two messages of one side in a row."""
 
@@ -112,17 +111,17 @@ class ModelProfile:
 
 @dataclass(frozen=True, slots=True)
 class RefusedRequest:
-    """What was refused: enough of the request to learn from."""
+    """A refused request: enough of it to learn from."""
 
     members: frozenset[str]
-    """Of `OPTIONAL`, those that were in it."""
+    """Members of `OPTIONAL` that were in it."""
     streamed: bool = False
     api_setting: ApiWish = "auto"
-    """By setting; only `auto` changes the transport."""
+    """The setting; only `auto` changes the API."""
 
 
 class StoredModelProfile(BaseModel):
-    """Lessons as they are kept. What a later version adds is passed over."""
+    """The stored form of a profile. Unknown members of a later version are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -139,7 +138,7 @@ class StoredModelProfile(BaseModel):
 
 
 def format_profile_record(profile: ModelProfile) -> str:
-    """As text for the store."""
+    """The text for the store."""
     return json.dumps(
         {
             "v": 1,
@@ -157,7 +156,7 @@ def format_profile_record(profile: ModelProfile) -> str:
 
 
 def parse_profile_record(text: str) -> ModelProfile | None:
-    """None for what cannot be read: it is learned anew."""
+    """None for an unreadable record: its lessons are learned again."""
     try:
         one = StoredModelProfile.model_validate_json(text)
     except ValidationError:
@@ -177,8 +176,8 @@ def parse_profile_record(text: str) -> ModelProfile | None:
 
 
 def choose_initial_profile(url: str, wish: ApiWish, model: str = "") -> ModelProfile:
-    """Before anything is known: OpenAI and Azure are asked by Responses, which takes the tools of every model of
-    theirs; all others by what all others have."""
+    """Before anything is known: OpenAI and Azure are asked by Responses, which takes the tools of all their models; all
+    others by chat completions, which all others have."""
     one_system = any(name in model.casefold() for name in SILENT)
     if wish in get_args(Api):
         return ModelProfile("chat" if wish == "chat" else "responses", one_system=one_system)
@@ -190,7 +189,7 @@ def choose_initial_profile(url: str, wish: ApiWish, model: str = "") -> ModelPro
 
 
 def can_learn_from(refusal: ErrorResponse) -> bool:
-    """True for a refusal that says something of the request, and not of a moment."""
+    """True for a refusal about the request, not about the moment."""
     return refusal.status in TEACHING or (
         refusal.status == 500 and _mentions_any(refusal, *ONE_SYSTEM, *ALTERNATING, *NO_SYSTEM)
     )
@@ -201,7 +200,7 @@ def _mentions_any(refusal: ErrorResponse, *words: str) -> bool:
 
 
 def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """What a refusal teaches, or None."""
+    """The profile that a refusal teaches, or None."""
     if not can_learn_from(refusal):
         return None
     for rule in RULES:
@@ -212,7 +211,7 @@ def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, sent: Refuse
 
 
 def _learn_responses_api(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """Tools or the model are for the other transport; where that is not to be had, for no reasoning."""
+    """Tools or the model need Responses; where that is unavailable, they need no reasoning."""
     if profile.api != "chat" or "v1/responses" not in refusal.lowered_text:
         return None
     if sent.api_setting == "auto" and "responses" not in profile.missing_apis:
@@ -221,7 +220,7 @@ def _learn_responses_api(profile: ModelProfile, refusal: ErrorResponse, sent: Re
 
 
 def _learn_no_effort(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """Function tools only without reasoning, although no effort was asked for."""
+    """Function tools work only without reasoning, although no effort was requested."""
     if (
         "function tools" not in refusal.lowered_text
         or EFFORT not in refusal.lowered_text
@@ -241,7 +240,7 @@ def _learn_chat_api(profile: ModelProfile, refusal: ErrorResponse, sent: Refused
 
 
 def _learn_returned_members(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """What the model thought has to come back with the calls that it led to."""
+    """The model's thoughts must come back with the calls that followed them."""
     if "thought_signature" in refusal.lowered_text:
         return replace(profile, returned=profile.returned | {"extra_content"})
     missing = any(word in refusal.lowered_text for word in ("passed back", "missing", "required", "must be"))
@@ -257,8 +256,8 @@ def _learn_stream_only(profile: ModelProfile, refusal: ErrorResponse, sent: Refu
 
 
 def _learn_allowed_roles(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """What its chat template takes. Refused in these words although it was sent so already, it takes no message of the
-    system at all; in other words about roles, one thing is tried after the other."""
+    """The roles that its chat template takes. If it uses these words although the request already complied, it takes no
+    system message at all; for other words about roles, one change is tried after the other."""
     alternates, one = _mentions_any(refusal, *ALTERNATING), _mentions_any(refusal, *ONE_SYSTEM)
     if _mentions_any(refusal, *NO_SYSTEM) or (alternates and profile.alternates) or (one and profile.one_system):
         return replace(profile, one_system=True, no_system=True)
@@ -278,7 +277,7 @@ def _is_about_roles(refusal: ErrorResponse) -> bool:
 
 
 def _learn_dropped_member(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """A member that the request can do without. OpenAI names it in `param`; relays repeat only its words."""
+    """An optional member to leave out. OpenAI names it in `param`; relays only repeat its words."""
     unwanted = any(words in refusal.lowered_text for words in UNWANTED)
     for name, spellings in OPTIONAL[profile.api].items():
         if name not in sent.members or name in profile.unsupported:
@@ -303,7 +302,7 @@ def _is_named_in_param(name: str, param: str) -> bool:
 
 
 def _is_named_in_text(name: str, words: str) -> bool:
-    """In quotes, or, if it can be nothing else, as a word of its own."""
+    """In quotes or, if unambiguous, as a separate word."""
     return any(f"{quote}{name}{quote}" in words for quote in "'\"`") or (
         name in ("temperature", EFFORT, "response_format", "stream_options", "encrypted content")
         and f" {name} " in f" {words.replace(':', ' ')} "
@@ -326,11 +325,11 @@ UNREPLAYABLE = (
     *("required following item", "required 'reasoning' item", "items are not persisted", "no tool output found for"),
     *("no tool call found for function call output", "could not be verified", "encrypted_content", "encrypted content"),
 )
-"""Words of a refusal of what was sent back as it had come: a pair is broken, or another key has encrypted it."""
+"""Words of a refusal of details that were sent back unchanged: a pair is broken, or another key encrypted them."""
 
 
 def is_unreplayable(refusal: ErrorResponse) -> bool:
-    """What came from this endpoint is not taken back: without it the conversation can be told all the same."""
+    """The endpoint does not take its own details back: the conversation also works without them."""
     if refusal.status not in TEACHING or refusal.param == "include":
         return False
     return refusal.code == "invalid_encrypted_content" or any(words in refusal.lowered_text for words in UNREPLAYABLE)
@@ -338,7 +337,7 @@ def is_unreplayable(refusal: ErrorResponse) -> bool:
 
 @dataclass(slots=True)
 class ProfileState:
-    """Lessons of this process, and when they were looked up last."""
+    """This process's lessons, and when they were last loaded."""
 
     profile: ModelProfile
     refreshed_s: float = field(default=float("-inf"))

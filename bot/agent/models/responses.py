@@ -1,5 +1,5 @@
-"""Responses, stateless: nothing is stored there, the whole conversation is sent each time, and what the model has put
-out in this run goes back word for word. Messages stay those of chat completions and are turned into items here."""
+"""The Responses API, stateless: nothing is stored there, the whole conversation is sent each time, and the model's own
+output of this run goes back unchanged. Messages stay those of chat completions and are converted to items here."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from bot.agent.provider_details import detach_details, dump_provider_details
 
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 STATUSES = {"rate_limit_exceeded": 429, "insufficient_quota": 429, "server_error": 500}
-"""What the code of a failed response would have been as a status."""
+"""The status that corresponds to the code of a failed response."""
 ELSEWHERE = frozenset({"tools", "response_format", "stop", "seed", "tool_choice", "stream", "stream_options"})
-"""Members of a chat completion that stand elsewhere here, or that there is no place for."""
+"""Members of a chat completion that have another place here, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class ResponsesTransport:
         )
 
     def join_events(self, events: Sequence[Any]) -> Any:
-        """The last event's response; its items are those that were done, should it not repeat them."""
+        """The last event's response. Its items are the finished ones, if it does not repeat them."""
         items = [read_field(one, "item") for one in events if read_field(one, "type") == "response.output_item.done"]
         for event in events:
             kind = read_string(read_field(event, "type"))
@@ -103,7 +103,7 @@ def _parse_failed_response(answer: Any) -> ErrorResponse:
 
 
 def _choose_finish_reason(answer: Any, output: Sequence[Any], status: str) -> str:
-    """In the words of chat completions. What was cut off is never executed, whatever cut it off."""
+    """In the words of chat completions. Cut-off output is never executed, whatever cut it off."""
     if status == "incomplete":
         why = read_field(answer, "incomplete_details", "reason")
         return "content_filter" if why == "content_filter" else "length"
@@ -130,7 +130,7 @@ def _find_instructions(text: str) -> str:
 
 
 def _format_items(text: str, of: str, unwanted: Collection[str]) -> str:
-    """Messages as items. What this endpoint has put out itself goes back as it came, if its calls are the message's."""
+    """Messages as items. The endpoint's own output goes back unchanged if its calls are the message's."""
     bare, kept = detach_details(text)
     if kept and kept not in unwanted and (verbatim := _replay_items(bare, kept, of)):
         return verbatim
@@ -172,7 +172,7 @@ def _convert_message(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _convert_parts(content: Any) -> Any:
-    """What a message says: a text as it is, its parts by the names that they have here."""
+    """The content of a message: a text unchanged, parts under their names here."""
     return [_convert_part(one) for one in content] if isinstance(content, list) else content or ""
 
 
@@ -191,7 +191,7 @@ def _convert_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=64)
 def _format_members(extra: str, dropped: frozenset[str]) -> str:
-    """Further members by the names that they have here."""
+    """Further members under their names here."""
     given = parse_members(extra)
     some = {name: value for name, value in given.items() if name not in ELSEWHERE}
     if tools := given.get("tools"):
