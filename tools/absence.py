@@ -1,4 +1,4 @@
-"""Being away: who stands in for the caller, from a day to a day, both included, in the caller's own zone."""
+"""Absences: who is the caller's deputy, from one day to another, both included, in the caller's time zone."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def prepare_end_absence(context: ToolContext, args: EndAbsenceArgs) -> Pro
 
 
 async def run_end_absence(context: ToolContext, args: EndAbsenceArgs) -> ToolOutcome:
-    """What has been ended before stays ended."""
+    """An absence that has ended stays ended."""
     try:
         await context.services.engine.end_delegation(context.caller.id, args.absence_id, context.now)
     except ToolError as error:
@@ -114,7 +114,7 @@ async def _describe_absence(context: ToolContext, absence: Delegation) -> dict[s
 
 
 def _build_delegation(context: ToolContext, args: SetAbsenceArgs, deputy: Person) -> Delegation:
-    """Named by the key of its use: the same press is the same absence."""
+    """Its id is the key of this use: the same press is the same absence."""
     first, last = (
         _parse_absence_day(args.first_day, "first_day", FIRST),
         _parse_absence_day(args.last_day, "last_day", LAST),
@@ -147,7 +147,7 @@ def _to_midnight(context: ToolContext, day: date) -> datetime:
 
 
 def _to_day_range(context: ToolContext, absence: Delegation) -> tuple[str, str]:
-    """First and last day, as the caller counts them."""
+    """First and last day, in the caller's time zone."""
     first, end = (moment.astimezone(context.now.tzinfo) for moment in (absence.start, absence.end))
     return str(first.date()), str((end - timedelta(microseconds=1)).date())
 

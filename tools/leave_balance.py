@@ -1,4 +1,4 @@
-"""What is left of the caller's yearly allowances: 年假还剩几天."""
+"""The caller's remaining yearly allowances: 年假还剩几天."""
 
 from __future__ import annotations
 

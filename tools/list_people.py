@@ -1,4 +1,4 @@
-"""Looking people up: the tool `list_people`."""
+"""Looks people up: the tool `list_people`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.spec import FrozenModel, Person, Privacy, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 DEPARTMENTS = 50
-"""Names of departments that are told to who has asked for one that there is not."""
+"""Most department names in the answer to an unknown department."""
 
 
 class ListPeopleArgs(FrozenModel):
@@ -42,12 +42,13 @@ async def run_list_people(context: ToolContext, args: ListPeopleArgs) -> ToolOut
 
 
 def _list_groups(person: Person) -> set[str]:
-    """The department and the roles, as they are compared."""
+    """The department and the roles, in the form for comparison."""
     return {fold_text(group) for group in (person.department, *person.roles) if group}
 
 
 def _describe_directory_entry(person: Person, known: Mapping[str, Person]) -> dict[str, Any]:
-    """What people say of themselves (`name`, `also`, `own_title`) apart from what the company or the platform says."""
+    """What people say of themselves (`name`, `also`, `own_title`), separate from the data of the company or the
+    platform."""
     manager = known.get(person.manager or "")
     given = {
         "title" if person.is_title_official else "own_title": person.title,

@@ -1,4 +1,4 @@
-"""Days by the company's calendar: how many are worked, which one is so many working days away, and weekdays."""
+"""Counts days by the company's calendar: working days, the day after so many of them, weekdays."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ async def run_add_working_days(context: ToolContext, args: AddWorkingDaysArgs) -
 
 
 def add_working_days(calendar: WorkCalendar, start: date, count: int) -> tuple[date, bool]:
-    """The day that is `count` working days after `start` (before it, below 0), and whether any day on the way is an
-    estimate. 0: the day itself, or the next one that is worked."""
+    """The day `count` working days after `start` (before it if negative), and whether any day in between is an
+    estimate. 0: the day itself, or the next working day."""
     day, step, left = (start - DAY, DAY, 1) if count == 0 else (start, DAY if count > 0 else -DAY, abs(count))
     estimated = False
     while left:

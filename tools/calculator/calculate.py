@@ -12,7 +12,7 @@ from tools.spec import FrozenModel, Privacy, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 SAID = 120
-"""Characters of a sum that people are shown."""
+"""Characters of a calculation that people see."""
 
 
 class CalculateArgs(FrozenModel):
@@ -36,7 +36,7 @@ async def run_calculate(context: ToolContext, args: CalculateArgs) -> ToolOutcom
 
 
 def format_expression(expression: str) -> str:
-    """A sum as people write it: a `*` would be formatting."""
+    """A calculation as people write it: `*` would become formatting."""
     return " ".join(expression.split()).replace("*", "×")
 
 

@@ -24,17 +24,17 @@ from typing import TypeVar
 from tools.spec import ToolError
 
 LONGEST = 500
-"""Characters of a sum."""
+"""Longest calculation, in characters."""
 DIGITS = 30
-"""Of one number as it is written."""
+"""Most digits of one number."""
 LARGEST = 10**60
-"""Numerator and denominator of anything on the way stay below it."""
+"""Every intermediate numerator and denominator stays below this."""
 DEEPEST = 20
-"""Brackets within brackets."""
+"""Deepest nesting of brackets."""
 PLACES = 12
-"""Decimals that `round` may keep."""
+"""Most decimals for `round`."""
 SHOWN = 20
-"""Significant digits of a result that has no end."""
+"""Significant digits of a result with infinitely many."""
 CENTS = 2
 """Decimals of an amount of money, if it has any."""
 NO_CURRENCY = {"zh": "没有币种的数", "en": "a number without a currency"}
@@ -44,16 +44,16 @@ CURRENCIES = {
     "RMB": "CNY", "¥": "CNY", "元": "CNY", "块": "CNY", "人民币": "CNY", "$": "USD", "US$": "USD", "美元": "USD",
     "€": "EUR", "欧元": "EUR", "£": "GBP", "英镑": "GBP", "日元": "JPY", "HK$": "HKD", "港币": "HKD", "港元": "HKD",
 }  # fmt: skip
-"""As written → ISO code."""
+"""Spelling → ISO code."""
 _UNITS = "|".join(sorted(map(re.escape, CURRENCIES), key=len, reverse=True))
 _TOKEN = re.compile(
     rf"\s*(?:(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)|(?P<unit>{_UNITS})|(?P<name>[A-Za-z]+)|(?P<sign>[-+*/%(),]))"
 )
 _GROUPED = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])")
-"""One number with separators, or several values? Nobody can know."""
+"""One number with separators, or several values: ambiguous."""
 _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0xFFE5: "¥", 0xFFE1: "£"}
 _PLAIN = _WIDE | str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
-"""Full-width forms and signs of print. No more than that: to normalise further would read 5² as 52."""
+"""Full-width forms and printed signs, and nothing else: full normalization would read 5² as 52."""
 _EXACT = Context(prec=300, traps=[])
 _ROUNDED = Context(prec=SHOWN, rounding=ROUND_HALF_UP, traps=[])
 T = TypeVar("T")
@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number, of a currency or of none."""
+    """A number, with or without a currency."""
 
     number: Fraction
     currency: str = ""
@@ -72,7 +72,7 @@ class CalculationResult:
     text: str
     """`9336`, `0.5`, `12.50 CNY`."""
     is_exact: bool
-    """False: it has no end, and is rounded half up to `SHOWN` significant digits."""
+    """False: the result has infinitely many digits and is rounded half up to `SHOWN` significant ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,11 @@ class CalculatorToken:
     kind: str
     text: str
     at: int
-    """Its first character, counted from 1."""
+    """Position of its first character, counted from 1."""
 
 
 class _CalculationError(Exception):
-    """What is wrong with a sum, and where that helps."""
+    """What is wrong with a calculation, and where if that helps."""
 
 
 def compute_expression(text: str) -> CalculationResult:
@@ -120,7 +120,7 @@ def _split_tokens(text: str) -> list[CalculatorToken]:
 
 
 class _CalculatorParser:
-    """Recursive descent that computes as it goes; one method a line of the grammar."""
+    """Recursive descent that computes as it goes, with one method per line of the grammar."""
 
     def __init__(self, tokens: Sequence[CalculatorToken]) -> None:
         self.tokens, self.next, self.depth = tokens, 0, 0
@@ -172,7 +172,7 @@ class _CalculatorParser:
         return replace(amount, currency=amount.currency or after)
 
     def parse_currency(self) -> str:
-        """The currency that comes next, if one does; it is passed then."""
+        """Consumes the next token if it is a currency, and returns it."""
         code = CURRENCIES.get(self.token.text, "")
         self.next += bool(code)
         return code
@@ -222,7 +222,7 @@ class _CalculatorParser:
         return self.tokens[self.next]
 
     def take_sign(self, *signs: str) -> str:
-        """The sign that comes next, if it is one of these; it is passed then."""
+        """Consumes the next token if it is one of these signs, and returns it."""
         if self.token.kind != "sign" or self.token.text not in signs:
             return ""
         self.next += 1
@@ -261,7 +261,7 @@ def _multiply_amounts(one: Amount, other: Amount) -> Amount:
 
 
 def _divide_amounts(one: Amount, other: Amount) -> Amount:
-    """Money by a number is money; money by money of the same currency is a number."""
+    """Money divided by a number is money; money divided by money of the same currency is a number."""
     if other.number == 0:
         raise ToolError("zero_divisor", "division by zero; check the divisor")
     if other.currency and not one.currency:
@@ -271,7 +271,7 @@ def _divide_amounts(one: Amount, other: Amount) -> Amount:
 
 
 def _require_common_currency(*amounts: Amount) -> str:
-    """The currency of all of them. Raises `ToolError` `mixed_currencies`."""
+    """The common currency. Raises `ToolError` `mixed_currencies`."""
     one, *others = dict.fromkeys(amount.currency for amount in amounts)
     if others:
         raise _build_mixed_currencies_error(one, others[0])
@@ -287,7 +287,7 @@ def _find_largest(values: Sequence[Amount]) -> Amount:
 
 
 def _round_amount(values: Sequence[Amount]) -> Amount:
-    """Halves go away from zero, as people round."""
+    """Rounds halves away from zero, as people do."""
     value, places = values[0], values[1] if len(values) > 1 else Amount(Fraction(0))
     if places.currency or places.number.denominator != 1 or not 0 <= places.number <= PLACES:
         raise _CalculationError(f"round keeps 0 to {PLACES} decimals: round(value, 2)")
@@ -305,7 +305,7 @@ def _compute_percent(values: Sequence[Amount]) -> Amount:
 
 
 def _build_folding_function(run: Callable[[Amount, Amount], Amount]) -> _CalculatorFunction:
-    """One value after the other, from the left."""
+    """Applies `run` to the values one after the other, from the left."""
     return _CalculatorFunction(lambda values: reduce(run, values), 2, LONGEST, "two values or more")
 
 
@@ -322,7 +322,7 @@ FUNCTIONS = {
 
 
 def _format_calculation(amount: Amount) -> CalculationResult:
-    """Exact if it has an end within `LARGEST`, else rounded."""
+    """Exact if the result has finitely many digits within `LARGEST`, otherwise rounded."""
     numerator, denominator = Decimal(amount.number.numerator), Decimal(amount.number.denominator)
     context = _EXACT.copy()
     value = context.divide(numerator, denominator)

@@ -1,4 +1,4 @@
-"""What cards show of forms and requests, written by code: facts, dialog fields, names of people."""
+"""Card fields of forms and requests, dialog fields, and names of people. Code writes them all."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tools.workflow.process.rolling_limits import COUNT
 CONFIRM = CardChoice(name="confirm", style="primary")
 CANCEL = CardChoice(name="cancel", executes=False)
 REMARKS = 12
-"""Shown of what has been said: the last ones."""
+"""Most opinions shown: the last ones."""
 PREFIX = "field_"
-"""Before the names of form fields in a dialog, so that they cannot meet other arguments."""
+"""Prefix of form fields in a dialog, so that they never collide with other arguments."""
 INPUTS: Mapping[FieldKind, str] = {
     FieldKind.TEXT: "long",
     FieldKind.CHOICE: "choice",
@@ -34,12 +34,12 @@ INPUTS: Mapping[FieldKind, str] = {
     FieldKind.PERSON: "person",
     FieldKind.PEOPLE: "people",
 }
-"""Kind of a form field → kind of a dialog's input; any other is a line of text."""
+"""Kind of a form field → kind of a dialog's input. Any other kind is a line of text."""
 
 
 async def build_form_card_fields(directory: Directory, process: Process, filled: FilledForm) -> tuple[CardField, ...]:
-    """Every field that has a value, the working days, what is left of a balance, further approvers, who is told, the
-    rule that lets it pass, and what is out of the ordinary."""
+    """Every field with a value, the working days, the remaining balance, further approvers, recipients of copies, the
+    rule that passes the request, and everything unusual."""
     form = process.form
     beside = {name for f in form.fields for name in (f.half, f.currency)}
     fields = [
@@ -71,7 +71,7 @@ async def _build_exception_fields(directory: Directory, form: Form, filled: Fill
 
 
 def _build_exceeded_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
-    """What several requests come to together."""
+    """The totals of several requests together."""
     for bound in form.bounds:
         if bound.name in filled.exceeded:
             yield CardField(label="notice", value=_build_exceeded_text(form, bound, filled))
@@ -108,7 +108,7 @@ def _build_length_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
 def list_approval_levels(
     process: Process, filled: FilledForm
 ) -> Iterator[tuple[str | dict[str, str], tuple[str, ...]]]:
-    """(label, person ids) of everybody whom the process chose to decide on the way this form takes."""
+    """(label, person ids) of all approvers that the process chose on this form's path."""
     for level in process.form.levels:
         yield level.label.by_language, filled.people.get(level.name, ())
     for node in trace_happy_path(process.definition, filled):
@@ -118,7 +118,7 @@ def list_approval_levels(
 
 
 def _list_copied_people(process: Process, filled: FilledForm) -> tuple[str, ...]:
-    """Person ids of those who are told in the end, but for those whom the form shows."""
+    """Ids of the people who get a copy at the end, except those whom the form shows."""
     path = trace_happy_path(process.definition, filled)
     told = [p for node in path if node.topic is ServiceTopic.CC for p in filled.people.get(node.id, ())]
     shown = {p for f in process.form.fields if f.kind is FieldKind.PEOPLE for p in filled.resolve_people(f.name)}
@@ -127,10 +127,10 @@ def _list_copied_people(process: Process, filled: FilledForm) -> tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class MailDraft:
-    """A mail that a process proposes."""
+    """An email that a process proposes."""
 
     to: tuple[str, ...]
-    """Person ids; the author's mail tool sends it to each, or nobody."""
+    """Person ids. The author's email tool sends it to each of them, or to nobody."""
     subject: str
     body: str
 
@@ -138,7 +138,7 @@ class MailDraft:
 async def build_mail_draft(
     directory: Directory, process: Process, filled: FilledForm, node: str, language: str
 ) -> MailDraft:
-    """The mail of a `mail` service task, in the language of whoever is to send it."""
+    """The email of a `mail` service task, in the language of the person who sends it."""
     row = next(row for row in process.form.mails if row.node == node)
     shown = format_values(process, filled, language)
     for field in process.form.fields:
@@ -149,7 +149,7 @@ async def build_mail_draft(
 
 
 async def build_request_card_fields(directory: Directory, process: Process, request: Request) -> tuple[CardField, ...]:
-    """Everything about a request: who, what, its form, and what has been said about it."""
+    """Everything about a request: people, process, form, opinions."""
     head = (
         CardField(label="request", value=request.id),
         CardField(label="process", value=process.form.title),
@@ -162,7 +162,7 @@ async def build_request_card_fields(directory: Directory, process: Process, requ
 
 
 async def _build_opinion_field(directory: Directory, opinion: Opinion) -> CardField:
-    """An opinion, or what was said with a transfer, an add sign or beside it all."""
+    """An opinion, or a remark with a transfer, an add sign or a comment."""
     name = await get_person_name(directory, opinion.by)
     by = format_stand_in(name, await get_person_name(directory, opinion.on_behalf)) if opinion.on_behalf else name
     said = "said" if opinion.text else "silent"
@@ -174,7 +174,7 @@ async def _build_opinion_field(directory: Directory, opinion: Opinion) -> CardFi
 
 
 def build_dialog_fields(process: Process, values: Mapping[str, str]) -> tuple[DialogField, ...]:
-    """The whole form as a dialog, filled with what is there."""
+    """The whole form as a dialog, filled with the present values."""
     return tuple(_build_dialog_field(process, f, values.get(f.name, "")) for f in process.form.fields)
 
 

@@ -1,8 +1,7 @@
-"""The handbook on disk: read when it is opened, and again what has changed since, whenever somebody looks.
+"""The handbook on disk: read when it is opened; changed files are read again at each access.
 
-The folder is the company's own, yet what somebody may have put into it is not trusted: nothing outside the folder is
-read, hidden files are skipped, and there are limits. What breaks a rule is refused by name, never left out silently.
-"""
+The folder is the company's own, but its content is not trusted: nothing outside the folder is read, hidden files are
+skipped, and there are limits. A file that breaks a rule is refused by name, never left out silently."""
 
 from __future__ import annotations
 
@@ -19,17 +18,17 @@ from tools.people.names import fold_text
 
 FILES = 200
 SIZE = 256 * 1024
-"""Bytes of one file."""
+"""Most bytes of one file."""
 NAME = 120
-"""Characters of a file's path inside the folder."""
+"""Most characters of a file's path inside the folder."""
 ENDING = ".md"
 
 Stamp = tuple[int, int, int]
-"""By which a file is known to be as it was: time of change (ns), size, number."""
+"""Identifies an unchanged file: time of change (ns), size, inode."""
 
 
 class HandbookError(ValueError):
-    """A file of the handbook cannot be used. `file`: its path inside the folder, or the folder's own name."""
+    """An unusable file of the handbook. `file`: its path inside the folder, or the folder's own name."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(f"{file}: {reason}")
@@ -38,19 +37,19 @@ class HandbookError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class HandbookSnapshot:
-    """The handbook as it is at one moment."""
+    """The handbook at one moment."""
 
     sections: Sequence[Section] = ()
     index: Bm25Index = field(default_factory=lambda: build_index(()))
 
     def search_sections(self, query: str) -> list[Section]:
-        """Sections that have to do with the query, the best first; all of them, in order, for an empty one."""
+        """Sections relevant to the query, the best first; for an empty query all of them, in order."""
         if not query.strip():
             return list(self.sections)
         return [self.sections[n] for n in self.index.rank_texts(query)]
 
     def find_section(self, name: str) -> Section | None:
-        """By its id; case, width and spaces do not count."""
+        """The section with this id; case, width and spaces do not count."""
         wanted = fold_text(name)
         return next((one for one in self.sections if fold_text(one.id) == wanted), None)
 
@@ -64,7 +63,7 @@ class Handbook:
         self._snapshot = HandbookSnapshot()
 
     def load_snapshot(self) -> HandbookSnapshot:
-        """As it is now; only files that have changed are read. Raises `HandbookError`."""
+        """The current handbook; reads only changed files. Raises `HandbookError`."""
         if self.folder is None:
             return self._snapshot
         stamps = {file: _read_stamp(path, file) for file, path in sorted(_list_files(self.folder))}
@@ -81,11 +80,11 @@ class Handbook:
         return book
 
     async def load_snapshot_in_thread(self) -> HandbookSnapshot:
-        """The same beside everything else that runs. Raises `HandbookError`."""
+        """The same in another thread. Raises `HandbookError`."""
         return await asyncio.to_thread(self.load_snapshot) if self.folder else self._snapshot
 
     async def quote_relevant_sections(self, text: str, max_chars: int) -> str:
-        """What it says on the matter of a text: whole sections, the best first, in at most so many characters. Raises
+        """The sections relevant to a text: whole ones, the best first, at most `max_chars` in all. Raises
         `HandbookError`."""
         found, left = [], max_chars
         for section in (await self.load_snapshot_in_thread()).search_sections(text) if text.strip() else []:
@@ -97,7 +96,7 @@ class Handbook:
 
 
 def _build_snapshot(sections: tuple[Section, ...]) -> HandbookSnapshot:
-    """A heading with nothing under it is read but never found: what stands below it is."""
+    """A heading without text is read but never found; the sections below it are."""
     found = [f"{one.heading} {one.body}" if one.body.strip() else "" for one in sections]
     return HandbookSnapshot(sections, build_index(found))
 
@@ -120,7 +119,7 @@ def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _walk_files(folder: Path) -> Iterator[Path]:
-    """Every file that is not hidden. Links to folders are named, not followed."""
+    """Every file that is not hidden. A link to a folder is reported, not followed."""
 
     def raise_handbook_error(error: OSError) -> None:
         raise HandbookError(Path(error.filename).name, error.strerror or "cannot be read")
@@ -146,7 +145,7 @@ def _read_stamp(path: Path, file: str) -> Stamp:
 def _read_sections(folder: Path, file: str) -> tuple[Section, ...]:
     try:
         with (folder / file).open("rb") as stream:
-            content = stream.read(SIZE + 1)  # it may have grown since it was looked at
+            content = stream.read(SIZE + 1)  # it may have grown since the check
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise HandbookError(file, error.strerror or "cannot be read") from error

@@ -1,4 +1,4 @@
-"""The company's handbook: find a section, read a section. What it says is data; answers cite file and heading."""
+"""The company's handbook: find a section, read a section. Its text is data; answers cite file and heading."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 FOUND = 5
-"""Sections of one page."""
+"""Sections per page."""
 EXCERPT, LOOKED = 200, 8_000
-"""Characters of an excerpt, and of a section in which it is looked for."""
+"""Characters of an excerpt, and of a section that are searched for it."""
 READ = 2_400
 """Characters of one page of a section: JSON at worst doubles them."""
 
@@ -65,7 +65,7 @@ def _build_citation(section: Section) -> dict[str, str]:
 
 
 def extract_excerpt(text: str, query: str) -> str:
-    """The piece of a text that has most of the query's terms, on one line."""
+    """The piece of a text with most of the query's terms, on one line."""
     wanted = set(extract_terms(query))
     text = text[:LOOKED]
     starts = [0, *(n for n, before in enumerate(text, 1) if before in "\n。.！!？?；;" or not n % EXCERPT)]
@@ -75,7 +75,7 @@ def extract_excerpt(text: str, query: str) -> str:
 
 
 def split_text_pages(text: str) -> list[str]:
-    """A text in pages, cut at the end of a line where there is one; together they are the whole text."""
+    """The pages of a text, cut at line ends where possible; together they are the whole text."""
     pages = []
     while len(text) > READ:
         end = text.rfind("\n", READ // 2, READ) + 1 or READ

@@ -1,8 +1,7 @@
-"""A Markdown file split at its headings: what can be found, read and cited.
+"""Splits a Markdown file at its headings into sections that can be found, read and cited.
 
-Only headings of the file itself count (`# …` and underlined ones), not what looks like one inside a code block, a
-list or a quotation; `markdown-it-py` (CommonMark) tells them apart.
-"""
+Only headings of the file itself count (`# …` and underlined ones), not lines inside a code block, a list or a quotation
+that look like one; `markdown-it-py` (CommonMark) tells them apart."""
 
 from __future__ import annotations
 
@@ -17,31 +16,31 @@ from markdown_it import MarkdownIt
 from tools.people.names import fold_text
 
 HEADING, HEADINGS = 80, 160
-"""Characters of one heading, and of a heading with those above it, that are kept for finding and citing it."""
+"""Characters of one heading, and of a heading with those above it, kept for search and citation."""
 BETWEEN = " › "
 _NEWLINE, _LINE = re.compile(r"\r\n?"), re.compile(r"[^\n]*\n|[^\n]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")
-"""Characters that have no place in a text and that JSON would write as six."""
+"""Characters that do not belong in a text and that JSON would write as six."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """From one heading to the next, of whatever level."""
+    """The text from one heading to the next, of any level."""
 
     file: str
-    """Path inside the folder, with `/` between."""
+    """Path inside the folder, separated by `/`."""
     id: str
-    """`leave.en.md#Carry-over`: file and heading; what comes before the first heading is the file alone."""
+    """`leave.en.md#Carry-over`: file and heading. The part before the first heading has the file alone."""
     heading: str
-    """With those above it: `Leave › Annual leave › Carry-over`."""
+    """With the headings above it: `Leave › Annual leave › Carry-over`."""
     text: str
-    """As it stands in the file, its own heading included."""
+    """As in the file, with its own heading."""
     body: str
     """The same without its heading."""
 
 
 def split_sections(file: str, content: str) -> tuple[Section, ...]:
-    """Every section of a file, in its order; together their texts are the whole file."""
+    """Every section of a file, in order; together their texts are the whole file."""
     content = _CONTROLS.sub("\ufffd", _NEWLINE.sub("\n", content))
     lines = _LINE.findall(content)
     starts = list(_find_headings(content))
@@ -73,7 +72,7 @@ class _Heading:
 
 @cache
 def _build_parser() -> MarkdownIt:
-    """Blocks only: what stands inside a line is not looked at."""
+    """Blocks only: inline syntax is not parsed."""
     parser = MarkdownIt("commonmark")
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
@@ -88,14 +87,14 @@ def _find_headings(content: str) -> Iterator[_Heading]:
 
 
 def _format_heading_path(headings: list[_Heading]) -> str:
-    """The heading and those above it; of too long a row the end is kept."""
+    """The heading and those above it; of too long a path the end is kept."""
     path = BETWEEN.join(h.title for h in headings if h.title)
     return path if len(path) <= HEADINGS else "…" + path[1 - HEADINGS :]
 
 
 def _assign_section_id(file: str, title: str, taken: dict[str, int]) -> str:
-    """An id that no other section of the file has; a heading that comes again gets a number. `taken` holds, for each
-    id so far, the last number tried for it, so that many equal headings cost no more than many different ones."""
+    """An id that is unique in the file: a repeated heading gets a number. `taken` has the last number tried for each
+    id, so that many equal headings cost no more than many different ones."""
     plain = f"{file}#{title}" if title else file
     name, key = plain, fold_text(plain)
     while fold_text(name) in taken:

@@ -1,4 +1,4 @@
-"""Mail: to people of the directory, exactly as shown on the card, once to each."""
+"""Email to people in the directory, exactly as the card shows it, once to each."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from tools.tool import Tool, ToolContext
 MAX_SUBJECT = 200
 MAX_BODY = 10_000
 RECIPIENTS = 20
-"""People that one card may mail: each has to be checked by whoever presses."""
+"""Most recipients of one card: the presser has to check each of them."""
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}")
-"""As headers carry it without encoding (RFC 5322, dot-atom)."""
+"""An address that headers carry without encoding (RFC 5322, dot-atom)."""
 _BETWEEN = re.compile(r"[、，,;；]")
 _NO_ADDRESS = str.maketrans('<>"\\', "‹›''")
 
@@ -94,7 +94,7 @@ async def prepare_send_email(context: ToolContext, args: SendEmailArgs) -> Propo
 
 
 async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutcome:
-    """One mail to each. Done again, those who have it get it no second time."""
+    """One email to each recipient. Run again, it skips those who already have it."""
     subject, body = require_complete_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
     people = [
         _require_address(await load_person(context.services.directory, one, field="to"))
@@ -115,9 +115,9 @@ async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutco
 
 
 async def _send_each(context: ToolContext, people: Sequence[Person], subject: str, text: str, reply_to: str) -> str:
-    """A mail of its own to each. Whom the server refuses keeps it from nobody else; an outage or a doubt ends it
-    there. Raises `ToolError` `mailed_partly` if somebody has it and somebody not, `EffectUnknownError`, and what
-    sending raises if nobody has it."""
+    """Sends a separate email to each. A recipient whom the server refuses does not stop the others; an outage or an
+    unclear result does. Raises `ToolError` `mailed_partly` if some have it and some do not, `EffectUnknownError`, and
+    the error of sending if nobody has it."""
     refused, known = dict[str, ToolError](), {person.id: person for person in people}
     message_id = ""
     for one in context.parts.list_unfinished(list(known)):
@@ -157,7 +157,7 @@ def _join_person_names(people: Sequence[Person]) -> dict[str, str]:
 
 
 def format_first_line(context: ToolContext, readers: Sequence[Person]) -> str:
-    """The first line of a mail: on whose behalf it is sent, in the language of its readers, or in both."""
+    """The first line of an email: on whose behalf it is sent, in its readers' language or in both."""
     address = context.caller.person.email if format_address(context.caller.person) else ""
     key = "mail.first_line" if address else "mail.first_line_alone"
     note = TextRef(key=key, params={"name": clean_header_name(context.caller.person.name), "address": address})
@@ -166,24 +166,24 @@ def format_first_line(context: ToolContext, readers: Sequence[Person]) -> str:
 
 
 def format_address(person: Person) -> str:
-    """`Name <address>` for a header; empty for who has no address that a header can carry."""
+    """`Name <address>` for a header; empty if no header can carry the address."""
     if not ADDRESS.fullmatch(person.email):
         return ""
     return str(Address(clean_header_name(person.name), addr_spec=person.email))
 
 
 def clean_header_name(name: str) -> str:
-    """A name that begins no header and no line of its own, and that no reader's program decodes to another one."""
+    """A name that starts no header and no new line, and that no mail program decodes to another one."""
     return " ".join(remove_invisible(name, keep_joiners=False).translate(_NO_ADDRESS).replace("=?", "= ?").split())
 
 
 def join_mail_text(first_line: str, body: str) -> str:
-    """What is shown and sent. A card from before mails had such a line is sent as it was shown, without one."""
+    """What is shown and sent. A card from before emails had a first line is sent as it was shown, without one."""
     return f"{first_line}\n\n{body}" if first_line else body
 
 
 def build_message_id(key: str) -> str:
-    """The same effect has the same Message-ID, so that even a mail sent twice can be told by readers' programs."""
+    """The same effect has the same Message-ID, so that mail programs recognize an email that was sent twice."""
     return f"<{hashlib.sha256(key.encode()).hexdigest()[:32]}@countersign>"
 
 
@@ -205,8 +205,8 @@ async def _resolve_recipients(context: ToolContext, args: SendEmailArgs) -> list
 
 
 async def _resolve_names(context: ToolContext, text: str) -> list[Person]:
-    """The person that a text means, or the persons if it is several names in a row: a name that has such a sign in it
-    is found first."""
+    """The person that a text means, or several persons named in a row. A name that contains such a separator is found
+    first."""
     everyone = await context.services.directory.list_people()
     try:
         return [resolve_person(everyone, text, field="to")]

@@ -1,4 +1,4 @@
-"""All servers: their tools, by name, as they are at the moment."""
+"""All servers and their current tools, by name."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from tools.spec import ToolError, ToolOutcome
 from tools.tool import Tool
 
 START_S = 3.0
-"""How long the start waits for the servers; who comes later is there later."""
+"""How long the start waits for the servers; slower ones join later."""
 PROBLEM = 300
-"""Characters of what is wrong with a tool."""
+"""Characters of a problem with a tool."""
 END_S = 10.0
 """How long they may take to end."""
 
 
 class McpToolset(Mapping[str, Tool]):
-    """Name → tool. A server that is away keeps the tools that it had. Of a server that was not reached yet, whatever
-    name is asked for exists, so that a card from before a restart finds its way; only it is not listed."""
+    """Name → tool. A server that is away keeps its tools. For a server that was never reached, every name exists but
+    none is listed, so that a card from before a restart still works."""
 
     def __init__(self, servers: Sequence[McpServer], log_event: EventLogger, sleep: Sleep = asyncio.sleep) -> None:
         self.connections = {one.name: McpConnection(one, self._replace_tools, log_event, sleep) for one in servers}
         self.report = log_event
         self.problems: dict[str, tuple[str, ...]] = {}
-        """By server: what is wrong with its tools, or with the settings about them."""
+        """By server: problems with its tools, or with the settings about them."""
         self._mcp_tools: dict[str, dict[str, McpTool]] = {}
         self._tools: dict[str, Tool] = {}
 
@@ -63,15 +63,15 @@ class McpToolset(Mapping[str, Tool]):
         )
 
     def list_tools(self, server: str) -> Sequence[McpTool]:
-        """What a server has, as far as it is known."""
+        """A server's tools, as far as they are known."""
         return tuple(self._mcp_tools.get(server, {}).values())
 
     async def wait_until_listed(self) -> None:
-        """Returns when every server has been listed."""
+        """Returns once every server has been listed."""
         await asyncio.gather(*(one.wait_until_listed() for one in self.connections.values()))
 
     def _replace_tools(self, server: McpServer, listed: Sequence[Any]) -> None:
-        """Takes what a server has now in the place of what it had."""
+        """Replaces the known tools of a server by its current ones."""
         found, problems = _parse_listed_tools(server, listed)
         if found == self._mcp_tools.get(server.name) and problems == self.problems.get(server.name):
             return
@@ -89,7 +89,7 @@ class McpToolset(Mapping[str, Tool]):
             self.report("server.problem", server=server.name, problem=problem)
 
     async def _run_sealed_call(self, name: str, sealed: SealedCall) -> ToolOutcome:
-        """Runs what was shown, if the tool is still the one that it was shown for: the server is asked just before."""
+        """Runs what the card showed, if the tool has not changed since: asks the server just before."""
         connection = self.connections[name.partition(BETWEEN)[0]]
         await connection.refresh_tools()
         one = self._mcp_tools[connection.server.name].get(name)
@@ -99,7 +99,7 @@ class McpToolset(Mapping[str, Tool]):
 
 
 def _parse_listed_tools(server: McpServer, listed: Sequence[Any]) -> tuple[dict[str, McpTool], tuple[str, ...]]:
-    """The tools that may be used, in the order of their names, and what is wrong with the others."""
+    """The usable tools in the order of their names, and the problems of the others."""
     found: dict[str, McpTool] = {}
     named = dict.fromkeys((*server.tools, *server.public))
     problems = [
@@ -129,7 +129,7 @@ def _collect_tool_names(listed: Sequence[Any]) -> set[str]:
 async def open_toolset(
     servers: Sequence[McpServer], report: EventLogger, sleep: Sleep = asyncio.sleep
 ) -> AsyncIterator[McpToolset]:
-    """The servers, kept while the context is open; it opens soon, whoever is slow."""
+    """The servers' tools, while the context is open. It opens soon, even if a server is slow."""
     fleet = McpToolset(servers, report, sleep)
     owners = [asyncio.create_task(one.keep_connected()) for one in fleet.connections.values()]
     try:

@@ -1,4 +1,4 @@
-"""What a server answers, as an observation: data, bounded, with nothing in it but text and numbers."""
+"""Converts a server's answer to an observation: bounded data with nothing but text and numbers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tools.spec import ReceiptLine, TextRef, ToolError, ToolOutcome
 TEXT = 4_000
 """Characters of one page of an answer."""
 WRITTEN = 5_000
-"""The same as JSON writes it."""
+"""The same once written as JSON."""
 PAGES = 10
 READ = (PAGES + 1) * TEXT
-"""Characters of an answer that are looked at: those of its pages, and some more, since half a secret is one too."""
+"""Characters of an answer that are read: those of its pages and some more, because half a secret is a secret too."""
 MESSAGE = 500
-"""Characters of what a server says about a failure."""
+"""Characters of a server's message about a failure."""
 
 
 def parse_read_result(server: McpServer, one: McpTool, result: Any, page: int = 1) -> ToolOutcome:
-    """Of a `CallToolResult`; of one that is too long a page, if the tool only reads, so that the same call can be made
-    for the others. Raises `ToolError` `server_failed` if it says that it failed."""
+    """The observation in a `CallToolResult`. If it is too long and the tool only reads, one page of it: the same call
+    returns the others. Raises `ToolError` `server_failed` if the server reports a failure."""
     if result.is_error:
         raise build_server_failed_error(server, _join_pieces(_list_pieces(result.content))[0])
     found, length = _read_answer(server, result)
@@ -44,8 +44,8 @@ def parse_read_result(server: McpServer, one: McpTool, result: Any, page: int = 
 
 
 def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
-    """What an answer says, as data where it is some, and how many characters it has. Masked as a whole, and of an
-    answer that is longer than what is looked at only what has something behind it."""
+    """The content of an answer, as data if possible, and its length in characters. It is masked as a whole. If it is
+    longer than what is read, the end is left out, because a secret may be cut there."""
     text, length = _join_pieces(_list_pieces(result.content))
     structured = json.dumps(result.structured_content, ensure_ascii=False)
     has_data = result.structured_content is not None and (len(structured) <= READ or not text)
@@ -62,15 +62,15 @@ def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
 
 
 def is_single_page(found: Any) -> bool:
-    """Whether it is one page."""
+    """True if it is one page."""
     if isinstance(found, str) and len(found) > TEXT:
         return False
     return len(json.dumps(found, ensure_ascii=False)) <= WRITTEN
 
 
 def split_result_pages(found: Any) -> list[Any]:
-    """Pages of something long: elements of a list, or of the longest list in an object, as far as they fit; else
-    pieces of its text, cut at the end of a line where there is one."""
+    """Pages of a long content: elements of a list, or of the longest list in an object, if they fit; otherwise pieces
+    of its text, cut at line ends where possible."""
     whole = json.dumps(found, ensure_ascii=False)
     if isinstance(found, dict):
         lists = {name: len(json.dumps(one)) for name, one in found.items() if isinstance(one, list)}
@@ -86,7 +86,7 @@ def split_result_pages(found: Any) -> list[Any]:
 
 
 def _group_elements(elements: list[Any], most: int) -> list[Any]:
-    """Elements in pages of so many characters; none if one of them is longer than that."""
+    """Elements in pages of at most `most` characters. Empty if one of them is longer."""
     groups, left = list[Any](), 0
     for element in elements:
         size = len(json.dumps(element, ensure_ascii=False)) + 2
@@ -114,8 +114,8 @@ def _cut_text(text: str) -> list[Any]:
 
 
 def parse_gated_result(server: McpServer, one: McpTool, result: Any) -> ToolOutcome:
-    """The same of a tool with consequences. Raises `ToolError` `server_unsure` if it says that it failed: some of it
-    may have been done before."""
+    """The same for a tool with consequences. Raises `ToolError` `server_unsure` if the server reports a failure: there
+    may have been an effect before."""
     try:
         return parse_read_result(server, one, result)
     except ToolError as error:
@@ -125,14 +125,14 @@ def parse_gated_result(server: McpServer, one: McpTool, result: Any) -> ToolOutc
 
 
 def build_server_failed_error(server: McpServer, message: str) -> ToolError:
-    """The server's own words are for the model, as data; people read ours."""
+    """The server's own words go to the model, as data; people read ours."""
     masked = server.mask_secrets(message[:READ])
     said = json.dumps(masked if len(masked) <= MESSAGE else masked[: MESSAGE - 1] + "…", ensure_ascii=False)
     return ToolError("server_failed", f"the server {server.name} says it failed: {said}", server=server.name)
 
 
 def _join_pieces(pieces: Iterable[str]) -> tuple[str, int]:
-    """The pieces as lines, as far as they are looked at, and how many characters all of them have."""
+    """The pieces as lines, as far as they are read, and the length of all of them in characters."""
     kept, length = list[str](), 0
     for piece in pieces:
         if length < READ:
@@ -142,7 +142,7 @@ def _join_pieces(pieces: Iterable[str]) -> tuple[str, int]:
 
 
 def _list_pieces(content: Any) -> Iterator[str]:
-    """Texts as they are; of anything else, what it is."""
+    """Texts unchanged; of anything else, its kind."""
     for one in content:
         match one.type:
             case "text":

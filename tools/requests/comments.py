@@ -1,4 +1,4 @@
-"""A word beside a request that decides nothing: urging, commenting, telling others."""
+"""Words about a request that decide nothing: urging, commenting, telling others."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def prepare_urge_task(context: ToolContext, args: UrgeTaskArgs) -> Proposa
 
 
 async def run_urge_task(context: ToolContext, stored: StoredUrge) -> ToolOutcome:
-    """Each task by a command of its own."""
+    """Urges each task with a command of its own."""
 
     def urge_assignee(task: str) -> Awaitable[CommandResult]:
         return context.services.engine.execute_command(
@@ -91,7 +91,7 @@ async def run_urge_task(context: ToolContext, stored: StoredUrge) -> ToolOutcome
 
 
 async def _try_each_task(tasks: Iterable[str], work: Callable[[str], Awaitable[object]]) -> list[str]:
-    """The tasks that it can be done with. Raises what the first is refused with if there is none."""
+    """The tasks for which `work` succeeds. Raises the first one's error if there is none."""
     fine, errors = list[str](), list[ToolError]()
     for task in tasks:
         try:
@@ -105,7 +105,7 @@ async def _try_each_task(tasks: Iterable[str], work: Callable[[str], Awaitable[o
 
 
 async def _find_tasks_to_urge(context: ToolContext, named: str) -> tuple[Request, list[str]]:
-    """The request, and its tasks: the one that is named, or all that are open."""
+    """The request, and the tasks to urge: the named one, or all open ones."""
     try:
         assigned = await context.services.engine.get_task(named)
     except ToolError:

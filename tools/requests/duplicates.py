@@ -1,4 +1,4 @@
-"""What a card says of other requests that claim the same, for whoever decides and for the author before confirming."""
+"""Card fields about other requests that claim the same, for the decider, and for the author before confirming."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind
 
 SHOWN = 5
-"""Other requests that one fact names: the newest."""
+"""Most other requests that one field names: the newest."""
 
 
 async def build_identical_fields(
     context: ToolContext, process: Process, filled: FilledForm, author: str, started: datetime, request_id: str = ""
 ) -> tuple[CardField, ...]:
-    """Which of the author's other requests claim the same, by the form's `identical`. Nothing for a form without it.
-    `parse_request_id`: the request itself, once it has a number."""
+    """The author's other requests that claim the same, by the form's `identical`. Empty for a form without it.
+    `request_id`: the request itself, once it has a number."""
     form = process.form
     if not form.identical:
         return ()
@@ -39,7 +39,7 @@ async def build_identical_fields(
 def _build_same_file_fields(
     context: ToolContext, process: Process, filled: FilledForm, request_id: str, others: Sequence[Request]
 ) -> Iterator[CardField]:
-    """A receipt that was handed in before is told of, whatever else the other request says."""
+    """A receipt that was handed in before is reported, whatever else the other request says."""
     form = process.form
     for field in form.fields:
         if field.name not in form.identical or field.kind is not FieldKind.ATTACHMENT:

@@ -1,4 +1,4 @@
-"""Requests as their author makes them: what can be asked for, asking, changing, taking back."""
+"""Requests from their author's side: list processes, start, change, withdraw."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ START_ANOTHER = CardChoice(name="start_another", style="primary")
 
 
 def _normalize_form(form: Any) -> Any:
-    """Models write null for what they leave out, numbers for amounts, and lists of people."""
+    """Models write null for omitted fields, numbers for amounts, and lists of people."""
     if not isinstance(form, dict):
         return form
     given = {name: value for name, value in form.items() if value is not None}
@@ -74,7 +74,7 @@ class FormArgs(FrozenModel):
     @model_validator(mode="before")
     @classmethod
     def _gather_form(cls, values: Any) -> Any:
-        """Fields that were written beside the form belong into it."""
+        """Moves fields that were written beside the form into it."""
         values = gather_form_answers(values)
         if not isinstance(values, dict) or not isinstance(form := values.get("form", {}), dict):
             return values
@@ -126,7 +126,8 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
 
 
 async def _prepare_repeated_start(context: ToolContext, args: StartProcessArgs, earlier: Request) -> Proposal:
-    """The same card once more, which says that the same was started a moment ago and starts another knowingly."""
+    """The same card once more: it says that the same request was started a moment ago, and starts another one
+    knowingly."""
     proposal = await prepare_start_process(context, args)
     process = await _require_process(context, args.process)
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": earlier.id}
@@ -145,7 +146,7 @@ async def _prepare_repeated_start(context: ToolContext, args: StartProcessArgs, 
 
 
 async def run_start_process(context: ToolContext, args: StartProcessArgs) -> ToolOutcome:
-    """Raises `ConfirmAgainError` when the caller has started the very same a moment ago and did not know it."""
+    """Raises `ConfirmAgainError` if the caller started the same a moment ago without being told."""
     engine, author = context.services.engine, context.caller.id
     try:
         started = await engine.start_request(
@@ -162,7 +163,7 @@ async def run_start_process(context: ToolContext, args: StartProcessArgs) -> Too
     if started.rule:
         return await build_rule_outcome(context, started, data)
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": started.request}
-    told = classify_request(process, request, context.caller.id)  # the data has its length and who decides
+    told = classify_request(process, request, context.caller.id)  # the data has its length and its deciders
     return build_effect_outcome(
         data, "result.started", "effect.started", started.request, params, Privacy.OWN, data_privacy=told
     )
@@ -224,7 +225,7 @@ async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestAr
 
 
 async def _build_agreement_fields(context: ToolContext, after: CommandResult) -> tuple[CardField, ...]:
-    """What is approved is only withdrawn once others agree."""
+    """Says that an approved request is withdrawn only once others agree."""
     if after.status is not Status.REVOKING:
         return ()
     names = await format_people_names(context.services.directory, after.waits_for)
@@ -254,7 +255,7 @@ async def run_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) 
 async def _describe_command_result(
     context: ToolContext, process: Process, request: Request, moved: CommandResult
 ) -> dict[str, Any]:
-    """Where a request is after it was handed in: whom it waits for, and who comes after them."""
+    """The state of a request after a command: whom it waits for, and who comes after them."""
     people = context.services.directory
     days = Decimal(moved.days or request.filled.days or 0)
     later = {
@@ -295,7 +296,7 @@ async def _require_revisable_request(context: ToolContext, request_id: str) -> R
 
 
 async def _get_revise_task(context: ToolContext, request_id: str) -> Task:
-    """The task to resubmit by: the open one, or, when this very command has been carried out before, the last."""
+    """The task to resubmit by: the open one, or the last one if this very command was carried out before."""
     request = await _require_own_request(context, request_id)
     revisions = [t for t in request.tasks if t.kind is TaskKind.REVISE]
     if not revisions:

@@ -1,4 +1,4 @@
-"""Looking at requests: one's own, what one was told about, and how one of them has gone."""
+"""Shows requests: the caller's own, those they got a copy of, and the path of one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> T
 
 
 async def _describe_form_values(context: ToolContext, request: Request) -> dict[str, str]:
-    """What a form says, by the names of its fields; people by their names."""
+    """The values of a form by the names of its fields; people by their names."""
     form, told = (await context.services.engine.get_process(request)).form, dict[str, str]()
     for field in form.fields:
         if value := request.filled.values.get(field.name):
@@ -90,7 +90,7 @@ async def run_show_process(context: ToolContext, args: ShowProcessArgs) -> ToolO
 
 
 async def _show_process_diagram(process: Process) -> ToolOutcome:
-    """A process by itself."""
+    """A process alone."""
     note = TextRef(key="picture.process", params={"process": process.form.name.by_language})
     picture = ProcessDiagram(bpmn=process.bpmn, title=note, alt=note)
     data = {"process": process.key, "picture": "shown"}
@@ -98,7 +98,7 @@ async def _show_process_diagram(process: Process) -> ToolOutcome:
 
 
 async def _show_request_diagram(context: ToolContext, request_id: str) -> ToolOutcome:
-    """With the way that a request has gone."""
+    """With the path that a request has taken."""
     request = await require_readable_request(context, request_id)
     process = await context.services.engine.get_process(request)
     active = list_current_nodes(process.definition, request)
@@ -117,7 +117,7 @@ async def _show_request_diagram(context: ToolContext, request_id: str) -> ToolOu
 
 
 async def require_readable_request(context: ToolContext, request_id: str) -> Request:
-    """A request that the caller may read. Raises `no_request` otherwise, as if it were not there."""
+    """A request that the caller may read. Raises `no_request` otherwise, as if it did not exist."""
     request = await context.services.engine.get_request(request_id)
     if await can_read_request(context, request):
         return request
@@ -125,8 +125,8 @@ async def require_readable_request(context: ToolContext, request_id: str) -> Req
 
 
 async def can_read_request(context: ToolContext, request: Request) -> bool:
-    """As a participant, standing in for somebody who is asked about it, or as an administrator. An author's deputy does
-    not read what is the author's own."""
+    """True for a participant, a deputy of somebody who is asked about it, or an administrator. An author's deputy does
+    not read the author's own requests."""
     caller = context.caller.person
     if caller.id in request.participants or "admin" in caller.roles:
         return True
@@ -159,7 +159,7 @@ async def describe_request(context: ToolContext, request: Request) -> dict[str, 
 
 
 async def format_request_summary(context: ToolContext, request: Request) -> str:
-    """A request in one line, for the model. One that cannot be read says so, and hides no other of its list."""
+    """A request in one line, for the model. An unreadable one says so and hides no others."""
     try:
         process = await context.services.engine.get_process(request)
     except InvalidDefinitionError as refused:
@@ -169,7 +169,7 @@ async def format_request_summary(context: ToolContext, request: Request) -> str:
 
 
 async def find_process(context: ToolContext, name: str) -> Process | None:
-    """By its key or a name of it."""
+    """By its key or one of its names."""
     wanted = name.strip().lower()
     processes = await context.services.engine.list_processes()
     return next((p for p in processes if wanted in (p.key, p.form.name.zh, p.form.name.en.lower())), None)

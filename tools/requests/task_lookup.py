@@ -1,4 +1,4 @@
-"""Which task is meant: by its own id, or by the number of its request, which is what people know."""
+"""Finds a task by its own id, or by the number of its request, which is what people know."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.workflow.engine.state import Request, Task
 
 
 async def resolve_task(context: ToolContext, said: str) -> AssignedTask:
-    """The task of this id; of a request's number its open task, of several the one that waits for the caller.
+    """The task with this id; for a request's number its open task, or of several the one that waits for the caller.
     Raises `ToolError`: `build_no_task_error`, `task_closed`, `several_tasks`."""
     try:
         return await context.services.engine.get_task(said)
@@ -30,7 +30,7 @@ async def resolve_task(context: ToolContext, said: str) -> AssignedTask:
 
 
 async def _find_readable_request(context: ToolContext, said: str) -> Request | None:
-    """The request of this number, if the caller may know of it."""
+    """The request with this number, if the caller may know about it."""
     try:
         request = await context.services.engine.get_request(said)
     except ToolError:
@@ -39,7 +39,7 @@ async def _find_readable_request(context: ToolContext, said: str) -> Request | N
 
 
 async def is_waiting_for_caller(context: ToolContext, task: Task) -> bool:
-    """Whether the caller is asked, or stands in for who is."""
+    """True if the caller is asked, or is a deputy of the person asked."""
     return context.caller.id in (task.assignee, *await context.services.engine.list_task_deputies(task.id, context.now))
 
 

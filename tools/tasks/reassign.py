@@ -1,4 +1,4 @@
-"""Handing a task on, asked for in chat: to somebody else, or to others as well. The card's own buttons do the same."""
+"""Reassigns a task when asked in chat: transfers it, or adds approvers. The card's own buttons do the same."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def _propose_reassignment(
     people: tuple[str, ...],
     fields: tuple[CardField, ...],
 ) -> Proposal:
-    """The request is shown only to who may hand its task on: that is checked first."""
+    """First checks that the caller may reassign the task: the card shows the request."""
     assigned = await resolve_task(context, task_id)
     request, task_id = assigned.request, assigned.task.id
     args = {"task_id": task_id, "form_sha": request.filled.content_hash, "opinion": opinion.strip(), **more}

@@ -1,4 +1,4 @@
-"""What a press on a task's card does: the one place where buttons and dialogs become commands of the engine."""
+"""Turns a press on a task's card into a command of the engine: the only place that reads its buttons and dialogs."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ WORDS: dict[str, str] = {
     "transfer": "transferred",
     "add_sign": "added",
 }
-"""What was done, for the model and in the keys of texts."""
+"""What was done, for the model and for text keys."""
 AGREED = {"approve": "agreed", "reject": "kept"}
-"""The same of the withdrawal of an approved request."""
+"""The same for the withdrawal of an approved request."""
 
 
 BETWEEN = re.compile("[,，、;；]")
 
 
 def _split_people(people: Any) -> Any:
-    """A dialog gives ids with commas between; models sometimes do likewise."""
+    """A dialog gives ids separated by commas; models sometimes do likewise."""
     return [p.strip() for p in BETWEEN.split(people) if p.strip()] if isinstance(people, str) else people
 
 
@@ -46,7 +46,7 @@ People = Annotated[tuple[str, ...], Field(max_length=MOST_ADDED), BeforeValidato
 
 
 class StoredDecision(FrozenModel):
-    """What a press on the card runs: its own arguments, what the button does and the dialog's answers."""
+    """What a press on the card runs: its own arguments, the button's and the dialog's answers."""
 
     task_id: str
     decision: Doing
@@ -55,13 +55,14 @@ class StoredDecision(FrozenModel):
     draft: Written = ""
     drafted_by: str = ""
     meant: str = ""
-    """What the card showed to who drafted it (`bot.approvals.opinion_drafts`); what counts is `opinion`."""
+    """The draft's meaning, as the card showed it to its author (`bot.approvals.opinion_drafts`). Only `opinion`
+    counts."""
     to: str = ""
-    """Of a return: the node to go back to."""
+    """The target node of a return."""
     person: str = ""
-    """Of a transfer: an id."""
+    """The new assignee of a transfer: an id."""
     people: People = ()
-    """Of an add sign: ids."""
+    """The people of an add sign: ids."""
     where: SignPosition = SignPosition.BEFORE
     mode: VotingMode = VotingMode.ALL
     form: dict[str, str] = Field(default_factory=dict)
@@ -74,7 +75,7 @@ class StoredDecision(FrozenModel):
 
 
 async def check_task_decision(context: ToolContext, stored: StoredDecision) -> None:
-    """What `run_task_decision` would refuse is refused; nothing changes. Raises `ToolError` with the field of the
+    """Refuses what `run_task_decision` would refuse, without any effect. Raises `ToolError` with the field of the
     dialog."""
     assigned = await context.services.engine.get_task(stored.task_id)
     if assigned.request.filled.content_hash != stored.form_sha:
@@ -84,12 +85,12 @@ async def check_task_decision(context: ToolContext, stored: StoredDecision) -> N
 
 
 async def authorize_task_decision(context: ToolContext, stored: StoredDecision) -> None:
-    """Whether the rules still let the task be decided by whom it is assigned to. Raises `ToolError`."""
+    """Checks that the rules still let the assignee decide the task. Raises `ToolError`."""
     await context.services.engine.authorize_command(build_command(context, stored), context.now)
 
 
 async def run_task_decision(context: ToolContext, stored: StoredDecision) -> ToolOutcome:
-    # A resubmission brings its own form: what it becomes is not what the card showed.
+    # A resubmission brings its own form, which is not what the card showed.
     seen = "" if stored.decision is Decision.RESUBMIT else stored.form_sha
     moved = await context.services.engine.execute_command(
         build_command(context, stored), context.idempotency_key, context.now, form=stored.form, seen=seen

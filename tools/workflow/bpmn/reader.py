@@ -82,8 +82,8 @@ ENDINGS = ("approved", "rejected", "withdrawn")
 
 
 def compile_bpmn(source: bytes, variables: Mapping[str, Type], people: Iterable[str]) -> ProcessDefinition:
-    """The definition in a file. `variables`: what conditions may use; `people`: who tasks may be assigned to.
-    Raises `InvalidDefinitionError`."""
+    """The definition in a file. `variables`: those that conditions may use; `people`: those that tasks may be assigned
+    to. Raises `InvalidDefinitionError`."""
     drawn = parse_bpmn(source)
     tasks = [name for name, e in drawn.nodes.items() if get_tag_name(e) == NodeKind.USER]
     types: Mapping[str, Type] = {**variables, **{d: "text" for d in (DECISION, *map(format_decision_variable, tasks))}}

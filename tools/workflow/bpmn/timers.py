@@ -1,9 +1,8 @@
-"""Timers of user tasks: what a BPMN file draws beside the way a request takes.
+"""Timers of user tasks: side paths in a BPMN file.
 
-    boundary event ──> service task `remind` or `escalate` ──> end event `…told`
+boundary event ──> service task `remind` or `escalate` ──> end event `…told`
 
-Nothing else stands there and nothing leads back, so nothing is ever approved because time passed.
-"""
+A side path has no other nodes and never leads back, so nothing is ever approved because time passed."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from tools.workflow.bpmn.xml import BPMN, ProcessElements, get_element_text, get
 
 EVENT = "boundaryEvent"
 TOLD = "told"
-"""The last word of the id of an end event for timers."""
+"""Ending of the id of an end event for timers."""
 
 DURATION = re.compile(r"P(?:(\d{1,3})D)?(?:T(?=\d)(?:(\d{1,4})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?", re.ASCII)
 SECONDS = (86_400, 3600, 60, 1)
@@ -25,7 +24,7 @@ SHORTEST_S, LONGEST_S = 60, 366 * 86_400
 
 
 def parse_timers(drawn: ProcessElements) -> tuple[Mapping[str, Sequence[BoundaryTimer]], frozenset[str]]:
-    """User task → its timers; and all nodes that stand beside the way. Raises `InvalidDefinitionError`."""
+    """User task → its timers; and all nodes of side paths. Raises `InvalidDefinitionError`."""
     events = {name: e for name, e in drawn.nodes.items() if get_tag_name(e) == EVENT}
     aside = frozenset(name for name, e in drawn.nodes.items() if name in events or _is_timer_node(e))
     found: defaultdict[str, list[BoundaryTimer]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""A diagram as SVG. What was taken is green and ticked, what is current stands out in amber, the rest is grey."""
+"""A diagram as SVG: visited elements are green and ticked, current ones amber, the rest grey."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tools.workflow.diagram.labels import FAMILY, LEADING, measure_width, wrap_l
 from tools.workflow.diagram.layout import EVENTS, GATEWAYS, TASKS, Box, Diagram, Edge, Point, Shape
 
 TEXT, SMALL = 13.0, 12.0
-"""Font sizes in tasks and beside them."""
+"""Font sizes inside tasks and beside shapes."""
 LOW = 56.0
-"""A task lower than this has the smaller letters."""
+"""A lower task has the smaller letters."""
 MARGIN = 24.0
 LEGEND: Mapping[str, tuple[str, str, str]] = {
     "zh": ("已经过", "当前步骤", "尚未到达"),
@@ -37,7 +37,7 @@ STYLE = (
 
 
 class ElementState(StrEnum):
-    """How far a request has come, also the class in the style."""
+    """How far a request has come; also the CSS class."""
 
     LATER = "later"
     DONE = "done"
@@ -48,24 +48,24 @@ class ElementState(StrEnum):
 class SvgDrawing:
     svg: str
     text: str
-    """Everything that is written in it."""
+    """All of its text."""
     width: float
     height: float
 
 
 class SvgBuilder:
-    """Collects elements and what is written in them."""
+    """Collects elements and their text."""
 
     def __init__(self) -> None:
         self.elements: list[str] = []
         self.text: list[str] = []
 
     def add_element(self, tag: str, kind: str, **values: float | str) -> None:
-        """An element of class `kind`. `stroke_width=2` is the attribute `stroke-width`."""
+        """Adds an element of class `kind`. `stroke_width=2` becomes the attribute `stroke-width`."""
         self.elements.append(f"<{tag} class={quoteattr(kind)}{_format_attributes(values)}/>")
 
     def add_text(self, middle: Point, text: tuple[str, ...], kind: str, size: float) -> None:
-        """Lines around a middle."""
+        """Adds lines around a middle."""
         step = size * LEADING
         top = middle.y - step * (len(text) - 1) / 2 + size * 0.36
         for number, line in enumerate(text):
@@ -75,7 +75,7 @@ class SvgBuilder:
 
 
 def draw_diagram(diagram: Diagram, done: frozenset[str], active: frozenset[str], language: str) -> SvgDrawing:
-    """`done`, `active`: ids of nodes and flows; who is in both is current. `language` of the legend: `zh`, `en`."""
+    """`done`, `active`: ids of nodes and flows; an id in both is current. `language` of the legend: `zh`, `en`."""
     pen, placer = SvgBuilder(), LabelPlacer(s.box for s in diagram.shapes)
     for edge in diagram.edges:
         placer.avoid_path(edge.points)
@@ -126,7 +126,7 @@ def _draw_edge(pen: SvgBuilder, edge: Edge, way: ElementState) -> None:
 
 
 def _build_rounded_path(points: tuple[Point, ...], radius: float = 8) -> str:
-    """A way through the points that turns softly."""
+    """A path through the points with rounded corners."""
     drawn = f"M{points[0].x:g},{points[0].y:g}"
     for before, at, after in zip(points, points[1:], points[2:], strict=False):
         start, end = _move_towards(at, before, radius), _move_towards(at, after, radius)
@@ -168,7 +168,7 @@ def _draw_gear(pen: SvgBuilder, at: Point, way: ElementState) -> None:
 
 
 def _draw_multi_instance(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
-    """Three strokes for several people: upright at once, lying one after another."""
+    """Three strokes for several people: upright for parallel, lying for sequential."""
     if shape.multi_instance:
         x, y = shape.box.center.x, shape.box.bottom - 8
         steps = (-4, 0, 4)
@@ -220,7 +220,7 @@ SHAPES = (
 
 
 def _compute_extent(diagram: Diagram, placer: LabelPlacer) -> Box:
-    """Everything drawn, with a margin."""
+    """The bounds of everything drawn, with a margin."""
     boxes = [*(s.box for s in diagram.shapes), *placer.placed]
     points = [Point(b.x, b.y) for b in boxes] + [Point(b.right, b.bottom) for b in boxes]
     points += [p for edge in diagram.edges for p in edge.points]
@@ -238,7 +238,7 @@ def _build_svg(pen: SvgBuilder, extent: Box, language: str) -> SvgDrawing:
 
 
 def _draw_legend(pen: SvgBuilder, at: Point, words: tuple[str, str, str]) -> float:
-    """Says what the colours mean; where it ends on the right."""
+    """Explains the colours; returns its right end."""
     x = at.x
     for way, word in zip((ElementState.DONE, ElementState.NOW, ElementState.LATER), words, strict=True):
         pen.add_element("rect", way, x=x, y=at.y - 8, width=26, height=16, rx=5)

@@ -1,4 +1,4 @@
-"""Looking after processes: which versions there are, what another version changes, and moving requests to it."""
+"""Administers processes: lists versions, compares them, and migrates requests to another one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tools.workflow.engine.store import RequestChange, Store
 from tools.workflow.process.definition import Process
 
 ADMIN = f"{SYSTEM}admin:"
-"""What the actor of an administrator's command begins with; the name of the system's user follows."""
+"""Prefix of the actor of an administrator's command; the name of the system user follows."""
 NAMES = ("id", "name", "flow", "value", "level", "node", "field")
-"""What tells the rows of a list apart."""
+"""Keys that identify the rows of a list."""
 READS = frozenset(
     {
         "load_command_context",
@@ -46,16 +46,16 @@ class ProcessVersion:
     is_shipped: bool
     is_deployed: bool
     is_current: bool
-    """True: whatever starts, starts with this one."""
+    """True: new requests start with this version."""
     running_requests: int
-    """How many requests are under way in it."""
+    """Number of running requests in it."""
     process: Process | None
     error: str = ""
-    """Why there is no process: its files are gone, or not understood any more."""
+    """Why its process cannot be loaded: its files are missing, or no longer supported."""
 
 
 async def list_process_versions(store: Store, shipped: Sequence[Process]) -> tuple[ProcessVersion, ...]:
-    """All that are shipped, deployed or under way; by process, the current one first."""
+    """All shipped, deployed or running versions, by process, the current one first."""
     ours, deployed = {p.key: p.version for p in shipped}, await store.load_deployments()
     running = Counter([(r.process, (r.definition, r.form)) async for r in list_running_requests(store)])
     files = ProcessFiles(store, shipped)
@@ -81,7 +81,8 @@ async def list_running_requests(store: Store, process: str = "") -> AsyncIterato
 
 
 def reject_number_clash(process: Process, others: Iterable[ProcessVersion]) -> None:
-    """Two processes whose requests are numbered alike could not be told apart. Raises `InvalidDefinitionError`."""
+    """Two processes with the same prefix of request numbers could not be told apart. Raises
+    `InvalidDefinitionError`."""
     for known in others:
         other = known.process
         if known.is_current and known.key != process.key and other and other.form.number == process.form.number:
@@ -90,7 +91,7 @@ def reject_number_clash(process: Process, others: Iterable[ProcessVersion]) -> N
 
 @dataclass(frozen=True, slots=True)
 class ProcessDifference:
-    """One fact of a process that is another in the other version; empty where there is none."""
+    """One difference between two versions of a process; empty for a side without the value."""
 
     where: str
     """`long_leave.routes[long].condition`, `field[reason].max_length` …"""
@@ -99,7 +100,7 @@ class ProcessDifference:
 
 
 def compare_processes(before: Process, after: Process) -> tuple[ProcessDifference, ...]:
-    """What the engine and people will notice; positions in the picture are nobody's business."""
+    """The differences that the engine and people will notice; positions in the diagram do not count."""
     old, new = dict(_list_facts(before)), dict(_list_facts(after))
     every = dict.fromkeys([*old, *new])
     return tuple(
@@ -135,19 +136,19 @@ def _flatten_facts(where: str, value: Any) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class MigrationResult:
-    """What became of one request."""
+    """The result for one request."""
 
     request: str
     version: Version
     error: ToolError | None
-    """None: it goes on in the other version."""
+    """None: it continues in the other version."""
 
 
 async def migrate_requests(
     store: Store, process: Process, requests: Iterable[str], actor: str, now: datetime, *, dry: bool = False
 ) -> AsyncIterator[MigrationResult]:
-    """Moves requests to this version of their process, each on its own. `dry`: finds out what would become of them,
-    and changes nothing."""
+    """Migrates requests to this version of their process, each on its own. `dry`: finds out the results and changes
+    nothing."""
     engine = EmbeddedEngine(cast("Store", ReadOnlyStore(store)) if dry else store, (), NOBODY)
     for name in requests:
         request = await engine.get_request(name)
@@ -157,13 +158,13 @@ async def migrate_requests(
             await engine.migrate_request(name, process, actor, key, now)
         except ToolError as error:
             refused = error
-        except InvalidDefinitionError as error:  # the version it is in is not understood any more
+        except InvalidDefinitionError as error:  # its present version is no longer supported
             refused = build_not_ready_error(request, str(error))
         yield MigrationResult(name, (request.definition, request.form), refused)
 
 
 class ReadOnlyStore:
-    """A store that is read, and never written to."""
+    """A store that is only read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -174,14 +175,14 @@ class ReadOnlyStore:
         return getattr(self._store, name)
 
     async def save_file(self, version: str, content: bytes) -> None:
-        """Is not kept."""
+        """Stores nothing."""
 
     async def save_change(self, change: RequestChange) -> str:
         return change.answer
 
 
 class EmptyDirectory:
-    """The directory where nobody has to be looked up."""
+    """A directory without people, for callers who need none."""
 
     async def find_person(self, person: str) -> Person | None:
         return None
@@ -190,7 +191,7 @@ class EmptyDirectory:
         return ()
 
     async def refresh_people(self, people: Iterable[str]) -> None:
-        """Nothing is remembered here: it is as fresh as can be."""
+        """Nothing to do: nothing is cached here."""
 
 
 NOBODY = EmptyDirectory()

@@ -1,15 +1,13 @@
-"""Whether anything in the record of what was done was altered, or is missing.
+"""Finds alterations and gaps in the record.
 
-What verifying rests on: the hash of each event covers the event and the hash before it; the events are numbered
-without gaps, and so are the requests; and replaying the commands of the record, by the process files it names, gives
-every event and the request as they are kept.
+Verification rests on three facts: the hash of each event covers the event and the hash before it; events and requests
+are numbered without gaps; and replaying the commands of the record, by the process files it names, gives every event
+and the request as stored.
 
-What it cannot see: somebody who can rewrite all of Redis can drop the newest events or requests, bring back an older
-state of everything, or make up a history that is right in itself. Against that, heads (`RecordHead`) are kept
-elsewhere: a record holds what it held then. Not even they show what was added as the engine would have written it, nor
-what was changed after they were exported; and to-do lists, deputyships, cards and the journal are no part of the
-record.
-"""
+Its limit: somebody who can rewrite all of Redis can drop the newest events or requests, restore an older state of
+everything, or invent a consistent history. Against that, heads (`RecordHead`) are exported: a record must still contain
+what it contained then. Even they do not show additions in the engine's own form, or changes made after the export.
+To-do lists, delegations, cards and the journal are not part of the record."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process, compile_process
 
 BROKEN = (ValueError, LookupError, OverflowError, ResponseError)
-"""What reading raises where something else stands than what is looked for."""
+"""What reading raises for content of another kind."""
 T = TypeVar("T")
 Version = tuple[str, str]
 """SHA-256 of a process file and of its form."""
@@ -47,7 +45,7 @@ Version = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """Something that is not as it must be. `code` names the sentence `audit.<code>`."""
+    """A finding. Its sentence is `audit.<code>`."""
 
     code: str
     request: str
@@ -56,23 +54,23 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class StoredRequest:
-    """All that is kept of one request."""
+    """Everything stored for one request."""
 
     request: Request | None
     record: tuple[str, ...] | None
-    """None: what stands there is no record."""
+    """None: its content is no record."""
     changed_ms: int | None
-    """When it changed last (ms), by the list that `recorded` goes by."""
+    """Time of its last change (ms), by the list that `list_recorded_events` uses."""
     is_readable: bool = True
-    """False: what stands there is no request."""
+    """False: its content is no request."""
 
 
 class Verification:
-    """One look through everything, or through one request. Bots may be at work meanwhile."""
+    """One verification of everything, or of one request. Bots may be working meanwhile."""
 
     def __init__(self, store: Store, against: Iterable[RecordHead] = ()) -> None:
         self.requests = self.events = 0
-        """How many were looked at."""
+        """Number of verified items."""
         self._store, self._files = store, ProcessFiles(store)
         self._heads_by_request: dict[str, list[RecordHead]] = {}
         for head in against:
@@ -81,12 +79,12 @@ class Verification:
         self._broken_lists: set[str] = set()
 
     async def verify_all(self) -> AsyncIterator[AuditFinding]:
-        """Every process in use, every request that has a number, and whatever else there is."""
+        """Every process in use, every request with a number, and everything else that is stored."""
         await self._load_listing()
         listed, numbers = (
             tuple(self._changed_ms),
             await self._load_numbers(),
-        )  # in this order: whoever is listed has one
+        )  # this order: every listed one has a number
         for process, version in sorted(
             (await self._read_or_report("processes", self._store.load_deployments(), {})).items()
         ):
@@ -106,14 +104,14 @@ class Verification:
                     yield finding
 
     async def _verify_unnumbered(self, name: str, listed: bool) -> tuple[AuditFinding, ...]:
-        """Of what is only known by a head, that its event is missing is all there is to say."""
+        """For a request known only from a head, the missing event is the whole finding."""
         found = await self._verify_requests([name])
         if listed:
             return (AuditFinding("unnumbered", name), *found)
         return tuple(finding for finding in found if finding.code != "gone")
 
     async def verify_request(self, request: str) -> tuple[AuditFinding, ...]:
-        """One request. Raises `ToolError` when there is no trace of it."""
+        """One request. Raises `ToolError` if there is no trace of it."""
         await self._load_listing()
         traces = (
             await self._load_record(request) != (),
@@ -128,7 +126,7 @@ class Verification:
         )
 
     async def _verify_requests(self, names: Sequence[str]) -> tuple[AuditFinding, ...]:
-        """What is wrong with these requests. What changes between two looks is looked at again."""
+        """Findings about these requests. A request that changes meanwhile is read again."""
         seen: dict[str, StoredRequest] = {}
         found: dict[str, tuple[AuditFinding, ...]] = {}
         while waiting := [name for name in names if name not in found]:
@@ -154,7 +152,7 @@ class Verification:
         return await self._read_or_report("numbers", self._store.load_last_numbers(), {})
 
     async def _read_or_report(self, what: str, reading: Awaitable[T], otherwise: T) -> T:
-        """A list of the store; where it holds what no bot ever puts there, that is a finding and no crash."""
+        """A list of the store. Content that no bot writes there becomes a finding, not a crash."""
         try:
             return await reading
         except BROKEN as error:
@@ -164,7 +162,7 @@ class Verification:
             return otherwise
 
     async def _load_record(self, name: str) -> tuple[str, ...] | None:
-        """None: what stands there is no record."""
+        """None: its content is no record."""
         try:
             return await self._store.load_events(name)
         except BROKEN as error:
@@ -187,7 +185,7 @@ class Verification:
         return (*filter(None, [finding]), *self._find_rewritten(name, events))
 
     def _find_rewritten(self, name: str, events: Sequence[RequestEvent]) -> Iterator[AuditFinding]:
-        """Heads that were kept elsewhere and are in this record no longer."""
+        """Exported heads that are no longer in this record."""
         for head in self._heads_by_request.get(name, ()):
             if head.n >= len(events) or events[head.n].hash != head.hash:
                 yield AuditFinding("rewritten", name, {"n": head.n, "hash": head.hash[:12]})
@@ -195,7 +193,8 @@ class Verification:
     async def _check_replay(
         self, name: str, kept: Request | None, events: Sequence[RequestEvent]
     ) -> AuditFinding | None:
-        """The first event that the engine would not have written so, or the request if it is not what they give."""
+        """The first event that the engine would have written differently, or the request if it does not match the
+        events."""
         request: Request | None = None
         for event in events:
             held = event.command if isinstance(event.command, StartCommand) else request
@@ -214,14 +213,14 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFile:
-    """A process as it is kept, or why it cannot be used."""
+    """A stored process, or why it cannot be used."""
 
     process: Process | None
     error: str = ""
 
 
 class ProcessFiles:
-    """The process files of a store, each read once. `known`: processes that need not have been kept."""
+    """The process files of a store, each read once. `known`: processes that need no stored files."""
 
     def __init__(self, store: Store, known: Iterable[Process] = ()) -> None:
         self._store = store
@@ -239,12 +238,12 @@ class ProcessFiles:
                 return ProcessFile(None, f"{name[:12] or '-'}: {'missing' if content is None else 'altered'}")
         try:
             return ProcessFile(compile_process(bpmn or b"", toml or b""))
-        except InvalidDefinitionError as refused:  # by a compiler that has become stricter
+        except InvalidDefinitionError as refused:  # rejected by a compiler that has become stricter
             return ProcessFile(None, str(refused))
 
 
 def _check_chain(name: str, record: Sequence[str]) -> tuple[tuple[RequestEvent, ...], AuditFinding | None]:
-    """The events up to the first that was altered, or does not follow on the one before it."""
+    """The events up to the first that was altered, or does not follow the one before it."""
     events: list[RequestEvent] = []
     previous = ""
     for n, text in enumerate(record):
@@ -261,7 +260,7 @@ def _check_chain(name: str, record: Sequence[str]) -> tuple[tuple[RequestEvent, 
 
 
 def _check_whole(name: str, kept: StoredRequest, events: Sequence[RequestEvent]) -> AuditFinding | None:
-    """Whether the request and its record, right in itself, are both there and belong together."""
+    """Checks that the request and its record both exist and belong together."""
     request = kept.request
     if not kept.is_readable:
         return AuditFinding("request_unreadable", name)
@@ -279,7 +278,7 @@ def _check_whole(name: str, kept: StoredRequest, events: Sequence[RequestEvent])
 def _reapply_event(
     definition: ProcessDefinition, request: Request | None, event: RequestEvent
 ) -> TransitionResult | str:
-    """What the engine makes of the event's command, or why it refuses it."""
+    """The engine's result for the event's command, or why it refuses."""
     try:
         return apply_command(definition, request, event.command, event.at)
     except ToolError as refused:
@@ -289,12 +288,12 @@ def _reapply_event(
 
 
 def _is_content_error(error: Exception) -> bool:
-    """Whether it is about what is kept. Other refusals of a server (no access, still loading) are no finding."""
+    """True if the error is about the content. Other refusals of a server (no access, still loading) are no finding."""
     return not isinstance(error, ResponseError) or str(error).startswith("WRONGTYPE")
 
 
 def _is_numbered(request: str, numbers: Mapping[str, int]) -> bool:
-    """Whether it is one of the numbers that were given out."""
+    """True if it is one of the numbers given out."""
     try:
         prefix, number = split_request_id(request)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The same thing asked for twice: a start that repeats one of a moment ago, and requests that claim the same."""
+"""Duplicates: a start that repeats one of a moment ago, and requests that claim the same."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind, Form
 
 STANDS = frozenset({Status.WAITING, Status.REVISE, Status.REVOKING, Status.APPROVED})
-"""What counts as claimed already: not what was rejected for good or withdrawn."""
+"""Statuses that count as a claim: not those of rejected or withdrawn requests."""
 PAGE = 20
-"""Requests that are looked at in one go, newest first."""
+"""Requests read at once, newest first."""
 
 
 class RequestLoader(Protocol):
-    """The little of a store that is looked at."""
+    """The part of a store that is used here."""
 
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]: ...
 
@@ -31,9 +31,9 @@ async def reject_repeated_start(
     now: datetime,
     again: str | None,
 ) -> None:
-    """`request_ids`: ids of the author's requests, oldest first; `again`: the request that they know to have started
-    already, empty for none, None where nobody can be asked. Raises `ToolError` `started_already` with the newest one of
-    the form's `again_minutes` that has the same values."""
+    """`request_ids`: the author's requests, oldest first; `again`: the request that the author knows to have started
+    already; empty for none; None if nobody can be asked. Raises `ToolError` `started_already`, which names the newest
+    request with the same values within the form's `again_minutes`."""
     if again is None or not process.form.again_minutes:
         return
     since = now - timedelta(minutes=process.form.again_minutes)
@@ -61,7 +61,7 @@ def _is_repeat(earlier: Request, process: str, filled: FilledForm) -> bool:
 def list_identical_requests(
     form: Form, request_id: str, filled: FilledForm, started: datetime, zone: tzinfo, others: Sequence[Request]
 ) -> list[Request]:
-    """Other requests of the author that claim the same: equal in every field of the form's `identical`, and, unless one
+    """The author's other requests that claim the same: equal in every field of the form's `identical` and, unless one
     of these is a date, started on the same day in `zone` (the author's)."""
     dated = any(field.kind is FieldKind.DATE for field in form.fields if field.name in form.identical)
 
@@ -80,7 +80,7 @@ def list_identical_requests(
 def list_same_file_requests(
     form: Form, request_id: str, filled: FilledForm, field: str, others: Sequence[Request]
 ) -> list[Request]:
-    """Other requests of the author that name the same file in this field, whatever else they say."""
+    """The author's other requests that name the same file in this field, whatever else they say."""
     file = filled.values.get(field, "")
     return [
         one

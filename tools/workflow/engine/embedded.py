@@ -1,8 +1,7 @@
 """`EmbeddedEngine`: runs processes in this process, over a `Store`.
 
-One command: what was answered before, else the request as it is; the command completed from outside (`completing`);
-the machine's verdict; everything kept in one step, or, if somebody else was faster, all of it again.
-"""
+One command takes these steps: an earlier answer to it, otherwise the request as it is; the command enriched from
+outside; the reducer's verdict; everything stored in one step or, if somebody else was faster, all of it again."""
 
 from __future__ import annotations
 
@@ -57,17 +56,17 @@ from tools.workflow.process.policy import PolicyRow
 T = TypeVar("T")
 
 TRIES = 100
-"""How often a command is tried against other writers; each round at least one of them gets through."""
+"""How often a command is retried against other writers; in each round at least one of them succeeds."""
 DUE = 100
-"""Timers that go off in one round."""
+"""Timers fired in one round."""
 LATER = timedelta(hours=1)
-"""How long a timer is put off whose request cannot be read: it neither stands before the others nor is lost."""
+"""How long the timer of an unreadable request is postponed: it neither blocks others nor is lost."""
 
 log = logging.getLogger(__name__)
 
 
 class EnrichedCommand(NamedTuple):
-    """A command with all that it needs from outside."""
+    """A command with everything it needs from outside."""
 
     command: Command
     form_count: int | None = None
@@ -75,7 +74,7 @@ class EnrichedCommand(NamedTuple):
 
 
 class EmbeddedEngine:
-    """`processes`: those that are there without having been deployed."""
+    """`processes`: available without deployment."""
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class EmbeddedEngine:
         return await self._versions.load_process(request.id, (request.definition, request.form))
 
     async def deploy_process(self, process: Process) -> None:
-        """Requests started from here on use this version; running ones keep theirs."""
+        """New requests use this version; running ones keep theirs."""
         await self._versions.save_process_files(process)
         await self._store.save_deployment(process.key, *process.version)
 
@@ -139,7 +138,7 @@ class EmbeddedEngine:
                 )
                 await reject_repeated_start(self._store, found.own_requests.request_ids, used, filled, now, again)
                 reject_unseen_form(filled, seen)
-            except ToolError:  # it may have been started meanwhile, by this very command
+            except ToolError:  # this very command may have started it meanwhile
                 if (answer := (await self._store.load_start_context(key, initiator)).answer) is None:
                     raise
                 return CommandResult.model_validate_json(answer)
@@ -181,7 +180,7 @@ class EmbeddedEngine:
     async def migrate_request(
         self, request_id: str, process: Process, actor: str, key: str, now: datetime
     ) -> CommandResult:
-        """A running request goes on in another version of its process. Raises `ToolError` `not_movable` or
+        """A running request continues in another version of its process. Raises `ToolError` `not_movable` or
         `build_not_ready_error`."""
         await self._versions.save_process_files(process)
 
@@ -199,7 +198,7 @@ class EmbeddedEngine:
         for member in due:
             try:
                 await self._handle_due_timer(member, now)
-            except (ValueError, LookupError) as error:  # a request, or its version, that cannot be read any more
+            except (ValueError, LookupError) as error:  # a request, or its version, that is no longer readable
                 log.error("timer %s is put off: %s", member, error)
                 await self._store.postpone_timer(member, to_milliseconds(now + LATER))
         return len(due)
@@ -218,7 +217,7 @@ class EmbeddedEngine:
         try:
             await self._run_command(_get_request_id(command), f"timer:{member}", now, enrich_timer)
         except ToolError as error:
-            if error.code != "busy":  # closed meanwhile, or gone off already
+            if error.code != "busy":  # closed meanwhile, or fired already
                 await self._store.delete_timer(member)
 
     async def _run_command(
@@ -229,7 +228,7 @@ class EmbeddedEngine:
         enrich: Callable[[Process, Request], Awaitable[EnrichedCommand]],
         absent_error: ToolError | None = None,
     ) -> CommandResult:
-        """`absent_error`: what is raised when there is no such request."""
+        """`absent_error`: raised if the request does not exist."""
 
         async def try_command() -> CommandResult:
             answer, request = await self._store.load_command_context(
@@ -247,7 +246,7 @@ class EmbeddedEngine:
         return await self._retry_conflicts(try_command)
 
     async def _load_compared_requests(self, process: Process, request: Request, command: Act) -> OwnRequests | None:
-        """The author's requests, where a form is handed in again that depends on them."""
+        """The author's requests, for a resubmitted form that depends on them."""
         again = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
         return (
             await self._store.load_own_requests(request.initiator)
@@ -271,7 +270,7 @@ class EmbeddedEngine:
         return moved if kept == answer else CommandResult.model_validate_json(kept)
 
     async def _add_names(self, notice: RequestNotice) -> RequestNotice:
-        """With the names of who did it, and for whom, as they were then; empty for the system."""
+        """With the names of the actor and the represented person at that time; empty for the system."""
         names = {"by_name": await self._get_person_name(notice.data.get("by", ""))}
         if behalf := notice.data.get("behalf"):
             names["for_name"] = await self._get_person_name(behalf)
@@ -326,13 +325,13 @@ class EmbeddedEngine:
         return tuple(d for d in await self._store.list_delegations_from(person) if d.end > now)
 
     async def _start_absence(self, member: str, person: str, delegation_id: str) -> None:
-        """What waits for somebody is brought to who stands in as well."""
+        """Delivers the waiting tasks of the absent person to the deputy as well."""
         for task_id, _ in await self._store.list_members("todo", person):
             data = {"task": task_id, "person": person}
             await self._store.append_outbox([OutboxEvent(id=f"{delegation_id}:{task_id}", kind="deputy", data=data)])
         await self._store.delete_timer(member)
 
-    # Looking
+    # Reads
 
     async def get_task(self, task_id: str) -> AssignedTask:
         return _require_assigned_task(await self._store.load_request(_split_task_id(task_id)), task_id)

@@ -1,4 +1,4 @@
-"""What must be true of a form, of its policy rows and of the graph they go with. Says which row is wrong, and why."""
+"""Checks of a form, its policy rows and its graph. An error says which row is wrong, and why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 DAYS = "days"
 LIMIT = re.compile(r"(?!0+(?:\.0+)?$)\d{1,12}(?:\.\d{1,6})?")
 ROW_OF = {ServiceTopic.CC: "cc", ServiceTopic.MAIL: "mail"}
-"""Topic of a service task → the table of the form that has its row."""
+"""Topic of a service task → the table of the form with its row."""
 
 
 def check_form(form: Form) -> None:
@@ -33,7 +33,7 @@ def check_form(form: Form) -> None:
 
 
 def check_nodes(form: Form, definition: ProcessDefinition) -> None:
-    """Rules, cc and mail rows belong to nodes, and the other way round. Raises `InvalidDefinitionError`."""
+    """Checks that rule, cc and mail rows match the nodes. Raises `InvalidDefinitionError`."""
     for rule in form.rules:
         if rule.node not in definition.nodes:
             raise InvalidDefinitionError("form", f"rule {rule.node!r} is no node of the process")
@@ -42,7 +42,7 @@ def check_nodes(form: Form, definition: ProcessDefinition) -> None:
 
 
 def check_policy(rows: Sequence[PolicyRow], forms: Iterable[Form]) -> None:
-    """The rows of a policy file fit the processes that are there. Raises `ValueError`."""
+    """Checks that the rows of a policy file fit the existing processes. Raises `ValueError`."""
     known = {form.key: form for form in forms}
     for number, row in enumerate(rows, 1):
         if row.process not in known:
@@ -157,7 +157,7 @@ def _find_placeholder_problems(all_words: Iterable[LocalizedText], form: Form) -
 
 
 def _find_bound_problems(bound: RollingLimit, form: Form) -> Iterator[str]:
-    """Its own condition is asked before there are sums."""
+    """A bound's own condition is evaluated before there are sums."""
     field = form.find_field(bound.field)
     if field is None or field.kind not in NUMBERS:
         yield f"{bound.field!r} is no field with an amount or a number"

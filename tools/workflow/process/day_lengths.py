@@ -1,4 +1,4 @@
-"""A length in working days in the place of a last day: people say "ten days", and nobody has to count them."""
+"""A length in working days instead of a last day: people say "ten days", and nobody has to count them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def parse_days(text: str) -> Decimal:
 
 
 def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar: WorkCalendar) -> dict[str, str]:
-    """Canonical values with the last day that so many working days lead to. A last day that is there already has to be
-    one that fits. Raises `ToolError`: `span_too_long`, `days_differ`."""
+    """Canonical values with the last day after this many working days. A last day that is already there must match.
+    Raises `ToolError`: `span_too_long`, `days_differ`."""
     span = form.days
     if span is None:
         return dict(values)
@@ -54,7 +54,7 @@ def _get_default_half(form: Form) -> str:
 def _reject_other_end(
     start: date, start_half: str, named: tuple[str, str], days: Decimal, end: str, calendar: WorkCalendar
 ) -> None:
-    """Refuses a last day that does not come to so many working days; a weekend behind the right one does."""
+    """Rejects a last day that does not give this many working days; a weekend after the right one is accepted."""
     last = date.fromisoformat(named[0])
     if last >= start and (last - start).days <= MAX_SPAN:
         length = format_decimal(calendar.measure_working_time(start, start_half, last, named[1]).working_days)

@@ -1,8 +1,7 @@
-"""A process: its graph and its form, checked against each other; and filling the form in.
+"""A process: its graph and its form, checked against each other. Also fills in the form.
 
-Filling in finds out everything a person has to see before confirming: working days, who will approve on
-every level, whether a rule lets the request pass.
-"""
+Filling in finds everything that a person has to see before confirming: working days, the approvers of every level,
+whether a rule passes the request."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ class Process:
     definition: ProcessDefinition
     form: Form
     bpmn: bytes
-    """The file itself: requests stay with the version they were started with."""
+    """The file itself: requests keep the version that they started with."""
     toml: bytes
 
     @property
@@ -52,12 +51,12 @@ class Process:
 
     @property
     def version(self) -> tuple[str, str]:
-        """Names the two files."""
+        """Identifies the two files."""
         return self.definition.version, self.form_version
 
     @cached_property
     def deciding_names(self) -> frozenset[str]:
-        """The fields, levels and roles that decide somewhere: whether they are needed depends on the path."""
+        """The fields, levels and roles that decide somewhere. Whether they are needed depends on the path."""
         return list_decider_names(self.definition)
 
 
@@ -70,7 +69,7 @@ def compile_process(bpmn: bytes, toml: bytes) -> Process:
 
 
 def parse_form(toml: bytes) -> Form:
-    """Raises `InvalidDefinitionError` with the row that is wrong."""
+    """Raises `InvalidDefinitionError`, which names the wrong row."""
     try:
         form = Form.model_validate(tomllib.loads(toml.decode("utf-8")))
     except ValidationError as wrong:
@@ -112,9 +111,9 @@ def fill_form(
     policy: Sequence[PolicyRow] = (),
     earlier_requests: Sequence[Request] = (),
 ) -> FilledForm:
-    """The form checked, people found, levels chosen. `today` is the author's; `numbers` replace the form's own
-    (thresholds); `policy`: rows of the policy file; `earlier_requests`: the author's other requests of this process.
-    Raises `ToolError` naming the field and the fix."""
+    """The form, checked, with people and levels chosen. `today`: the author's; `number_overrides` replace the form's
+    own (thresholds); `policy`: rows of the policy file; `earlier_requests`: the author's other requests of this
+    process. Raises `ToolError`, which names the field and the fix."""
     form = process.form
     canonical = parse_form_input(form, values, today, process.deciding_names, calendar)
     length = compute_length(form, canonical, calendar)
@@ -134,7 +133,7 @@ def fill_form(
 
 
 def find_passing_rule(process: Process, filled: FilledForm) -> str:
-    """Node of the rule that would let this form pass without anybody's decision, or empty."""
+    """Node of the rule that would pass this form without a person's decision; empty if there is none."""
     path = trace_happy_path(process.definition, filled)
     decided = any(node.kind is NodeKind.USER for node in path)
     return "" if decided else next((node.id for node in path if node.is_rule), "")
@@ -146,7 +145,7 @@ def format_request_line(process: Process, filled: FilledForm, language: str) -> 
 
 
 def format_values(process: Process, filled: FilledForm, language: str) -> dict[str, str]:
-    """What the placeholders of the form's words stand for: field → words, persons as ids; and the days."""
+    """The values of placeholders in the form's words: field → words, persons as ids; and the days."""
     shown = {"days": filled.days}
     for field in process.form.fields:
         value = filled.values.get(field.name, "")

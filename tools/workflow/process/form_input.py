@@ -1,8 +1,7 @@
-"""Checking what people answer: free spellings become canonical text.
+"""Checks people's answers and turns free spellings into canonical text.
 
-`病假` → `sick`, `￥1,200.50` → `1200.50`, `2026/11/21` → `2026-11-21`. Whatever cannot be read is a `ToolError`
-naming the field and the fix. Days are counted by the calendar, never taken from anybody's words.
-"""
+`病假` → `sick`, `￥1,200.50` → `1200.50`, `2026/11/21` → `2026-11-21`. An unreadable answer is a `ToolError`, which
+names the field and the fix. Days are counted by the calendar, never taken from anybody's words."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from tools.workflow.process.forms import DAYS, FieldKind, Form, FormField, check
 
 CNY = "CNY"
 YEN_SIGN = "¥"
-"""China's and Japan's: read as yuan unless the currency says otherwise."""
+"""China's and Japan's sign: means yuan unless the currency says otherwise."""
 LONGEST_PAST = timedelta(days=366)
 LONGEST_AHEAD = timedelta(days=2 * 366)
 DATE = re.compile(r"(\d{4})(?:-|/|\.|年)(\d{1,2})(?:-|/|\.|月)(\d{1,2})日?")
@@ -30,22 +29,21 @@ AMOUNT = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
 NUMBER = re.compile(AMOUNT)
 MONEY = re.compile(rf"(?P<before>[^\d.,+-]*)(?P<number>{AMOUNT})(?P<after>[^\d.,]*)")
 NAMED = 5
-"""So many unknown names are told."""
+"""Most unknown names in an error."""
 MAX_DIGITS = 12
 MAX_DECIMALS = 6
 FILE = re.compile(r"F[A-Z0-9]{6,20}")
 """Slack's id of a file."""
 LINK = re.compile(r"https://[^\s<>\"'|\\^`{}@]+")
-"""An address without blanks, quotes, or somebody's name and password."""
+"""An address without blanks, quotes, or a user name and password."""
 
 
 def parse_form_input(
     form: Form, values: Mapping[str, str], today: date, undetermined_fields: frozenset[str], calendar: WorkCalendar
 ) -> dict[str, str]:
-    """Every field but the people in canonical text, empty where nothing was given and nothing is needed.
-    `undetermined_fields`: fields of which it is not known yet whether they are needed. `calendar`: what a length is
-    counted by that stands in the place of the last day. Raises `ToolError`, or `InvalidFieldsError` for all that is
-    wrong at once."""
+    """All fields except people, in canonical text; empty where nothing was given and nothing is needed.
+    `undetermined_fields`: fields that may or may not be needed. `calendar`: counts a length that stands for the last
+    day. Raises `ToolError`, or `InvalidFieldsError` for several errors at once."""
     errors = _check_unknown_fields(form, values)
     length = _clean_input(values.get(DAYS, "")) if form.can_take_days else ""
     given = {f.name: _clean_field_input(f, values.get(f.name, "")) or f.default for f in form.fields}
@@ -73,7 +71,7 @@ def parse_form_input(
     raise_errors(errors)
     if days is None or form.days is None:
         return found
-    last = form.days.end  # of the two, a default gives way
+    last = form.days.end  # of the two, a default yields
     return fill_end_date(
         form, {**found, last: found[last] if _clean_input(values.get(last, "")) else ""}, days, calendar
     )
@@ -101,7 +99,7 @@ def compute_length(form: Form, values: Mapping[str, str], calendar: WorkCalendar
 
 
 def _check_unknown_fields(form: Form, values: Mapping[str, str]) -> list[ToolError]:
-    """One error for all names that the form does not have, if there are any."""
+    """One error for all names that the form does not have, if any."""
     known = [f.name for f in form.fields] + ([DAYS] if form.can_take_days else [])
     odd = [name[:60] for name in values if name not in known]
     if not odd:
@@ -112,12 +110,12 @@ def _check_unknown_fields(form: Form, values: Mapping[str, str]) -> list[ToolErr
 
 
 def _clean_field_input(field: FormField, text: str) -> str:
-    """An address with invisible characters leads elsewhere than it says: it is left as it is, and refused."""
+    """An address with invisible characters leads elsewhere than it says, so it is left unchanged and refused."""
     return text.strip() if field.kind is FieldKind.ATTACHMENT else _clean_input(text)
 
 
 def _clean_input(text: str) -> str:
-    """Without surrounding space and without characters that cannot be seen."""
+    """Without surrounding space and invisible characters."""
     return clean_value(text).strip()
 
 
@@ -176,7 +174,7 @@ def _parse_number_field(field: FormField, text: str) -> str:
 
 
 def _parse_attachment_field(field: FormField, text: str) -> str:
-    """The id of a file in Slack, or an https address. It is not looked at."""
+    """The id of a file in Slack, or an https address. The file is not read."""
     address = text.removeprefix("<").removesuffix(">").partition("|")[0]
     if FILE.fullmatch(address) or (len(address) <= field.max_length and _is_https_address(address)):
         return address
@@ -195,7 +193,7 @@ def _is_https_address(text: str) -> bool:
 def _parse_money_field(
     form: Form, field: FormField, text: str, values: Mapping[str, str], said: frozenset[str]
 ) -> dict[str, str]:
-    """The amount, and the currency where only the amount names it."""
+    """The amount, and the currency if only the amount names it."""
     match = MONEY.fullmatch(remove_spaces(text))
     if match is None:
         message = f"{field.name}: {text[:60]!r} is no positive amount; write it like 1200.50"
@@ -236,7 +234,7 @@ def _parse_amount(field: FormField, number: str, decimals: int, currency: str) -
 def _choose_currency(
     form: Form, field: FormField, match: re.Match[str], values: Mapping[str, str], said: frozenset[str]
 ) -> str:
-    """The currency of an amount. Two different ones in the same form are never guessed between."""
+    """The currency of an amount. If the form names two different ones, none is guessed."""
     known = form.find_field(field.currency)
     unit = match["before"] or match["after"]
     if known is None or (match["before"] and match["after"]):

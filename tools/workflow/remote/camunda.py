@@ -1,8 +1,7 @@
 """Camunda 7 and Operaton, by their REST API (`…/engine-rest`).
 
-Ways of it, as recorded from 7.18: completing answers 204; a task that is gone is 500 for every write and 404 for a
-read; user ids are letters and digits only (any text may be an assignee, but not a user); lists have no total.
-"""
+Behaviour recorded from 7.18: completing answers 204; a missing task is 500 for every write and 404 for a read; user ids
+are letters and digits only (any text may be an assignee, but not a user); lists have no total."""
 
 from __future__ import annotations
 
@@ -122,7 +121,7 @@ class CamundaApi:
         await self._rest.write("POST", "process-instance", item.instance, "modification", body=body)
 
     async def delete_instance(self, instance: str, reason: str) -> None:
-        """It has no place for a reason; our record says it."""
+        """The API takes no reason; our record has it."""
         await self._rest.write("DELETE", "process-instance", instance)
 
     @reject_unreadable
@@ -176,7 +175,7 @@ def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
 
 
 def _parse_task(row: Mapping[str, Any]) -> EngineTask:
-    """An open task says `created`, one of the history `startTime`."""
+    """An open task has `created`, one of the history `startTime`."""
     return EngineTask(
         id=row["id"],
         instance=row["processInstanceId"],

@@ -1,9 +1,8 @@
-"""Remote engines tell nobody anything: what is new is found by looking, and compared with what was announced.
+"""Remote engines announce nothing: changes are found by polling, and compared with what was announced.
 
-The delay is `EVERY_S` for what happens elsewhere; what this process did itself is looked for at once. Every look reads
-all open tasks of our processes (100 a page), so this suits thousands of them, not millions. Several processes of ours
-may find the same; what they announce has the same id and is told once.
-"""
+The delay is `EVERY_S` for changes from elsewhere; changes of this process are polled at once. Every poll reads all open
+tasks of our processes (100 per page), so this suits thousands of them, not millions. Several of our processes may find
+the same change: its announcement has the same id and is sent once."""
 
 from __future__ import annotations
 
@@ -27,11 +26,11 @@ from tools.workflow.remote.rest_client import EngineRefusedError
 
 EVERY_S = 10.0
 ANNOUNCED = "announced"
-"""Table: task → person that has its card."""
+"""Table: task → person who has its card."""
 LOOKED = "looked"
-"""Table: request → its open tasks when nothing was left to tell."""
+"""Table: request → its open tasks when everything about it had been announced."""
 NOTICES = "notices"
-"""Table: what no look at tasks would find, as `QueuedEvent`."""
+"""Table: notices that polling tasks cannot find, as `QueuedEvent`."""
 Load: TypeAlias = Callable[[str], Awaitable[RemoteRequest | None]]
 
 log = logging.getLogger(__name__)
@@ -40,24 +39,24 @@ log = logging.getLogger(__name__)
 class QueuedEvent(FrozenModel):
     event: OutboxEvent
     key: str = ""
-    """Of the command that is told of. It may not have happened: the request's record says. Empty: it has."""
+    """Key of the command that it reports. That may not have happened: the request's record shows it. Empty: it has."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableUpdate:
-    """What the tables say once an event was told."""
+    """The row of a table after an event was sent."""
 
     event: OutboxEvent | None
-    """None: nobody needs to hear of it."""
+    """None: there is nobody to tell."""
     table: str
     row: str
     value: str | None = None
-    """None: the row goes."""
+    """None: the row is deleted."""
 
 
 @dataclass
 class ChangePoller:
-    """`process_keys`: keys of what to look for. `clock`: seconds, from anywhere."""
+    """`process_keys`: keys of the processes to poll. `clock`: seconds, from any origin."""
 
     api: EngineApi
     store: KeyValueStore
@@ -69,11 +68,11 @@ class ChangePoller:
     _pending_updates: dict[str, TableUpdate] = field(default_factory=dict)
 
     def schedule_poll(self) -> None:
-        """Something has just happened."""
+        """Polls soon, because something has just happened."""
         self._next_poll = float("-inf")
 
     async def list_outbox(self, limit: int, load: Load) -> list[OutboxEvent]:
-        """What is to be told; it is told again until it is `mark_sent`."""
+        """Events to send; they are repeated until `mark_sent`."""
         if not self._pending_updates and self.clock() >= self._next_poll:
             self._next_poll = self.clock() + self.poll_interval_s
             async for change in self._collect_updates(load):
@@ -91,8 +90,8 @@ class ChangePoller:
     async def enqueue_notices(
         self, request: str, key: str, notices: Sequence[RequestNotice], *, when_recorded: bool = False
     ) -> None:
-        """What no look at tasks would find. The same `key` twice is told once. `when_recorded`: as soon as the request
-        has the record of the command with this key, and never if it does not come."""
+        """Notices that polling tasks cannot find. The same `key` twice is sent once. `when_recorded`: sent once the
+        request has the record of the command with this key, and never without it."""
         if notices and when_recorded:
             await self.store.put(f"tried:{key}", "1", TRIED_MS)
         for n, notice in enumerate(notices):
@@ -137,7 +136,7 @@ class ChangePoller:
     async def _list_request_updates(
         self, request: str, now: str, announced: Mapping[str, str], load: Load
     ) -> list[TableUpdate]:
-        """Of one request, whose open tasks are `now`. One that is not there yet is waited for."""
+        """Updates for one request, whose open tasks are `now`. A request that does not exist yet is waited for."""
         tried = await self.store.get(f"tried:{request}")
         if (found := await load(request)) is None:
             return [] if tried else [TableUpdate(None, RUNNING, request)]
@@ -157,7 +156,7 @@ class ChangePoller:
     async def _compare_with_announced(
         self, found: RemoteRequest, announced: Mapping[str, str]
     ) -> AsyncIterator[TableUpdate]:
-        """What people have not been told about a request."""
+        """What has not been announced about a request."""
         request = found.request
         for task in request.tasks:
             if not task.is_open and task.id in announced:
@@ -178,7 +177,7 @@ class ChangePoller:
             yield TableUpdate(None, LOOKED, request.id)
 
     async def _build_end_event(self, found: RemoteRequest) -> OutboxEvent | None:
-        """The author is told unless it was their own doing."""
+        """The author is notified unless they did it themselves."""
         request = found.request
         by, opinion = find_ending_actor(found)
         if by == request.initiator:
@@ -191,14 +190,14 @@ class ChangePoller:
         return OutboxEvent(id=f"remote:{kind}:{about}", kind=kind, data=full)
 
     async def _add_actor_name(self, data: Mapping[str, str]) -> dict[str, str]:
-        """With the name of who did it; empty for the system."""
+        """With the actor's name; empty for the system."""
         by = data.get("by", "")
         name = await get_person_name(self.directory, by) if by and not by.startswith(SYSTEM) else ""
         return {**data, "by_name": name}
 
 
 async def _skip_if_unreadable(name: str, work: Awaitable[list[TableUpdate]]) -> list[TableUpdate]:
-    """What is new of one request; nothing of one that cannot be read, for the others are told all the same."""
+    """The updates of one request; none of an unreadable one, so that the others are still announced."""
     try:
         return await work
     except (ValueError, EngineRefusedError, ToolError) as wrong:
@@ -207,7 +206,7 @@ async def _skip_if_unreadable(name: str, work: Awaitable[list[TableUpdate]]) -> 
 
 
 def find_ending_actor(found: RemoteRequest) -> tuple[str, str]:
-    """Who ended a request and what they said; empty for whom we do not know of."""
+    """Who ended a request and their opinion; empty if unknown."""
     request = found.request
     if found.instance.is_deleted:
         withdrawn = [r.command for r in found.action_records if isinstance(r.command, WithdrawCommand)]

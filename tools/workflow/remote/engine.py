@@ -1,14 +1,13 @@
-"""The `Engine` over somebody else's: Flowable, Camunda 7 or Operaton. They keep the requests; we keep the rules.
+"""Implements `Engine` over another engine: Flowable, Camunda 7 or Operaton. They store the requests; we keep the rules.
 
-These engines check nothing of ours: whoever can reach their API may complete anybody's task. So every command is first
-carried out on paper: the request is read afresh and `reducer.apply_command` says whether it is allowed, exactly as for
-the embedded engine. Only then is the engine told, and afterwards what really happened is read. Among our own processes
-a lock makes this one step; the login must belong to this bot alone, for what others do to the engine directly is not
-checked by anybody.
+These engines check none of our rules: everybody with access to their API may complete anybody's task. So every command
+is first executed on paper: the request is read again, and `reducer.apply_command` says whether it is allowed, exactly
+as for the embedded engine. Only then does the engine get the command, and afterwards the real result is read. A lock
+makes this one step among our own processes. The login must belong to this bot alone, because nobody checks what others
+do to the engine directly.
 
-A write that was refused or not answered is never sent again blindly: the request is read, and our key in its records
-says whether it was done. If nobody can say, that is `EffectUnknownError`.
-"""
+A write that was refused or not answered is never simply repeated: the request is read, and our key in its records shows
+whether it was done. If that stays unclear, it is `EffectUnknownError`."""
 
 from __future__ import annotations
 
@@ -73,13 +72,13 @@ CANNOT: Mapping[type, Mapping[str, str]] = {
 
 
 class RemoteEngine:
-    """Implements `Engine`. `users_by_name`: person → engine user (`users.read_users`); `build_enricher`: what fills
-    commands in, over what it asks a store for; `clock`: seconds, from anywhere.
+    """Implements `Engine`. `users_by_name`: person → engine user (`engine_users.read_users`); `build_enricher`: what
+    enriches commands, given the lists it needs; `clock`: seconds, from any origin.
 
-    Other than the embedded engine: standing in, adding approvers, withdrawing what is approved and returning from a
-    parallel part are refused (`build_not_remote_error`), and so are processes in which several people decide one step;
-    timers are the engine's own, and only remind; cards appear when the engine is next looked at (`announce`); the
-    record of a request has no hash chain and knows nothing of what was done in the engine past us."""
+    Unlike the embedded engine, it refuses deputies, add sign, withdrawal of approved requests and returns from a
+    parallel part (`build_not_remote_error`), and processes in which several people decide one step. Timers are the
+    engine's own, and only remind. Cards appear when the engine is next polled (`change_poller`). The record of a
+    request has no hash chain, and does not contain what was done in the engine without us."""
 
     def __init__(
         self,
@@ -149,7 +148,7 @@ class RemoteEngine:
         seen: str,
         again: str | None,
     ) -> ProcessInstance:
-        """One after the other for one author, where the same start twice is asked about."""
+        """One after the other for one author, if repeated starts are checked."""
         filled = await self.fill_form(used, form, initiator, now)
         reject_unseen_form(filled, seen)
         if again is None or not used.form.again_minutes:
@@ -187,7 +186,7 @@ class RemoteEngine:
 
     @asynccontextmanager
     async def _lock_author_forms(self, process: Process, author: str) -> AsyncIterator[None]:
-        """Where a form depends on what its author asked for before, one is handed in after the other."""
+        """If a form depends on the author's earlier requests, they are handed in one after the other."""
         if not process.form.needs_earlier_requests:
             yield
             return
@@ -227,12 +226,12 @@ class RemoteEngine:
         return tuple(f.request for f in found if person in f.request.cc)
 
     async def list_events(self, request_id: str) -> tuple[RequestEvent, ...]:
-        """What was done through us: who, what and when. Which way the request took, and what others did to it, is in
-        the engine's own history."""
+        """What was done through us: who, what and when. The request's path, and what others did to it, is in the
+        engine's own history."""
         return build_request_events(await self._reader.load_request(request_id))
 
     async def list_deputies(self, person: str, now: datetime) -> tuple[str, ...]:
-        """Nobody: standing in is for the embedded engine only."""
+        """Nobody: only the embedded engine has deputies."""
         return ()
 
     async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
@@ -248,7 +247,7 @@ class RemoteEngine:
         return ()
 
     async def run_due_jobs(self, now: datetime) -> int:
-        """Timers belong to the engine: none goes off here. Service tasks that wait for us are done."""
+        """Completes service tasks that wait for us. Timers belong to the engine: none fires here."""
         await self._task_worker.run_external_tasks()
         return 0
 
@@ -259,7 +258,7 @@ class RemoteEngine:
         await self._poller.mark_sent(ids)
 
     def _build_enricher(self) -> CommandEnricher:
-        """For one command: what it has read is true for as long."""
+        """For one command: what it reads stays cached that long."""
         return self._enricher_factory(RemoteRequestLists(self._reader))
 
     async def _load_command_request(self, command: Act) -> RemoteRequest:
@@ -270,7 +269,7 @@ class RemoteEngine:
     async def _enrich_and_apply(
         self, found: RemoteRequest, command: Act, now: datetime, form: Mapping[str, str] | None
     ) -> tuple[Act, TransitionResult]:
-        """The command as it may be carried out, and on paper what comes of it."""
+        """The command as it may be executed, and its result on paper."""
         if isinstance(command, AddSignCommand):
             raise build_not_remote_error(CANNOT[AddSignCommand])
         if isinstance(command, WithdrawCommand) and found.request.status is Status.APPROVED:
@@ -281,7 +280,7 @@ class RemoteEngine:
         return command, apply_command(found.process.definition, found.request, command, now)
 
     async def _send_command(self, found: RemoteRequest, command: Act, record: CommandRecord) -> None:
-        """Tells the engine. Where that takes two calls, the record comes first and counts for nothing alone."""
+        """Sends the command to the engine. If that takes two calls, the record comes first and does not count alone."""
         item = found.find_engine_task(command.task) if isinstance(command, DecideCommand | TransferCommand) else None
         match command:
             case DecideCommand(decision=Decision.RETURN) if item:
@@ -305,13 +304,13 @@ class RemoteEngine:
                 await self._api.set_variables(found.instance.id, build_record_variables(record))
 
     async def _resolve_form_variables(self, found: RemoteRequest, command: DecideCommand) -> dict[str, Value]:
-        """The variables that change with the form; what was decided before is forgotten."""
+        """The variables that change with the form; earlier decisions are forgotten."""
         if command.filled is None:
             return {}
         return await self._starter.resolve_variables(found.process, command.filled, found.request.initiator)
 
     async def _confirm_write(self, write: Awaitable[None], found: RemoteRequest, record: CommandRecord) -> None:
-        """Raises `ToolError` if it was not done, `EffectUnknownError` if nobody can say."""
+        """Raises `ToolError` if it was not done, `EffectUnknownError` if that is unclear."""
         try:
             await write
         except EngineRefusedError as refused:
@@ -322,7 +321,7 @@ class RemoteEngine:
                 raise EffectUnknownError("the workflow engine did not say whether it was done") from None
 
     async def _wait_for_record(self, found: RemoteRequest, record: CommandRecord, pauses: Iterable[float]) -> bool:
-        """Raises `ToolError` when somebody else was first: what was allowed is not any more."""
+        """Raises `ToolError` if somebody else was first: what was allowed no longer is."""
         command = record.command
         assert isinstance(command, Act)
         for pause in pauses:
@@ -334,7 +333,7 @@ class RemoteEngine:
         return False
 
     async def _read_after_write(self, reading: Awaitable[T]) -> T:
-        """Reading after a write: when the engine has gone meanwhile, nobody can say what became of it."""
+        """A read after a write: if the engine has gone meanwhile, the result is unclear."""
         try:
             return await reading
         except ToolError as error:
@@ -368,7 +367,7 @@ class RemoteEngine:
 
 
 class RemoteRequestLists:
-    """The lists that `CommandEnricher` looks at, answered by the engine."""
+    """The lists that `CommandEnricher` uses, read from the engine."""
 
     def __init__(self, reader: RequestReader) -> None:
         self._reader = reader
@@ -382,12 +381,12 @@ class RemoteRequestLists:
         return tuple(self._own_requests[r] for r in request_ids)
 
     async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
-        """Standing in is for the embedded engine only."""
+        """None: only the embedded engine has deputies."""
         return ()
 
 
 def _list_direct_notices(command: Act, applied: TransitionResult) -> tuple[RequestNotice, ...]:
-    """What people are told that no look at tasks would find."""
+    """Notices that polling tasks cannot find."""
     return applied.notices if isinstance(command, UrgeCommand | CommentCommand | CcCommand) else ()
 
 
@@ -399,7 +398,7 @@ def _get_request_id(command: Act) -> str:
 
 
 def _is_parallel_return(found: RemoteRequest, command: DecideCommand) -> bool:
-    """True for a return out of a part where others are asked too: the engines would leave those where they are."""
+    """True for a return from a part where others are asked too: the engines would leave those tasks open."""
     task = found.request.find_task(command.task)
     if command.decision is not Decision.RETURN or task is None or not task.is_open:
         return False

@@ -1,8 +1,7 @@
-"""What a process wants done by itself: service tasks of the engine, which wait until we have seen to them.
+"""Service tasks of the engine, which wait until we have completed them.
 
-`pass_by_rule` only needs to be passed; `cc` and `mail` tell people; what a timer of the engine leads to (`remind`,
-`escalate`) reminds whoever has the request, and takes nothing away from them.
-"""
+`pass_by_rule` only needs completion; `cc` and `mail` notify people; the targets of the engine's timers (`remind`,
+`escalate`) remind the assignee, and take nothing away from them."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ class ExternalTaskWorker:
         self._api, self._reader, self._announcer, self._topics = api, reader, announcer, topics
 
     async def run_external_tasks(self) -> int:
-        """Does what waits for us; how many. What fails is logged, tried again once its lock is over, and told once; it
-        stops nothing else, least of all a person's command that has taken effect."""
+        """Completes waiting tasks and returns how many. A failure is logged, retried once its lock is over, and
+        reported once; it stops nothing else, least of all a person's command that has taken effect."""
         return sum([await self._try_task(job) for job in await self._lock_tasks()])
 
     async def _lock_tasks(self) -> list[ExternalTask]:
@@ -71,7 +70,7 @@ class ExternalTaskWorker:
         return []
 
     async def _record_cc_people(self, job: ExternalTask, found: RemoteRequest) -> tuple[str, ...]:
-        """Whom the process names and who did not know; the same people when it is done again."""
+        """The people whom the process names and who had no copy; the same people if it is repeated."""
         request = found.request
         for earlier in found.action_records:
             if earlier.key == _build_task_key(job) and isinstance(earlier.command, CcCommand):

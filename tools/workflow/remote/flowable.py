@@ -1,11 +1,9 @@
 """Flowable 6 and 7, by its REST API (`…/flowable-rest/service`, `…/process-api`).
 
-Ways of it that are not in its documentation, as recorded from 6.8.1: completing answers 200 with an empty body; a task
-that is gone is 404, or 500 when somebody else was completing it (the optimistic lock has no status of its own); a list
-holds 10 rows unless `size` says otherwise; there is no BigDecimal. It reads the names of `camunda:`, but knows no type
-`external` of a service task and refuses to deploy it (its `ServiceTaskValidator`): `convert_to_flowable` writes it as
-it does.
-"""
+Undocumented behaviour recorded from 6.8.1: completing answers 200 with an empty body; a missing task is 404, or 500 if
+somebody else was just completing it (the optimistic lock has no status of its own); a list has 10 rows unless `size`
+says otherwise; there is no BigDecimal. It reads the names of `camunda:`, but has no type `external` for a service task
+and refuses to deploy one (its `ServiceTaskValidator`): `convert_to_flowable` writes it in Flowable's form."""
 
 from __future__ import annotations
 
@@ -35,14 +33,14 @@ from tools.workflow.remote.rest_client import (
 )
 
 JOBS = "external-job-api"
-"""Stands beside the process API."""
+"""A sibling of the process API."""
 
 
 CAMUNDA = re.compile(rb'xmlns:(\w+)="http://camunda\.org/schema/1\.0/bpmn"')
 
 
 def convert_to_flowable(source: bytes) -> bytes:
-    """The process file with its service tasks in Flowable's own words; it compiles to the same definition."""
+    """The process file with its service tasks in Flowable's form; it compiles to the same definition."""
     found = CAMUNDA.search(source)
     if found is None:
         return source
@@ -181,7 +179,7 @@ class FlowableApi:
 
 
 def _encode_variables(variables: Mapping[str, Value]) -> list[dict[str, Any]]:
-    """Types are said: a bare `2.0` might be taken for an integer. None has no type."""
+    """With explicit types: a bare `2.0` might be read as an integer. None has no type."""
     return [{"name": name, "value": value, **_encode_type(value)} for name, value in variables.items()]
 
 
@@ -200,7 +198,7 @@ def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
 
 
 def _parse_task(row: Mapping[str, Any]) -> EngineTask:
-    """An open task says `createTime`, one of the history `startTime`."""
+    """An open task has `createTime`, one of the history `startTime`."""
     return EngineTask(
         id=row["id"],
         instance=row["processInstanceId"],

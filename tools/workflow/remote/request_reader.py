@@ -1,4 +1,4 @@
-"""Requests as the engine has them, found by number, task or person. Nothing is remembered: every reading is fresh."""
+"""Reads requests from the engine, by number, task or person. Nothing is cached."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tools.workflow.remote.rebuild import TASK, RemoteRequest, rebuild_request
 from tools.workflow.remote.rest_client import ODD, build_engine_down_error, build_unreadable_error
 
 AT_ONCE = 8
-"""Requests that are read at the same time."""
+"""Requests read at the same time."""
 LISTED_S = 60.0
-"""Seconds that reading all requests of a list may take."""
+"""Time limit for reading all requests of a list (s)."""
 log = logging.getLogger(__name__)
 
 
@@ -31,7 +31,7 @@ class RequestReader:
         self._api, self._users, self._versions = api, users, versions
 
     async def load_request(self, request_id: str) -> RemoteRequest:
-        """Raises `ToolError` `no_request`. A number that several instances have means the oldest of ours."""
+        """Raises `ToolError` `no_request`. If several instances have the number, the oldest of ours counts."""
         wanted = request_id.strip().upper()
         for instance in await self._api.list_instances(wanted) if wanted else []:
             if (found := await self._rebuild_or_reject(instance)) and found.request.id == wanted:
@@ -49,12 +49,12 @@ class RequestReader:
         return found
 
     async def find_request_of_instance(self, instance: str) -> RemoteRequest | None:
-        """None for what is not ours, or gone."""
+        """None for an instance that is not ours, or is gone."""
         fresh = await self._api.find_instance(instance)
         return await self._rebuild_or_reject(fresh) if fresh else None
 
     async def reload_request(self, instance: ProcessInstance) -> RemoteRequest:
-        """The same request as it is by now."""
+        """The same request as it is now."""
         found = await self.find_request_of_instance(instance.id)
         if found is None:
             raise ToolError(
@@ -63,7 +63,7 @@ class RequestReader:
         return found
 
     async def find_started_instance(self, request: str, key: str) -> ProcessInstance | None:
-        """The instance that the start with this key made, if it did."""
+        """The instance that the start with this key created, if any."""
         for instance in await self._api.list_instances(request):
             record = find_start_record(await self._api.load_variables(instance.id))
             if record is not None and record.key == key:
@@ -87,7 +87,7 @@ class RequestReader:
         return [f.request for f in found if f.request.initiator == person]
 
     async def _rebuild_or_reject(self, instance: ProcessInstance) -> RemoteRequest | None:
-        """As `_rebuild_if_ours`. Raises `ToolError` `engine_unreadable` for one whose record makes no sense."""
+        """As `_rebuild_if_ours`. Raises `ToolError` `engine_unreadable` for a record that makes no sense."""
         try:
             return await self._rebuild_if_ours(instance)
         except InvalidDefinitionError:
@@ -110,9 +110,9 @@ class RequestReader:
     async def load_all_readable(
         self, readings: Mapping[str, Callable[[], Awaitable[RemoteRequest | None]]]
     ) -> list[RemoteRequest]:
-        """Those that are ours, oldest first. `readings`: by request or instance. One that cannot be read is logged and
-        left out: it must not hide the others. Raises `ToolError`, and ends all readings with the first that does:
-        also `engine_down`, when together they take longer than `LISTED_S`."""
+        """Our requests, oldest first. `readings`: by request or instance. An unreadable one is logged and left out, so
+        that it hides no others. Raises `ToolError` and ends all reads with the first that does; also `engine_down` if
+        all together take longer than `LISTED_S`."""
         few = asyncio.Semaphore(AT_ONCE)
 
         async def load_or_skip(
@@ -126,7 +126,7 @@ class RequestReader:
                         raise
                     log.warning("%s cannot be read, and is not listed: %r", name, wrong)
                     return None
-                except ODD as wrong:  # InvalidDefinitionError, or what pydantic says
+                except ODD as wrong:  # InvalidDefinitionError, or pydantic's errors
                     log.warning("%s cannot be read, and is not listed: %r", name, wrong)
                     return None
 

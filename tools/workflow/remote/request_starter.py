@@ -1,4 +1,4 @@
-"""Starting a request exactly once in an engine that starts another one every time it is told to."""
+"""Starts a request exactly once, in an engine that starts another one for every call."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
 TRIED_MS = 300_000
-"""For how long a write that nobody answered may still come true in the engine. The mark `tried:<request>` stands as
-long for its start, `tried:<key>` for any other command."""
+"""How long an unanswered write may still take effect in the engine. The mark `tried:<request>` stays this long for its
+start, `tried:<key>` for any other command."""
 LOOKS_S = (0.0, 0.2, 1.0, 2.0)
-"""When to look whether a write that was not answered was done."""
+"""When to check whether an unanswered write was done."""
 RUNNING = "running"
-"""Table: request → instance, of those whose author has not been told the end."""
+"""Table: request → instance, for requests whose author has not been told the end."""
 
 
 class RequestStarter:
@@ -42,7 +42,7 @@ class RequestStarter:
         self._reader, self._sleep = reader, sleep
 
     async def find_earlier_start(self, key: str) -> ProcessInstance | None:
-        """What an earlier try with this key made. Raises `EffectUnknownError` while that may still come true."""
+        """What an earlier try with this key created. Raises `EffectUnknownError` while that may still take effect."""
         if (number := await self._store.get(f"number:{key}")) is None:
             return None
         tried = await self._store.get(f"tried:{number}")
@@ -54,7 +54,7 @@ class RequestStarter:
     async def start_request(
         self, process: Process, filled: FilledForm, initiator: str, key: str, now: datetime
     ) -> ProcessInstance:
-        """Nobody else may do the same meanwhile. Raises `ToolError`, and `EffectUnknownError`."""
+        """The caller excludes other processes meanwhile. Raises `ToolError`, and `EffectUnknownError`."""
         definition = await self._versions.require_deployed_definition(process)
         command = StartCommand(
             request=await self._claim_request_number(process, key),
@@ -82,7 +82,7 @@ class RequestStarter:
         await self._store.set_row(RUNNING, request, "")
         try:
             await self._api.start_instance(definition, request, variables)
-        except ToolError:  # it was never taken
+        except ToolError:  # it was never accepted
             await self._store.delete_if_equal(tried, "1")
             raise
         except EngineRefusedError as refused:
@@ -111,8 +111,8 @@ class RequestStarter:
         return found
 
     async def _claim_request_number(self, process: Process, key: str) -> str:
-        """The next one, or the one that belongs to this key. Numbers that the engine knows already are passed over:
-        our store may have been emptied."""
+        """The next number, or the one that belongs to this key. Numbers that the engine already has are skipped: our
+        store may have been emptied."""
         if (number := await self._store.get(f"number:{key}")) is not None:
             return number
         while True:
